@@ -20,7 +20,7 @@ from swapbias.models import FLAGS, model_kind, model_kinds
 
 _KEY = "api_key_env"  # which no manifest says
 _ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
-_ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run")
+_ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "base_url")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
     "Without a model: a four-minute demonstration."
@@ -91,7 +91,8 @@ def audit(
         if len(models or ()) > 1:
             raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
         _refuse_others(explicit, _ALLOWED_WITH_FILE, f"{files[0]} says what is audited and how")
-        chosen, names, manifest = _from_file(files[0], key_name, trusted=trust or dry_run)
+        base_url = options["base_url"] if "base_url" in explicit else None
+        chosen, names, manifest = _from_file(files[0], key_name, base_url, trusted=trust or dry_run)
     else:
         more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
         asks = _studies(study, prompts, reference, run)
@@ -138,13 +139,13 @@ def plan(
 
 
 def _from_file(
-    file: str, key_name: str | None, *, trusted: bool
+    file: str, key_name: str | None, base_url: str | None, *, trusted: bool
 ) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
     """Settings and models of an ``audit.toml`` or ``manifest.json``; code that they name runs if ``trusted``."""
-    names, settings, manifest = runs.read_request(Path(file), key_name)
+    names, settings, manifest = runs.read_request(Path(file), key_name, base_url=base_url, fetch_study=hub.study_name)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
-    if not trusted:
+    if not (trusted or base_url):
         runs.check_keys(file if manifest is None else "The manifest", settings)
     for one in (names or (None,)) if manifest is None else ():
         runs.check_code(file, replace(settings, model=one), None, trust=trusted)

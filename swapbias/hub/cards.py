@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from swapbias.errors import quoted
 from swapbias.findings import Finding
 from swapbias.report import text as wording
+from swapbias.runs import placeholders_in, repeat_command
 from swapbias.studies import PART_OF, load_corpus, load_study
 
 CARD = "README.md"
@@ -195,7 +196,6 @@ def rendered(template: str, **values: Any) -> str:
 # --- what is said of a run --------------------------------------------------------------------------------
 
 _MOST_ROWS = 4  # of a study's table
-_PLAIN = re.compile(r"[A-Za-z0-9_.:@/+=,-]+")  # a name that no shell reads as anything else
 
 
 def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> str:
@@ -241,15 +241,11 @@ def study_parts(
     answers = wording.questions(found)
     if not answers:
         raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
-    settings, place = manifest["settings"], f"{model_name}@{revision}" if revision else model_name
-    chat = "--chat " if (settings.get("chat") or {}).get("model") else ""
-    command = f"swapbias audit {chat}{place if _PLAIN.fullmatch(place) else 'MODEL'}"
-    options = "".join(f" --{name} {settings[name]}" for name in ("limit", "margin", "seed") if settings.get(name))
-    options += {True: " --wordings", False: " --no-wordings"}.get(settings.get("wordings"), "")
+    audited = models[0]
+    command = repeat_command(manifest, page="" if model_name == audited else model_name, revision=revision)
     made = {}
     for study in (load_study(name) for name in dict.fromkeys(one.study for one, *_ in answers)):
         mine = [one for one in answers if one[0].study == study.name]
-        named_in = [one for one in settings.get("studies") or () if one.partition(":")[0] == study.name]
         rows = [row for results in mine for row in _rows(results, found)]
         skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
         read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine}
@@ -259,8 +255,9 @@ def study_parts(
             by=str(manifest["swapbias"]),
             date=_date(manifest),
             model=model_name,
-            audited=models[0],
+            audited=audited,
             revision=revision,
+            read_as=_read_as(manifest, audited),
             read=read,
             verdicts=[(one[0].experiment, str(each)) for one in mine for each in wording.verdicts(one, found)],
             rows=rows[:_MOST_ROWS],
@@ -268,10 +265,26 @@ def study_parts(
             url=results_url,
             private=results_private,
             skipped=[one for one in skipped if not one.startswith(PART_OF)],
-            command=command + "".join(f" --study {one}" for one in named_in or [study.name]) + options,
+            command=command,
+            meanings=placeholders_in(command),
         )
         made[study.name] = re.sub(r"\n{3,}", "\n\n", part)
     return made
+
+
+def _read_as(manifest: Mapping[str, Any], audited: str) -> dict[str, Any]:
+    """How a model was read where that is not as it is: adapter, quantization, subfolder, type of its numbers."""
+    pin = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
+    adapter = pin.get("adapter") or {}
+    dtype = pin.get("dtype")
+    return {
+        "quantization": pin.get("quantization"),
+        "subfolder": pin.get("subfolder"),
+        "adapter": adapter.get("name"),
+        "base": pin.get("base") or audited,
+        "dtype": "" if dtype == "float32" else dtype,
+        "positive_label": (manifest["settings"].get("load") or {}).get("positive_label"),
+    }
 
 
 def _date(manifest: Mapping[str, Any]) -> str:

@@ -33,8 +33,8 @@ from swapbias.hub.client import (
     difference,
     is_shared_name,
 )
+from swapbias.hub.model_pages import commit_read, findings_of, read_otherwise
 from swapbias.measures import Estimate
-from swapbias.models import weight_files
 from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import check_upload, is_mimic_name, own_data, refuse
 from swapbias.report import shown, text as wording
@@ -95,6 +95,7 @@ class Bundle:
     withheld: tuple[str, ...]  # paths within the run that stay here
     rows: int  # of its tables
     installed: bool  # the scored prompts are those of the installed corpora
+    read: Mapping[str, Any]  # the manifest for the sentences of cards: it has the address of a public service
 
     @property
     def folder(self) -> str:
@@ -164,11 +165,12 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     if findings_only:
         results = replace(results, items={})
     public = runs.as_public(results)
+    read = _with_address(public.manifest, manifest)
     name = run_name(manifest)
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         made = Run(Path(folder))
         made.write_manifest(public.manifest)
-        runs.write_results(made, public)
+        runs.write_results(made, public, command=runs.repeat_command(read))
         made.write("findings.parquet", findings_parquet(public.found, name))
         places = sorted(path for path in made.folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in places}
@@ -185,7 +187,18 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
         tuple(sorted({path.relative_to(run.folder).as_posix() for path in there} - set(files))),
         len(public.found) + sum(map(len, public.items.values())),
         installed=installed,
+        read=read,
     )
+
+
+def _with_address(public: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A public manifest with the whole address of a service, where all of its users have the same."""
+    settings = public["settings"]
+    chat, address = settings.get("chat") or {}, (manifest["settings"].get("chat") or {}).get("base_url")
+    if not address or "base_url" not in chat:
+        return public
+    whole = {**chat, "base_url": privacy.public_address(address)}
+    return {**public, "settings": {**settings, "chat": whole}}
 
 
 # --- reading shared runs ----------------------------------------------------------------------------------
@@ -316,6 +329,8 @@ def _settings(manifest: Mapping[str, Any], model_id: str) -> str:
     models = [one for one in manifest.get("models", []) if one["model_id"] == model_id]
     formats = sorted({f"weights in {one['dtype']}" for one in models if one.get("dtype")})
     chat = sorted({scoring_in_words(one) for one in models if "trials" in one or "scoring" in one})
+    how = [one["quantization"] for one in models if one.get("quantization")]
+    formats = [*(f"read in {each}" for each in how), *formats]
     return ", ".join([f"seed {manifest['settings'].get('seed', 0)}", *formats, *chat])
 
 
@@ -378,7 +393,7 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
     """
     repo, model = Repo("dataset", options.results), Repo("model", options.model) if options.model else None
     bundle = bundle_run(run, findings_only=options.findings_only)
-    found = findings_of(bundle.found, model.name, options.audited) if model else []
+    found = findings_of(bundle.found, model.name, options.audited, bundle.manifest["models"]) if model else []
     for path in bundle.withheld:
         say(f"Not shared: {path}")
     own = _check_access(hub, repo, model, options)
@@ -445,7 +460,7 @@ def _plan_results(hub: Hub, repo: Repo, bundle: Bundle, *, public: bool) -> Push
     read = sorted({str(one["corpus"]) for one in bundle.manifest["corpora"]} & set(studies.corpora()))
     allowed = list(dict.fromkeys(one for name in read for one in licences(studies.load_corpus(name))))
     card = cards.results_card(
-        repo.name, bundle.name, bundle.found, bundle.manifest, every, readme, licences=allowed, rows=bundle.rows
+        repo.name, bundle.name, bundle.found, bundle.read, every, readme, licences=allowed, rows=bundle.rows
     ).encode()
     files = difference(state, bundle.files, within=bundle.folder)
     change = Change({**files.write, **difference(state, {cards.CARD: card}, within=cards.CARD).write}, files.delete)
@@ -457,64 +472,18 @@ def _plan_results(hub: Hub, repo: Repo, bundle: Bundle, *, public: bool) -> Push
     )
 
 
-def findings_of(found: Sequence[Finding], model: str, audited: str | None) -> list[Finding]:
-    """The findings of the model that is ``model`` (OWNER/NAME) on the Hub; UsageError where it was not audited."""
-    names = list(dict.fromkeys(one.model_id for one in found))
-    if audited is not None and audited not in names:
-        raise UsageError(f"The run audited {', '.join(names)}, and {audited} is none of them. Correct --audited.")
-    if audited is None and model not in names:
-        raise UsageError(
-            f"The run audited {', '.join(names)}, and {model} is none of them. If one of them is {model} under "
-            "another name, say which with --audited."
-        )
-    return [one for one in found if one.model_id == (audited or model)]
-
-
-def commit_read(hub: Hub, model: Repo, manifest: Mapping[str, Any], audited: str) -> str:
-    """The commit of a model that a run read under a name; blank where it read files of the same sha256 elsewhere.
-
-    UsageError: the repository has other weights, or nothing tells what the run read.
-    """
-    pin: Mapping[str, Any] = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
-    pin = pin.get("features") or pin  # of an embedding; its classifier was trained in the audit
-    revision, name = str(pin.get("revision")), audited.partition("+")[0]
-    elsewhere = any(pin.get(key) for key in ("host", "provider", "sha256"))
-    commit = revision if re.fullmatch("[0-9a-f]{40}", revision) and not elsewhere else ""
-    if commit and _at_commit(hub, model, commit):
-        return commit
-    read = dict(pin.get("weights") or {})
-    if commit and re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII):
-        read = _weights(_at_commit(hub, Repo("model", name), commit))
-    if not read:
-        raise UsageError(
-            f"Nothing tells which weights the run read as {audited}: a service, a function or a model in memory has "
-            f"none. Audit {model.name}, or the folder that was pushed there."
-        )
-    if _weights(hub.existing_state(model)) != read:
-        raise UsageError(f"{model.name} has other weights than {audited}, which the run read. Audit {model.name}.")
-    return ""
-
-
-def _at_commit(hub: Hub, repo: Repo, commit: str) -> State | None:
-    try:
-        return hub.state(repo, revision=commit)
-    except HubError:  # no such commit
-        return None
-
-
-def _weights(state: State | None) -> dict[str, str]:
-    """The sha256 of each file of weights, as the Hub reports it."""
-    files = state.files if state else {}
-    return {name: files[name].removeprefix("sha256:") for name in weight_files(files)}
-
-
 def _plan_page(
     hub: Hub, repo: Repo, own: bool, options: ShareOptions, bundle: Bundle, found: list[Finding], results: Repo,
     at: str,
 ) -> Push:  # fmt: skip
     """The commit or pull request that makes a model's page say what the results at the commit ``at`` hold."""
-    manifest, there = bundle.manifest, hub.existing_state(repo)
+    manifest, there = bundle.read, hub.existing_state(repo)
     commit = commit_read(hub, repo, manifest, found[0].model_id)
+    if not own and (changed := read_otherwise(manifest, found[0].model_id)):
+        raise UsageError(
+            f"The run read {repo.name} in {changed}, and such results go to a page of your own alone. Share them "
+            "without --model, or audit the model as it is."
+        )
     other = {(one.study, one.experiment): cards.prompts_read(manifest, one.study, one.experiment) for one in found}
     deviation = next((one for one in other.values() if one), "")  # one's own page says what was read instead
     if deviation and not own:

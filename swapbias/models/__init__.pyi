@@ -30,11 +30,15 @@ from .base import (
     written as written,
 )
 from .loading import (
-    as_pinned as as_pinned,
     configure_http as configure_http,
     length_limit as length_limit,
     load_model as load_model,
     module_file as module_file,
+)
+from .model_names import (
+    as_pinned as as_pinned,
+    planned_name as planned_name,
+    split_revision as split_revision,
     weight_files as weight_files,
 )
 from .sentiment import (

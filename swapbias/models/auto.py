@@ -11,7 +11,7 @@ from typing import Any
 
 from swapbias.errors import UsageError, arguments_named, extras_named
 from swapbias.files import is_there
-from swapbias.models import base, loading, wrappers
+from swapbias.models import base, loading, model_names, wrappers
 from swapbias.models.base import Bar, Fit, Kind, LoadOptions, Reading, Request, Say, Scorer, imported, no_bar, silent
 from swapbias.studies import Experiment, calibrated
 
@@ -50,6 +50,7 @@ class Masked(Kind):
     def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
         if model == CALIBRATION and request.model is None:
             say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
+            request.load.refuse_weights_settings("the calibration model")
             make = imported("calibration:load_calibration")
             return make(seed=request.seed, options=request.load, bar=bar)
         return super().load(model, request)
@@ -231,7 +232,8 @@ def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | N
         model = wrappers.adapted_model(model, tokenizer)
         made = type(model).__name__
     place = model.config.name_or_path
-    label = name or " + ".join(filter(None, [loading.model_name(place) if place else made, adapter]))
+    adapters = {"adapter": {"name": adapter}} if adapter else {}
+    label = name or model_names.read_name(place or made, {**adapters, **loading.quantization_of(model)})
     found = _kind_of_config(label, model.config, [made], kind, options)
     if found is None and model.config.is_encoder_decoder:
         raise UsageError(_encoder_decoder(label, [made]))
@@ -265,6 +267,7 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, loa
         raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
     if model == base.VADER or base.is_callable(model) or loading.is_saved(model):
         _check_kind(model, CLASSIFIER.name, kind)
+        load.refuse_weights_settings(base.short_name(model))
         return CLASSIFIER.name
     place = model if ask_hub or is_there(model) else _cached_config(model)
     if place:
@@ -284,7 +287,7 @@ def _cached_config(model: str) -> str | None:
     """The folder of a Hub id's config in the cache; None where it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
-    name, revision = loading.split_revision(model)
+    name, revision = model_names.split_revision(model)
     with suppress(ValueError):  # no Hub id
         config = try_to_load_from_cache(name, "config.json", revision=revision or None)
         if isinstance(config, str):

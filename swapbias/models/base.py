@@ -137,7 +137,8 @@ def option(default: Any, help: str, **more: Any) -> Any:
     """A setting of a kind of model, saved in the manifest; ``help`` is one sentence for the command line.
 
     ``more``: ``name`` on the command line; ``least`` and ``most``, or ``choices``; ``place``: may be a path but for
-    the ``words``; ``unsaved``: whoever resumes a run sets it again, because a manifest may be anybody's.
+    the ``words``; ``unsaved``: whoever resumes a run sets it again, because a manifest may be anybody's; ``speed``: a
+    matter of speed or costs alone, which changes no score; ``weights``: says which weights are read and how.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -216,27 +217,45 @@ class LoadOptions:
 
     key: ClassVar[str] = "load"  # in a manifest's settings
 
-    device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"))
+    device: str = option(
+        "auto", "auto, cpu, cuda, cuda:N or mps.", choices=("auto", "cpu", "cuda", "cuda:N", "mps"), speed=True
+    )
     dtype: str = option(
         "float32", "float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast.",
         choices=("float32", "bfloat16", "float16", "auto"),
     )  # fmt: skip
-    batch_size: int = option(64, "Texts per forward pass; a GPU reads more at once.", least=1)
+    batch_size: int = option(64, "Texts per forward pass; a GPU reads more at once.", least=1, speed=True)
     positive_label: str | Sequence[str] | None = option(
         None, "The classifier's label for positive, or several with commas between, which are summed."
     )
     negative_label: str | Sequence[str] | None = option(
         None, "The classifier's label for negative, or several with commas between."
     )
-    device_map: str | None = option(None, "auto: spread a large model over GPUs and memory (accelerate).")
-    quantization: str | None = option(None, "8bit or 4bit (bitsandbytes); changes results.", choices=("8bit", "4bit"))
-    attn_implementation: str | None = option(None, "Attention of transformers: eager, sdpa, flash_attention_2.")
-    subfolder: str = option("", "Folder of the model inside its repository.")
-    adapter: str | None = option(None, "Adapter (PEFT) to merge: folder or OWNER/NAME[@REVISION].", place=True)
+    device_map: str | None = option(
+        None, "auto: spread a large model over GPUs and memory (accelerate).", weights=True, speed=True
+    )
+    quantization: str | None = option(
+        None, "8bit or 4bit (bitsandbytes); changes results.", choices=("8bit", "4bit"), weights=True
+    )
+    attn_implementation: str | None = option(
+        None, "Attention of transformers: eager, sdpa, flash_attention_2.", weights=True
+    )
+    subfolder: str = option("", "Folder of the model inside its repository.", weights=True)
+    adapter: str | None = option(
+        None, "Adapter (PEFT) to merge: folder or OWNER/NAME[@REVISION].", place=True, weights=True
+    )
     trust_remote_code: bool = option(
-        False, "Run the code of a model at a pinned commit (OWNER/NAME@COMMIT); with --trust alone."
+        False, "Run the code of a model at a pinned commit (OWNER/NAME@COMMIT); with --trust alone.", weights=True
     )
     function_to_apply: str | None = None
+
+    def refuse_weights_settings(self, model: str) -> None:
+        """Refuse settings of how weights are read, with a UsageError, for a model that has none here."""
+        settings = (one for one, _ in settable(type(self)) if one.metadata.get("weights"))
+        changed = [written(one.name) for one in settings if getattr(self, one.name) != one.default]
+        if changed:
+            why = f"{' and '.join(changed)} changes how weights are read, and {model} has none that are loaded here"
+            raise UsageError(f"{why}. Drop it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ import hashlib
 import logging
 import math
 import os
-import re
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from swapbias.errors import HubError, UsageError, first_line
-from swapbias.files import file_sha256, is_there
+from swapbias.errors import HubError, UsageError, first_line, quoted
+from swapbias.files import file_sha256, is_there, parse_json
 from swapbias.models.base import LoadOptions
+from swapbias.models.model_names import COMMIT, model_name, split_revision, weight_files
 from swapbias.models.tokens import refuse_other_tokenizer
 
 if TYPE_CHECKING:
@@ -31,47 +32,12 @@ TIMEOUT = "SWAPBIAS_HUB_TIMEOUT"  # environment variable: seconds without a byte
 _NONE_SET = 86_400.0  # seconds: the client's timeout, which stands for none
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 PICKLES = (".joblib", ".kv", ".pkl")
+ADAPTER_CONFIG = "adapter_config.json"
 SKOPS, BILSTM = "model.skops", "bilstm"  # a file and a kind of network of ``swapbias train``
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _CONNECT_SECONDS = 5
 _WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
-_WEIGHTS = (r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin")
 _MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops")
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
-
-
-def split_revision(model: str) -> tuple[str, str]:
-    """A model's name and the branch, tag or commit in it; blank where there is none, and for folders.
-
-    >>> split_revision("owner/name@v1"), split_revision("owner/name")
-    (('owner/name', 'v1'), ('owner/name', ''))
-    """
-    name, _, revision = (model, "", "") if is_there(model) else model.partition("@")
-    return name, revision
-
-
-def as_pinned(model: str, pinned: Sequence[Mapping[str, Any]]) -> str:
-    """A model of the Hub at its commit in a manifest's ``models``, wherever its branch is by now."""
-    name, _ = split_revision(model)
-    commits = [str(one.get("revision")) for one in pinned if one.get("model_id") == name]
-    is_pinned = not is_there(model) and commits and _COMMIT.fullmatch(commits[0])
-    return f"{name}@{commits[0]}" if is_pinned else model
-
-
-def model_name(model: str) -> str:
-    """Its name in findings: the Hub id, or the last part of a folder's path (never a path of this machine)."""
-    return Path(model).resolve().name if is_there(model) else split_revision(model)[0]
-
-
-def weight_files(names: Iterable[str]) -> list[str]:
-    """Those files of a model's folder or repository from which transformers reads its weights.
-
-    >>> weight_files(["config.json", "model.safetensors", "pytorch_model.bin"])
-    ['model.safetensors']
-    """
-    every = sorted(names)
-    found = ([one for one in every if re.fullmatch(pattern, one)] for pattern in _WEIGHTS)
-    return next(filter(None, found), [])
 
 
 def is_saved(model: str) -> bool:
@@ -87,7 +53,7 @@ def at_commit(model: str) -> str:
     from huggingface_hub import HfApi
 
     name, revision = split_revision(model)
-    if is_there(model) or _COMMIT.fullmatch(revision):
+    if is_there(model) or COMMIT.fullmatch(revision):
         return model
     if model.endswith("@"):
         raise ValueError(f"Model {model!r} names no revision behind its @. Give a branch, tag or commit.")
@@ -205,8 +171,80 @@ def _needs(package: str, setting: str) -> None:
 
 
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
-    """The config of a local folder or Hub id; raises as ``load_model``."""
-    return _located(model, options or LoadOptions())[1]
+    """The config of a local folder or Hub id, of an adapter that of its base; raises as ``load_model``."""
+    return _located(*adapter_apart(model, options or LoadOptions()))[1]
+
+
+def adapter_apart(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
+    """A model and its settings; where an adapter (PEFT) stands in its place, its base with the adapter set apart.
+
+    UsageError: another adapter is named as well. ValueError: a base that is not at hand, or a whole model beside.
+    """
+    _refuse_unpinned_code(model, options)
+    place = at_commit(model) if _may_be_hub_id(model) else model
+    declared = read_adapter_config(place, options.subfolder)
+    if declared is None:
+        return model, options
+    name = model_name(model)
+    if options.adapter:
+        raise UsageError(f"{name} is an adapter, and -M adapter names another. Name the model of one of them.")
+    folder = Path(model, options.subfolder)
+    if is_there(folder) and {"model.safetensors", "pytorch_model.bin"} & {*os.listdir(folder)}:
+        raise ValueError(f"{name} holds a whole model and an adapter. Put one of them into a folder of its own.")
+    base = _base_of(declared)
+    if not base or not (is_there(base) or _may_be_hub_id(base)):
+        why = f"{name} is an adapter of {quoted(base)}, which is not on this machine"
+        raise ValueError(f"{why}. Name its model, and it with -M adapter.")
+    adapter = str(folder) if is_there(model) else place
+    return base, replace(options, adapter=adapter, subfolder="")
+
+
+def _may_be_hub_id(model: str) -> bool:
+    return not (Path(model).is_absolute() or model.startswith(".") or model.count("/") > 1)
+
+
+def read_adapter_config(place: str, subfolder: str = "") -> Mapping[str, Any] | None:
+    """What the ``adapter_config.json`` of a folder, or of a model of the Hub at a commit, says; None without one."""
+    name, commit = split_revision(place)
+    path = (
+        Path(place, subfolder, ADAPTER_CONFIG)
+        if is_there(place)
+        else _fetched_adapter_config(name, commit, subfolder)
+    )
+    if path is None or not path.is_file():
+        return None
+    try:
+        read = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read ({error}). Save the adapter again.") from error
+    return read if isinstance(read, dict) else {}
+
+
+def _fetched_adapter_config(name: str, commit: str, subfolder: str) -> Path | None:
+    """The ``adapter_config.json`` of a model of the Hub at a commit; None where it has none."""
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import EntryNotFoundError
+
+    if not commit:
+        return None
+    file = "/".join(filter(None, (subfolder, ADAPTER_CONFIG)))
+    cached = try_to_load_from_cache(name, file, revision=commit)
+    if cached is not None:  # a path, or a mark that the commit has no such file
+        return Path(cached) if isinstance(cached, str) else None
+    try:
+        return Path(hf_hub_download(name, file, revision=commit, local_files_only=bool(offline_reason())))
+    except EntryNotFoundError:  # also of a model that was fetched whole before
+        return None
+    except Exception as error:
+        raise ValueError(_not_found(f"{name}@{commit}", error)) from error
+
+
+def _base_of(declared: Mapping[str, Any]) -> str:
+    """The model that an adapter's config names, with its revision; blank where it names none."""
+    base, revision = declared.get("base_model_name_or_path"), declared.get("revision")
+    if not isinstance(base, str):
+        return ""
+    return f"{base}@{revision}" if isinstance(revision, str) and revision and not is_there(base) else base
 
 
 def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
@@ -217,13 +255,8 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
     if not is_there(folder) and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
     if is_there(folder) and not (folder / "config.json").is_file():
-        adapter = (folder / "adapter_config.json").is_file()
-        step = "It is an adapter: name its model, and it with -M adapter." if adapter else "Name another folder."
-        raise ValueError(f"{model} is no model folder: it has no config.json. {step}")
-    # Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow.
-    if options.trust_remote_code and not is_there(model) and not _COMMIT.fullmatch(split_revision(model)[1]):
-        code = f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned"
-        raise UsageError(f"{code}. Read it and name its commit: OWNER/NAME@COMMIT (40 hex digits).")
+        raise ValueError(f"{model} is no model folder: it has no config.json. Name another folder.")
+    _refuse_unpinned_code(model, options)
     place = at_commit(model)
     name, how = _source(place, options)
     try:
@@ -236,6 +269,13 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
         raise ValueError(_not_found(place, error)) from error
     _refuse_kernels(model, config)
     return place, config
+
+
+def _refuse_unpinned_code(model: str, options: LoadOptions) -> None:
+    """Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow."""
+    if options.trust_remote_code and not is_there(model) and not COMMIT.fullmatch(split_revision(model)[1]):
+        code = f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned"
+        raise UsageError(f"{code}. Read it and name its commit: OWNER/NAME@COMMIT (40 hex digits).")
 
 
 def _refuse_kernels(model: str, config: Any) -> None:
@@ -303,6 +343,7 @@ def load_model(
     from transformers import AutoTokenizer
 
     where, dtype = pick_device(options.device), _chosen_dtype(options)
+    model, options = adapter_apart(model, options)
     place, config = _located(model, options)
     name, how = _source(place, options)
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
@@ -324,19 +365,12 @@ def load_model(
         missing = {key for key in missing if key.startswith(body) and "pooler" not in key}
     refuse_other_tokenizer(model, loaded, tokenizer)
     pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
-    if adapter := options.adapter:
-        _needs("peft", "adapter")
-        from peft import PeftModel
-
-        at = at_commit(adapter)
-        try:
-            made = PeftModel.from_pretrained(loaded, split_revision(at)[0], revision=split_revision(at)[1] or None)
-        except Exception as error:
-            raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
-        replaced = set(made.active_peft_config.modules_to_save or ())
-        missing = {key for key in missing if not set(key.split(".")) & replaced}
-        loaded = made.get_base_model() if options.quantization else made.merge_and_unload()
-        pin["adapter"] = {"name": model_name(adapter), **files_pin(at)}
+    if options.adapter:
+        loaded, trained, adapter_pin = _with_adapter(loaded, options.adapter, merge=not options.quantization)
+        missing = {key for key in missing if not set(key.split(".")) & trained}
+        pin["adapter"] = adapter_pin
+    if options.adapter or options.quantization or options.subfolder:
+        pin["base"] = model_name(model)
     if missing:
         lacks = f"has no weights for {min(missing)} ({len(missing)} missing)"
         raise ValueError(f"Model {model!r} {lacks}. Use one that was trained with this head.")
@@ -345,6 +379,24 @@ def load_model(
     loaded = loaded.eval()
     settings = {one: value for one in _RECORDED if (value := getattr(options, one))}
     return loaded, tokenizer, {**pin, "device": loaded.device.type, "dtype": dtype, **settings}
+
+
+def _with_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[str], dict[str, Any]]:
+    """A model with its adapter, the modules that the adapter brings along, and what identifies the adapter."""
+    _needs("peft", "adapter")
+    from peft import PeftModel
+
+    place = at_commit(adapter)
+    name, commit = split_revision(place)
+    try:
+        adapted = PeftModel.from_pretrained(model, name, revision=commit or None)
+    except Exception as error:
+        raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
+    trained = set(adapted.active_peft_config.modules_to_save or ())
+    loaded = adapted.merge_and_unload() if merge else adapted.get_base_model()
+    declared = _base_of(read_adapter_config(place) or {})
+    base = {"base": model_name(declared)} if declared else {}
+    return loaded, trained, {"name": model_name(adapter), **base, **files_pin(place)}
 
 
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:
@@ -401,6 +453,16 @@ def files_pin(place: str, subfolder: str = "") -> dict[str, Any]:
     files = {path.name: file_sha256(path) for path in paths}
     digest = hashlib.sha256("".join(f"{name} {sha256}\n" for name, sha256 in files.items()).encode())
     return {"sha256": digest.hexdigest(), "weights": {name: files[name] for name in weight_files(files)}}
+
+
+def quantization_of(model: Any) -> dict[str, str]:
+    """The quantization of a model in memory, as ``read_name`` takes it; empty without one."""
+    config = getattr(model.config, "quantization_config", None)
+    if config is None:
+        return {}
+    values = config if isinstance(config, Mapping) else config.to_dict()
+    bits = next((f"{bits}bit" for bits in (4, 8) if values.get(f"load_in_{bits}bit")), "")
+    return {"quantization": bits or str(values.get("quant_method") or "quantized")}
 
 
 def loaded_pin(model: Any) -> dict[str, Any]:

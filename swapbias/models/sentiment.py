@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from swapbias.errors import UsageError, first_line, need
 from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
-from swapbias.models import loading
+from swapbias.models import loading, model_names
 from swapbias.models.base import Bar, LoadOptions, Progress, Scorer, validated
 from swapbias.models.classifier import ProbabilityScorer
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
@@ -291,7 +291,7 @@ def _train_network(settings: TrainSettings, train: Rows, dev: Rows, folder: Path
         model, tokenizer, pin = loading.load_model(name, auto_class, how, labels=LABELS)
         if tokenizer.pad_token_id is None:
             raise UsageError("The encoder's tokenizer has no padding token. Give another one with --encoder.")
-        facts = {"encoder": loading.model_name(name), **pin}
+        facts = {"encoder": model_names.model_name(name), **pin}
     with loading.quiet():
         facts |= fit_network(model, tokenizer, settings, train, dev, bar)
         model.save_pretrained(folder)

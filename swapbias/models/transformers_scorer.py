@@ -12,6 +12,7 @@ from swapbias.models import base, loading
 from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_scored, silent
 from swapbias.models.engine.encoder import Engine, twin
 from swapbias.models.labels import Sides, binary, find_sides
+from swapbias.models.model_names import read_name
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt
 
@@ -41,7 +42,7 @@ class TransformersScorer(Scorer):
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
         """From a local folder or Hub id, on the device and in the type of ``options``."""
         loaded, tokenizer, pin = loading.load_model(model, cls.auto_class, options)
-        return cls(loaded, tokenizer, model_id=loading.model_name(model), identity=pin, options=options, **settings)
+        return cls(loaded, tokenizer, model_id=read_name(model, pin), identity=pin, options=options, **settings)
 
     @classmethod
     def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any) -> Self:

@@ -11,8 +11,13 @@ from .credentialed import (
     writing as writing,
 )
 from .manifest_schema import (
+    AND as AND,
+    OWN_ENDPOINT as OWN_ENDPOINT,
+    OWN_NOTES as OWN_NOTES,
+    names_within as names_within,
     own_data as own_data,
     private_strings as private_strings,
+    public_address as public_address,
     public_manifest as public_manifest,
     public_model as public_model,
 )

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from swapbias.files import SUFFIXES
 
 OWN_ENDPOINT = "own endpoint"  # stands for an address that only the user can reach
+AND = " + "  # in a model's name in findings: between a model and its adapter
 OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its name may tell of a ward or a patient
 
 # --- the keys that leave ----------------------------------------------------------------------------------
@@ -43,6 +44,8 @@ def _allowed(key: Any, value: Any, parent: str) -> bool:
 _PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
 _PRIVATE = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
+# A path of an address that is the same for all of its users.
+_GENERIC_PATH = r"(/(v[0-9]+[a-z0-9]*|api|openai|inference|compatible-mode|compatibility|paas))*"
 _UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "own_address")
@@ -104,10 +107,28 @@ def _public(value: str, key: str, manifest: Mapping[str, Any]) -> str:
         return _endpoint(value if key in _ADDRESSES else f"https://{value}")
     if key not in _PATHS or not ("/" in value or "\\" in value):
         return value
-    ids = [one["model_id"] for one in manifest.get("models", [])]
-    named = {part for one in ids for part in (one, one.partition("+")[0])}
-    known = named & {value, value.partition("@")[0]}
+    known = {*_names_read(manifest.get("models", []))} & {value, value.partition("@")[0]}
     return value if known and not _PLACE.match(value) else _last_part(value)
+
+
+def names_within(name: str) -> list[str]:
+    """The names of models in one of findings: base and adapter, or the encoder below a classifier.
+
+    >>> names_within("owner/name + lab/lora (4bit)"), names_within("owner/encoder+svm")
+    (['owner/name', 'lab/lora'], ['owner/encoder'])
+    """
+    return [part.partition(" (")[0].partition("+")[0] for part in name.split(AND)]
+
+
+def _names_read(value: Any) -> Iterator[str]:
+    """The names of all models that a manifest's ``models`` hold, however nested."""
+    if isinstance(value, Mapping):
+        for key in ("model_id", "name", "base"):
+            if isinstance(name := value.get(key), str):
+                yield from (name, *names_within(name))
+        value = list(value.values())
+    for inner in value if isinstance(value, list | tuple) else ():
+        yield from _names_read(inner)
 
 
 def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -141,6 +162,19 @@ def _is_distinctive(private: str) -> bool:
 def _last_part(path: str) -> str:
     """The last part of a path of any system."""
     return PureWindowsPath(path).name or "local"
+
+
+def public_address(address: str) -> str:
+    """An address of a service that all can reach, its host alone where the path may tell of an account; else a mark.
+
+    >>> public_address("https://api.openai.com/v1"), public_address("https://lab.example.org/tenant-7/v1")
+    ('https://api.openai.com/v1', 'lab.example.org')
+    >>> public_address("http://10.0.0.7:8000/v1")
+    'own endpoint'
+    """
+    host = _endpoint(address)
+    whole = re.fullmatch(rf"https://{re.escape(host)}(:443)?{_GENERIC_PATH}/?", address, re.IGNORECASE)
+    return address if whole and host != OWN_ENDPOINT else host
 
 
 def _endpoint(address: str) -> str:

@@ -37,15 +37,29 @@ Placed = tuple[str, str, str, Finding]  # part, row and column of a chart (blank
 
 
 def render(
-    manifest: Mapping[str, Any], found: Sequence[Finding], items: Mapping[str, pd.DataFrame], coverage: pd.DataFrame
+    manifest: Mapping[str, Any],
+    found: Sequence[Finding],
+    items: Mapping[str, pd.DataFrame],
+    coverage: pd.DataFrame,
+    command: str = "",
+    meanings: Mapping[str, str] | None = None,
 ) -> str:
-    """The report of a run as HTML, every value escaped; ``items``: scored rows by study, none to show no texts."""
+    """The report of a run as HTML, every value escaped.
+
+    Args:
+        manifest: of the run; no place of the user's machine in it is shown.
+        found: every finding.
+        items: scored rows by study, none to show no texts.
+        coverage: words of lexicons and whether they were counted.
+        command: repeats the run; ``meanings`` of the placeholders in it.
+    """
     manifest, packed = public_manifest(manifest, every=True), _packed(found, items)
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
     skipped = [(one, one["experiment"].startswith(PART_OF)) for one in manifest["skipped"]]
     names = dict.fromkeys((one.study, one.experiment) for one in found)
     return html(
-        "page.html.j2", packed=packed, manifest=manifest, models=manifest["models"], size=_size(manifest, items),
+        "page.html.j2", command=command, meanings=meanings or {}, packed=packed,
+        manifest=manifest, models=manifest["models"], size=_size(manifest, items),
         answers=_answers(found), reached={one.verdict for one in primary_findings(found)}, several=_several(found),
         planted=[one for one in found if not one.view and one.published and one.published.planted],
         sections=[_section(found, items.get(study), study, name, packed or {}) for study, name in names],

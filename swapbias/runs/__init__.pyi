@@ -1,4 +1,5 @@
 from .audit import Several as Several, audit_several as audit_several, resume as resume, start as start
+from .command import placeholders_in as placeholders_in, repeat_command as repeat_command
 from .compare import (
     check_run as check_run,
     compare_runs as compare_runs,

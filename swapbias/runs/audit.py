@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__
 from swapbias.errors import AUDIT, UsageError, log_traceback, need, safe_message
 from swapbias.files import TEMPORARY, is_left_over
-from swapbias.models import Bar, Say, Scorer, short_name
+from swapbias.models import Bar, Say, Scorer, planned_name, short_name
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.privacy import is_credentialed, writing
+from swapbias.privacy import is_credentialed, public_manifest, writing
 from swapbias.report import ComparisonPage
 from swapbias.runs import plan
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
+from swapbias.runs.kept_studies import STUDIES
 from swapbias.runs.plan import Settings
 from swapbias.runs.positive_control import ask_controls
 from swapbias.runs.results import conclude, read_run
-from swapbias.runs.run import MANIFEST, REPORT, SCORES, STUDIES, Run, Scoring, Store, score_part
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, Run, Scoring, Store, score_part
 from swapbias.runs.scorers import ScoredTask, check_code, check_keys, identities, load_readers
 from swapbias.swapping import LOCAL, Engine, Work, worker_pool
 
@@ -84,7 +85,7 @@ def start(
     how: dict[str, Any] = {"say": say, "bar": bar}
     every = load_readers(settings, tasks, scorer=scorer, pinned=pinned or (), **how)  # before any writing
     models = identities(every)
-    if pinned is not None and models != pinned:
+    if pinned is not None and not _are_same(models, pinned, strictly=begun is not None):
         raise UsageError(f"{run.place} needs another version of the model than there is now. Start a new run.")
     if begun and begun["status"] == "complete":
         return run, read_run(folder).found
@@ -119,6 +120,15 @@ def resume(
         if not trust:
             check_keys(str(run.place), settings)
     return start(settings, folder, store=store, **how)
+
+
+def _are_same(models: Sequence[Any], pinned: Any, *, strictly: bool) -> bool:
+    """Whether models are those of a manifest; of a run that is repeated, as others may see them."""
+    if strictly or models == pinned:
+        return bool(models == pinned)
+    both = (public_manifest({"settings": {}, "models": each})["models"] for each in (models, pinned))
+    here, there = ([{**model, "device": ""} for model in each] for each in both)
+    return here == there
 
 
 def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> None:
@@ -221,7 +231,7 @@ def audit_several(
     if len(set(names)) < max(2, len(names)):
         raise UsageError(f"Models {', '.join(names)}: expected two or more, each once. Name others, or drop some.")
     for model in names:
-        plain = plan.file_name(short_name(model)).strip(".") or "model"
+        plain = plan.folder_name(model, settings.load)
         every = (f"{plain}-{number}" if number > 1 else plain for number in count(1))
         used.add(name := next(one for one in every if one not in used))
         places[model] = folder / name
@@ -233,7 +243,7 @@ def audit_several(
     with writing(folder, credentialed, then="Wait until it ends, or stop it. The same command goes on."):
         for number, (model, place) in enumerate(places.items(), start=1):
             title = f"model {number:,} of {len(places):,}"
-            say(f"{title.capitalize()}: {short_name(model)}.")
+            say(f"{title.capitalize()}: {planned_name(model, settings.load)}.")
             titled = partial(lambda place, title, total: bar(f"{place}, {title}", total), title)
             try:
                 start(replace(settings, model=model), place, say=say, bar=titled, **how)

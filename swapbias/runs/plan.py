@@ -1,6 +1,7 @@
 """What an audit will do: the settings that say so, which experiments fit the model, and which prompts they read."""
 
 import platform
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -14,13 +15,15 @@ from typing import Any
 from swapbias import __version__, models, studies
 from swapbias.errors import UsageError, library_versions, quoted
 from swapbias.files import is_there, parse_json
-from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable, short_name
+from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes, load_notes
+from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.studies import Experiment, Row, Study, column, load_study, own_studies
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
+_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
 
@@ -43,7 +46,7 @@ class Settings(Request):
     def saved(self) -> dict[str, Any]:
         """As a manifest has them: the options of each kind under their key."""
         found = {name: getattr(self, name) for name in _PLAIN}
-        for made in _option_classes():
+        for made in option_classes():
             options = self.load if made is LoadOptions else self.of(made)
             found[made.key] = {name: getattr(options, name) for name in _saved_names(made)}
         return found
@@ -61,7 +64,7 @@ class Settings(Request):
 _PLAIN = tuple(one.name for one in fields(Settings) if one.name not in ("load", "options"))
 
 
-def _option_classes() -> tuple[Any, ...]:
+def option_classes() -> tuple[Any, ...]:
     return (LoadOptions, *(one.options for one in kinds() if one.options))
 
 
@@ -71,7 +74,7 @@ def _saved_names(made: Any) -> list[str]:
 
 def _parse(saved: Mapping[str, Any], key_name: str | None) -> Settings:
     """Saved settings, usual ones where there are none."""
-    classes = {made.key: made for made in _option_classes()}
+    classes = {made.key: made for made in option_classes()}
 
     def checked(values: Any, known: Sequence[str], of: str) -> dict[str, Any]:
         if not isinstance(values, Mapping):
@@ -88,11 +91,25 @@ def _parse(saved: Mapping[str, Any], key_name: str | None) -> Settings:
     return Settings(**plain, load=made.pop(LoadOptions.key), options=tuple(made.values()))
 
 
-def read_request(path: Path, key_name: str | None = None) -> tuple[list[str], Settings, dict[str, Any] | None]:
+def read_request(
+    path: Path,
+    key_name: str | None = None,
+    *,
+    base_url: str | None = None,
+    fetch_study: Callable[[str], Any] | None = None,
+) -> tuple[list[str], Settings, dict[str, Any] | None]:
     """Models, settings and the run to repeat of a file: an ``audit.toml`` (None to repeat), or a ``manifest.json``.
 
-    A TOML file has ``models`` (or ``model``), found beside it, and settings as a manifest has them. UsageError: an
-    unknown setting. ValueError: a file that cannot be read.
+    Args:
+        path: of the file. A TOML file has ``models`` (or ``model``), found beside it, and settings as a manifest has
+            them; beside a manifest are the files of the user's own studies.
+        key_name: variable with the key of a service.
+        base_url: address of a service that a shared manifest does not tell.
+        fetch_study: opens a study of the Hub by OWNER/NAME@COMMIT, whose files are not there.
+
+    Raises:
+        UsageError: an unknown setting, or an address or a study that the file does not tell.
+        ValueError: a file that cannot be read.
     """
     content, toml = path.read_bytes(), path.suffix == ".toml"
     try:
@@ -102,8 +119,12 @@ def read_request(path: Path, key_name: str | None = None) -> tuple[list[str], Se
     if not toml:
         if not isinstance(read, dict) or not {"settings", "corpora"} <= read.keys():
             raise ValueError(f"{path} is no manifest of a run: it has no settings and corpora. Give another file.")
-        settings = Settings.from_manifest(read["settings"], key_name)
+        saved = _with_service(read["settings"], base_url, path)
+        settings = Settings.from_manifest(saved, key_name)
+        _open_studies(path, read, fetch_study)
         return [settings.model] if settings.model else [], settings, read
+    if base_url:
+        raise UsageError(f"{path} says what is audited and how. Write base_url into it.")
     models = read.pop("models", None) or [one for one in (read.pop("model", None),) if one]
     if not isinstance(models, list) or not all(isinstance(one, str) for one in models):
         raise UsageError(f"{path}: models is {quoted(models)}, expected a list of names. Correct it.")
@@ -115,12 +136,36 @@ def read_request(path: Path, key_name: str | None = None) -> tuple[list[str], Se
     return beside, replace(settings, model=beside[0] if beside else None), None
 
 
+def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:
+    """Settings of a manifest with the address of their service, which a shared one does not tell."""
+    chat = saved.get(ChatOptions.key) if isinstance(saved, Mapping) else None
+    known = chat.get("base_url") if isinstance(chat, Mapping) else None
+    hidden = isinstance(known, str) and "://" not in known
+    if base_url and not hidden:
+        raise UsageError(f"{path} says what is audited and how, and --base-url is given. Drop it.")
+    if not hidden:
+        return saved
+    if not base_url:
+        raise UsageError(f"{path} does not tell the address of the service. Give it with --base-url.")
+    own = [base_url] if chat.get("own_address") else []
+    return {**saved, ChatOptions.key: {**chat, "base_url": base_url, "own_address": own}}
+
+
+def _open_studies(path: Path, manifest: Mapping[str, Any], fetch_study: Callable[[str], Any] | None) -> None:
+    """Make the user's own studies of a manifest known, by their files beside it or from the Hub."""
+    for name, origin in open_kept_studies(path.parent, manifest).items():
+        if fetch_study is None or not _ON_HUB.fullmatch(origin):
+            kept = path.parent / STUDIES / name
+            raise UsageError(f"The run read an own study, whose files are not in {kept}. Copy them there.")
+        fetch_study(origin)
+
+
 def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, Any], **more: Any) -> Settings:
     """Settings from what a user gives, places of this machine absolute; a UsageError for an unknown option.
 
     ``options``: of loading and of kinds, by the names of the command line; ``more``: fields of ``Settings``.
     """
-    classes = _option_classes()
+    classes = option_classes()
     every = {one.metadata.get("name", one.name): (made, one) for made in classes for one, _ in settable(made)}
     values: dict[Any, dict[str, Any]] = {made: {} for made in classes}
     for name, value in options.items():
@@ -205,6 +250,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     settings.of(ChatOptions).check()
+    _refuse_unread_weights(settings)
     requested = [one for one in kinds() if one.options and settings.of(one.options) != one.options()]
     noted = settings.of(NoteOptions)
     own_reader = noted.embeddings or noted.classifier != NoteOptions().classifier
@@ -246,6 +292,13 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
             named = " and ".join(_studies_of(one))
             raise UsageError(f"Settings of {one.name} models are read by {named}. Name it as well.")
     return tasks, skipped
+
+
+def _refuse_unread_weights(settings: Settings) -> None:
+    """Refuse settings of weights, with a UsageError, where only a model behind a service is read."""
+    chat, notes = settings.of(ChatOptions), settings.of(NoteOptions)
+    if settings.model is None and chat.model and not chat.local and notes == NoteOptions():
+        settings.load.refuse_weights_settings(chat.model)
 
 
 def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
@@ -407,10 +460,17 @@ def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
 
 def default_folder(settings: Settings) -> Path:
     """``swapbias-runs/<model>-<time>``, with a number of those that began in one second."""
-    name = short_name(settings.model) if settings.model else "default"
-    folder = Path("swapbias-runs") / f"{file_name(name)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    name = folder_name(settings.model, settings.load) if settings.model else "default"
+    folder = Path("swapbias-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     every = (folder.with_name(f"{folder.name}-{number}") if number > 1 else folder for number in count(1))
     return next(one for one in every if not one.exists())
+
+
+def folder_name(model: str, load: LoadOptions) -> str:
+    """What the folder of a run is called after its model: by its revision, its adapter and its quantization too."""
+    _, revision = models.split_revision(model)
+    name = models.planned_name(model, load)
+    return re.sub(r"-{2,}", "-", file_name(f"{name} {revision}")).strip("-.") or "model"
 
 
 def file_name(text: str) -> str:

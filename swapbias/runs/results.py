@@ -23,6 +23,7 @@ from swapbias.measures import MEASURES, SPANS, Estimate
 from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
+from swapbias.runs.command import placeholders_in, repeat_command
 from swapbias.runs.plan import Settings, now
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, Scoring
 from swapbias.runs.scorers import ScoredTask
@@ -206,20 +207,28 @@ def _is_binary(scores: "pd.Series[float]") -> bool:
 
 def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
     """Write findings, coverage and, with ``draw``, the report; the scored rows stand there already."""
+def write_results(run: Run, results: Results, *, draw: bool = True, command: str = "") -> None:
+    """Write findings, coverage and, with ``draw``, the report; the scored rows stand there already.
+
+    ``command`` repeats the run, where its manifest tells less than all.
+    """
     table = findings_table(results.found)
     run.write_csv(FINDINGS_CSV, table)
     run.write_json(FINDINGS_JSON, {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")})
     if len(results.coverage):
         run.write_csv(COVERAGE, results.coverage)
     if draw:
-        _write_report(run, results)
+        _write_report(run, results, command)
 
 
-def _write_report(run: Run, results: Results) -> None:
+def _write_report(run: Run, results: Results, command: str = "") -> None:
     from swapbias.report import render  # takes long to import
 
     shown = as_public(replace(results, items=dict(results.items)))
-    run.write(REPORT, render(results.manifest, shown.found, shown.items, shown.coverage).encode())  # public there
+    command = command or repeat_command(results.manifest)
+    meanings = placeholders_in(command)
+    page = render(results.manifest, shown.found, shown.items, shown.coverage, command, meanings)
+    run.write(REPORT, page.encode())  # public there
 
 
 def rebuild_report(run: Run) -> Path:

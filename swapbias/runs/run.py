@@ -22,8 +22,9 @@ from swapbias import files
 from swapbias.errors import UsageError, arguments_named, first_line
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.runs.cache import ScoreCache
+from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.scorers import ScoredTask
-from swapbias.studies import Row, as_prompts, load_corpus, published_prompts, reopen_study
+from swapbias.studies import Row, as_prompts, load_corpus, published_prompts
 from swapbias.swapping import Part, Result, WorkerPool
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 SHA256 = "sha256"  # key of a manifest: the sha256 of each other file, by its path within the run
 ITEMS = "items"  # folder of the scored rows
-STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
 SCORES = ".scores"  # folder of a run that is not complete: scores that the machine's cache may not hold
 REPORT = "report.html"
 ROUNDS = "rounds"  # key of a manifest
@@ -91,10 +91,7 @@ class Run:
 
     def open_studies(self) -> None:
         """Make the user's own studies known as this run read them."""
-        origins: Any = self.manifest().get("own_studies")
-        for name, origin in origins.items() if isinstance(origins, dict) else ():
-            if "/" not in name and (self.folder / STUDIES / name).is_dir():
-                reopen_study(self.folder / STUDIES / name, str(origin))
+        open_kept_studies(self.folder, self.manifest())
 
     def manifest(self) -> dict[str, Any]:
         """The manifest as written last; a ValueError where it is no JSON object, or lacks a key of every run."""
@@ -366,7 +363,9 @@ class Scoring:
                 self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
         if self.stopped:
             note = f"Of {planned} planned trials of each prompt {whole} were run: {self.stopped.rstrip('.')}."
-            self.manifest[ROUNDS] = {"planned": planned, "trial_notes": [note], "stopped": self.stopped}
+            self.manifest[ROUNDS] = {
+                "planned": planned, "whole": whole, "trial_notes": [note], "stopped": self.stopped
+            }  # fmt: skip
             self.run.write_manifest(self.manifest)
             self.say(note)
             for one in self.every.values():

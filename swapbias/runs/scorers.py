@@ -57,15 +57,16 @@ def load_readers(
     own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
     loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
     every: dict[tuple[str, str, str], ScoredTask] = {}
+    request = pinned_settings(settings, pinned)
     for task in tasks:
         key = (task.model, task.kind.name)
         if key not in loaded:
             if task.credentialed and models.is_callable(task.model):
                 say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
-            say(f"Model: {models.short_name(task.model)}.")
-            loaded[key] = task.kind.load(models.as_pinned(task.model, pinned), settings, say=say, bar=bar)
+            say(f"Model: {models.planned_name(task.model, settings.load)}.")
+            loaded[key] = task.kind.load(models.as_pinned(task.model, pinned), request, say=say, bar=bar)
         training = task.notes.training if task.notes else lambda phenotype, regime: []
-        reader = task.kind.read(loaded[key], task.experiment, settings, corpus=task.study.name, training=training)
+        reader = task.kind.read(loaded[key], task.experiment, request, corpus=task.study.name, training=training)
         refuse_sending(task, reader)
         name = (task.study.name, task.experiment.name, reader.model_id)
         if name in every:  # they would be taken for one
@@ -73,9 +74,29 @@ def load_readers(
         every[name] = ScoredTask(task, reader)
     made = [*every.values()]
     check_limits(made, settings)
-    add_classifier(made, settings, say=say)
-    add_judge(made, settings, say=say, bar=bar)
+    # Adapter and subfolder are of the audited model alone.
+    beside = replace(request, load=replace(request.load, adapter=None, subfolder=""))
+    add_classifier(made, beside, say=say)
+    add_judge(made, beside, say=say, bar=bar)
     return made
+
+
+def pinned_settings(settings: Settings, pinned: Sequence[Mapping[str, Any]]) -> Settings:
+    """Settings whose adapters and models of the Hub are at the commits of a run's ``pinned`` models."""
+
+    def at_commits(options: Any) -> Any:
+        changed: dict[str, Any] = {}
+        for option, _ in models.settable(type(options)) if pinned else ():
+            value = getattr(options, option.name)
+            if not option.metadata.get("place") or not value:
+                continue
+            if isinstance(value, str):
+                changed[option.name] = models.as_pinned(value, pinned)
+            else:
+                changed[option.name] = tuple(models.as_pinned(each, pinned) for each in value)
+        return replace(options, **changed) if changed else options
+
+    return replace(settings, load=at_commits(settings.load), options=tuple(map(at_commits, settings.options)))
 
 
 def check_limits(every: Sequence[ScoredTask], settings: Settings) -> None:

@@ -208,8 +208,9 @@ def published_rows(study: str) -> list[dict[str, str]]:
 def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
     """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
     merged: dict[tuple[str, ...], Published] = {}
-    for row in published_rows(study):
-        if row["model"].split("/")[-1].lower() == model_id.rstrip("/").split("/")[-1].lower():
+    name = model_id.rstrip("/").split("/")[-1].lower()
+    for row in published_rows(study) if " + " not in model_id else ():  # no paper audited a model with an adapter
+        if row["model"].split("/")[-1].lower() == name:
             key = tuple(row[one] for one in _KEY)
             before = asdict(merged.get(key, Published(source=row["source"])))
             values = {name: value or row[name] for name, value in before.items()}

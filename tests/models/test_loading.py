@@ -8,11 +8,11 @@ import sys
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils.logging import is_progress_bar_enabled
 
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_model, load_scorer, loading, model_kind
+from swapbias.models import LoadOptions, load_model, load_scorer, loading, model_kind, planned_name
 from swapbias.models.loading import pick_device
 from swapbias.studies import as_prompts, config_rows
 from tests import tiny
@@ -125,9 +125,52 @@ def test_an_adapter_is_merged_into_its_model(folder, tmp_path):
     assert scores(scorer) != pytest.approx(scores(loaded(folder)), abs=1e-4)
     assert scorer.identity["adapter"]["name"] == "lora"
     assert len(scorer.identity["adapter"]["sha256"]) == 64
-    assert scorer.model_id == folder.name
-    with pytest.raises(ValueError, match="It is an adapter: name its model, and it with -M adapter"):
+    assert scorer.model_id == f"{folder.name} + lora"
+    assert set(scorer.identity["adapter"]["weights"]) == {"adapter_model.safetensors"}
+    # The adapter's own folder in place of a model is the adapter on the base that its config names.
+    assert model_kind(str(place)) == "masked"
+    alone = loaded(place)
+    assert (alone.model_id, scores(alone)) == (scorer.model_id, scores(scorer))
+    assert alone.identity == scorer.identity
+    inside = get_inside(folder, place, peft)
+    assert inside.model_id == f"{folder.name} + lora adapter"
+    shutil.copy(folder / "model.safetensors", place)
+    with pytest.raises(ValueError, match="lora holds a whole model and an adapter"):
+        loaded(place)
+    (place / "model.safetensors").unlink()
+    config = json.loads((place / "adapter_config.json").read_text())
+    (place / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "/gone/base"}))
+    with pytest.raises(ValueError, match=r"lora is an adapter of '/gone/base', .* Name its model, and it with -M"):
         model_kind(str(place))
+
+
+def get_inside(folder, place, peft):
+    """A scorer of a model in memory into which an adapter was loaded."""
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    inside = peft.PeftModel.from_pretrained(model, place).get_base_model()
+    return load_scorer(inside, tokenizer=AutoTokenizer.from_pretrained(folder))
+
+
+NAMES = [
+    ({}, "lab/base"),
+    ({"adapter": "me/lora@v2"}, "lab/base + me/lora"),
+    ({"quantization": "4bit"}, "lab/base (4bit)"),
+    ({"adapter": "me/lora", "quantization": "8bit"}, "lab/base + me/lora (8bit)"),
+    ({"subfolder": "small"}, "lab/base (small)"),
+    ({"dtype": "bfloat16", "device": "cpu", "batch_size": 8, "positive_label": "LABEL_1"}, "lab/base"),
+]
+
+
+@pytest.mark.parametrize(("how", "name"), NAMES, ids=[name for _, name in NAMES])
+def test_a_model_is_named_by_all_that_is_read_of_it(how, name):
+    assert planned_name("lab/base@main", LoadOptions(**how)) == name
+
+
+@pytest.mark.parametrize("model", ["vader", "tests.hub.own_runs:scored", "x.skops"])
+def test_a_model_without_weights_refuses_settings_of_weights(model):
+    for how in ({"quantization": "4bit"}, {"adapter": "me/lora"}, {"subfolder": "x"}):
+        with pytest.raises(UsageError, match=r"-M \w+ changes how weights are read, and .* has none that are loaded"):
+            model_kind(model, load=LoadOptions(**how))
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,14 @@ class ChatOptions:
     answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
     temperature: float = option(1.0, "Of the chat model.", least=0.0)
     max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
-    concurrency: int = option(8, "Requests at once.", least=1, most=100)  # connections of the HTTP client
-    max_requests: int | None = option(None, "Most requests; trials that take more are not run.", least=0)
-    timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001)
-    price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0)
-    price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0)
+    concurrency: int = option(8, "Requests at once.", least=1, most=100, speed=True)  # connections of the HTTP client
+    max_requests: int | None = option(None, "Most requests; trials that take more are not run.", least=0, speed=True)
+    timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001, speed=True)
+    price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0, speed=True)
+    price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0, speed=True)
     no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
     max_cost: float | None = option(
-        None, "Most that the requests may cost; trials that take more are not run.", least=0.0
+        None, "Most that the requests may cost; trials that take more are not run.", least=0.0, speed=True
     )
     scorer: str = option("vader", "Classifier of summaries (care_notes): as a model of an audit.", place=True)
     judge: str | None = option(None, "Chat model of the same service, or a folder, that rates free text.", place=True)

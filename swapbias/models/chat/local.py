@@ -16,7 +16,8 @@ from swapbias.models.chat.log_odds import Logs, core, lettered, log_sum, names_o
 from swapbias.models.chat.template import ChatTemplate, opens_reasoning
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends_within
-from swapbias.models.loading import length_limit, load_model, model_name
+from swapbias.models.loading import length_limit, load_model
+from swapbias.models.model_names import read_name
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt, turns
 
@@ -53,11 +54,13 @@ class LocalChatScorer(AnsweringScorer):
     def load(cls, model: str, load: LoadOptions, options: ChatOptions | None = None) -> Self:
         """From a Hub id or local folder; a ValueError where there is no such model, or it is not a causal one."""
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, load)
-        named: dict[str, Any] = {"model_id": model_name(model), "identity": pin, "batch_size": load.batch_size}
+        named: dict[str, Any] = {"model_id": read_name(model, pin), "identity": pin, "batch_size": load.batch_size}
         return cls(loaded, tokenizer, options=options, **named)
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
-        pinned = " ".join([self.model_id, *(str(self.identity.get(name, "")) for name in ("sha256", "revision"))])
+        adapter = self.identity.get("adapter") or {}
+        commits = [str(pin.get(name, "")) for pin in (self.identity, adapter) for name in ("sha256", "revision")]
+        pinned = " ".join([self.model_id, *commits]).rstrip()
         return [answering.answer_key(prompt, model=f"local {pinned}", options=self.options) for prompt in prompts]
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
-from swapbias.models.loading import PICKLES, length_limit, load_model, model_name, refuse_pickle
+from swapbias.models.loading import PICKLES, length_limit, load_model, refuse_pickle
+from swapbias.models.model_names import read_name
 from swapbias.models.tokens import refuse_unknown_tokens
 
 Floats = NDArray[np.float64]
@@ -243,7 +244,7 @@ class ContextualVectors(Features):
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
-        return cls(loaded, tokenizer, name=model_name(model), identity=pin, batch_size=options.batch_size)
+        return cls(loaded, tokenizer, name=read_name(model, pin), identity=pin, batch_size=options.batch_size)
 
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""

@@ -1,0 +1,175 @@
+"""The command that repeats a run, from the settings of its manifest: all that changes a result, nothing private."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path, PureWindowsPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from swapbias import models
+from swapbias.files import is_there
+from swapbias.models import LoadOptions, settable, written
+from swapbias.models.chat import ChatOptions
+from swapbias.privacy import OWN_ENDPOINT, names_within, public_address
+from swapbias.runs.kept_studies import LOCAL, STUDIES
+from swapbias.runs.plan import Settings, option_classes
+from swapbias.runs.run import ROUNDS
+
+PLACEHOLDERS = {
+    "MODEL": "the audited model", "RUN": "the folder of this run", "URL": "the address of the service",
+    "NOTES": "the notes", "CHECKLIST": "their checklist",
+}  # fmt: skip
+_PRIVATE = {"data": "NOTES", "checklist": "CHECKLIST"}  # places of notes: their names may tell of patients
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]")  # how a path of a machine begins
+_AUDITED = "model"  # stands for the option that names the audited model
+_NAMED_APART = ("model", "studies", "load", "options")  # fields of ``Settings`` that are no plain options
+_ADDRESSES = ("base_url", "own_address")
+
+
+def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str = "") -> str:
+    """The command of a shell that repeats the run of a manifest, its own or a public one.
+
+    Every setting stands in it that differs from its default and is no matter of speed or costs. Models of the Hub
+    are at the commits that were read; a folder of this machine has the last part of its path; ``PLACEHOLDERS`` stand
+    for what only its owner has.
+
+    Args:
+        manifest: of a run that was begun.
+        page: the name on the Hub of the audited model, or of its adapter, where the run read it under another.
+        revision: the commit of that page whose files are those that were read.
+    """
+    return shlex.join(["swapbias", "audit", *_words(manifest, _Places(manifest, page, revision))])
+
+
+def placeholders_in(command: str) -> dict[str, str]:
+    """The placeholders of a command, with what they stand for."""
+    words = set(re.findall(r"[A-Z]+", " ".join(re.split(r"[=/:\s]", command))))
+    return {name: meaning for name, meaning in PLACEHOLDERS.items() if name in words}
+
+
+class _Places:
+    """The models and files that a manifest names, as a command for others names them."""
+
+    def __init__(self, manifest: Mapping[str, Any], page: str, revision: str) -> None:
+        self.pins: Sequence[Mapping[str, Any]] = manifest.get("models", ())
+        self.in_memory = bool(manifest.get("in_memory"))
+        self.page = f"{page}@{revision}" if page and revision else page
+        self.adapted: Mapping[str, Any] = next((pin for pin in self.pins if pin.get("adapter")), {})
+        self.encoders = {name for pin in self.pins if pin.get("features") for name in names_within(pin["model_id"])}
+
+    def name(self, value: str, option: str) -> str:
+        """A model or file of the option of that name."""
+        if option == _AUDITED and self.in_memory:
+            return "MODEL"
+        if option in _PRIVATE:
+            return _PRIVATE[option]
+        known = _last_part(value) if _PATH.match(value) else models.as_pinned(value, self.pins)
+        of_page = option == "adapter" if self.adapted else option == _AUDITED or self._is_encoder(known)
+        return self.page if self.page and of_page else known
+
+    def _is_encoder(self, name: str) -> bool:
+        return names_within(name.partition("@")[0])[0] in self.encoders
+
+
+def _last_part(path: str) -> str:
+    name = Path(path).resolve().name if is_there(path) else PureWindowsPath(path).name
+    return name or "MODEL"
+
+
+def _words(manifest: Mapping[str, Any], places: _Places) -> Iterator[str]:
+    """The words of the command behind ``swapbias audit``."""
+    saved = _with_adapter_apart(manifest["settings"], places)
+    if model := saved.get("model"):
+        yield _printable(places.name(str(model), _AUDITED), "MODEL")
+    chat = _options(ChatOptions, _within_limits(saved.get(ChatOptions.key) or {}, manifest), places)
+    for flag, value in (pair for pair in chat if pair[0] == "--chat"):
+        yield from (flag, value)
+    yield from _studies(manifest)
+    yield from _plain_options(saved, places)
+    for made in option_classes():
+        values = saved.get(made.key) or {}
+        if made is ChatOptions:
+            values = _within_limits(values, manifest)
+        for flag, value in _options(made, values, places):
+            if flag != "--chat":
+                yield from (flag, value)
+    if (saved.get(LoadOptions.key) or {}).get("trust_remote_code"):
+        yield "--trust"
+
+
+def _with_adapter_apart(saved: Mapping[str, Any], places: _Places) -> Mapping[str, Any]:
+    """Settings that name base and adapter, where an adapter was named in place of a model."""
+    load = saved.get(LoadOptions.key) or {}
+    if not places.adapted or load.get("adapter"):
+        return saved
+    apart = {**saved, LoadOptions.key: {**load, "adapter": places.adapted["adapter"]["name"], "subfolder": ""}}
+    chat = saved.get(ChatOptions.key) or {}
+    if saved.get("model"):
+        return {**apart, "model": places.adapted["base"]}
+    return {**apart, ChatOptions.key: {**chat, "model": places.adapted["base"]}} if chat.get("model") else saved
+
+
+def _within_limits(chat: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings of a chat model with the trials that its limits allowed."""
+    whole = (manifest.get(ROUNDS) or {}).get("whole")
+    return {**chat, "trials": whole} if whole else chat
+
+
+def _plain_options(saved: Mapping[str, Any], places: _Places) -> Iterator[str]:
+    for option in fields(Settings):
+        value = saved.get(option.name, option.default)
+        if option.name in _NAMED_APART or value == option.default or (option.name == "kind" and places.in_memory):
+            continue
+        if option.name == "wordings":
+            yield "--wordings" if value else "--no-wordings"
+        else:
+            yield from _option(option.name, value)
+
+
+def _studies(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The studies that were named; of the user's own the commit on the Hub, or the files that the run keeps."""
+    origins = manifest.get("own_studies") or {}
+    read = dict.fromkeys(str(entry["corpus"]) for entry in manifest.get("corpora", ()))
+    for study in manifest["settings"].get("studies", read):  # where it does not say which were named, those read
+        name, colon, config = str(study).partition(":")
+        origin = str(origins.get(name, ""))
+        place = f"RUN/{STUDIES}/{name}" if origin == LOCAL else origin or name
+        yield from ("--study", _printable(place + colon + config, "STUDY"))
+
+
+def _options(made: Any, saved: Mapping[str, Any], places: _Places) -> Iterator[tuple[str, str]]:
+    """The settings of a kind of model that differ from their defaults and are no matter of speed."""
+    for option, _ in settable(made):
+        value = saved.get(option.name, option.default)
+        value = tuple(value) if isinstance(value, list) else value
+        if value == option.default or option.metadata.get("speed") or option.metadata.get("unsaved"):
+            continue
+        name = option.metadata.get("name", option.name)
+        for each in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
+            if option.metadata.get("place"):
+                yield _option(name, places.name(str(each), _AUDITED if name == "chat" else name))
+            elif option.name in _ADDRESSES:
+                yield _option(name, _address(str(each)))
+            else:
+                yield _option(name, each)
+
+
+def _address(value: str) -> str:
+    """The address of a service that others may reach; of one that only its owner reaches a placeholder."""
+    public = public_address(value)
+    return "URL" if public == OWN_ENDPOINT or not urlsplit(public).scheme else public
+
+
+def _option(name: str, value: Any) -> tuple[str, str]:
+    """An option and its value, as the command line has them."""
+    shown = _printable(str(value).lower() if isinstance(value, bool) else str(value), "VALUE")
+    flag = written(name)
+    return (flag, shown) if flag.startswith("--") else ("-M", f"{flag.removeprefix('-M ')}={shown}")
+
+
+def _printable(text: str, placeholder: str) -> str:
+    """A text in one line of a page; a placeholder for one that could end the line or the block of code."""
+    return placeholder if _UNPRINTABLE.search(text) else text

@@ -1,0 +1,51 @@
+"""Adapters without peft: folders as peft writes them, and its public surface in a few lines."""
+
+import json
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import torch
+from huggingface_hub import hf_hub_download
+from safetensors.torch import load_file, save_file
+
+WEIGHTS = "adapter_model.safetensors"
+
+
+def save_adapter(folder, base, *, size, seed=0):
+    """An adapter of a masked model with ``size`` tokens: noise on the bias of its head."""
+    folder.mkdir(exist_ok=True)
+    noise = 3 * torch.randn(size, generator=torch.Generator().manual_seed(seed))
+    save_file({"bias": noise}, folder / WEIGHTS)
+    config = {"peft_type": "LORA", "base_model_name_or_path": base, "revision": None}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+class PeftModel:
+    """A model whose head's bias an adapter shifts."""
+
+    def __init__(self, model):
+        self.model = model
+        self.active_peft_config = SimpleNamespace(modules_to_save=None)
+
+    @classmethod
+    def from_pretrained(cls, model, name, revision=None):
+        path = Path(name, WEIGHTS) if Path(name).is_dir() else hf_hub_download(name, WEIGHTS, revision=revision)
+        with torch.no_grad():
+            model.get_output_embeddings().bias += load_file(path)["bias"]
+        return cls(model)
+
+    def get_base_model(self):
+        return self.model
+
+    def merge_and_unload(self):
+        return self.model
+
+
+def use(monkeypatch):
+    """Let this stand for peft in the process of a test."""
+    peft = ModuleType("peft")
+    peft.PeftModel, peft.__spec__ = PeftModel, ModuleSpec("peft", None)
+    monkeypatch.setitem(sys.modules, "peft", peft)

@@ -1,0 +1,241 @@
+"""A run is named after all that was read, and stands on the page of that very model alone."""
+
+import csv
+import io
+import re
+import shlex
+from contextlib import redirect_stdout
+from dataclasses import replace
+
+import pytest
+
+from swapbias.errors import UsageError
+from swapbias.hub.client import Hub, Repo
+from swapbias.hub.model_pages import commit_read, findings_of
+from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, ShareOptions, share_run
+from swapbias.models import loading
+from swapbias.privacy import public_manifest
+from swapbias.runs import Run, start
+from swapbias.runs.plan import default_folder, read_request, settings_of
+from tests import adapters, tiny
+from tests.conftest import QUIET, files_below
+from tests.hub.clients import command
+from tests.hub.own_runs import edited
+from tests.hub.shared_runs import GAP
+
+BASE, LORA = "bob/bert", "alice/lora"
+BOTH = f"{BASE} + {LORA}"
+STUDY = ("gendered_stigma:rq1",)
+
+
+@pytest.fixture(scope="module")
+def base_files(tmp_path_factory):
+    return files_below(tiny.save("bert", tmp_path_factory.mktemp("bert") / "base"))
+
+
+@pytest.fixture
+def pushed(hub, base_files, tmp_path, monkeypatch):
+    """A model of bob's and an adapter of it, of alice's, on the local Hub; an empty cache of scores."""
+    adapters.use(monkeypatch)
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SWAPBIAS_CACHE_LIMIT", raising=False)
+    monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # it keeps the address of the Hub that it saw first
+    size = base_files["vocab.txt"].count(b"\n") if "vocab.txt" in base_files else _vocabulary(base_files)
+    hub.add_repo("model", BASE, files=base_files)
+    for owner in ("alice/bert", "alice/base"):
+        hub.add_repo("model", owner, files=base_files)
+    hub.add_repo("model", LORA, files=files_below(adapters.save_adapter(tmp_path / "lora", BASE, size=size)))
+    hub.size = size
+    return hub
+
+
+def _vocabulary(files):
+    import json
+
+    return json.loads(files["config.json"])["vocab_size"]
+
+
+def audited(model, folder, **load):
+    asked = settings_of(model, STUDY, load, limit=12, wordings=False)
+    return start(asked, folder, cache=True, **QUIET)[0]
+
+
+def scores(run):
+    return run.items("gendered_stigma")["closed_list_mass"].tolist()
+
+
+def head(hub, name):
+    return hub.commits("model", name)[0][0]
+
+
+def shared(run, **options):
+    usual = {"results": "alice/audits", "how": COMMIT}
+    return share_run(run, ShareOptions(**{**usual, **options}), Hub(), say=str)
+
+
+def proposed(run, **options):
+    return shared(run, **{"results": "alice/open", "how": PULL_REQUEST, "public": True, **options})
+
+
+def models_of(run):
+    with (run.folder / "findings.csv").open() as file:
+        return {row["model_id"] for row in csv.DictReader(file)}
+
+
+def test_an_audit_with_an_adapter_is_named_after_both_and_pins_both(pushed, tmp_path):
+    run = audited(BASE, tmp_path / "run", adapter=LORA)
+    (pin,) = run.manifest()["models"]
+    assert (pin["model_id"], pin["base"], pin["revision"]) == (BOTH, BASE, head(pushed, BASE))
+    assert (pin["adapter"]["name"], pin["adapter"]["revision"]) == (LORA, head(pushed, LORA))
+    assert models_of(run) == {BOTH}
+    assert f"audit of {BOTH}" in (run.folder / "report.html").read_text()
+    assert default_folder(settings_of(BASE, STUDY, {"adapter": LORA})).name.startswith("bob-bert-alice-lora-2")
+    # Nothing that was scored without the adapter is taken for it.
+    plain = audited(BASE, tmp_path / "plain")
+    assert plain.manifest()["from_cache"] == 0
+    assert scores(plain) != scores(run)
+    again = audited(BASE, tmp_path / "again", adapter=LORA)
+    assert (again.manifest()["from_cache"], scores(again)) == (12, scores(run))
+    pushed.push("model", LORA, files_below(adapters.save_adapter(tmp_path / "new", BASE, size=pushed.size, seed=1)))
+    later = audited(BASE, tmp_path / "later", adapter=LORA)
+    assert later.manifest()["from_cache"] == 0
+    assert scores(later) != scores(run)
+
+
+def test_an_adapter_in_place_of_a_model_is_read_on_its_base_and_named_after_both(pushed, tmp_path):
+    both = audited(BASE, tmp_path / "both", adapter=LORA)
+    alone = audited(LORA, tmp_path / "alone")
+    assert (models_of(alone), scores(alone)) == ({BOTH}, scores(both))
+    folder = audited(str(tmp_path / "lora"), tmp_path / "folder")
+    assert (models_of(folder), scores(folder)) == ({f"{BASE} + lora"}, scores(both))
+    with pytest.raises(UsageError, match=r"alice/lora is an adapter, and -M adapter names another"):
+        audited(LORA, tmp_path / "twice", adapter=str(tmp_path / "lora"))
+
+
+@pytest.mark.parametrize("model", [BASE, LORA])
+def test_the_page_of_the_base_is_refused_and_that_of_the_adapter_repeats_the_run(
+    pushed, model, tmp_path, monkeypatch
+):
+    how = {} if model == LORA else {"adapter": LORA}
+    run = audited(model, tmp_path / "run", **how)
+    before, pinned = pushed.files("model", BASE), head(pushed, LORA)
+    for more in ({}, {"audited": BOTH}):
+        with pytest.raises(UsageError, match=rf"read bob/bert with the adapter alice/lora, whose .* --model {LORA}"):
+            proposed(run, model=BASE, **more)
+    assert ("dataset", "alice/open") not in pushed.repositories
+    assert [one.status for one in shared(run, model=LORA)] == ["created", "updated"]
+    assert pushed.files("model", BASE) == before
+    card = pushed.files("model", LORA)["README.md"].decode()
+    assert f"measured {BOTH}, the model {BASE} with the adapter {LORA} at commit {pinned}" in card
+    # Others push to both; the card names the commits that were read.
+    pushed.push("model", LORA, {adapters.WEIGHTS: b"later"})
+    pushed.push("model", BASE, {"model.safetensors": b"later"})
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "other"))
+    (line,) = re.findall(r"^swapbias (audit .*)$", card, re.MULTILINE)
+    assert f"-M adapter={LORA}@{pinned}" in line
+    assert command(*shlex.split(line), "--out", tmp_path / "again") == 0
+    first, again = ((tmp_path / name / "findings.csv").read_bytes() for name in ("run", "again"))
+    assert first == again
+
+
+def test_a_manifest_that_was_shared_repeats_the_run_with_its_adapter(pushed, tmp_path):
+    run = audited(BASE, tmp_path / "run", adapter=LORA)
+    before = scores(run)
+    shared(run, model=None, how="")
+    (path,) = (path for path in pushed.files("dataset", "alice/audits") if path.endswith("manifest.json"))
+    (tmp_path / "manifest.json").write_bytes(pushed.files("dataset", "alice/audits")[path])
+    pushed.push("model", LORA, {adapters.WEIGHTS: b"later"})
+    _, settings, manifest = read_request(tmp_path / "manifest.json")
+    assert settings.load.adapter == LORA
+    again, _ = start(settings, tmp_path / "again", expected=manifest, **QUIET)
+    assert scores(again) == before
+
+
+def test_a_folder_of_an_adapter_is_the_one_on_the_hub_that_has_its_weights(pushed, tmp_path):
+    run = audited(BASE, tmp_path / "run", adapter=str(tmp_path / "lora"))
+    name = f"{BASE} + lora"
+    assert [one.status for one in proposed(run, model=LORA, audited=name, dry_run=True)][1].startswith("pull request")
+    with pytest.raises(UsageError, match=r"Push the adapter and name its page"):
+        proposed(run, model=BASE)
+    pushed.push("model", LORA, {adapters.WEIGHTS: b"trained further"})
+    with pytest.raises(UsageError, match="alice/lora has other weights than bob/bert"):
+        proposed(run, model=LORA, audited=name)
+
+
+@pytest.fixture
+def rounded(monkeypatch):
+    """Weights that are quantized on loading, by a library that is not there."""
+    monkeypatch.setattr(loading, "_weight_settings", lambda options: {})
+
+
+@pytest.mark.usefixtures("rounded")
+def test_quantized_results_go_to_a_page_of_ones_own_and_say_so_first(pushed, tmp_path):
+    run = audited(BASE, tmp_path / "run", quantization="4bit")
+    assert models_of(run) == {f"{BASE} (4bit)"}
+    for more in ({}, {"audited": f"{BASE} (4bit)"}):
+        with pytest.raises(UsageError, match=r"The run read bob/bert in 4bit, and such results go to a page of your"):
+            proposed(run, model=BASE, **more)
+    mine = audited("alice/bert", tmp_path / "mine", quantization="4bit")
+    shared(mine, model="alice/bert")
+    card = pushed.files("model", "alice/bert")["README.md"].decode()
+    part = card.partition("### gendered")[2]
+    assert part.split("\n\n")[1].startswith("**Not the model as it is:** it was read in 4bit")
+    assert "measured alice/bert (4bit) at commit" in card
+    assert f"audit alice/bert@{head(pushed, 'alice/bert')}" not in card.partition("swapbias audit")[0]
+    assert "-M quantization=4bit" in card
+    both = audited(BASE, tmp_path / "both", quantization="8bit", adapter=LORA)
+    assert models_of(both) == {f"{BOTH} (8bit)"}
+    assert "4bit" not in str(both.manifest()["models"])
+
+
+def test_another_folder_of_a_repository_is_no_audit_of_it(pushed, base_files, tmp_path):
+    pushed.push("model", BASE, {f"small/{name}": content for name, content in base_files.items()})
+    run = audited(BASE, tmp_path / "run", subfolder="small")
+    assert models_of(run) == {f"{BASE} (small)"}
+    with pytest.raises(UsageError, match="read bob/bert in the subfolder small"):
+        proposed(run, model=BASE)
+
+
+def test_an_adapter_on_another_base_is_refused_on_its_page(pushed, tmp_path):
+    run = audited("alice/base", tmp_path / "run", adapter=LORA)
+    with pytest.raises(UsageError, match="alice/lora is an adapter of bob/bert, and the run read it on alice/base"):
+        shared(run, model=LORA)
+
+
+def test_a_base_is_not_taken_for_its_adapter_by_hand(hub):
+    pins = [{"model_id": "lab/m + me/lora", "base": "lab/m", "adapter": {"name": "me/lora"}}, {"model_id": "lab/n"}]
+    found = [replace(GAP, model_id=pin["model_id"]) for pin in pins]
+    assert [one.model_id for one in findings_of(found, "me/lora", None, pins)] == ["lab/m + me/lora"]
+    assert [one.model_id for one in findings_of(found, "lab/n", None, pins)] == ["lab/n"]
+    with pytest.raises(UsageError, match="read lab/m with the adapter me/lora"):
+        findings_of(found, "lab/m", None, pins)
+    with pytest.raises(UsageError, match="read lab/m with the adapter me/lora"):
+        commit_read(Hub(), Repo("model", "lab/m"), {"models": pins}, "lab/m + me/lora")
+
+
+def test_a_public_manifest_keeps_the_names_on_the_hub_and_no_folder():
+    adapter = {"name": "me/lora", "revision": "a" * 40}
+    manifest = {
+        "settings": {"model": "lab/m@main", "load": {"adapter": "me/lora@v1"}, "chat": {"judge": "lab/judge"}},
+        "models": [{"model_id": "lab/m + me/lora", "base": "lab/m", "adapter": adapter}],
+    }
+    public = public_manifest(manifest)
+    assert public["settings"] == {**manifest["settings"], "chat": {"judge": "judge"}}
+    assert public["models"] == manifest["models"]
+    manifest["settings"]["load"]["adapter"] = "/home/me/adapters/lora"
+    assert public_manifest(manifest)["settings"]["load"] == {"adapter": "lora"}
+    manifest["models"][0]["judge"] = {"model_id": "lab/judge"}
+    assert public_manifest(manifest)["settings"]["chat"] == {"judge": "lab/judge"}
+
+
+def test_the_terminal_and_a_comparison_name_what_was_read(pushed, tmp_path):
+    asked = ("--study", STUDY[0], "--limit", "12", "--no-wordings")
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        assert command("audit", BASE, *asked, "-M", f"adapter={LORA}", "--out", tmp_path / "a") == 0
+        assert command("audit", BASE, *asked, "--out", tmp_path / "b") == 0
+        assert command("compare", tmp_path / "a", tmp_path / "b") == 0
+    said = " ".join(shown.getvalue().split())
+    assert f"gendered_stigma:rq1, {BOTH}" in said
+    assert f"{BOTH}" in said.partition("Report")[2]
+    assert edited(Run(tmp_path / "a"), tmp_path / "c").manifest()["models"][0]["model_id"] == BOTH

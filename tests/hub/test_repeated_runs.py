@@ -1,0 +1,170 @@
+"""What a card and a page print repeats the run, and so does its manifest, wherever its folder is copied to."""
+
+import html
+import json
+import re
+import shlex
+import shutil
+import zlib
+from contextlib import contextmanager
+
+import pytest
+from transformers import AutoTokenizer
+
+from swapbias.privacy import public_manifest
+from swapbias.runs import Run
+from swapbias.studies import catalogue, new_study
+from tests import adapters, tiny
+from tests.hub.clients import command
+from tests.models.chat.server import ChatServer
+
+OPTIONS = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}<assistant>"
+ROWS = "text,group,pair,name\n" + "".join(
+    f"{name} {what}.,{group},{number},{name}\n"
+    for number, (what, pair) in enumerate(
+        (what, pair)
+        for what in ("is a nurse", "is a surgeon", "is happy", "fell down the stairs")
+        for pair in (("Anna", "Bert"), ("Clara", "Dirk"), ("Emma", "Finn"))
+    )
+    for name, group in zip(pair, ("women", "men"), strict=True)
+)
+SMALL = ("--limit", "12", "--no-wordings")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with models, an adapter and prompts, in which commands are run."""
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "bert").mkdir()
+    tiny.save("bert", folder / "bert")
+    tiny.save_causal(folder / "gpt", positions=1024)
+    chat = tiny.save_causal(folder / "chat", positions=1024)
+    tokenizer = AutoTokenizer.from_pretrained(chat)
+    tokenizer.chat_template = OPTIONS
+    tokenizer.save_pretrained(chat)
+    tiny.save_classifier(folder / "labels", ["LABEL_0", "LABEL_1"])
+    tiny.save_classifier(folder / "raw", ["x"])
+    size = json.loads((folder / "bert/config.json").read_text())["vocab_size"]
+    adapters.save_adapter(folder / "lora", "bert", size=size)
+    (folder / "my prompts.csv").write_text(ROWS)
+    (folder / "words.csv").write_text("word,group\nhe,men\nshe,women\n")
+    new_study(folder / "at work")
+    (folder / "scores.py").write_text(
+        "import zlib\n\ndef score(texts):\n    return [zlib.crc32(text.encode()) % 1000 / 1000 for text in texts]\n"
+    )
+    return folder
+
+
+def letter(prompt):
+    return f"({'ABC'[zlib.crc32(prompt.encode()) % 2]})"
+
+
+@contextmanager
+def service(answer=letter):
+    with ChatServer(answer) as server:
+        yield server.base_url
+
+
+VIGNETTES = ("--study", "stigma_vignettes:gender", "--limit", "16", "-M", "max-tokens=32")
+KINDS = {
+    "masked": ("bert", "--study", "gendered_stigma:rq1", *SMALL, "--seed", "3", "--margin", "0.1"),
+    "in another type": ("bert", "--study", "gendered_stigma:rq1", *SMALL, "--dtype", "bfloat16", "--batch-size", "3"),
+    "attitude": ("bert", "--study", "social_distance:attitude", *SMALL),
+    "causal": ("gpt", "--study", "gest:causal", *SMALL),
+    "classifier": ("labels", "--study", "occupation_sentiment:sentences", *SMALL, "-M", "positive-label=LABEL_1"),
+    "regression": ("raw", "--kind", "regression", "--study", "occupation_sentiment:control", *SMALL),
+    "vader": ("vader", "--study", "occupation_sentiment,social_distance:sentiment", "--limit", "20", "--wordings"),
+    "function": ("scores:score", *SMALL, "--study", "occupation_sentiment:sentences"),
+    "own study": ("vader", "--study", "./at work", *SMALL),
+    "own prompts": ("labels", "--prompts", "my prompts.csv", "--reference", "men", "-M", "positive-label=LABEL_0"),
+    "chat": ("--chat", "tiny", "--base-url", "URL", *VIGNETTES, "--trials", "2", "-M", "temperature=0.25"),
+    "within limits": ("--chat", "tiny", "--base-url", "URL", *VIGNETTES, "-M", "max-requests=20", "--trials", "3"),
+    "local chat": ("--chat", "chat", *VIGNETTES[:4], "--trials", "1", "-M", "max-tokens=4"),
+    "log-odds": ("--chat", "chat", *VIGNETTES[:4], "-M", "scoring=log-odds"),
+    "adapter": ("bert", "-M", "adapter=lora", "--study", "gendered_stigma:rq1", *SMALL),
+    "adapter alone": ("lora", "--study", "gendered_stigma:rq1", *SMALL),
+    "notes": ("--study", "phenotype_fairness:phenotyping", *SMALL, "-M", "classifier=rf"),
+}
+OWN = ("own study", "own prompts")
+WITHOUT = {"own prompts": ("--limit",)}
+
+
+@pytest.fixture
+def at(place, monkeypatch, tmp_path):
+    """Commands are run among the models, and write to a folder of the test."""
+    adapters.use(monkeypatch)
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(str(place))
+    return tmp_path
+
+
+def findings(folder):
+    return (folder / "findings.csv").read_bytes()
+
+
+def of_page(run):
+    """The command that the page of a run prints."""
+    page = html.unescape((run / "report.html").read_text())
+    (line,) = re.findall(r"<code>(swapbias audit [^<]*?)</code></p>\n<p class=\"soft\">", page)
+    return line
+
+
+def of_card(card):
+    return set(re.findall(r"^swapbias audit .*$", card, re.MULTILINE))
+
+
+def repeat(line, url, run, out):
+    words = [word.replace("URL", url).replace("RUN/", f"{run}/") for word in shlex.split(line)]
+    assert command(*words[1:], "--out", out) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_page_and_the_card_print_gives_the_same_findings(hub, at, kind):
+    run, again = at / "run", at / "again"
+    with service() as url:
+        words = [word.replace("URL", url) for word in KINDS[kind]]
+        assert command("audit", *words, "--no-cache", "--out", run) == 0
+        line = of_page(run)
+        assert str(at) not in line
+        assert url not in line
+        if kind in OWN:
+            assert command("share", run, "--results", "alice/audits") == 2
+        else:
+            assert command("share", run, "--results", "alice/audits") == 0
+            files = hub.files("dataset", "alice/audits")
+            assert of_card(files["README.md"].decode()) == {line}
+            (name,) = (name for name in files if name.endswith("report.html"))
+            (at / "shared").mkdir()
+            (at / "shared/report.html").write_bytes(files[name])
+            assert of_page(at / "shared") == line
+        repeat(line, url, run, again)
+    assert findings(again) == findings(run)
+    assert of_page(again).replace("RUN/studies", "") == line.replace("RUN/studies", "")
+
+
+def test_each_of_several_models_has_a_command_of_its_own(at):
+    both = ("labels", "vader", "--study", "occupation_sentiment:sentences", *SMALL, "-M", "positive-label=LABEL_1")
+    assert command("audit", *both, "--out", at / "both") == 0
+    for name in ("labels", "vader"):
+        line = of_page(at / "both" / name)
+        assert f"audit {name} --study" in line
+        repeat(line, "", at, at / name)
+        assert findings(at / name) == findings(at / "both" / name)
+
+
+@pytest.mark.parametrize("kind", [*OWN, "chat", "adapter", "notes", "log-odds"])
+@pytest.mark.parametrize("public", [False, True], ids=["own", "shared"])
+def test_a_manifest_repeats_the_run_from_a_copy_of_its_folder(at, kind, public, monkeypatch):
+    run, copied = at / "run", at / "elsewhere/copy"
+    with service() as url:
+        words = [word.replace("URL", url) for word in KINDS[kind]]
+        assert command("audit", *words, "--no-cache", "--out", run) == 0
+        shutil.copytree(run, copied)
+        manifest = Run(copied).manifest()
+        if public:
+            Run(copied).write_manifest(public_manifest(manifest))
+        shutil.move(run, at / "gone")
+        monkeypatch.setattr(catalogue, "_OWN", {})  # as in a new process
+        address = ("--base-url", url) if public and "URL" in KINDS[kind] else ()
+        assert command("audit", copied / "manifest.json", *address, "--out", at / "again") == 0
+    assert findings(at / "again") == findings(copied)
