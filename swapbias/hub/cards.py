@@ -274,7 +274,8 @@ def study_parts(
 
 def _read_as(manifest: Mapping[str, Any], audited: str) -> dict[str, Any]:
     """How a model was read where that is not as it is: adapter, quantization, subfolder, type of its numbers."""
-    pin = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
+    pins = (one for one in manifest.get("models", ()) if one["model_id"] == audited)
+    pin: Mapping[str, Any] = next(pins, {})
     adapter = pin.get("adapter") or {}
     dtype = pin.get("dtype")
     return {

@@ -77,11 +77,6 @@ def findings_parquet(found: list[Finding], run: str) -> bytes:
 
 # --- what of a run may leave ------------------------------------------------------------------------------
 
-_MACHINE: Mapping[str, tuple[str, ...]] = {  # settings of how fast or how dear an audit is, not of its questions
-    "load": ("device", "batch_size"),
-    "chat": ("concurrency", "max_requests", "timeout"),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
@@ -110,10 +105,7 @@ def run_name(manifest: Mapping[str, Any]) -> str:
     """
     public = privacy.public_manifest(manifest)
     models = [str(one["model_id"]) for one in public.get("models", [])]
-    settings = dict(public["settings"])
-    for group, names in _MACHINE.items():
-        if isinstance(settings.get(group), Mapping):
-            settings[group] = {name: one for name, one in settings[group].items() if name not in names}
+    settings = runs.without_speed(public["settings"])
     corpora = [[str(one.get(name, "")) for name in ("corpus", "config")] for one in public["corpora"]]
     identity = [models, sorted(_pins(manifest.get("models", []))), corpora, settings]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -299,7 +291,7 @@ def eval_entries(
             least, fair_how = min((number for _, number in each), key=lambda number: number[0])
             raw = "; ".join(map(_raw, (finding for finding, _ in each)))
             how = f"swapbias {__version__}, {_settings(manifest, one.model_id)}"
-            notes = f"Higher is fairer: {fair_how}. {raw}. {how}. {LIMITS}"
+            notes = f"{_read_first(manifest, one.model_id)}Higher is fairer: {fair_how}. {raw}. {how}. {LIMITS}"
             entry = EvalResultEntry(
                 dataset_id=f"{namespace}/{corpus}",
                 task_id=one.experiment,
@@ -324,13 +316,18 @@ def _raw(finding: Finding) -> str:
     return f"{finding.measure}, {finding.contrast}{rows}: {one.value + 0.0:.4g} {ends}, n = {int(one.n)}{lost}"
 
 
+def _read_first(manifest: Mapping[str, Any], model_id: str) -> str:
+    """The model by all that was read, where that is not the model as it is: the first words of its entry."""
+    pins = (pin for pin in manifest.get("models", ()) if pin["model_id"] == model_id)
+    changed = any(pin.get(name) for pin in pins for name in ("adapter", "quantization", "subfolder"))
+    return f"Measured: {model_id}. " if changed else ""
+
+
 def _settings(manifest: Mapping[str, Any], model_id: str) -> str:
     """What a number depends on besides model and prompts: seed, number format, trials and temperature of a chat."""
     models = [one for one in manifest.get("models", []) if one["model_id"] == model_id]
     formats = sorted({f"weights in {one['dtype']}" for one in models if one.get("dtype")})
     chat = sorted({scoring_in_words(one) for one in models if "trials" in one or "scoring" in one})
-    how = [one["quantization"] for one in models if one.get("quantization")]
-    formats = [*(f"read in {each}" for each in how), *formats]
     return ", ".join([f"seed {manifest['settings'].get('seed', 0)}", *formats, *chat])
 
 

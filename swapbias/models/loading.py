@@ -172,11 +172,11 @@ def _needs(package: str, setting: str) -> None:
 
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
     """The config of a local folder or Hub id, of an adapter that of its base; raises as ``load_model``."""
-    return _located(*adapter_apart(model, options or LoadOptions()))[1]
+    return _located(*split_adapter(model, options or LoadOptions()))[1]
 
 
-def adapter_apart(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
-    """A model and its settings; where an adapter (PEFT) stands in its place, its base with the adapter set apart.
+def split_adapter(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
+    """A model and its settings; where an adapter (PEFT) stands in its place, its base with the adapter beside it.
 
     UsageError: another adapter is named as well. ValueError: a base that is not at hand, or a whole model beside.
     """
@@ -343,7 +343,7 @@ def load_model(
     from transformers import AutoTokenizer
 
     where, dtype = pick_device(options.device), _chosen_dtype(options)
-    model, options = adapter_apart(model, options)
+    model, options = split_adapter(model, options)
     place, config = _located(model, options)
     name, how = _source(place, options)
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)

@@ -111,7 +111,10 @@ def adapter_name(model: Any) -> str:
     if not configs or not getattr(model, "has_active_enabled_adapter", True):
         return ""
     active = model.active_adapters
-    names = active() if callable(active) else active
+    try:
+        names = active() if callable(active) else active
+    except ValueError:  # adapters that PEFT put into the layers, of which transformers does not know
+        names = list(configs)
     types = [configs[name].peft_type for name in names]
     kinds = [str(getattr(kind, "value", kind)).lower() for kind in types]
     return " ".join([*dict.fromkeys(kinds), "adapter", *(name for name in names if name != "default")])

@@ -1,5 +1,9 @@
 from .audit import Several as Several, audit_several as audit_several, resume as resume, start as start
-from .command import placeholders_in as placeholders_in, repeat_command as repeat_command
+from .command import (
+    placeholders_in as placeholders_in,
+    repeat_command as repeat_command,
+    without_speed as without_speed,
+)
 from .compare import (
     check_run as check_run,
     compare_runs as compare_runs,

@@ -25,7 +25,7 @@ _PRIVATE = {"data": "NOTES", "checklist": "CHECKLIST"}  # places of notes: their
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]")  # how a path of a machine begins
 _AUDITED = "model"  # stands for the option that names the audited model
-_NAMED_APART = ("model", "studies", "load", "options")  # fields of ``Settings`` that are no plain options
+_NAMED_OTHERWISE = ("model", "studies", "load", "options")  # fields of ``Settings`` that are no plain options
 _ADDRESSES = ("base_url", "own_address")
 
 
@@ -42,6 +42,17 @@ def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str
         revision: the commit of that page whose files are those that were read.
     """
     return shlex.join(["swapbias", "audit", *_words(manifest, _Places(manifest, page, revision))])
+
+
+def without_speed(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a manifest but for those of how fast or how dear an audit is, which change no question."""
+    kept = dict(saved)
+    for made in option_classes():
+        speed = {option.name for option, _ in settable(made) if option.metadata.get("speed")}
+        values = kept.get(made.key)
+        if isinstance(values, Mapping):
+            kept[made.key] = {name: value for name, value in values.items() if name not in speed}
+    return kept
 
 
 def placeholders_in(command: str) -> dict[str, str]:
@@ -81,7 +92,7 @@ def _last_part(path: str) -> str:
 
 def _words(manifest: Mapping[str, Any], places: _Places) -> Iterator[str]:
     """The words of the command behind ``swapbias audit``."""
-    saved = _with_adapter_apart(manifest["settings"], places)
+    saved = _with_split_adapter(manifest["settings"], places)
     if model := saved.get("model"):
         yield _printable(places.name(str(model), _AUDITED), "MODEL")
     chat = _options(ChatOptions, _within_limits(saved.get(ChatOptions.key) or {}, manifest), places)
@@ -100,16 +111,16 @@ def _words(manifest: Mapping[str, Any], places: _Places) -> Iterator[str]:
         yield "--trust"
 
 
-def _with_adapter_apart(saved: Mapping[str, Any], places: _Places) -> Mapping[str, Any]:
+def _with_split_adapter(saved: Mapping[str, Any], places: _Places) -> Mapping[str, Any]:
     """Settings that name base and adapter, where an adapter was named in place of a model."""
     load = saved.get(LoadOptions.key) or {}
     if not places.adapted or load.get("adapter"):
         return saved
-    apart = {**saved, LoadOptions.key: {**load, "adapter": places.adapted["adapter"]["name"], "subfolder": ""}}
+    split = {**saved, LoadOptions.key: {**load, "adapter": places.adapted["adapter"]["name"], "subfolder": ""}}
     chat = saved.get(ChatOptions.key) or {}
     if saved.get("model"):
-        return {**apart, "model": places.adapted["base"]}
-    return {**apart, ChatOptions.key: {**chat, "model": places.adapted["base"]}} if chat.get("model") else saved
+        return {**split, "model": places.adapted["base"]}
+    return {**split, ChatOptions.key: {**chat, "model": places.adapted["base"]}} if chat.get("model") else saved
 
 
 def _within_limits(chat: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -121,7 +132,7 @@ def _within_limits(chat: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapp
 def _plain_options(saved: Mapping[str, Any], places: _Places) -> Iterator[str]:
     for option in fields(Settings):
         value = saved.get(option.name, option.default)
-        if option.name in _NAMED_APART or value == option.default or (option.name == "kind" and places.in_memory):
+        if option.name in _NAMED_OTHERWISE or value == option.default or (option.name == "kind" and places.in_memory):
             continue
         if option.name == "wordings":
             yield "--wordings" if value else "--no-wordings"

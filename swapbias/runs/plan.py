@@ -138,8 +138,9 @@ def read_request(
 
 def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:
     """Settings of a manifest with the address of their service, which a shared one does not tell."""
-    chat = saved.get(ChatOptions.key) if isinstance(saved, Mapping) else None
-    known = chat.get("base_url") if isinstance(chat, Mapping) else None
+    saved_chat = saved.get(ChatOptions.key) if isinstance(saved, Mapping) else None
+    chat: Mapping[str, Any] = saved_chat if isinstance(saved_chat, Mapping) else {}
+    known = chat.get("base_url")
     hidden = isinstance(known, str) and "://" not in known
     if base_url and not hidden:
         raise UsageError(f"{path} says what is audited and how, and --base-url is given. Drop it.")

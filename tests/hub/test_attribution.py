@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import shlex
 from contextlib import redirect_stdout
@@ -9,10 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from swapbias import Audit
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub, Repo
 from swapbias.hub.model_pages import commit_read, findings_of
-from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, ShareOptions, share_run
+from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, ShareOptions, eval_entries, share_run
 from swapbias.models import loading
 from swapbias.privacy import public_manifest
 from swapbias.runs import Run, start
@@ -26,6 +28,10 @@ from tests.hub.shared_runs import GAP
 BASE, LORA = "bob/bert", "alice/lora"
 BOTH = f"{BASE} + {LORA}"
 STUDY = ("gendered_stigma:rq1",)
+ENTRIES = {
+    "namespace": "swapbias", "revisions": {"gendered_stigma": "a" * 40},
+    "source_url": "https://x", "source_user": "u",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +56,6 @@ def pushed(hub, base_files, tmp_path, monkeypatch):
 
 
 def _vocabulary(files):
-    import json
-
     return json.loads(files["config.json"])["vocab_size"]
 
 
@@ -181,8 +185,10 @@ def test_quantized_results_go_to_a_page_of_ones_own_and_say_so_first(pushed, tmp
     part = card.partition("### gendered")[2]
     assert part.split("\n\n")[1].startswith("**Not the model as it is:** it was read in 4bit")
     assert "measured alice/bert (4bit) at commit" in card
-    assert f"audit alice/bert@{head(pushed, 'alice/bert')}" not in card.partition("swapbias audit")[0]
     assert "-M quantization=4bit" in card
+    entries = eval_entries(Audit.open(mine.folder).found, mine.manifest(), **ENTRIES)
+    assert all(one["notes"].startswith("Measured: alice/bert (4bit). Higher is fairer") for one in entries)
+    assert entries
     both = audited(BASE, tmp_path / "both", quantization="8bit", adapter=LORA)
     assert models_of(both) == {f"{BOTH} (8bit)"}
     assert "4bit" not in str(both.manifest()["models"])

@@ -83,7 +83,7 @@ KINDS = {
     "log-odds": ("--chat", "chat", *VIGNETTES[:4], "-M", "scoring=log-odds"),
     "adapter": ("bert", "-M", "adapter=lora", "--study", "gendered_stigma:rq1", *SMALL),
     "adapter alone": ("lora", "--study", "gendered_stigma:rq1", *SMALL),
-    "notes": ("--study", "phenotype_fairness:phenotyping", *SMALL, "-M", "classifier=rf"),
+    "notes": ("--study", "phenotype_fairness:phenotyping", *SMALL, "-M", "classifier=rf", "-M", "explain=0"),
 }
 OWN = ("own study", "own prompts")
 WITHOUT = {"own prompts": ("--limit",)}
