@@ -278,13 +278,14 @@ def _read_as(manifest: Mapping[str, Any], audited: str) -> dict[str, Any]:
     pin: Mapping[str, Any] = next(pins, {})
     adapter = pin.get("adapter") or {}
     dtype = pin.get("dtype")
+    label = (manifest["settings"].get("load") or {}).get("positive_label")
     return {
         "quantization": pin.get("quantization"),
         "subfolder": pin.get("subfolder"),
         "adapter": adapter.get("name"),
         "base": pin.get("base") or audited,
         "dtype": "" if dtype == "float32" else dtype,
-        "positive_label": (manifest["settings"].get("load") or {}).get("positive_label"),
+        "positive_label": ", ".join(label) if isinstance(label, list | tuple) else label,
     }
 
 

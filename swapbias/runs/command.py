@@ -155,7 +155,7 @@ def _options(made: Any, saved: Mapping[str, Any], places: _Places) -> Iterator[t
     """The settings of a kind of model that differ from their defaults and are no matter of speed."""
     for option, _ in settable(made):
         value = saved.get(option.name, option.default)
-        value = tuple(value) if isinstance(value, list) else value
+        value = _as_default(value, option.default)
         if value == option.default or option.metadata.get("speed") or option.metadata.get("unsaved"):
             continue
         name = option.metadata.get("name", option.name)
@@ -166,6 +166,13 @@ def _options(made: Any, saved: Mapping[str, Any], places: _Places) -> Iterator[t
                 yield _option(name, _address(str(each)))
             else:
                 yield _option(name, each)
+
+
+def _as_default(value: Any, default: Any) -> Any:
+    """A saved value in the type of its default: several as a tuple, or as one text with commas between them."""
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(value) if isinstance(default, tuple) else ",".join(map(str, value))
 
 
 def _address(value: str) -> str:

@@ -205,8 +205,6 @@ def _is_binary(scores: "pd.Series[float]") -> bool:
     return levels <= {0.0, 1.0} or levels <= {0.0, 100.0}
 
 
-def write_results(run: Run, results: Results, *, draw: bool = True) -> None:
-    """Write findings, coverage and, with ``draw``, the report; the scored rows stand there already."""
 def write_results(run: Run, results: Results, *, draw: bool = True, command: str = "") -> None:
     """Write findings, coverage and, with ``draw``, the report; the scored rows stand there already.
 

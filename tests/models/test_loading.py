@@ -222,3 +222,16 @@ def test_loading_leaves_the_process_as_it_was(folder):
     before = state()
     load_model(str(folder), AutoModelForMaskedLM, CPU)
     assert state() == before
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [(None, "bert"), ({"load_in_4bit": True}, "bert (4bit)"), ({"quant_method": "gptq"}, "bert (gptq)")],
+    ids=["whole", "4bit", "gptq"],
+)
+def test_a_model_in_memory_says_that_it_is_quantized(folder, config, name):
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    if config:
+        model.config.quantization_config = config
+    scorer = load_scorer(model, tokenizer=AutoTokenizer.from_pretrained(folder))
+    assert scorer.model_id == name.replace("bert", folder.name)
