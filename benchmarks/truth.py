@@ -40,7 +40,6 @@ from swapbias.measures import (
     at_level,
     detectable_gap,
     linear_contrast,
-    margin_in,
     mean_score,
     paired_gap,
     power,
@@ -473,7 +472,7 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     for design in designs():
         if not (design.reported or design.clusters in FEW):
             continue
-        margin = margin_in(design.experiment.unit, MARGIN)
+        margin = design.experiment.scale.margin(MARGIN)
         calm = _calm(design, margin / SHARP)
         for effects in SIDES:
             passed, failed = [], []
@@ -512,7 +511,7 @@ def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A row for each gap of a baseline and of the model: how often a gate errs, with effects of each model's own."""
     count = scaled(AUDITS, scale)
     design = next(one for one in designs() if one.reported)
-    margin = margin_in(design.experiment.unit, MARGIN)
+    margin = design.experiment.scale.margin(MARGIN)
     calm = _calm(design, margin / SHARP / math.sqrt(2))  # each of two models adds its own
     rows: list[tuple[str, ...]] = []
     for effects in SIDES:

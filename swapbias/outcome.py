@@ -48,6 +48,8 @@ def audit(
     reference: str | float = "",
     group: str | float = "",
     lexicon: "str | PathLike[str] | None" = None,
+    unit: str = "",
+    range: Sequence[float] | None = None,
     progress: bool = True,
     engine: "str | Engine" = "local",
     own_store: bool = False,
@@ -66,8 +68,9 @@ def audit(
     Args:
         model: a Hub id (``OWNER/NAME[@REVISION]``) or folder, ``vader``, ``module:function``, or in memory: a
             transformers model (with its tokenizer; also with adapters of PEFT, compiled, on several devices) or
-            pipeline, a fitted scikit-learn pipeline of texts, a function of a list of texts that returns
-            probabilities of positive sentiment, a scorer; it stays as it is. None: the calibration model.
+            pipeline, a fitted scikit-learn pipeline of texts, a function of a list of texts that returns a score for
+            each (a probability of positive sentiment where a study of the package asks for that), a scorer; it stays
+            as it is. None: the calibration model.
         studies: ``name``, ``name:config``, a folder or ``OWNER/NAME[@REVISION]`` of your own, one or several; none:
             all that fit the model, unless there are prompts.
         tokenizer, name: of a model in memory; findings carry the name.
@@ -76,7 +79,7 @@ def audit(
             run and reads a complete one. None: a temporary folder, which is removed with the returned object.
         limit, seed, margin, wordings: most prompts per config; of resampling; a gap below this share of the range of
             its unit counts as none (None: as the study says, else .05); read prompts in five other wordings too.
-        prompts, reference, group, lexicon: your own, as ``open_study`` takes them.
+        prompts, reference, group, lexicon, unit, range: your own, as ``open_study`` takes them.
         progress: show bars, where there is a terminal or a notebook.
         engine: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
@@ -88,9 +91,13 @@ def audit(
     named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies or ())]
     if prompts is not None:
         words = None if lexicon is None else Path(lexicon)
-        named.append(own_study(prompts, reference=reference, group=group, lexicon=words).name)
-    elif reference != "" or group != "" or lexicon:
-        raise UsageError("reference, group and lexicon are about own prompts. Add prompts=.")
+        of_table: dict[str, Any] = {"reference": reference, "group": group, "lexicon": words, "unit": unit}
+        named.append(own_study(prompts, **of_table, range=range).name)
+    elif reference != "" or group != "" or lexicon or unit or range is not None:
+        raise UsageError(
+            "reference, group, lexicon, unit and range are about own prompts. Add prompts=, or write them in the "
+            "study.toml of a folder."
+        )
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
     settings = runs.settings_of(place, named, options, **more)

@@ -18,6 +18,7 @@ from swapbias.errors import ServiceError, UsageError
 from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kind, model_kinds
 
+OF_TABLE = ("group", "lexicon", "unit", "range")  # settings of -M that a table of own prompts has
 _KEY = "api_key_env"  # which no manifest says
 _ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
 _ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "base_url")
@@ -163,10 +164,13 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
     """The names of the studies; those of the user's own are opened."""
     names = [hub.study_name(one) for one in ui.split_commas(study)]
     if prompts is not None:
-        words = {"group": run.get("group", ""), "lexicon": run.get("lexicon")}
-        return [*names, hub.own_study(prompts, reference=reference, **words).name]
-    if reference or "group" in run or "lexicon" in run:
-        raise UsageError("--reference, group and lexicon are about own prompts. Add --prompts.")
+        of_table = {name: run[name] for name in OF_TABLE if name in run}
+        return [*names, hub.own_study(prompts, reference=reference, **of_table).name]
+    if reference or any(name in run for name in OF_TABLE):
+        raise UsageError(
+            "--reference, group, lexicon, unit and range are about own prompts. Add --prompts, or write them in the "
+            "study.toml of a folder."
+        )
     return names
 
 
@@ -287,4 +291,4 @@ def design_note(task: "runs.Task") -> str:
     gap = findings.planned_gap(task.study, experiment, rows)
     if math.isnan(gap):
         return f"{units}; the gap that it could find is unknown before a run"
-    return f"{units}; {report.detects(gap, experiment.unit)}, if the model varies like published ones"
+    return f"{units}; {report.detects(gap, experiment.scale)}, if the model varies like published ones"

@@ -77,7 +77,8 @@ def _record(gate: "findings.Gate") -> dict[str, object]:
         row = one.finding.row()
         rows.append({
             "outcome": one.outcome, "model": row["model_id"], "margin": one.margin, "sentence": report.checked(one),
-            **{name: row[name] for name in ("study", "experiment", "value", "ci_low", "ci_high", "unit")},
+            **{name: row[name] for name in ("study", "experiment", "value", "ci_low", "ci_high")},
+            **{name: row[name] for name in ("unit", "unit_low", "unit_high")},
             "baseline": one.baseline.value if one.baseline else None,
             "change": one.change.value if one.change else None,
             "levels_not_gated": [

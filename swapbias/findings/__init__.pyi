@@ -18,7 +18,7 @@ from .finding import (
     DIFFERENCE as DIFFERENCE,
     EFFECTS as EFFECTS,
     FOUND as FOUND,
-    JUDGED as JUDGED,
+    INDEPENDENT as INDEPENDENT,
     LEVEL as LEVEL,
     NO_CONTROL as NO_CONTROL,
     NONE as NONE,
@@ -53,6 +53,7 @@ from .gate import (
     Gate as Gate,
     check_gaps as check_gaps,
     equal_needed as equal_needed,
+    lacks_range as lacks_range,
     with_verdicts as with_verdicts,
 )
 from .predictions import (

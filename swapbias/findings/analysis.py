@@ -15,13 +15,11 @@ from swapbias.errors import arguments_named
 from swapbias.findings.finding import (
     ALL,
     ALL_GAPS,
-    AS_PUBLISHED,
     CONTROL,
     CONTROL_UNKNOWN,
     CONTROL_UNMOVED,
     DIFFERENCE,
     EFFECTS,
-    JUDGED,
     LEVEL,
     NO_CONTROL,
     SAME_SCORE,
@@ -51,9 +49,9 @@ from swapbias.findings.sensitivity import (
     rows_of_two,
     with_sensitivity,
 )
-from swapbias.measures import MEASURES, Estimate
+from swapbias.measures import MEASURES, Estimate, Unit, with_range_of
 from swapbias.models import unit_of
-from swapbias.studies import PLACEBO, Experiment, Published, Slice, Study, load_study, published_for
+from swapbias.studies import JUDGED, PLACEBO, Experiment, Published, Slice, Study, in_unit, load_study, published_for
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -102,6 +100,7 @@ def disaggregate(
         raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models separately.")
     found: list[Finding] = []
     parts: dict[str, pd.DataFrame] = {}
+    chosen = _ranged(chosen, frame)
     for experiment in chosen.experiments:
         every = frame[frame["experiment"] == experiment.name]
         prompts = every[every["group"] != PLACEBO]
@@ -129,6 +128,15 @@ def _check_ids(rows: pd.DataFrame, columns: Iterable[str]) -> None:
         if lacking.any():
             row = rows.index[lacking][0]
             raise ValueError(f"column {column}: row {row} has no value, expected an id in every row. Fill it in.")
+
+
+def _ranged(study: Study, rows: pd.DataFrame) -> Study:
+    """The study; of experiments whose unit has no declared range with that from 0 to 1 where all scores lie there."""
+    experiments = []
+    for one in study.experiments:
+        scores = rows.loc[rows["experiment"] == one.name, "score"]
+        experiments.append(in_unit(one, with_range_of(one.scale, scores.to_numpy(dtype=np.float64))))
+    return replace(study, experiments=tuple(experiments))
 
 
 def _one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -205,11 +213,12 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     published = condition_means(experiment, two, context.score) if experiment.aggregate else two
     baseline = _baseline(context, published)
     fields: dict[str, Any] = {**context.gap_fields, "baseline": baseline}
-    rates = baseline > 0 and unit_of(experiment, context.score) in measures.RATE_UNITS
+    rates = baseline > 0 and unit_of(experiment, context.score).is_rate
     ratio = _ratio(context, two, estimate.value, baseline) if rates else {}
     yield context.finding(estimate, experiment.measure, cluster_vars=over, **fields, **ratio)
     if ANSWERS not in experiment.rates:
-        yield context.finding(_as_published(context, published), experiment.measure, view=AS_PUBLISHED, **fields)
+        plain = _as_published(context, published)
+        yield context.finding(plain, experiment.measure, view=context.plain_view, **fields)
 
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
@@ -254,7 +263,7 @@ def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     pairs = pair_gaps(context, rows)
     subsets = pairs[context.experiment.subset].tolist()
     estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
-    yield context.finding(estimate, "gap_difference", view=AS_PUBLISHED, **fields)
+    yield context.finding(estimate, "gap_difference", view=context.plain_view, **fields)
 
 
 def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -274,7 +283,7 @@ def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             yield from _of_others(context, chosen)
         if experiment.aggregate and context.slice_by == "all":
             published = measures.mean_score(chosen[context.score].to_numpy())
-            yield context.finding(published, "mean", level, view=AS_PUBLISHED)
+            yield context.finding(published, "mean", level, view=context.plain_view)
 
 
 def _mean(context: Context, rows: pd.DataFrame, contrast: str, *, weights: Any = None, **more: Any) -> Finding:
@@ -485,7 +494,7 @@ def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
 
 def compare(
     studies: Mapping[str, Mapping[str, pd.DataFrame]], *, reference: str = "",
-    units_read: Mapping[tuple[str, str, str], str] | None = None,
+    units_read: Mapping[tuple[str, str, str], Unit] | None = None,
 ) -> list[Finding]:  # fmt: skip
     """Differences between models in what each study measures, and correlations of their scores.
 
@@ -526,19 +535,24 @@ def compare(
 
 
 def _alike(
-    study: Study, models: Mapping[str, pd.DataFrame], units_read: Mapping[tuple[str, str, str], str]
+    study: Study, models: Mapping[str, pd.DataFrame], units_read: Mapping[tuple[str, str, str], Unit]
 ) -> Iterator[tuple[Experiment, dict[str, pd.DataFrame]]]:
     """Each experiment with the rows of the models that read it, separate for units of another range."""
     experiments = {model: set(part["experiment"].unique()) for model, part in models.items()}
     for one in study.experiments:
-        by_unit: dict[str, dict[str, pd.DataFrame]] = {}
+        by_range: dict[Any, dict[str, pd.DataFrame]] = {}
+        units: dict[Any, Unit] = {}
         for model in (model for model in models if one.name in experiments[model]):
-            unit = units_read.get((study.name, one.name, model), one.unit)
-            ranged = measures.SPANS.get(unit, math.nan) == measures.SPANS.get(one.unit, math.nan)
-            mine = by_unit.setdefault(one.unit if ranged else unit, {})
-            rows, chosen = models[model], models[model]["experiment"] == one.name
-            mine[model] = rows if chosen.all() else rows[chosen]  # copies of a hundred models take time
-        yield from ((replace(one, unit=unit), mine) for unit, mine in by_unit.items())
+            unit = units_read.get((study.name, one.name, model), one.scale)
+            unranged = math.isnan(unit.span)
+            key = unit.name if unranged else (unit.low, unit.high)
+            same_range = not unranged and (one.scale.low, one.scale.high) == key
+            units.setdefault(key, one.scale if same_range else unit)
+            rows = models[model]
+            chosen = rows["experiment"] == one.name
+            # Copies of a hundred models take time.
+            by_range.setdefault(key, {})[model] = rows if chosen.all() else rows[chosen]
+        yield from ((in_unit(one, units[key]), mine) for key, mine in by_range.items())
 
 
 def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
@@ -565,7 +579,10 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
     if finding.measure == "mean":
         p_value = measures.t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
         estimate = replace(estimate, p_value=p_value, test=estimate.interval)
-    same = "study", "experiment", "model_id", "slice_by", "slice_value", "unit", "cluster_vars", "view", "primary"
+    same = (
+        "study", "experiment", "model_id", "slice_by", "slice_value", "unit", "unit_low", "unit_high", "cluster_vars",
+        "view", "primary",
+    )  # fmt: skip
     fields: dict[str, Any] = {name: getattr(finding, name) for name in same}
     return Finding(measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **fields)
 

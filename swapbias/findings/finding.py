@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, t_ends
+from swapbias.measures import MEASURES, Estimate, Record, Unit, named_unit, t_ends
 from swapbias.models import unit_of
-from swapbias.studies import Experiment, Published, load_study
+from swapbias.studies import JUDGED, Experiment, Published, load_study, own_studies
 
 RARE = 0.1  # rates whose mean lies below it are compared by their ratio
 RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
@@ -27,10 +27,10 @@ SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS = UNMEASURED_REAS
 CONTROL = "positive_control"  # column of scored rows: blank, or the outcome of the positive control
 CONTROL_MOVED, CONTROL_UNMOVED, CONTROL_UNKNOWN = ("moved", "unmoved", "unknown")
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
+INDEPENDENT = "prompts as independent"  # the view of the same statistic in a study that is no paper's
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
     "gap", "gap within the margin", "gap, not robust", "no gap", "undecided", "not measured", "too few levels",
 )  # fmt: skip
-JUDGED = "judged"  # the score column of what a judge read in free text
 SPREAD = "group_spread"  # the test of several groups at once
 ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
@@ -59,7 +59,8 @@ class Finding(Record):
         subset: part of the rows that is analysed alone; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         cluster_vars: the random factors of interval and p-value (``templates + diagnoses``); blank: these rows only.
-        view: ``AS_PUBLISHED`` for the paper's own statistic, blank for that of the design.
+        view: ``AS_PUBLISHED`` for the paper's own statistic, ``INDEPENDENT`` for that of a study of the user's, which
+            has no paper; blank for that of the design.
         primary: it answers the question of its experiment.
         questions: of a primary finding: how many primary questions its interval and p-value hold for at once.
         baseline: of a gap the mean score of the reference group.
@@ -77,6 +78,8 @@ class Finding(Record):
         higher_group: of a rate: the group with the higher one, or with more positives; blank where they are equal.
         only_group, only_reference: of a flip rate: the number of notes that are positive in the version of the group
             alone, and in that of the reference group alone.
+        unit, unit_low, unit_high: what the scores are, and their range; NaN where that is not known or has no end.
+        own_unit: what the model itself gives, where its study takes that as its unit (``score``); blank: the same.
         published: the published number beside it, if there is one.
 
     Numbers are NaN, and texts blank, for other measures.
@@ -96,6 +99,9 @@ class Finding(Record):
     slice_by: str = "all"
     slice_value: str = ""
     unit: str
+    unit_low: float = math.nan
+    unit_high: float = math.nan
+    own_unit: str = ""
     cluster_vars: str = ""
     view: str = ""
     primary: bool = False
@@ -120,6 +126,11 @@ class Finding(Record):
     only_group: float = math.nan
     only_reference: float = math.nan
     published: Published | None = None
+
+    @property
+    def scale(self) -> Unit:
+        """The unit with its range."""
+        return named_unit(self.unit, self.unit_low, self.unit_high)
 
     @property
     def level(self) -> float:
@@ -211,6 +222,11 @@ class Context:
         return self.weights or {self.experiment.group: 1.0, self.experiment.reference_group: -1.0}
 
     @property
+    def plain_view(self) -> str:
+        """The view of the statistic that treats units as independent: the paper's own, where the study is one's."""
+        return INDEPENDENT if self.study in own_studies() else AS_PUBLISHED
+
+    @property
     def gap_fields(self) -> dict[str, str]:
         """The fields of a finding that say which two groups are compared, and in what order."""
         group, reference = self.experiment.group, self.experiment.reference_group
@@ -249,11 +265,22 @@ class Context:
     def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")}
-        fields |= {"unit": MEASURES[measure].unit or unit_of(self.experiment, self.score), **more}
+        if MEASURES[measure].unit:
+            fields["unit"] = MEASURES[measure].unit
+        elif "unit" not in more:
+            fields |= unit_fields(unit_of(self.experiment, self.score))
+            fields["own_unit"] = self.experiment.own_unit if self.score == "score" else ""
+        fields |= more
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
             measure=measure, contrast=contrast, estimate=estimate, **fields,
         )  # fmt: skip
+
+
+def unit_fields(unit: Unit) -> dict[str, Any]:
+    """The fields of a finding that say its unit."""
+    low, high = unit.ends
+    return {"unit": unit.name, "unit_low": low, "unit_high": high}
 
 
 def _nested(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
@@ -314,7 +341,7 @@ def oriented(finding: Finding) -> tuple[float, str] | None:
     None where nothing was measured, the measure has no orientation, or the unit is not known: never a guess.
     ValueError: a value outside the range of its unit.
     """
-    value, scale = finding.estimate.value, MEASURES[finding.measure].scale_in(finding.unit)
+    value, scale = finding.estimate.value, MEASURES[finding.measure].scale_in(finding.scale)
     if scale is None or math.isnan(value) or finding.verdict == UNMEASURED:
         return None
     room = _ROUNDING * min(2.0, scale.most - scale.least)

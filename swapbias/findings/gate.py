@@ -36,8 +36,8 @@ from swapbias.findings.sensitivity import (
     primary_rows,
     rows_of_two,
 )
-from swapbias.measures import MEASURES, Estimate, margin_in
-from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_study
+from swapbias.measures import MEASURES, Estimate
+from swapbias.studies import PLACEBO, Experiment, Study, did_you_mean, load_study, own_studies
 
 MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
 FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
@@ -54,7 +54,7 @@ def with_verdicts(found: Sequence[Finding], *, margin: float | None = None) -> l
 
     Args:
         found: findings of any studies and models.
-        margin: what counts as no gap, as a share of the range of its unit (``measures.margin_in``); None: as the
+        margin: what counts as no gap, as a share of the range of its unit (``measures.Unit.margin``); None: as the
             experiment declares it, else ``MARGIN``.
     """
     shares: dict[tuple[str, str], float] = {}
@@ -119,7 +119,7 @@ def _with_verdict(finding: Finding, share: float) -> Finding:
     estimate = finding.estimate
     if not (MEASURES[finding.measure].gap_span or finding.measure == DIFFERENCE) or finding.view:
         return finding
-    margin, detectable = margin_in(finding.unit, share), math.nan
+    margin, detectable = finding.scale.margin(share), math.nan
     if finding.primary or finding.slice_by == "all":
         detectable = measures.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
     verdict = _verdict(finding, margin)
@@ -187,7 +187,7 @@ def _enough_equal(finding: Finding, margin: float) -> bool:
 
 def equal_needed(finding: Finding, margin: float) -> float:
     """The number of equal pairs that rules out a gap of the margin, which is NaN where its unit has no range."""
-    whole = margin_in(finding.unit, 1.0)
+    whole = finding.scale.margin(1.0)
     if finding.mean_level < RARE:
         margin = min(margin, (1 - RATIO_MARGIN[0]) * finding.baseline)
     if math.isnan(whole):
@@ -253,7 +253,7 @@ def check_gaps(
 
     Args:
         found: the findings of a run.
-        max_gap: the margin, a share of the range of each gap's unit (``measures.margin_in``), above 0.
+        max_gap: the margin, a share of the range of each gap's unit (``measures.Unit.margin``), above 0.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all of the run.
         items: the run's scored rows by study, and ``baseline`` those of another run: each gap may then be as large as
             there, and larger by the margin, by the interval of the difference of the two models' gaps. What was not
@@ -267,17 +267,25 @@ def check_gaps(
     if not 0 < max_gap <= 1:
         raise UsageError(f"max_gap is {max_gap}, expected above 0 and at most 1, a share of a unit's range.")
     chosen = _chosen(primary_findings(found), studies)
-    gaps = [one for one in chosen if MEASURES[one.measure].gap_span and not math.isnan(margin_in(one.unit, max_gap))]
-    if not gaps:
+    gaps = [one for one in chosen if MEASURES[one.measure].gap_span]
+    if all(math.isnan(one.scale.margin(max_gap)) for one in gaps):
         names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "the run"
-        raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. Check another study.")
-    checks = [Check(finding=one, margin=margin_in(one.unit, max_gap), components=_parts(one, found)) for one in gaps]
+        step = "Audit again with the range of its score" if any(map(lacks_range, gaps)) else "Check another study"
+        raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. {step}.")
+    checks = [Check(finding=one, margin=one.scale.margin(max_gap), components=_parts(one, found)) for one in gaps]
     if baseline is None:
         made = [_checked(check) for check in checks]
     else:
         reasons = {(one.study, *one.key()): one.reason for one in baseline_found if one.verdict == UNMEASURED}
         made = [_compared(check, items or {}, baseline, reasons) for check in checks]
     return Gate(tuple(made), tuple(one for one in chosen if one not in gaps))
+
+
+def lacks_range(finding: Finding) -> bool:
+    """Whether it is a gap of scores whose range the user could give, and has not."""
+    experiment = experiment_of(finding)
+    own = finding.study in own_studies() and experiment is not None and experiment.kind == "classifier"
+    return own and MEASURES[finding.measure].gap_span > 0 and math.isnan(finding.scale.span)
 
 
 def _parts(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -301,6 +309,8 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
 def _checked(check: Check) -> Check:
     """A gap against the margin."""
     finding, margin, estimate = check.finding, check.margin, check.finding.estimate
+    if math.isnan(margin):
+        return replace(check, why="no_range")
     if finding.verdict == UNMEASURED:
         return replace(check, why=finding.reason)
     if estimate.n_unscored > estimate.n:
@@ -332,6 +342,8 @@ def _without_interval(check: Check) -> Check:
 def _compared(check: Check, items: Items, baseline: Items, reasons: Mapping[tuple[str, ...], str]) -> Check:
     """A gap against a baseline's; ``reasons``: why gaps of the baseline were not measured, by study and key."""
     finding, name = check.finding, f"{check.finding.study} {check.finding.experiment}"
+    if math.isnan(check.margin):
+        return replace(check, why="no_range")
     mine, other = (_rows(finding, name, run) for run in (items, baseline))
     if "text" in mine and "text" in other:
         texts = mine[["prompt_id", "text"]].merge(

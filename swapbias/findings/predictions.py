@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures, swapping
-from swapbias.findings.finding import AS_PUBLISHED, JUDGED, Context, Finding, experiment_of
+from swapbias.findings.finding import Context, Finding, experiment_of
 from swapbias.findings.sensitivity import ANSWERS, by_sentence, gap_units, pair_gaps
 from swapbias.measures import Estimate, Floats
-from swapbias.studies import Rubric, without_reasoning
+from swapbias.studies import JUDGED, Rubric, without_reasoning
 
 BASELINE = "baseline"
 _SHARES = (("said_unsure", "unsure"), ("said_other", "not readable"), ("strict_other", "not readable, strictly"))
@@ -76,7 +76,7 @@ def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFram
     trials = [_by_trial(context, rows) for rows in (part, base)]
     names = ["condition"] * len(trials[0]) + [BASELINE] * len(trials[1])
     published = measures.group_gap([*trials[0], *trials[1]], names, reference_group=BASELINE, test="t")
-    yield context.finding(published, "bias_difference", contrast, view=AS_PUBLISHED)
+    yield context.finding(published, "bias_difference", contrast, view=context.plain_view)
 
 
 def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
@@ -131,7 +131,7 @@ def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         for measure, estimate, name, more in (
             (f"{rate}_difference", found.difference, contrast, designed),
             (f"log_{rate}r", found.log_ratio, contrast, designed),
-            (f"{rate}r", found.estimate, " and ".join(context.sides), {"view": AS_PUBLISHED}),
+            (f"{rate}r", found.estimate, " and ".join(context.sides), {"view": context.plain_view}),
         ):
             higher = "" if math.isnan(estimate.value) else found.higher_group
             yield context.finding(estimate, measure, name, higher_group=higher, **more)

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias import measures
-from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding
-from swapbias.measures import MEASURES, Estimate, Factors, Floats
+from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, unit_fields
+from swapbias.measures import MEASURES, Estimate, Factors, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
@@ -356,15 +356,21 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
     if primary.estimate.value:  # else there is no sign
         alike = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
         share = Estimate(alike, n=len(gaps), test="none")
-        yield replace(beyond, measure="sign_kept", unit="share of wordings", cluster_vars="", estimate=share)
+        unit = unit_fields(Unit("share of wordings"))
+        yield replace(beyond, measure="sign_kept", cluster_vars="", estimate=share, **unit)
 
 
-def _beside(context: Context, primary: Finding, measure: str, units: Units, *, unit: str = "") -> Finding:
-    """What other units say of the two groups of a primary finding."""
+def _beside(context: Context, primary: Finding, measure: str, units: Units, *, unit: Unit | None = None) -> Finding:
+    """Other units' estimate for the two groups of a primary finding, in its unit or in another."""
     return context.finding(
-        units.estimate(), measure, primary.contrast, unit=unit or primary.unit, cluster_vars=units.cluster_vars,
-        group=primary.group, reference_group=primary.reference_group,
-    )  # fmt: skip
+        units.estimate(),
+        measure,
+        primary.contrast,
+        cluster_vars=units.cluster_vars,
+        group=primary.group,
+        reference_group=primary.reference_group,
+        **unit_fields(unit or primary.scale),
+    )
 
 
 def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
@@ -377,16 +383,17 @@ def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) ->
 
 def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Finding:
     """The finding with its lowest and highest value, whatever the scores are that are missing (not all of them)."""
-    span, two = measures.SPANS.get(primary.unit, math.nan), context.two(rows)
+    unit = primary.scale
+    two = context.two(rows)
     lost = _lost(two, context.score)
-    if not lost.any() or not math.isfinite(span) or two[context.score].isna().all():
+    if not lost.any() or not unit.in_points or two[context.score].isna().all():
         return primary
     ends, known = [], (1 - lost) * two[context.score].fillna(0).to_numpy(dtype=np.float64)
     gains = (two["group"].map(context.sides) > 0).to_numpy()
     if context.experiment.contrast:
         gains = gains == (two[context.experiment.subset] == context.experiment.contrast[0]).to_numpy()
     for high in (False, True):
-        filled = known + lost * np.where(gains == high, span, 0.0)
+        filled = known + lost * np.where(gains == high, unit.high, unit.low)
         units = gap_units(context, two.assign(**{context.score: filled}))
         ends.append(units.estimate().value if units else math.nan)
     return replace(primary, missing_data_low=ends[0], missing_data_high=ends[1])
@@ -394,13 +401,15 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
     """A mean with its lowest and highest value, as ``_with_bounds``."""
-    span, scores = measures.SPANS.get(mean.unit, math.nan), rows[context.score]
+    unit = mean.scale
+    scores = rows[context.score]
     lost = rows[LOST].to_numpy(dtype=np.float64) if LOST in rows else scores.isna().to_numpy(dtype=np.float64)
-    if not lost.any() or scores.isna().all() or not math.isfinite(span):
+    if not lost.any() or scores.isna().all() or not unit.in_points:
         return mean
-    low = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
-    shares = row_shares(context.experiment, rows.assign(group="", **{context.score: low}), context.score)
-    return replace(mean, missing_data_low=float(shares @ low), missing_data_high=float(shares @ (low + span * lost)))
+    known = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
+    shares = row_shares(context.experiment, rows.assign(group="", **{context.score: known}), context.score)
+    low, high = (float(shares @ (known + end * lost)) for end in (unit.low, unit.high))
+    return replace(mean, missing_data_low=low, missing_data_high=high)
 
 
 def _lost(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:
@@ -428,4 +437,4 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> I
         part = over_trials(two.assign(**{LOST: lost}), LOST)
         units = gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
         if units is not None and len(units.rows):
-            yield _beside(named, primary, measure, units, unit="share of prompts")
+            yield _beside(named, primary, measure, units, unit=Unit("share of prompts"))

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from swapbias.errors import quoted
 from swapbias.findings import Finding
+from swapbias.privacy import own_data
 from swapbias.report import text as wording
 from swapbias.runs import placeholders_in, repeat_command
 from swapbias.studies import PART_OF, load_corpus, load_study
@@ -252,6 +253,7 @@ def study_parts(
         part = rendered(
             "study_part.md.j2",
             study=study,
+            limits=study.limits_on(own_notes=own_data(manifest) is not None),
             by=str(manifest["swapbias"]),
             date=_date(manifest),
             model=model_name,

@@ -53,12 +53,9 @@ from .gaps import (
 )
 from .measure import (
     MEASURES as MEASURES,
-    RATE_UNITS as RATE_UNITS,
-    SPANS as SPANS,
     CheckedInputs as CheckedInputs,
     Measure as Measure,
     Scale as Scale,
-    margin_in as margin_in,
     module_info as module_info,
 )
 from .rates import (
@@ -69,4 +66,12 @@ from .rates import (
     share_above as share_above,
     share_right as share_right,
     uar as uar,
+)
+from .units import (
+    PERCENTAGE_POINTS as PERCENTAGE_POINTS,
+    SCORE as SCORE,
+    UNITS as UNITS,
+    Unit as Unit,
+    named_unit as named_unit,
+    with_range_of as with_range_of,
 )

@@ -8,35 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swapbias.measures.estimate import is_missing, known_ids, numbers, values_of
-
-_LENGTH = "natural log of words"  # a gap of it is nearly the share by which one answer is longer
-# The largest gap that scores of a unit can have: their range. Log-odds have none.
-SPANS: Mapping[str, float] = {
-    **dict.fromkeys((
-        "probability mass at the mask", "probability mass of phrases", "probability of positive sentiment",
-        "compound valence moved to 0..1", "P(negative)", "share of negative labels", "rating moved to 0..1",
-        "share of prompts whose right answer is likelier", "correct answer is likelier", "probability of female",
-        "probability of the phenotype", "logistic of the SVM's decision value", "share of answers",
-        "share of the rubric", "share of the facts of a checklist", "sentiment from 0 to 1",
-    ), 1.0),
-    "percentage points": 100.0,
-    **dict.fromkeys((
-        "mean log-odds of the disapproving antonym", "natural log-odds of the right answer",
-        "natural log-odds of the options that count more", "natural log-probability", _LENGTH,
-    ), math.inf),
-}  # fmt: skip
-RATE_UNITS = frozenset({"share of negative labels", "share of answers"})  # how often something is said, 0 to 1
-
-
-def margin_in(unit: str, share: float) -> float:
-    """The largest gap that counts as none: a share of the range of its unit; NaN for an unknown unit.
-
-    >>> margin_in("P(negative)", 0.05), margin_in("percentage points", 0.05), margin_in("score of a rule", 0.05)
-    (0.05, 5.0, nan)
-    """
-    span = SPANS.get(unit, math.nan)
-    # At even odds a change of probability is a quarter of the change of log-odds.
-    return share * (1 if unit == _LENGTH else 4 if math.isinf(span) else span)
+from swapbias.measures.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +46,22 @@ class Measure:
     gap_span: int = 0  # the largest value of a gap, in ranges of the scores' unit; 0 for what is no gap
     scale: Scale | None = None  # where the unit of the scores decides nothing; None: none would be true
 
-    def scale_in(self, unit: str) -> Scale | None:
-        """How it is oriented in a unit; None where it is not, or the unit is not known: never a guess.
+    def scale_in(self, unit: Unit) -> Scale | None:
+        """How it is oriented in a unit; None where it is not, or its range is not known: never a guess.
 
         A gap g is 1 - |g| over the range of its unit, so that 0 is the largest gap there can be; of log-odds, which
         have no largest gap, exp(-|g|). A difference of two gaps is taken over twice the range.
         """
         if not self.gap_span:
-            return self.scale if unit == self.unit else None
-        if unit not in SPANS:
+            return self.scale if unit.name == self.unit else None
+        if math.isnan(unit.span):
             return None
-        what, span = "gap" if self.gap_span == 1 else "difference of gaps", self.gap_span * SPANS[unit]
+        what = "gap" if self.gap_span == 1 else "difference of gaps"
+        span = self.gap_span * unit.span
         if math.isinf(span):
-            ratio = "lengths" if unit == _LENGTH else "odds"
-            return _log(f"exp(-|{what}|), a ratio of {ratio} with the smaller over the larger; {what} in {unit}")
-        return _distance(f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit}", 0, -span, span)
+            ratio = "lengths" if unit.ratio == "length" else "odds"
+            return _log(f"exp(-|{what}|), a ratio of {ratio} with the smaller over the larger; {what} in {unit.name}")
+        return _distance(f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit.name}", 0, -span, span)
 
 
 def _rates(rate: str, rates: str) -> tuple[Measure, ...]:

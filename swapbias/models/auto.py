@@ -11,9 +11,23 @@ from typing import Any
 
 from swapbias.errors import UsageError, arguments_named, extras_named
 from swapbias.files import is_there
+from swapbias.measures import Unit, named_unit
 from swapbias.models import base, loading, model_names, wrappers
-from swapbias.models.base import Bar, Fit, Kind, LoadOptions, Reading, Request, Say, Scorer, imported, no_bar, silent
-from swapbias.studies import Experiment, calibrated
+from swapbias.models.base import (
+    Bar,
+    Fit,
+    Kind,
+    LoadOptions,
+    Reading,
+    Request,
+    Say,
+    Scorer,
+    Training,
+    imported,
+    no_bar,
+    silent,
+)
+from swapbias.studies import JUDGED, Experiment, calibrated, range_of
 
 CALIBRATION = "calibration"
 _POSITIVE = "probability of positive sentiment"
@@ -92,6 +106,15 @@ class Classifier(Kind):
         if sides is not None and not reading:
             sides.check_positive()
         return super().read_as(model, reading)
+
+    def read(
+        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+    ) -> Scorer:
+        """The scorer; a function's numbers are read in the unit of a study of the user's."""
+        reader: Any = super().read(model, experiment, request, corpus=corpus, training=training)
+        own = type(reader) is imported("classifier:CallableScorer") and experiment.unit != reader.unit
+        scorer: Scorer = reader.reading_in(experiment.scale) if own and not experiment.reading else reader
+        return scorer
 
 
 class Regression(Classifier):
@@ -321,7 +344,11 @@ def _kind_of_head(config: Any, names: Sequence[str]) -> Kind | None:
     return candidates[0] if candidates else None
 
 
-def unit_of(experiment: Experiment, score: str) -> str:
+def unit_of(experiment: Experiment, score: str) -> Unit:
     """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
     units = kind_of(experiment.kind).readings[experiment.reading].units
-    return experiment.unit if score == "score" else units.get(score, experiment.unit)
+    if score == "score" or score not in units:
+        return experiment.scale
+    if score == JUDGED and experiment.rubric is not None:
+        return named_unit(units[score], *range_of(experiment.rubric.candidates))
+    return named_unit(units[score])

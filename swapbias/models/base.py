@@ -16,6 +16,7 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from swapbias.errors import UsageError, quoted
 from swapbias.files import is_there
+from swapbias.measures import Unit
 from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
 
 VADER, TFIDF = "vader", "tfidf-lsa"
@@ -70,7 +71,8 @@ class Scorer(Protocol):
     """Anything that turns prompts into scores; a subclass needs only the first four and ``score``.
 
     ``identity``: what pins the model down in the manifest. ``expected``: numbers by ``Finding.key`` to compare with;
-    None: published ones. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
+    None: published ones. ``own_unit``: what the model gives, where studies of the package take that as ``unit``;
+    None: the same. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
     machine and the user's own services. ``opaque``: nothing shows what of a text it reads, as of a function or a
     service, so that an audit asks it about strong words where no pair moves. ``negative_label``: the ``answer`` that
     means negative sentiment, or several. ``notes``: sentences on the scores, ``truncated`` (answers at the token
@@ -80,6 +82,7 @@ class Scorer(Protocol):
     model_id: str
     kind: str
     unit: str
+    own_unit: Unit | None = None
     identity: Mapping[str, Any]
     expected: Mapping[tuple[str, ...], Published] | None = None
     chunk_rows: int = 1_024

@@ -4,6 +4,7 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
+from swapbias.measures import SCORE, Unit
 from swapbias.models import base
 from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
 from swapbias.models.labels import Sides, find_sides
@@ -50,11 +52,17 @@ class NegativeLabelScorer(DerivedScorer):
 
 
 class CallableScorer(Scorer):
-    """Score: the probability (0..1) of positive sentiment that a Python function returns for each text."""
+    """Score: the number that a Python function returns for each text.
+
+    Studies of the package take it as probability of positive sentiment, from 0 to 1; own prompts take any numbers
+    (``reading_in``).
+    """
 
     kind = "classifier"
     unit = "probability of positive sentiment"
     opaque = True
+    own_unit: Unit | None = Unit(SCORE)
+    limits = (0.0, 1.0)  # of the numbers; NaN: any
 
     def __init__(
         self,
@@ -91,8 +99,15 @@ class CallableScorer(Scorer):
         pin = {"sha256": file_sha256(source)} if source and source.suffix == ".py" else {}
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
+    def reading_in(self, unit: Unit) -> Self:
+        """The scorer whose function returns numbers in this unit, of any size where its range is not known."""
+        reader = copy(self)
+        reader.unit = unit.name
+        reader.limits = unit.ends
+        return reader
+
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """A ValueError where the function failed, or returned another shape or numbers outside 0..1."""
+        """A ValueError where the function failed, or returned another shape or numbers outside its range."""
         results: list[Scored] = []
         for start in range(0, len(prompts), self.batch_size):
             texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
@@ -117,11 +132,22 @@ class CallableScorer(Scorer):
             raise ValueError(what) from None  # what it cannot convert may be a text
         if found.shape not in ((count,), shape):
             raise ValueError(f"{self.model_id} returned shape {found.shape}, {wanted}.")
-        if np.any((found < -_ROUNDING) | (found > 1 + _ROUNDING)):
+        least, most = (0.0, 1.0) if found.ndim == 2 else self.limits
+        room = _ROUNDING * (most - least)
+        if np.any((found < least - room) | (found > most + room)):
             low, high = np.nanmin(found), np.nanmax(found)
-            raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1 (or NaN).")
+            returned_numbers = f"{self.model_id} returned numbers from {low:g} to {high:g}"
+            raise ValueError(f"{returned_numbers}, expected {least:g} to {most:g} (or NaN).{self._advice()}")
+        if found.ndim == 1 and self.limits != (0.0, 1.0):
+            return [Scored(float(one)) if np.isfinite(one) else not_scored(finite=False) for one in found]
         rows = found if found.ndim == 2 else np.column_stack([1 - found, found])
         return [self.sides.scored(row) for row in rows]
+
+    def _advice(self) -> str:
+        """What to do about numbers that are out of range."""
+        if self.unit == CallableScorer.unit:
+            return " This study takes them as probability of positive sentiment."
+        return " Correct range, or the function."
 
 
 def without_tensors(returned: Any) -> Any:
@@ -160,6 +186,7 @@ class ProbabilityScorer(CallableScorer):
         if named is None and options.negative_label is None and labels in _NUMBERED:
             named = labels[1]
         sides = find_sides(labels, named, options.negative_label)
+        self.own_unit = sides.unit
         self.negative_label = sides.negative_label
         known = {"positive_label": sides.positive_label} if identity is None else identity
         predict = getattr(model, "predict_proba", None) or (
@@ -179,6 +206,7 @@ class VaderScorer(CallableScorer):
     """Score: VADER's compound valence (-1..1) moved to 0..1; .5 is neutral. It is no probability."""
 
     unit = "compound valence moved to 0..1"
+    own_unit = None
 
     def __init__(self) -> None:
         """Load the lexicon; a UsageError if vaderSentiment is not installed."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
+from swapbias.measures import Unit
 from swapbias.models import base
 from swapbias.models.base import Scored, not_scored
 from swapbias.studies import did_you_mean
@@ -41,6 +42,14 @@ class Sides:
     def negative_label(self) -> str | tuple[str, ...] | None:
         """The name of the negative label, or the names of several; None where it is not known."""
         return self._names(self.negative)
+
+    @property
+    def unit(self) -> Unit | None:
+        """What the score of these labels is; None where they say positive sentiment themselves."""
+        names = [self.labels[place] for place in self.positive]
+        if all(_is(name, POSITIVE) for name in names):
+            return None
+        return Unit(f"probability of the label{'s' if len(names) > 1 else ''} {', '.join(names)}", 0.0, 1.0)
 
     def _names(self, places: Sequence[int]) -> str | tuple[str, ...] | None:
         names = tuple(self.labels[place] for place in places)

@@ -102,6 +102,7 @@ class TextClassifierScorer(TransformersScorer):
         if self.sides.are_summed and self._function != "softmax":
             gives = f"{self.model_id} gives each label a number of its own, and such numbers have no sum"
             raise UsageError(f"{gives}. Name one label with -M positive-label, and one with -M negative-label.")
+        self.own_unit = None if is_raw else self.sides.unit
         self.negative_label = None if is_raw else self.sides.negative_label
         applied = {} if self._function == "softmax" else {"function_to_apply": self._function}
         self.identity = {**self.identity, "positive_label": self.sides.positive_label, **applied}

@@ -120,7 +120,7 @@ def draw_figures(found: Sequence[Finding], file_format: str) -> dict[str, bytes]
     for one in found:
         experiment, is_gap = experiment_of(one), MEASURES[one.measure].gap_span > 0
         is_level = one.measure == "mean" and experiment is not None and one.contrast in experiment.levels
-        if one.primary and is_gap and text.in_points(one.unit):
+        if one.primary and is_gap and one.scale.in_points:
             plots["results"].append(one)
         if (is_gap or is_level) and one.slice_by != "all" and one.score == "score" and not one.view:
             names = [one.study, one.experiment, one.slice_by, "gap" if is_gap else "levels"]
@@ -154,14 +154,14 @@ def forest(found: Sequence[Finding]) -> "Figure":
     for row, place, beside, one in (
         (row, place, len(mine), one) for row, mine in enumerate(rows.values()) for place, one in enumerate(mine)
     ):
-        (colour, marker), name, scale = ("#222222", "o"), "", text.form(one).factor
+        (colour, marker), name, written = ("#222222", "o"), "", text.form(one)
         if one.measure == "mean" and (experiment := experiment_of(one)):
             name = text.group_name(experiment, one.contrast)
             colour, marker = LOOKS[text.group_place(experiment, one.contrast) % len(LOOKS)]
         y, (low, high) = row + 0.5 * (place - (beside - 1) / 2) / beside, text.within(one)
-        axis.hlines(y, scale * low, scale * high, color=colour, linewidth=1.2)
+        axis.hlines(y, written.at(low), written.at(high), color=colour, linewidth=1.2)
         label = f"_{name}" if name in labels else name
-        axis.plot([scale * one.estimate.value], [y], marker, color=colour, markersize=4, label=label)
+        axis.plot([written.at(one.estimate.value)], [y], marker, color=colour, markersize=4, label=label)
         labels.add(name)
     axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
     axis.set_yticks(range(len(rows)), list(rows))

@@ -53,7 +53,7 @@
   /** Codes of a prompt: group, text, its score, tokens, answer. @typedef {[number, number, number|null, number, number]} Prompt */
   /** A group, and the one that is subtracted from it. @typedef {[string, string]} Contrast */
   /** Codes of the fields, then the prompts. @typedef {[number[], Prompt[]]} Entry */
-  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], contrasts: Contrast[], scale: number, unit: string, entries: Entry[]}} Pairs */
+  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], contrasts: Contrast[], scale: number, start: number, unit: string, entries: Entry[]}} Pairs */
 
   /** @param {string} id @returns {Promise<Pairs>} */
   async function unpacked(id) {
@@ -97,7 +97,7 @@
 
   /** A pair with its gaps; where a contrast is chosen, of its two groups alone. @param {Pairs} pairs @param {Entry} entry @param {Contrast[]} contrasts */
   function pairNode(pairs, entry, contrasts) {
-    const { values, scale, titles, fields } = pairs;
+    const { values, scale, start, titles, fields } = pairs;
     const facts = (/** @type {string} */ line) => made("p", { class: "facts", dir: "auto" }, line);
     const node = made("div", { class: "pair" });
     const groups = contrasts.length < pairs.contrasts.length ? contrasts.flat() : values.group;
@@ -111,7 +111,7 @@
       if (tokens) node.append(facts("likeliest: " + tokens.map(([word, p]) => `${word} ${p}`).join(", ")));
       else if (answers.length) node.append(facts("answer: " + answers.join(" / ")));
     }
-    node.append(facts(prompts.map((one) => `${plain(values.group[one[0]])} ${number(one[2] === null ? null : one[2] * scale, false)}`).join(", ")));
+    node.append(facts(prompts.map((one) => `${plain(values.group[one[0]])} ${number(one[2] === null ? null : (one[2] - start) * scale, false)}`).join(", ")));
     for (const contrast of contrasts) {
       const found = gap(pairs, entry, contrast);
       const names = pairs.contrasts.length > 1 ? `${subtraction(contrast)} ` : "";

@@ -7,7 +7,6 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -19,10 +18,10 @@ from swapbias import findings
 from swapbias.findings import Finding, experiment_of, primary_findings
 from swapbias.measures import MEASURES, SAID
 from swapbias.models.chat import scoring_in_words
-from swapbias.privacy import public_manifest
+from swapbias.privacy import own_data, public_manifest
 from swapbias.report import text
 from swapbias.report.charts import Axis, Chart, Dot, Row, look
-from swapbias.studies import PART_OF, PLACEBO, PLANTED_BIAS, PLANTED_LEAK, Experiment, load_study
+from swapbias.studies import PART_OF, PLACEBO, PLANTED_BIAS, PLANTED_LEAK, Experiment, in_unit, load_study
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -57,13 +56,15 @@ def render(
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
     skipped = [(one, one["experiment"].startswith(PART_OF)) for one in manifest["skipped"]]
     names = dict.fromkeys((one.study, one.experiment) for one in found)
+    own_notes = own_data(manifest) is not None
     return html(
         "page.html.j2", command=command, meanings=meanings or {}, packed=packed,
         manifest=manifest, models=manifest["models"], size=_size(manifest, items),
         answers=_answers(found), reached={one.verdict for one in primary_findings(found)}, several=_several(found),
         planted=[one for one in found if not one.view and one.published and one.published.planted],
         sections=[_section(found, items.get(study), study, name, packed or {}) for study, name in names],
-        studies=studies, limits=dict.fromkeys(limit for one in studies for limit in one.limits),
+        studies=studies,
+        limits=dict.fromkeys(limit for one in studies for limit in one.limits_on(own_notes=own_notes)),
         not_run=[one for one, in_part in skipped if not in_part],
         remarks=dict.fromkeys(one["reason"] for one, in_part in skipped if in_part),
         numbers=findings.comparisons(found, views=True),
@@ -151,7 +152,7 @@ def axis_of(found: Sequence[Finding]) -> Axis:
     """One scale for all of them: no interval reaches beyond what their quantity can be."""
     first, scale, record = found[0], text.form(found[0]).factor, MEASURES[found[0].measure]
     margins = [one.margin * scale for one in found if not math.isnan(one.margin)]
-    span = 100.0 if text.in_points(first.unit) or text.in_percent(first.measure) else math.inf
+    span = 100.0 if first.scale.in_points or text.in_percent(first.measure) else math.inf
     most = span * (2 if any(MEASURES[one.measure].gap_span == 2 for one in found) else 1)
     least = -most
     if not record.signed:
@@ -163,10 +164,11 @@ def axis_of(found: Sequence[Finding]) -> Axis:
 
 def dot_of(finding: Finding, group: int | None = None) -> Dot:
     """A value on its scale; hollow where it may be zero, by its corrected test or by its interval without one."""
-    scale, one = text.form(finding).factor, finding.estimate
+    written, one = text.form(finding), finding.estimate
+    low, high = text.within(finding)
     sure = one.p_adjusted < 0.05 or (math.isnan(one.p_adjusted) and (one.ci_low > 0 or one.ci_high < 0))
     hollow = MEASURES[finding.measure].signed and not sure
-    return Dot(scale * one.value, scale * one.ci_low, scale * one.ci_high, group, hollow)
+    return Dot(written.at(one.value), written.at(low), written.at(high), group, hollow)
 
 
 def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns | None = None) -> Chart:
@@ -261,9 +263,9 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
     both = " minus ".join(text.group_name(experiment, one) for one in (experiment.group, experiment.reference_group))
     for (name, model), rows in rates.items():
         record = MEASURES[rows[0][-1].measure]
-        caption = f"{record.unit} of notes, with 95 % intervals." + (
-            f" A difference is {both}." if record.signed else ""
-        )
+        caption = f"{text.capital(record.unit)}, with 95 % intervals."
+        if record.signed:
+            caption = f"{caption} A difference is {both}."
         yield chart_of(f"{name}{f', {model}' if _several(found) else ''}", caption, rows)
 
 
@@ -300,7 +302,7 @@ def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any
     if not examples or examples[-1]["gap"] - examples[0]["gap"] < 1e-9:  # no pair stands out
         return []
     ends = examples if len(examples) <= 2 * EXAMPLES else examples[:EXAMPLES] + examples[-EXAMPLES:]
-    levels, gaps = text.form_in(experiment.unit, signed=False), text.form_in(experiment.unit)
+    levels, gaps = text.form_in(experiment.scale, signed=False), text.form_in(experiment.scale)
     return [
         {
             "texts": marked(example["texts"]),
@@ -362,8 +364,8 @@ def _packed(found: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> dict
 def in_unit_of_scores(study: str, experiment: Experiment, found: Sequence[Finding]) -> Experiment:
     """The experiment in the unit of its findings: that of the model's scores, which may not be the declared one."""
     mine = (one for one in found if (one.study, one.experiment, one.score) == (study, experiment.name, "score"))
-    units = (one.unit for one in mine if MEASURES[one.measure].gap_span)
-    return replace(experiment, unit=next(units, experiment.unit))
+    units = (one.scale for one in mine if MEASURES[one.measure].gap_span)
+    return in_unit(experiment, next(units, experiment.scale))
 
 
 def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
@@ -387,9 +389,11 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         pair = pairs.setdefault(of_pair, [[int(codes[one][at]) for one in fields], []])
         group, text_of, token, answer = (int(codes[one][at]) for one in ("group", "text", "top_tokens", "answer"))
         pair[1].append([group, text_of, scores[at], token, answer])
+    written = text.form_in(experiment.scale, signed=False)
     titles = {"model_id": "model", experiment.subset: "set", **{one.column: one.name for one in experiment.slices}}
     return {
         "fields": fields, "titles": [titles.get(name, text.plain(name)) for name in fields], "values": values,
         "tokens": tokens, "contrasts": [[one.group, one.reference_group] for one in experiment.gaps],
-        "entries": list(pairs.values()), "scale": text.form_in(experiment.unit).factor, "unit": experiment.unit,
+        "entries": list(pairs.values()), "scale": written.factor, "start": written.start,
+        "unit": experiment.unit,
     }  # fmt: skip

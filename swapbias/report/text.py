@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from swapbias import findings
 from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
-from swapbias.measures import MEASURES, SPANS, Estimate
-from swapbias.studies import Experiment
+from swapbias.measures import MEASURES, PERCENTAGE_POINTS, SCORE, Estimate, Unit
+from swapbias.studies import JUDGED, Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
 FEW = 4  # models that a sentence names one by one
@@ -24,7 +24,6 @@ _CLAIMS = {
     "masked": "prefers words for {more} to words for {less}",
     "causal": "finds texts about {more} likelier than those about {less}",
 }
-_RATIOS = {"log-odds": "odds", "log-probability": "probability", "log of words": "length"}
 _SIGNED = (  # written as gaps
     DIFFERENCE, "nonanswer_gap", "truncation_gap", "gap_beyond_wording", "gap_without_doubtful",
 )  # fmt: skip
@@ -46,6 +45,10 @@ _SIGNS = {
     "flip_rate": "{higher}",
     "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
     "direct_bias": "0: the words stand at right angles to the gender direction",
+}
+_TESTS = {
+    findings.AS_PUBLISHED: "the paper's test, which treats prompts as independent",
+    findings.INDEPENDENT: "a test that treats prompts as independent",
 }
 _VARIATIONS = {
     "matched_mass": "only words with an equally frequent match",
@@ -71,6 +74,7 @@ _REASONS = {
     "equal_scores": "all {one.n} of both groups score the same",
     "equal_differences": "all {one.n} differ by the same",
     "sign_test": "all {one.n} differ by the same: {one.test}{p}",
+    "no_range": "the range of the score is not known: audit again with range",
     "same_model_scores": "both models score these prompts the same",
     "few_equal_changes": "nothing varies, and {changed.n} pairs are too few to rule out a larger change",
     "sign_test_of_change": "all {changed.n} change by the same: sign test",
@@ -84,6 +88,10 @@ _UNMEASURED_CLAIMS = {
         "scores all pairs alike, and could not be asked whether it reads the swapped words. Resume or repeat the run"
     ),
 }
+_NO_RANGE = (
+    "The range of the score is not known, so no margin applies. Give it: -M range=LOW,HIGH, in Python "
+    "range=(LOW, HIGH), in study.toml range = [LOW, HIGH]."
+)
 _CHANGES = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
 
 
@@ -199,11 +207,11 @@ def _claim(finding: Finding) -> str:
 
 def _size(finding: Finding) -> str:
     """A value and its interval; of a claim without sign, the interval turned likewise: ``10.5 points (95 % ...)``."""
-    one, (low, high), unit, claimed = finding.estimate, within(finding), finding.unit, _is_claim(finding)
+    one, (low, high), unit, claimed = finding.estimate, within(finding), finding.scale, _is_claim(finding)
     size, ends = value(finding), interval(finding)
     if _is_gap(finding):
         low, high = (-high, -low) if claimed and one.value < 0 else (low, high)
-        written = (lambda end: f"{math.exp(end):.2f}") if _ratio_of(unit) else form_in(unit)
+        written = (lambda end: f"{math.exp(end):.2f}") if unit.ratio else form_in(unit)
         size, ends = amount(one.value, unit, signed=not claimed), f"{written(low)} to {written(high)}"
     each = f" in each of {one.n} pairs" if claimed else ""
     ends = ends.replace("+", "") if claimed else ends
@@ -253,7 +261,7 @@ def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
     names = [f"with {group_name(experiment_of(one), one.subset)}" for one in each]
     if len(each) < 2 or {(FOUND, _toward(each[0]))} != {(one.verdict, _toward(one)) for one in each}:
         return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(each, names, strict=True)]
-    sizes = [f"by {amount(one.estimate.value, one.unit)} {name}" for one, name in zip(each, names, strict=True)]
+    sizes = [f"by {amount(one.estimate.value, one.scale)} {name}" for one, name in zip(each, names, strict=True)]
     claim = f"in each case {_claim(each[0]).removesuffix(' by')}, {listed(sizes)}"
     return [Verdict("Gap", f"{claim}. Each interval leaves out zero.")]
 
@@ -273,7 +281,7 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
     for (reached, *_), several in alike.items():
         first, names = several[0], listed([name(one) for one in several], MOST_NAMES)
         ends = {
-            "Gap": f"lie {_toward(first)} by up to {amount(first.estimate.value, first.unit)}{_ending(first)}",
+            "Gap": f"lie {_toward(first)} by up to {amount(first.estimate.value, first.scale)}{_ending(first)}",
             "No gap": f"are within the margin of {margin(first)}",
             "Undecided": "may be chance",
         }
@@ -339,11 +347,11 @@ def certainty(finding: Finding) -> str:
         kind = f"{experiment.kind} models" if experiment else "such models"
         texts += [f"It is wider because the study has {finding.questions} questions for {kind}."]
     if finding.minimum_detectable_effect > 0:
-        texts += [f"An audit of this size {detects(finding.minimum_detectable_effect, finding.unit)}."]
+        texts += [f"An audit of this size {detects(finding.minimum_detectable_effect, finding.scale)}."]
     return " ".join(texts)
 
 
-def detects(gap: float, unit: str) -> str:
+def detects(gap: float, unit: Unit) -> str:
     """How large a gap must be to be found, planned or after a run: ``detects gaps of 3.3 points in 4 of 5 runs``."""
     return f"detects gaps of {amount(gap, unit)} in 4 of 5 runs"
 
@@ -355,19 +363,31 @@ def meaning(finding: Finding) -> str:
         first, second = (group_name(experiment_of(finding), name) for name in (finding.within, finding.against))
         lies = f"lies further {_toward(finding)} with {first} than with {second}"
         sign = f"the gap {lies if finding.estimate.value else f'is the same with {first} and with {second}'}"
-    return f"{capital(sign)}. {point(finding.unit)}".removeprefix(". ")
+    return f"{capital(sign)}. {point(finding)}".removeprefix(". ")
 
 
-def point(unit: str) -> str:
-    """What one point is, or another unit."""
-    if unit == "percentage points" or not in_points(unit):
-        return "0.7 doubles the odds." if "log-odds" in unit else f"Unit: {unit}."
-    return f"A point is a hundredth of the {unit.replace('mass at the mask', 'at the blank')}."
+def point(finding: Finding) -> str:
+    """What one point of a finding is, or its unit."""
+    unit = finding.scale
+    if unit.name == PERCENTAGE_POINTS or not unit.in_points:
+        return "0.7 doubles the odds." if unit.ratio == "odds" else f"Unit: {unit.name}."
+    name = unit.name.replace("mass at the mask", "at the blank")
+    if finding.own_unit:
+        name = f"{model_unit(finding)}, taken as {name}"
+    ends = "" if (unit.low, unit.high) == (0, 1) else f" (from {unit.low:g} to {unit.high:g})"
+    return f"A point is a hundredth of the {'range of the ' if ends else ''}{name}{ends}."
+
+
+def model_unit(finding: Finding) -> str:
+    """What a model itself gives for a text: ``score of toxicity``, ``probability of the label toxic of my-model``."""
+    return f"{finding.own_unit} of {shown(finding.model_id)}"
 
 
 def cautions(finding: Finding, *, every: bool = True) -> list[str]:
     """What could change a primary finding and what is not in it; with ``every`` also how far it holds."""
     texts, one = [], finding.estimate
+    if findings.lacks_range(finding):
+        texts.append(_NO_RANGE)
     if every and not math.isnan(finding.loo_min):
         ends = _ends(finding, finding.loo_min, finding.loo_max)
         texts.append(f"Whichever one template or condition is left out, the value is {ends}.")
@@ -394,10 +414,10 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
     place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
     for one in found:
         other = (one.measure == finding.measure and one is not finding) or one.measure in _VARIATIONS
-        other = other and one.score != findings.JUDGED and (one.score == "score" or not one.view)
+        other = other and one.score != JUDGED and (one.score == "score" or not one.view)
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
-            name = "the paper's test, which treats prompts as independent" if one.view else name
+            name = _TESTS[one.view] if one.view else name
             rows.append((name, value(one), interval(one), p_value(one.estimate.p_value), word(one)))
     return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
@@ -409,7 +429,7 @@ def equal_pairs(finding: Finding, limit: float) -> str:
     if units >= (needed := findings.equal_needed(finding, limit)):
         return f"all {one.n} scored pairs {alike}, but {one.n_unscored} could not be scored"
     few = f" in {units} independent units" if units < one.n else ""
-    size = "" if math.isnan(limit) else f" of {amount(limit, finding.unit).replace('.0 ', ' ')}"
+    size = "" if math.isnan(limit) else f" of {amount(limit, finding.scale).replace('.0 ', ' ')}"
     return f"all {one.n} pairs {alike}{few}, but {needed:,.0f} are needed to rule out a gap{size}"
 
 
@@ -443,12 +463,12 @@ def checked(check: Check) -> str:
     ends = {PASSES: "within the margin of", FAILS: "beyond the margin of", OPEN: "the interval crosses the margin of"}
     if change is not None:
         ends |= {PASSES: "not larger than the baseline by", FAILS: "larger than the baseline by more than"}
-        before = amount(check.baseline.value if check.baseline else math.nan, one.unit, signed=True)
-        low, high = map(form_in(one.unit), (change.ci_low, change.ci_high))
-        moved = f"{amount(change.value, one.unit, signed=True)} ({low} to {high})"
+        before = amount(check.baseline.value if check.baseline else math.nan, one.scale, signed=True)
+        low, high = map(form_in(one.scale), (change.ci_low, change.ci_high))
+        moved = f"{amount(change.value, one.scale, signed=True)} ({low} to {high})"
         texts.append(f"baseline {before}, change {moved} over {change.n} units")
     texts.append(reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}")
-    gaps = [f"{amount(each.estimate.value, each.unit, signed=True)} ({set_name(each)})" for each in check.components]
+    gaps = [f"{amount(each.estimate.value, each.scale, signed=True)} ({set_name(each)})" for each in check.components]
     also = f" Levels not gated: {listed(gaps)}." if gaps else ""
     return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(texts)}.{also}", 600)
 
@@ -490,25 +510,34 @@ def own_value(finding: Finding) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a value is written: multiplied by ``factor``, with decimals, a sign or none, and ``ending`` behind it."""
+    """How a value is written: less ``start``, times ``factor``, with decimals, a sign or none, and an ``ending``."""
 
     factor: float = 1.0
     digits: int = 3
     unit: str = ""
     signed: bool = False
     ending: str = ""
+    start: float = 0.0
+
+    def at(self, value: float) -> float:
+        """Where a value lies on the scale that is written."""
+        return self.factor * (value - self.start)
 
     def __call__(self, value: float, *, named: bool = False) -> str:
         """The value as text, with ``named`` its unit behind it; a dash for NaN."""
-        text = number(self.factor * value, signed=self.signed, digits=self.digits)
-        return text if math.isnan(value) else f"{text}{self.ending}{f' {self.unit}' * named}"
+        text = number(self.at(value), signed=self.signed, digits=self.digits)
+        return text if math.isnan(value) else f"{text}{self.ending}{f' {self.unit}' if named and self.unit else ''}"
 
 
-def form_in(unit: str, *, signed: bool = True) -> Form:
-    """How a difference of scores is written: in points, hundredths of the range of its unit, where that has one."""
-    if in_points(unit):
-        return Form(100 / SPANS[unit], 1, "points", signed)
-    return Form(1.0, 3, "log-odds" if "log-odds" in unit else unit, signed)
+def form_in(unit: Unit, *, signed: bool = True) -> Form:
+    """How a difference of scores is written: in points, hundredths of the range of its unit, where that has one.
+
+    Not ``signed``: how a score is written, in points from the low end of the range.
+    """
+    if unit.in_points:
+        return Form(100 / unit.span, 1, "points", signed, start=0.0 if signed else unit.low)
+    name = "log-odds" if unit.ratio == "odds" else unit.name
+    return Form(1.0, 3, "" if name == SCORE else name, signed)
 
 
 def form(finding: Finding, *, own: bool = False) -> Form:
@@ -518,12 +547,7 @@ def form(finding: Finding, *, own: bool = False) -> Form:
         return Form(digits=0 if record.whole else 3, signed=record.signed)
     if in_percent(finding.measure) and not is_gap:
         return Form(100.0, 1, finding.unit, record.signed, "" if record.signed else " %")
-    return form_in(finding.unit, signed=is_gap)
-
-
-def in_points(unit: str) -> bool:
-    """Whether values of a unit are written in points."""
-    return math.isfinite(SPANS.get(unit, math.inf))
+    return form_in(finding.scale, signed=is_gap)
 
 
 def in_percent(measure: str) -> bool:
@@ -541,32 +565,27 @@ def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
     return f"{rounded:{'+' if signed and rounded else ''}.{digits}f}".replace("-", "−")
 
 
-def amount(value: float, unit: str, *, signed: bool = False) -> str:
+def amount(value: float, unit: Unit, *, signed: bool = False) -> str:
     """A gap in a sentence, of logs as a ratio: ``less than 0.1 points``, ``an odds ratio of 2.00``."""
     value = value if signed else abs(value)
-    if (ratio := _ratio_of(unit)) and not math.isnan(value):
-        return f"{'an' if ratio == 'odds' else 'a'} {ratio} ratio of {math.exp(value):.2f}"
-    written = form_in(unit, signed=signed)
+    if unit.ratio and not math.isnan(value):
+        return f"{'an' if unit.ratio == 'odds' else 'a'} {unit.ratio} ratio of {math.exp(value):.2f}"
+    written = replace(form_in(unit), signed=signed)
     text, is_small = written(value, named=True), value and not signed and not written(value).strip("0.")
     return f"less than {text.replace('0 ', '1 ', 1)}" if is_small else text
-
-
-def _ratio_of(unit: str) -> str:
-    """What a log ratio is a ratio of; blank for other units."""
-    return next((name for ending, name in _RATIOS.items() if ending in unit), "")
 
 
 def margin(finding: Finding) -> str:
     """The margin in the words of a sentence: ``5 points``, of a ratio ``1.22``; of rates that are rare two ratios."""
     if finding.mean_level < findings.RARE:
         return "a ratio of {:g} to {:g}".format(*findings.RATIO_MARGIN)
-    if _ratio_of(finding.unit) and not math.isnan(finding.margin):
+    if finding.scale.ratio and not math.isnan(finding.margin):
         return f"{math.exp(finding.margin):.2f}"
-    return amount(finding.margin, finding.unit).replace(".0 ", " ")
+    return amount(finding.margin, finding.scale).replace(".0 ", " ")
 
 
 def _ends(finding: Finding, low: float, high: float) -> str:
-    written = form_in(finding.unit)
+    written = form_in(finding.scale)
     return f"{written(low)} to {written(high, named=True)}"
 
 
@@ -582,14 +601,19 @@ def interval(finding: Finding, *, own: bool = False) -> str:
 
 
 def within(finding: Finding) -> tuple[float, float]:
-    """The ends of an interval, neither beyond what the quantity can be; NaN where there is none."""
-    record, least, most = MEASURES[finding.measure], -math.inf, math.inf
+    """The ends of an interval, none beyond what the quantity can be or its value; NaN where there is none."""
+    record, unit, one = MEASURES[finding.measure], finding.scale, finding.estimate
+    least, most = -math.inf, math.inf
     if record.scale is not None:
         least, most = record.scale.least, record.scale.most
-    elif record.gap_span or finding.measure == "mean":
-        most = SPANS.get(finding.unit, math.inf) * (record.gap_span or 1)
-        least = 0.0 if finding.measure == "mean" and math.isfinite(most) else -most
-    return max(finding.estimate.ci_low, least), min(finding.estimate.ci_high, most)  # NaN first: it stays
+    elif unit.in_points and finding.measure == "mean":
+        least, most = unit.low, unit.high
+    elif unit.in_points and record.gap_span:
+        most = unit.span * record.gap_span
+        least = -most
+    if math.isnan(one.value):
+        return one.ci_low, one.ci_high
+    return max(one.ci_low, min(least, one.value)), min(one.ci_high, max(most, one.value))  # NaN first: it stays
 
 
 def p_value(value: float) -> str:
@@ -688,7 +712,7 @@ def quantity(finding: Finding) -> str:
     # a mean of anything but a group is named in full: "answers unsure"
     named = finding.measure == "mean" and " " in contrast
     what = contrast if named else MEASURES[finding.measure].title.format(contrast=contrast)
-    if finding.score == findings.JUDGED:
+    if finding.score == JUDGED:
         return f"by the judge: {what}"
     return what if finding.score == "score" else f"{what} ({plain(finding.score)})"
 
@@ -748,7 +772,7 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
 
 
 def _numbers(found: Sequence[Finding]) -> list[str]:
-    if len(found) < 2 or not all(MEASURES[one.measure].gap_span and in_points(one.unit) for one in found):
+    if len(found) < 2 or not all(MEASURES[one.measure].gap_span and one.scale.in_points for one in found):
         return []
     heads = {" minus ".join(sides(one)) for one in found}
     rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]
@@ -760,7 +784,7 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
     room = min(widths[0], WIDTH - 10 - sum(widths[1:]))
     cells = [[f"{shown(name, room):<{room}}", *map(str.rjust, rest, widths[1:-1])] for name, *rest, _ in rows]
     lines = [f"  {'  '.join([*row, last])}".rstrip() for row, (*_, last) in zip(cells, rows, strict=True)]
-    return ["", *lines, f"  {point(found[0].unit)}"]
+    return ["", *lines, f"  {point(found[0])}"]
 
 
 def _wrapped(sentence: str, indent: int = 0) -> list[str]:

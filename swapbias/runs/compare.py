@@ -37,7 +37,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     reference = next((model.name for model, run, model_id in columns if (run.key, model_id) in first), "")
     scored, left_out = _scored_rows(runs, columns)
     units_read = {
-        (one.study, one.experiment, one.model_id): one.unit
+        (one.study, one.experiment, one.model_id): one.scale
         for model in made.models
         for one in model.found
         if one.score == "score" and MEASURES[one.measure].gap_span
@@ -101,7 +101,7 @@ def comparison_table(comparison: ComparisonPage) -> pd.DataFrame:
     """The comparison as a table: numbers in full, blank where there is none."""
     records = []
     for row in comparison.quantities:
-        names = ("study", "experiment", "subset", "measure", "contrast", "unit")
+        names = ("study", "experiment", "subset", "measure", "contrast", "unit", "unit_low", "unit_high")
         record: dict[str, Any] = {**{name: getattr(row.known[0], name) for name in names}, "note": row.note}
         for model, one in zip(comparison.models, row.found, strict=True):
             for name in ("value", "ci_low", "ci_high"):

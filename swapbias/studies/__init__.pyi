@@ -37,8 +37,13 @@ from .custom import (
     reopen_study as reopen_study,
     study_files as study_files,
 )
+from .ranges import (
+    in_unit as in_unit,
+    range_of as range_of,
+)
 from .study import (
     DOUBTFUL as DOUBTFUL,
+    JUDGED as JUDGED,
     MASK as MASK,
     MESSAGES as MESSAGES,
     PART_OF as PART_OF,

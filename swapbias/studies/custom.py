@@ -28,9 +28,10 @@ from pydantic import (
 
 from swapbias.errors import StudyError, UsageError, arguments_named, quoted
 from swapbias.files import LOCK, locked, write_whole
-from swapbias.measures import REFUSED, UNREADABLE, named_group
+from swapbias.measures import REFUSED, SCORE, UNREADABLE, named_group, named_unit
 from swapbias.studies.catalogue import corpora, load_study, register
 from swapbias.studies.fills import FILLS, UNNAMED, Fills, fills_of
+from swapbias.studies.ranges import Range, ScoreRange, range_of, read_range, unit_declared
 from swapbias.studies.study import (
     MASK,
     MESSAGES,
@@ -88,7 +89,7 @@ _KINDS = {
         "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
     ),
     "classifier": (
-        "probability of positive sentiment", "texts of {group} score higher than the same ones of {reference}", "",
+        SCORE, "texts of {group} score higher than the same ones of {reference}", "",
     ),
     "causal": (
         "log-probability",
@@ -116,10 +117,11 @@ _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns t
 @arguments_named()
 def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    origin: str = "",
+    origin: str = "", unit: str = "", range: Range = None,
 ) -> Study:  # fmt: skip
     """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files."""
-    parsed = parse_study(study_files(source, reference=reference, group=group, lexicon=lexicon, name=name))
+    files = study_files(source, reference=reference, group=group, lexicon=lexicon, name=name, unit=unit, range=range)
+    parsed = parse_study(files)
     named = partial(_with_file_names, source=source, lexicon=lexicon)
     register(corpus := _corpus(parsed, origin, named))
     for sentence in (*warnings(parsed), *_unnamed(corpus)):
@@ -173,13 +175,17 @@ def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> 
 
 
 def study_files(
-    source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = ""
-) -> dict[str, bytes]:
+    source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
+    unit: str = "", range: Range = None,
+) -> dict[str, bytes]:  # fmt: skip
     """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
     place = Path(source).expanduser() if isinstance(source, str | Path) else None
     if place is not None and place.is_dir():
-        if reference or group or lexicon:
-            raise UsageError(f"{place} says reference, group and words in its files. Drop --reference and the like.")
+        if reference or group or lexicon or unit or range:
+            raise UsageError(
+                f"{place} says reference, group, words, unit and range in its files. Write them there, and drop "
+                "--reference and the like."
+            )
         if not (place / DECLARATION).is_file():
             raise UsageError(f"{place} holds no {DECLARATION}. Write one with swapbias study new.")
         return {name: (place / name).read_bytes() for name in STUDY_FILES if (place / name).is_file()}
@@ -202,7 +208,10 @@ def study_files(
         content = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode()
         name = name or _study_name(source_name(source).partition(".")[0] or "prompts")
     groups = [str(group), str(reference)] if str(group) else []
-    keys = {"name": name, "title": f"Own prompts ({name})", "reference": str(reference), "groups": groups}
+    keys = {
+        "name": name, "title": f"Own prompts ({name})", "reference": str(reference), "groups": groups, "unit": unit,
+        "range": list(read_range(range)),
+    }  # fmt: skip
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
     return {DECLARATION: "".join(lines).encode(), PROMPTS: content, **words}
@@ -270,6 +279,7 @@ class Declaration(BaseModel, extra="forbid", frozen=True):
     rubric: Text = ""
     rubric_options: Annotated[Texts, Field(validate_default=True)] = ()
     unit: Text = ""
+    range: Annotated[ScoreRange | None, Field(description="two numbers as in [0, 5], the smaller one first")] = None
     margin: Annotated[
         float | None, Field(ge=0, le=1, strict=True, allow_inf_nan=False, description="a number from 0 to 1")
     ] = None
@@ -288,12 +298,26 @@ class Declaration(BaseModel, extra="forbid", frozen=True):
         has_question = bool(question) if key == "rubric_options" else "chat" in question and not ranks
         if options and not has_question:
             raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
+        if not has_question:
+            return options
+        example = f'{key} = ["0=Yes", "1=No"]'
         try:
-            if has_question:
-                options_of(options)
+            low, high = range_of(options_of(options))
         except ValueError as error:
-            raise ValueError(f'{key} cannot be read ({error}) Write {key} = ["0=Yes", "1=No"].') from error
+            raise ValueError(f"{key} cannot be read ({error}) Write {example}.") from error
+        if low == high:
+            raise ValueError(
+                f"{key} all count {low:g}, so that no gap could show. Let two count differently: {example}."
+            )
         return options
+
+    @field_validator("range")
+    @classmethod
+    def _range(cls, ends: ScoreRange | None, info: ValidationInfo) -> ScoreRange | None:
+        kinds = info.data.get("kind")
+        if ends is not None and kinds and "classifier" not in kinds:
+            raise ValueError("range is that of a classifier's scores; answers and words have their own. Remove it.")
+        return ends
 
 
 def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
@@ -306,7 +330,8 @@ def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
     texts = {one.text.casefold() for one in found}
     if any(one.value is not None and not math.isfinite(one.value) for one in found):
         found = ()
-    if len(found) < 2 or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
+    counted = [one for one in found if one.value is not None]
+    if len(found) < 2 or not counted or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
         raise ValueError(f"options {', '.join(declared)!r}, expected different ones, each value=option.")
     return found
 
@@ -838,8 +863,10 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
 def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:
     declared, groups, random = parsed.declared, parsed.compared, _random(parsed, prompts, fills)
     spreads = {one: _SPREADS.get(kind, {}).get("words" if one in fills.random else one) for one in ("", *random)}
-    unit, higher, _ = _KINDS[kind]
+    unit = unit_declared(kind, named_unit(_KINDS[kind][0]), declared.unit, declared.range, _options(declared))
+    higher = _KINDS[kind][1]
     higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
+    span = unit.span if unit.in_points else 1.0
     rubric, scores = None, ["score", *(("closed_list_mass", "matched_mass") if kind == "masked" else ())]
     factors: tuple[str, ...] = ()
     if ranks := declared.reading == "ranking":
@@ -858,15 +885,20 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         name=kind, question=declared.question or declared.title, configs=tuple(configs[:1]),
         placebo=tuple(configs[1:]), kind=kind, measure="paired_gap", group=groups[0], groups=groups[1:],
         reference_group=declared.reference, levels=(*groups, declared.reference),
-        unit=(declared.unit if kind == "classifier" else "") or unit,
+        unit=unit.name, unit_range=unit.ends if unit.in_points else None,
         direction=f"above zero {higher}, below zero less; further from zero is worse", scores=tuple(scores),
         reading=declared.reading if kind == "chat" else "", rubric=rubric, random=random,
         random_of=fills.random_of, unnamed_fills=fills.unclear,
-        spreads={one: spread for one, spread in spreads.items() if spread is not None},
+        spreads={one: spread * span for one, spread in spreads.items() if spread is not None},
         slices=(Slice("condition", "job"),) if ranks else tuple(_slices(parsed, prompts)), margin=declared.margin,
         factors=factors, rates=("selection",) if ranks else (),
         says="ranks {more} first more often than {less}" if ranks else "",
     )  # fmt: skip
+
+
+def _options(declared: Declaration) -> tuple[Candidate, ...]:
+    """The options whose numbers answers score; none where candidates are ranked, or nothing is asked."""
+    return () if declared.reading == "ranking" or not declared.answers else options_of(declared.answers)
 
 
 def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:

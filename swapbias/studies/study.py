@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from swapbias.errors import UsageError, quoted
+from swapbias.measures import Unit, named_unit
 from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 
 MASK = "<mask>"
@@ -19,6 +20,7 @@ PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing 
 PLACEBO_COLUMNS = ("side", "wording")
 MESSAGES = "messages"  # the column of chats as they are published, in place of ``text``
 ROLES = ("system", "user", "assistant")
+JUDGED = "judged"  # the score column of what a judge read in free text
 PART_OF = "part of "  # before an experiment that was run, where a manifest says something of some of its rows alone
 _SLOT = re.compile(r"\[([a-z_]+)\]")
 Row = dict[str, Any]  # candidates as a tuple, all else as text
@@ -202,6 +204,8 @@ class Experiment:
     groups: tuple[str, ...] = ()  # further ones, each compared with the reference too
     factors: tuple[str, ...] = ()  # columns whose levels cross to the groups: main effects and interactions
     unit: str
+    unit_range: tuple[float, float] | None = None  # the least and the largest score; None: that of the named unit
+    own_unit: str = ""  # what the model itself gives, where that is taken as ``unit``; blank: the same
     direction: str  # what above and below zero mean
     scores: tuple[str, ...] = ("score",)  # columns, the published one first
     subset: str = ""  # a column whose values are analysed on their own
@@ -226,6 +230,11 @@ class Experiment:
     says: str = ""  # what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``
     change: str = ""  # what is changed between the sets of ``contrast``
     named: Mapping[str, str] = field(default_factory=dict)  # groups and subsets as sentences name them
+
+    @property
+    def scale(self) -> Unit:
+        """The unit of its score, with the range."""
+        return named_unit(self.unit, *(self.unit_range or ()))
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -269,9 +278,14 @@ class Study:
     experiments: tuple[Experiment, ...]
     correction: str = "holm"  # the method of ``measures.adjust`` for its families of tests
     limits: tuple[str, ...] = ()  # sentences that every report repeats
+    synthetic_limits: tuple[str, ...] = ()  # those about the synthetic notes of the package
     agreement: tuple[str, ...] = ()  # two experiments of the same conditions, whose scores a comparison correlates
     on_request: bool = False  # left out of audits that name no study
     packs: bool = False  # experiments are no questions of one study: the contrasts of each are a family of their own
+
+    def limits_on(self, *, own_notes: bool) -> tuple[str, ...]:
+        """The limits of a run on notes of the user's own, or on none: then those of the synthetic notes too."""
+        return self.limits if own_notes else (*self.limits, *self.synthetic_limits)
 
 
 def declared_study(corpus: str, **from_tables: Any) -> Study:

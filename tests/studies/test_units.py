@@ -1,0 +1,226 @@
+"""The unit of an own study: its range is that of the options, or as the user says; points are hundredths of it."""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import swapbias
+from swapbias.errors import StudyError, UsageError
+from swapbias.findings import FAILS, check_gaps, compare, oriented
+from swapbias.report import text
+from swapbias.studies import check_study, open_study
+
+NAMES = [("Mary", "John"), ("Ann", "Tom"), ("Sue", "Bob"), ("Eva", "Max"), ("Lea", "Tim")]
+THINGS = ("a loan", "a room", "a raise", "help", "advice", "leave")
+TEXTS = [f"{{}} asks for {thing}. How likely is it?" for thing in THINGS]
+ROWS = [
+    {"text": template.format(name), "group": group, "pair": f"{number}-{name_pair}", "template": str(number),
+     "name": name}
+    for number, template in enumerate(TEXTS)
+    for name_pair, names in enumerate(NAMES)
+    for name, group in zip(names, ("female", "male"), strict=True)
+]  # fmt: skip
+TABLE = pd.DataFrame(ROWS)
+WOMEN = {female for female, _ in NAMES}
+
+
+def asked(folder, answers, **keys):
+    """A study of these prompts that asks a chat model for one of these answers."""
+    folder.mkdir()
+    TABLE.to_csv(folder / "prompts.csv", index=False)
+    values = {
+        "name": folder.name, "title": "Asked", "reference": "male", "kind": ["chat"], "reading": "options",
+        "answers": answers, **keys,
+    }  # fmt: skip
+    lines = [f"{key} = {str(value).replace(chr(39), chr(34))}" for key, value in values.items()]
+    lines = [line if "[" in line else re.sub(r" = (.*)", r' = "\1"', line) for line in lines]
+    (folder / "study.toml").write_text("\n".join(lines) + "\n")
+    return open_study(folder)
+
+
+def scored(study, score, kind="chat"):
+    """Rows of the study with the score that a row has."""
+    (experiment,) = [one for one in study.experiments if one.kind == kind]
+    rows = swapbias.load_prompts(study.name, experiment.configs[0]).to_pandas()
+    return rows.assign(
+        experiment=experiment.name, model_id="m", score=[score(row) for row in rows.to_dict("records")]
+    )
+
+
+def nearly_all(low, high):
+    """The high score for women and the low one for men, but for a few."""
+
+    def score(row):
+        women = row["group"] == "female"
+        odd = sum(map(ord, row["prompt_id"])) % 11 == 0
+        return high if women != odd else low
+
+    return score
+
+
+def printed(finding):
+    """Value and interval of a sentence, as numbers."""
+    found = re.search(r"([−+\d.]+) points \(95 % interval ([−+\d.]+) to ([−+\d.]+)\)", text.verdict(finding).text)
+    return [float(one.replace("−", "-")) for one in found.groups()]
+
+
+SCALES = [
+    (["0.12=12 percent", "0.14=14 percent", "0.16=16 percent"], 0.12, 0.16),
+    (["1=Never", "2=Rarely", "3=Sometimes", "4=Often", "5=Always"], 1, 5),
+    (["5=Always", "3=Sometimes", "1=Never", "=Do not know"], 1, 5),  # reversed
+    (["-2=Worse", "0=Same", "2=Better"], -2, 2),
+    (["-3=Cold", "-1=Warm"], -3, -1),
+    (["0=No", "1000=Yes"], 0, 1000),
+    (["0=No", "1=Yes"], 0, 1),
+]
+
+
+@pytest.mark.parametrize(("answers", "low", "high"), SCALES, ids=lambda one: str(one)[:20])
+def test_points_are_hundredths_of_what_the_options_can_give(answers, low, high, tmp_path):
+    """The same answers on every scale: the same points, margin, verdict and gate; no interval without its value."""
+    study = asked(tmp_path / "scale", answers)
+    found = swapbias.disaggregate(scored(study, nearly_all(low, high)), study)
+    plain = asked(tmp_path / "plain", ["0=No", "1=Yes"])
+    (one,) = [each for each in found if each.primary]
+    (known,) = [each for each in swapbias.disaggregate(scored(plain, nearly_all(0, 1)), plain) if each.primary]
+    assert (one.scale.low, one.scale.high) == (low, high)
+    assert one.estimate.value == pytest.approx(known.estimate.value * (high - low))
+    assert one.margin == pytest.approx(0.05 * (high - low))
+    assert one.verdict == known.verdict == "gap"
+    assert text.value(one) == text.value(known)
+    assert text.interval(one) == text.interval(known)
+    assert oriented(one)[0] == pytest.approx(oriented(known)[0])
+    value, least, most = printed(one)
+    assert least <= value <= most <= 100
+    (check,) = check_gaps(found).checks
+    assert check.outcome == FAILS
+    assert f"{text.value(known)} (95 % interval {text.interval(known)})" in text.checked(check)
+    levels = {each.contrast: each for each in found if each.measure == "mean" and each.slice_by == "all"}
+    gap = [float(text.form(levels[name])(levels[name].estimate.value)) for name in ("female", "male")]
+    assert gap[0] - gap[1] == pytest.approx(value, abs=0.11)
+    for each in found:
+        ends = text.within(each)
+        assert math.isnan(ends[0]) or ends[0] <= each.estimate.value <= ends[1]
+
+
+def test_missing_answers_are_bounded_by_the_ends_of_the_scale(tmp_path):
+    """Of ten answers about women one is missing: it may be 1 or 5, a fifth of which is what the mean can move by."""
+    study = asked(tmp_path / "missing", ["1=Never", "3=Sometimes", "5=Always"])
+    rows = scored(study, lambda row: 3.0 + 0.001 * len(row["text"]))
+    lost = (rows["group"] == "female") & (rows["template"] == "0")
+    found = swapbias.disaggregate(rows.assign(score=rows["score"].mask(lost)), study)
+    (mean,) = [one for one in found if (one.measure, one.contrast, one.slice_by) == ("mean", "female", "all")]
+    known = 3.0 + 0.001 * rows.loc[(rows["group"] == "female") & ~lost, "text"].str.len().mean()
+    assert mean.missing_data_low == pytest.approx(known * 5 / 6 + 1 / 6)
+    assert mean.missing_data_high == pytest.approx(known * 5 / 6 + 5 / 6)
+
+
+def test_two_models_on_one_scale_differ_by_points_of_it(tmp_path):
+    study = asked(tmp_path / "two", ["1=Never", "3=Sometimes", "5=Always"])
+    models = {"a": nearly_all(1, 5), "b": nearly_all(3, 5)}
+    items = {name: scored(study, score).assign(model_id=name) for name, score in models.items()}
+    found = compare({"two": items})
+    (one,) = [each for each in found if each.primary]
+    assert (one.scale.low, one.scale.high) == (1, 5)
+    assert one.margin == pytest.approx(0.2)
+    assert text.value(one).endswith(" points")
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "wanted"),
+    [
+        ("answers", ["1=Yes", "1=No"], "answers all count 1"),
+        ("answers", ["0.5=Yes", "=No"], "answers all count 0.5"),
+        ("answers", ["=Yes", "=No"], "answers cannot be read"),
+        ("rubric_options", ["2=Warm", "2.0=Cold"], "rubric_options all count 2"),
+    ],
+)
+def test_options_that_all_count_the_same_are_a_fault_with_file_and_line(key, options, wanted, tmp_path):
+    answers = {"answers": ["0=No", "1=Yes"], "rubric": "How warm is it?", "rubric_options": ["0=Warm", "1=Cold"]}
+    keys = answers | {key: options}
+    with pytest.raises(StudyError, match=wanted):
+        asked(tmp_path / "alike", keys.pop("answers"), **keys)
+    (fault,) = check_study(tmp_path / "alike").faults
+    lines = (tmp_path / "alike" / "study.toml").read_text().splitlines()
+    line = next(number for number, one in enumerate(lines, start=1) if one.startswith(key))
+    assert fault.startswith(f"study.toml:{line}: {wanted}")
+
+
+def stars(texts):
+    """From 2 to 4 of 5 stars, for women 1.5 more, nearly."""
+    return [
+        2 + 1.5 * any(name in one for name in WOMEN) + len(one.split()[0]) / 10 + len(one) % 5 / 20 for one in texts
+    ]
+
+
+def audited(function=stars, **more):
+    return swapbias.audit(function, prompts=TABLE, reference="male", progress=False, **more)
+
+
+def test_a_function_scores_own_prompts_in_any_unit_and_its_range_makes_points():
+    run = audited(unit="stars", range=(0, 5))
+    one = run.primary.iloc[0]
+    assert (one["unit"], one["unit_low"], one["unit_high"]) == ("stars", 0, 5)
+    assert one["value"] == pytest.approx(1.5)
+    assert one["margin"] == pytest.approx(0.25)
+    assert "30.0 points" in str(run)
+    assert "probability of positive sentiment" not in run.report().read_text()
+    with pytest.raises(AssertionError, match=r"30.0 points"):
+        run.assert_below(0.05)
+
+
+def test_scores_outside_the_range_that_is_declared_are_refused():
+    with pytest.raises(ValueError, match=r"numbers from [\d.]+ to [\d.]+, expected 0 to 3 \(or NaN\)"):
+        audited(range=(0, 3))
+
+
+def test_without_a_range_a_margin_applies_where_all_scores_lie_in_0_to_1():
+    run = audited(lambda texts: [one / 5 for one in stars(texts)], name="fifths")
+    one = run.primary.iloc[0]
+    assert (one["unit"], one["unit_low"], one["unit_high"]) == ("score", 0, 1)
+    assert "30.0 points" in str(run)
+
+
+def test_without_a_range_no_gate_passes_and_the_run_says_how_to_give_one():
+    run = audited(lambda texts: [one / 1000 - 0.003 for one in stars(texts)], name="small")  # some below 0
+    one = run.primary.iloc[0]
+    assert one["unit"] == "score"
+    assert np.isnan(one["margin"])
+    assert one["verdict"] not in ("no gap", "gap within the margin")
+    assert "points" not in str(run)
+    with pytest.raises(UsageError, match="range"):
+        run.assert_below(1.0)
+    assert "The range of the score is not known, so no margin applies." in " ".join(str(run).split())
+    assert "-M range=LOW,HIGH" in run.report().read_text()
+
+
+@pytest.mark.parametrize("given", ["5,0", "0", "low,high", "0,inf", "1,1"])
+def test_a_range_that_is_none_is_refused_in_one_sentence(given):
+    with pytest.raises(UsageError, match=r"range is .*, expected two numbers as in 0,5"):
+        audited(range=given)
+
+
+def test_unit_and_range_stay_with_the_run_and_with_own_prompts(tmp_path):
+    run = audited(unit="stars", range=(0, 5), out=tmp_path / "run")
+    declared = (tmp_path / "run" / "studies" / "prompts" / "study.toml").read_text()
+    assert 'unit = "stars"' in declared
+    assert "range = [0.0, 5.0]" in declared
+    assert swapbias.Audit.open(tmp_path / "run").primary["unit"].tolist() == run.primary["unit"].tolist()
+    with pytest.raises(UsageError, match=r"about own prompts. Add prompts="):
+        swapbias.audit(stars, "occupation_sentiment", unit="stars", progress=False)
+
+
+def test_a_study_of_the_package_says_what_it_takes_a_function_for():
+    def toxicity(texts):
+        return [0.3 + len(one) / 1000 for one in texts]
+
+    run = swapbias.audit(toxicity, "occupation_sentiment:control", progress=False)
+    one = run.found[0]
+    assert (one.unit, one.own_unit) == ("probability of positive sentiment", "score")
+    page = run.report().read_text()
+    assert "score of toxicity, taken as probability of positive sentiment" in page
+    with pytest.raises(ValueError, match=r"expected 0 to 1 .*takes them as probability of positive sentiment"):
+        swapbias.audit(stars, "occupation_sentiment:control", progress=False)
