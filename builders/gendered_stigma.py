@@ -128,9 +128,14 @@ def _words() -> dict[str, str]:
     return {row["word"]: row["group"] for row in rows}
 
 
+def _word_threshold() -> float:
+    return studies.declared_study(NAME).experiments[0].word_threshold
+
+
 def _rq1_lexicon() -> studies.Lexicon:
     rows = studies.read_table(studies.corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
-    return studies.Lexicon(f"{NAME}/rq1", words=_words(), proper={row["word"]: row["group"] for row in rows})
+    proper = {row["word"]: row["group"] for row in rows}
+    return studies.Lexicon(f"{NAME}/rq1", words=_words(), proper=proper, threshold=_word_threshold())
 
 
 def _rq2_lexicon() -> studies.Lexicon:
@@ -152,7 +157,9 @@ def _word_files(files: Mapping[str, str]) -> dict[str, str]:
 
 LEXICONS: Mapping[str, Callable[[], studies.Lexicon]] = {
     "rq1": _rq1_lexicon,
-    "rq1_original": lambda: studies.Lexicon(f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES)),
+    "rq1_original": lambda: studies.Lexicon(
+        f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES), threshold=_word_threshold()
+    ),
     "rq2": _rq2_lexicon,
     "rq2_original": lambda: studies.Lexicon(f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES)),
 }

@@ -42,6 +42,7 @@ from .finding import (
     experiment_of as experiment_of,
     oriented as oriented,
     primary_findings as primary_findings,
+    with_every_word as with_every_word,
 )
 from .gate import (
     FAILS as FAILS,

@@ -35,6 +35,7 @@ SPREAD = "group_spread"  # the test of several groups at once
 ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
+_WHOLE_MASS = "closed_list_mass"  # the score column of words however rare
 _ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 
 
@@ -333,6 +334,27 @@ def experiment_of(finding: Finding) -> Experiment | None:
     except UsageError:
         return None
     return next((one for one in study.experiments if one.name == finding.experiment), None)
+
+
+def with_every_word(finding: Finding, found: Iterable[Finding]) -> Finding | None:
+    """The same gap of the words' whole mass, where its study counts likely words alone and that is another gap.
+
+    Args:
+        finding: a primary gap.
+        found: the findings of its run.
+
+    Returns:
+        None where every word counts, or where the two gaps differ by the margin at most.
+    """
+    experiment = experiment_of(finding)
+    if experiment is None or experiment.kind != "masked" or not experiment.word_threshold:
+        return None
+    place = (finding.model_id, finding.study, *finding.key())
+    for other in found:
+        if other.score == _WHOLE_MASS and not other.view and (other.model_id, other.study, *other.key()) == place:
+            apart = abs(other.estimate.value - finding.estimate.value)
+            return None if apart <= finding.margin or math.isnan(other.estimate.value) else other
+    return None
 
 
 def oriented(finding: Finding) -> tuple[float, str] | None:

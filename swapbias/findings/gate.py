@@ -407,7 +407,7 @@ def _changed(check: Check, units: Units, units_of_sum: Units) -> Check:
     if room > 0:
         outcome = PASSES
         nothing_varies = why or math.isnan(finding.estimate.ci_low)
-        needed = measures.equal_units_needed(min(room, margin) / margin_in(finding.unit, 1.0))
+        needed = measures.equal_units_needed(min(room, margin) / finding.scale.margin(1.0))
         if nothing_varies and (change.independent or change.n) < needed:
             return replace(check, why="few_equal_changes")
     most = margin + abs(before)

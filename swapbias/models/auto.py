@@ -46,7 +46,10 @@ class Masked(Kind):
     architectures = ("ForMaskedLM",)
     model_types = ("flaubert", "xlm", "xlnet")
     readings: Mapping[str, Reading] = {
-        "": Reading(dict.fromkeys(("score", "closed_list_mass", "matched_mass"), "probability mass at the mask")),
+        "": Reading({
+            **dict.fromkeys(("score", "closed_list_mass", "matched_mass"), "probability mass at the mask"),
+            "log_odds": "natural log-odds of the words at the mask",
+        }),
         "phrases": Reading(
             {"score": "probability mass of phrases"}, "masked:PhraseScorer", passes=111  # 1 + 10 + 100
         ),

@@ -20,10 +20,11 @@ from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.models.vocabulary import LabelledTokens, Vocabulary
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
-TOP_K = 100  # likeliest tokens that can count (Lin et al. 2022)
-THRESHOLD = 0.01  # least probability of a token that counts (Lin et al. 2022)
-SHOWN = 10  # tokens saved per prompt, or all that count
+TOP_K = 100  # likeliest tokens that are looked at where a study counts likely words alone (Lin et al. 2022)
+SHOWN = 10  # tokens saved per prompt, or all that are at least as likely as ``SHOWN_FROM``
+SHOWN_FROM = 0.01
 PARTS = ("closed_list_mass", "matched_mass")  # beside the score
+LOG_ODDS = "log_odds"  # of the words, where every one of them counts
 
 
 class _AutoMasked:
@@ -38,9 +39,10 @@ class _AutoMasked:
 class MaskedScorer(TransformersScorer):
     """Score: probability mass at ``<mask>`` of the words of the prompt's lexicon.
 
-    Of the 100 likeliest tokens those with probability of at least .01 are added up by label, not renormalised.
-    ``closed_list_mass``: every token counts. ``matched_mass``: only words with a match in each other list.
-    0: no counted token has the label. NaN: too long, not finite, or, of the last, no words match.
+    Probabilities are added up by label, not renormalised; with a ``threshold`` of the lexicon only those of at least
+    that, of the 100 likeliest tokens. ``closed_list_mass``: every token counts. ``matched_mass``: only words with a
+    match in each other list. ``log_odds``: of the score, without a threshold. 0: no counted token has the label.
+    NaN: too long, not finite, or, of ``matched_mass``, no words match.
     """
 
     auto_class = _AutoMasked
@@ -52,7 +54,6 @@ class MaskedScorer(TransformersScorer):
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         super().__init__(model, tokenizer, model_id=model_id, **settings)
-        self.identity = {**self.identity, "top_k": TOP_K, "threshold": THRESHOLD}
         self.vocabulary = Vocabulary(tokenizer, output_rows(model))
         self.words = self.vocabulary.words
         self._lexicons: dict[str, tuple[LabelledTokens, NDArray[np.bool_]]] = {}
@@ -63,7 +64,7 @@ class MaskedScorer(TransformersScorer):
         for row, prompt in enumerate(prompts):
             rows_of.setdefault(prompt.text, []).append(row)
         texts = list(rows_of)
-        results = [not_scored(PARTS)] * len(prompts)
+        results = [not_scored(parts_of(_lexicon_of(prompt))) for prompt in prompts]
         for members, probabilities in self.read(texts):
             rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
             for row, scored in self._masses(probabilities, [(place, prompts[row], row) for place, row in rows]):
@@ -133,7 +134,7 @@ class MaskedScorer(TransformersScorer):
         self, probabilities: torch.Tensor, wanted: Sequence[tuple[int, Prompt, int]]
     ) -> Iterator[tuple[int, Scored]]:
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
-        counts = (top >= THRESHOLD - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
+        counts = (top >= SHOWN_FROM - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
         shown = [row[:count] for row, count in zip(top.tolist(), counts, strict=True)]
         words = [
             [self.words[token] for token in row[:count]] for row, count in zip(tokens.tolist(), counts, strict=True)
@@ -144,16 +145,20 @@ class MaskedScorer(TransformersScorer):
             labels = self.labels_of_tokens(name)[0]
             if label not in labels:
                 raise ValueError(f"lexicon {prompt.lexicon!r}: {name} has the labels {labels}. Fix the row.")
+            lexicon = load_lexicon(name)
             if name not in summed:
-                summed[name] = self._summed(load_lexicon(name), probabilities, *likeliest)
+                summed[name] = self._summed(lexicon, probabilities, *likeliest)
             score, *parts = (float(masses[place, labels.index(label)]) for masses in summed[name])
             if math.isnan(shown[place][0]):  # its sums would be 0 for labels that no top token has
-                yield row, not_scored(PARTS, finite=False)
+                yield row, not_scored(parts_of(lexicon), finite=False)
             elif math.isnan(score):
-                yield row, not_scored(PARTS)
+                yield row, not_scored(parts_of(lexicon))
             else:
                 top_tokens = ranked(words[place], shown[place])
-                yield row, Scored(score, words[place][0], top_tokens, dict(zip(PARTS, parts, strict=True)))
+                columns = dict(zip(PARTS, parts, strict=True))
+                if not lexicon.threshold:
+                    columns[LOG_ODDS] = _log_odds(score)
+                yield row, Scored(score, words[place][0], top_tokens, columns)
 
     def _summed(
         self, lexicon: Lexicon, probabilities: torch.Tensor, top: Floats, tokens: NDArray[np.intp]
@@ -162,12 +167,33 @@ class MaskedScorer(TransformersScorer):
         tokens_of_labels, is_matched = self._tokens_of(lexicon)
         labels, of_token = tokens_of_labels.labels, tokens_of_labels.of_token
         of_matched = np.where(is_matched, of_token, labels.index(lexicon.rest))
-        counted, matched = (
-            mass_by_label(top, each[tokens], len(labels), threshold=THRESHOLD) for each in (of_token, of_matched)
-        )
-        counted[:, np.bincount(of_token, minlength=len(labels)) == 0] = math.nan  # a mass of 0 would be a finding
-        matched[:] = matched if is_matched.any() else math.nan
-        return counted, _closed_list(of_token, probabilities, len(labels)), matched
+        count, every = len(labels), _closed_list(of_token, probabilities, len(labels))
+        if lexicon.threshold:
+            counted, matched = (
+                mass_by_label(top, labelled[tokens], count, threshold=lexicon.threshold)
+                for labelled in (of_token, of_matched)
+            )
+        else:
+            counted, matched = every.copy(), _closed_list(of_matched, probabilities, count)
+        counted[:, np.bincount(of_token, minlength=count) == 0] = math.nan  # a mass of 0 would be a finding
+        if not is_matched.any():
+            matched[:] = math.nan
+        return counted, every, matched
+
+
+def parts_of(lexicon: Lexicon | None) -> tuple[str, ...]:
+    """The columns beside the score of a prompt with this lexicon."""
+    return PARTS if lexicon is None or lexicon.threshold else (*PARTS, LOG_ODDS)
+
+
+def _lexicon_of(prompt: Prompt) -> Lexicon | None:
+    name = prompt.lexicon.rpartition("/")[0]
+    return load_lexicon(name) if name else None
+
+
+def _log_odds(mass: float) -> float:
+    """The natural log of the odds of words; NaN where they have no probability, or all of it."""
+    return math.log(mass) - math.log1p(-mass) if 0 < mass < 1 else math.nan
 
 
 def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -> NDArray[np.bool_]:

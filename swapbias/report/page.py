@@ -135,7 +135,7 @@ def _answers(found: Sequence[Finding]) -> list[dict[str, Any]]:
         rows = [one for each in results for one in (*text.parts(each, found), each)]
         rows = [one for one in rows if MEASURES[one.measure].gap_span or not whole] or rows
         alone = results if len(results) == 1 else whole[:1]
-        beside = [(text.certainty(one), *text.cautions(one, every=False)) for one in alone]
+        beside = [(text.certainty(one), *text.cautions(one, found, every=False)) for one in alone]
         first, experiment = rows[0], experiment_of(rows[0])
         answers.append({
             "of": first, "place": anchor(first.study, first.experiment),

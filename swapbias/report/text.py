@@ -53,6 +53,7 @@ _TESTS = {
 _VARIATIONS = {
     "matched_mass": "only words with an equally frequent match",
     "closed_list_mass": "all listed words",
+    "log_odds": "log-odds in place of probabilities",
     "gap_beyond_wording": "the prompts and their rewordings together",
     "gap_without_doubtful": "notes whose swap is doubtful left out",
 }
@@ -383,11 +384,16 @@ def model_unit(finding: Finding) -> str:
     return f"{finding.own_unit} of {shown(finding.model_id)}"
 
 
-def cautions(finding: Finding, *, every: bool = True) -> list[str]:
-    """What could change a primary finding and what is not in it; with ``every`` also how far it holds."""
+def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = True) -> list[str]:
+    """What could change a primary finding and what is not in it; with ``every`` also how far it holds.
+
+    ``found``: the findings of its run, which hold the same gap in other scores.
+    """
     texts, one = [], finding.estimate
     if findings.lacks_range(finding):
         texts.append(_NO_RANGE)
+    if (whole := findings.with_every_word(finding, found)) is not None:
+        texts.append(_below_threshold(finding, whole))
     if every and not math.isnan(finding.loo_min):
         ends = _ends(finding, finding.loo_min, finding.loo_max)
         texts.append(f"Whichever one template or condition is left out, the value is {ends}.")
@@ -406,6 +412,18 @@ def cautions(finding: Finding, *, every: bool = True) -> list[str]:
         units = one.n + one.n_unscored
         texts.append(f"{one.n_unscored} of {units} units ({100 * one.n_unscored / units:.0f} %) were not scored.")
     return texts
+
+
+def _below_threshold(finding: Finding, whole: Finding) -> str:
+    """What a study leaves out that counts likely words alone."""
+    experiment = experiment_of(finding)
+    share = 100 * experiment.word_threshold if experiment else math.nan
+    ends = interval(whole)
+    sure = "" if ends == "–" else f" (95 % interval {ends})"
+    return (
+        f"This study does not count words below {share:g} % at the blank. With every listed word the gap is "
+        f"{value(whole)}{sure}."
+    )
 
 
 def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
@@ -766,7 +784,7 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
             lines += [f"{label:<16}{start.strip()}", *more] if len(label) < 16 else [label, start, *more]
         if len(several) == 1 or verbose:
             lines += _numbers([*(part for one in results for part in parts(one, found)), *results])
-        details = [certainty(first), *cautions(first)] if verbose else cautions(first, every=False)
+        details = [certainty(first), *cautions(first, found)] if verbose else cautions(first, found, every=False)
         lines += _wrapped(" ".join(details), 2) if len(results) == 1 else []
     return "\n".join(lines[1:])
 

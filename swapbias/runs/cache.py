@@ -132,7 +132,9 @@ def _lexicons_sha256(corpus: str) -> dict[str, str]:
         try:
             lexicon = load_lexicon(name)
             words = json.dumps([*lexicon.words.items()])
-            found[name] = fingerprint([{"words": words, "rest": lexicon.rest}, lexicon.proper])
+            found[name] = fingerprint(
+                [{"words": words, "rest": lexicon.rest, "threshold": str(lexicon.threshold)}, lexicon.proper]
+            )
         except UpstreamMissingError:  # who reads it says so
             found[name] = "not at hand"
     return found

@@ -10,12 +10,12 @@ from itertools import takewhile
 import pandas as pd
 
 from swapbias.findings import CONTROL, CONTROL_MOVED, CONTROL_UNKNOWN, CONTROL_UNMOVED, MARGIN, scores_right_answers
-from swapbias.measures import margin_in
+from swapbias.measures import with_range_of
 from swapbias.models import Scorer
 from swapbias.runs.plan import Settings, Task
 from swapbias.runs.run import ITEMS, Scoring
-from swapbias.runs.scorers import ScoredTask
-from swapbias.studies import Prompt, Row, as_prompts
+from swapbias.runs.scorers import ScoredTask, as_read
+from swapbias.studies import Experiment, Prompt, Row, as_prompts
 
 CONTROLS = "controls"  # key of a manifest
 STRONG_WORDS = "a convicted murderer"
@@ -114,7 +114,7 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
     if not reader.opaque or not _compares_pairs(task):
         return None
     rows = _scored_rows(scoring.items[task.study.name], task, reader.model_id)
-    smallest = _smallest_move(rows, reader.unit, settings, task)
+    smallest = _smallest_move(rows, as_read(scored_task), settings)
     if rows.empty or rows["score"].nunique() == 1 or _largest_gap(rows) > smallest:
         return None
     prompts, before = _strong_prompts(task, rows)
@@ -152,10 +152,11 @@ def _scored_rows(items: pd.DataFrame, task: Task, model_id: str) -> pd.DataFrame
     return items[chosen & compared & items["score"].notna()]
 
 
-def _smallest_move(rows: pd.DataFrame, unit: str, settings: Settings, task: Task) -> float:
+def _smallest_move(rows: pd.DataFrame, experiment: Experiment, settings: Settings) -> float:
     """The change of a score that counts as none: a tenth of the margin; of a unit without range, rounding alone."""
-    share = settings.margin if settings.margin is not None else task.experiment.margin
-    margin = margin_in(unit, MARGIN if share is None else share)
+    share = settings.margin if settings.margin is not None else experiment.margin
+    unit = with_range_of(experiment.scale, rows["score"])
+    margin = unit.margin(MARGIN if share is None else share)
     rounding = _ROUNDING * float(rows["score"].abs().max())
     return rounding if math.isnan(margin) else max(_SMALL * margin, rounding)
 

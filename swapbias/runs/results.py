@@ -19,15 +19,15 @@ from swapbias import findings, privacy, studies
 from swapbias.errors import UsageError, need, notes_read
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
-from swapbias.measures import MEASURES, SCORE, Estimate, named_unit
+from swapbias.measures import MEASURES, Estimate
 from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.command import placeholders_in, repeat_command
 from swapbias.runs.plan import Settings, now
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, Scoring
-from swapbias.runs.scorers import ScoredTask
-from swapbias.studies import Experiment, Published, in_unit, load_study, own_studies
+from swapbias.runs.scorers import ScoredTask, as_read
+from swapbias.studies import Published, load_study, own_studies
 
 FINDINGS_CSV = "findings.csv"
 FINDINGS_JSON = "results.json"
@@ -121,30 +121,12 @@ def _found(items: Items, every: Sequence[ScoredTask], seed: int) -> list[Finding
             expected = reader.expected
             if task.notes is not None:
                 expected = expected_numbers(task.study.name, task.notes, model_id)
-            read = {one.task.experiment.name: _as_read(one) for one in mine if one.task.study.name == name}
+            read = {one.task.experiment.name: as_read(one) for one in mine if one.task.study.name == name}
             experiments = tuple(read.get(one.name, one) for one in study.experiments)
             found += findings.disaggregate(
                 part, replace(study, experiments=experiments), expected=expected, seed=seed
             )
     return found
-
-
-def _as_read(scored: ScoredTask) -> Experiment:
-    """The experiment in the unit of its reader's scores.
-
-    A study of the package says as what it takes a function's scores or a label's probability. A study of the user's
-    may name them, and say the range of those that have none of their own.
-    """
-    experiment, reader = scored.task.experiment, scored.reader
-    own = reader.own_unit or named_unit(reader.unit)
-    if scored.task.study.name not in own_studies():
-        taken = in_unit(experiment, named_unit(reader.unit))
-        return replace(taken, own_unit=own.name if own.name != reader.unit else "")
-    if experiment.kind != "classifier":
-        return experiment if reader.unit == experiment.unit else in_unit(experiment, own)
-    name = own.name if experiment.unit == SCORE else experiment.unit
-    ends = own.ends if own.in_points else experiment.scale.ends
-    return in_unit(experiment, named_unit(name, *ends))
 
 
 def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ...], Published]:

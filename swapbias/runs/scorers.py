@@ -17,6 +17,7 @@ import pyarrow as pa
 from swapbias import findings, models, studies
 from swapbias.errors import UsageError, need
 from swapbias.files import as_json, file_sha256
+from swapbias.measures import SCORE, named_unit
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.models.chat import KEY, ChatOptions, gets_unnamed_key, load_chat
 from swapbias.runs.plan import Settings, Task
@@ -42,6 +43,24 @@ class ScoredTask:
         rows = self.task.rows
         trials = [int(trial or 1) for trial in column(rows, "trial")]  # rows that name none are of one
         self.rounds = {one: list(compress(rows, map(one.__eq__, trials))) for one in dict.fromkeys(trials)}
+
+
+def as_read(scored: ScoredTask) -> studies.Experiment:
+    """The experiment in the unit of its reader's scores.
+
+    A study of the package says as what it takes a function's scores or a label's probability. A study of the user's
+    may name them, and say the range of those that have none of their own.
+    """
+    experiment, reader = scored.task.experiment, scored.reader
+    own = reader.own_unit or named_unit(reader.unit)
+    if scored.task.study.name not in studies.own_studies():
+        taken = studies.in_unit(experiment, named_unit(reader.unit))
+        return replace(taken, own_unit=own.name if own.name != reader.unit else "")
+    if experiment.kind != "classifier":
+        return experiment if reader.unit == experiment.unit else studies.in_unit(experiment, own)
+    name = own.name if experiment.unit == SCORE else experiment.unit
+    ends = own.ends if own.in_points else experiment.scale.ends
+    return studies.in_unit(experiment, named_unit(name, *ends))
 
 
 def load_readers(

@@ -867,7 +867,7 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
     higher = _KINDS[kind][1]
     higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
     span = unit.span if unit.in_points else 1.0
-    rubric, scores = None, ["score", *(("closed_list_mass", "matched_mass") if kind == "masked" else ())]
+    rubric, scores = None, ["score", *(("log_odds", "matched_mass") if kind == "masked" else ())]
     factors: tuple[str, ...] = ()
     if ranks := declared.reading == "ranking":
         scores += ["unanswered", "refused"]

@@ -208,6 +208,7 @@ class Experiment:
     own_unit: str = ""  # what the model itself gives, where that is taken as ``unit``; blank: the same
     direction: str  # what above and below zero mean
     scores: tuple[str, ...] = ("score",)  # columns, the published one first
+    word_threshold: float = 0.0  # of its lexicons (``Lexicon.threshold``)
     subset: str = ""  # a column whose values are analysed on their own
     contrast: tuple[str, str] | None = None  # two values of it, whose gaps are compared
     random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))  # columns that are samples, by name

@@ -228,6 +228,7 @@ class Lexicon:
     words: Mapping[str, str]
     proper: Mapping[str, str] = field(default_factory=dict)
     rest: str = "unspecified"  # the label of every other word
+    threshold: float = 0.0  # the least probability at the mask from which a word counts; 0: every word counts
 
     def labels(self, words: Iterable[str], *, uncased: bool = False) -> list[str]:
         """The label of each word, stripped; ``uncased``: the model's vocabulary has no upper case."""

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
 from swapbias.models import load_scorer
-from swapbias.models.masked import BEAM, THRESHOLD, TOP_K, matched_words
+from swapbias.models.masked import BEAM, TOP_K, matched_words
 from swapbias.models.vocabulary import Vocabulary
 from swapbias.studies import Prompt, as_prompts, config_rows, load_lexicon
 from tests import tiny
@@ -64,7 +64,7 @@ def slow_masses(folder, prompt):
 
     top = p.topk(min(TOP_K, len(p)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
-    thresholded = sum(value for value, token in pairs if value >= THRESHOLD and label_of(token) == label)
+    thresholded = sum(value for value, token in pairs if value >= lexicon.threshold and label_of(token) == label)
     closed = sum(float(value) for token, value in enumerate(p) if label_of(token) == label)
     return thresholded, closed
 

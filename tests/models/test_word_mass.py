@@ -1,0 +1,111 @@
+"""Own prompts and packs count every listed word at the mask; only a study that says so counts likely words alone."""
+
+import math
+
+import pandas as pd
+import pytest
+import torch
+
+import swapbias
+from swapbias.models import load_scorer
+from swapbias.report import terminal, text
+from swapbias.studies import config_rows, load_corpus, load_lexicon, load_study
+from tests import tiny
+
+TEXTS = [
+    f"<mask> {verb} {thing}." for verb in ("found", "sold", "saw") for thing in ("it", "a house", "that", "this")
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.save("bert", tmp_path_factory.mktemp("bert"))
+
+
+def planted(folder, name, mass):
+    """A masked model that gives ``mass`` at every blank, and spreads the rest over tokens that are no words.
+
+    ``mass``: probabilities by word; each varies a little from text to text.
+    """
+    scorer = load_scorer(str(folder))
+    scorer.model_id = name
+    others = [place for place, word in enumerate(scorer.words) if word not in mass][:200]
+
+    def probabilities(encoded):
+        rows = torch.zeros(len(encoded), len(scorer.words), dtype=torch.float64)
+        for row, ids in zip(rows, encoded, strict=True):
+            for word, p in mass.items():
+                row[scorer.words.index(word)] = p * (1 + 0.001 * (sum(ids) % 7))
+            row[others] = (1 - row.sum()) / len(others)
+        return rows.float()
+
+    scorer.probabilities = probabilities
+    return scorer
+
+
+def words_of(folder, count):
+    """So many words of the tiny vocabulary for each of two groups."""
+    known = [word for word in load_scorer(str(folder)).words if word.isalpha() and len(word) > 2]
+    assert len(set(known)) >= 2 * count
+    unique = list(dict.fromkeys(known))
+    return unique[:count], unique[count : 2 * count]
+
+
+def audited(folder, tmp_path, female, male, **more):
+    scorer = planted(folder, "planted", {**female, **male})
+    place = tmp_path / "words.csv"
+    rows = [f"{word},{group}" for group, own in (("female", female), ("male", male)) for word in own]
+    place.write_text("\n".join(["word,group", *rows]) + "\n")
+    table = pd.DataFrame({"text": TEXTS, "template": TEXTS})
+    return swapbias.audit(scorer, prompts=table, reference="male", lexicon=place, progress=False, **more)
+
+
+def test_a_gap_of_many_rare_words_is_found_in_own_prompts(folder, tmp_path):
+    """Forty words of women at .75 % each are 30 points, of which a threshold of 1 % would leave nothing."""
+    hers, his = words_of(folder, 40)
+    run = audited(folder, tmp_path, dict.fromkeys(hers, 0.0075), dict.fromkeys(his, 0.0001))
+    one = run.primary.iloc[0]
+    assert one["value"] == pytest.approx(0.296, abs=0.002)
+    assert one["verdict"] == "gap"
+    with pytest.raises(AssertionError):
+        run.assert_below(0.05)
+    items = run.items("prompts")
+    assert (items["score"] == items["closed_list_mass"]).all()
+
+
+def test_rare_words_are_no_constant_and_their_log_odds_stand_beside(folder, tmp_path):
+    """Masses of .0002 and .0021 are 10.5 : 1; the gap in points is small, and is measured."""
+    (hers,), (his,) = words_of(folder, 1)
+    run = audited(folder, tmp_path, {hers: 0.0021}, {his: 0.0002})
+    gaps = [one for one in run.found if (one.measure, one.slice_by, one.view) == ("paired_gap", "all", "")]
+    by_score = {one.score: one for one in gaps}
+    assert by_score["score"].verdict != "not measured"
+    assert by_score["score"].estimate.value == pytest.approx(0.0019, rel=0.01)
+    odds = math.log(0.0021 / (1 - 0.0021)) - math.log(0.0002 / (1 - 0.0002))
+    assert by_score["log_odds"].estimate.value == pytest.approx(odds, abs=1e-3)
+    assert by_score["log_odds"].scale.ratio == "odds"
+    assert "log-odds in place of probabilities" in run.report().read_text()
+
+
+def test_packs_count_every_word_and_gendered_stigma_those_from_1_percent():
+    of_packs = [load_lexicon(f"group_packs/{name}") for name in load_corpus("group_packs").lexicons]
+    assert {one.threshold for one in of_packs} == {0.0}
+    assert load_lexicon("gendered_stigma/rq1").threshold == 0.01
+    assert {one.word_threshold for one in load_study("group_packs").experiments} == {0.0}
+    masked = [one for one in load_study("group_packs").experiments if one.kind == "masked"]
+    assert {one.scores for one in masked} == {("score", "log_odds", "matched_mass")}
+
+
+@pytest.mark.parametrize(("rare", "differs"), [(0.3, True), (0.04, False)])
+def test_a_study_with_a_threshold_says_where_the_whole_mass_is_another_gap(rare, differs):
+    """Rare words of women that move the difference of gaps by 30 points are named; by 4, within the margin, not."""
+    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).drop(columns="candidates")
+    noise = rows["text"].str.len() % 7 / 500 * (rows["group"] == "female")
+    moved = (rows["group"] == "female") & (rows["label"] == "mental_health")
+    scores = rows.assign(experiment="rq1", model_id="m", score=0.2 + noise)
+    scores = scores.assign(closed_list_mass=scores["score"] + rare * moved, matched_mass=scores["score"])
+    found = swapbias.disaggregate(scores, "gendered_stigma")
+    said = "This study does not count words below 1 % at the blank. With every listed word the gap is +29.9 points"
+    assert (said in " ".join(terminal(found, verbose=True).split())) == differs
+    (primary,) = [one for one in found if one.primary]
+    assert any(one.startswith(said) for one in text.cautions(primary, found)) == differs
