@@ -352,8 +352,8 @@ def with_every_word(finding: Finding, found: Iterable[Finding]) -> Finding | Non
     place = (finding.model_id, finding.study, *finding.key())
     for other in found:
         if other.score == _WHOLE_MASS and not other.view and (other.model_id, other.study, *other.key()) == place:
-            apart = abs(other.estimate.value - finding.estimate.value)
-            return None if apart <= finding.margin or math.isnan(other.estimate.value) else other
+            distance = abs(other.estimate.value - finding.estimate.value)
+            return None if distance <= finding.margin or math.isnan(other.estimate.value) else other
     return None
 
 

@@ -38,6 +38,7 @@ from .custom import (
     study_files as study_files,
 )
 from .ranges import (
+    Range as Range,
     in_unit as in_unit,
     range_of as range_of,
 )

@@ -28,7 +28,7 @@ _WITH_LISTS = ("candidates", MESSAGES)  # columns whose cells may be lists
 
 def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    origin: str = "",
+    origin: str = "", unit: str = "", range: studies.Range = None,
 ) -> Study:  # fmt: skip
     """Open a study from a folder or one table; it is known by its name from now on like those of the package.
 
@@ -47,6 +47,7 @@ def open_study(
         lexicon: of a table: a CSV file with the columns ``word`` and ``group``, counted at ``<mask>``.
         name: of the study; by default that of the file, or ``prompts``.
         origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
+        unit, range: of a table: what the score of a classifier or function is, and its least and largest value.
 
     Returns:
         The study.
@@ -56,7 +57,9 @@ def open_study(
         UsageError: a path without such files.
     """
     table = prompt_table(source)
-    return studies.open_study(table, reference=reference, group=group, lexicon=lexicon, name=name, origin=origin)
+    return studies.open_study(
+        table, reference=reference, group=group, lexicon=lexicon, name=name, origin=origin, unit=unit, range=range
+    )
 
 
 def check_study(source: Any, **of_table: Any) -> Check:
