@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from string import ascii_uppercase
 
 from swapbias.errors import UsageError
@@ -43,7 +44,7 @@ _REFERS = re.compile(
 _YES_OR_NO = re.compile(r"(yes|no)(?:\s?[,;–—]|\s-)\s+", re.IGNORECASE)
 _BEFORE_REASON = re.compile(r",?\s(?=(?:because|due to|based on|given)\b)", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<!\b\w)(?<!\d)[.!](?=\s)(?!\s\d)")  # not of "B. Willing", "1. I think", "No. 2"
-_QUESTION = re.compile(r"[^.?!\n]*\?")
+_QUESTION_END = re.compile(r"(?<=[.?!\n])")
 _ALTERNATIVE = re.compile(r"\b(?:or|instead|rather|not|else|other|another)\b|n't\b", re.IGNORECASE)
 _ARTICLES = frozenset(("the", "a", "an"))
 # Words with which a sentence of a question may open, so that their capital makes no name of them.
@@ -263,11 +264,7 @@ class _Choices:
         self.coreference = reading == "coreference"
         self.skipped = {*_ARTICLES, *skipped}
         self.aliases = aliases
-        # A question that names two ways has words that a decision against it may have as well.
-        questions = [sentence for sentence in _QUESTION.findall(question) if not _ALTERNATIVE.search(sentence)]
-        self.question = frozenset(_words(" ".join(questions), {}))
-        words = set(re.findall(r"\b[^\W\d_]+\b", question))
-        self.names = {word for word in words if word.istitle() and word.lower() not in words | _OPENING_WORDS}
+        self.question, self.names = _words_and_names(question)
         self.texts = [self._canonical(_plain(option) or option) for option in options]
         self.forms = [{text} for text in self.texts]
         self.lead_ins = [_LEAD]
@@ -350,6 +347,19 @@ class _Choices:
         words = [one for one in _words(option, self.aliases) if one not in _ARTICLES]
         forms = {"".join(words), words[-1], "".join(words[:-1])} - {""}
         return forms | {_plural(one) for one in forms}
+
+
+@lru_cache(maxsize=64)
+def _words_and_names(question: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of the questions in a text, in lower case, and what it writes with a capital alone.
+
+    A question that names two ways has words that a decision against it may have as well, and does not count.
+    """
+    sentences = [sentence for sentence in _QUESTION_END.split(question) if sentence.endswith("?")]
+    plain = [sentence for sentence in sentences if not _ALTERNATIVE.search(sentence)]
+    words = {*re.findall(r"\b[^\W\d_]+\b", question)}
+    names = {word for word in words if word.istitle() and word.lower() not in words | _OPENING_WORDS}
+    return frozenset(_words(" ".join(plain), {})), frozenset(names)
 
 
 def _chooses(question: str) -> re.Pattern[str]:

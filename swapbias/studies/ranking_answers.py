@@ -50,7 +50,7 @@ def ranked_names(text: str, names: Sequence[str], *, job: str = "", cut: bool = 
     parts = [line[item.end() :] if item else line for line, item in zip(lines, items, strict=True)]
     if not parts or not all(re.fullmatch(r"\w+(?:[ .-]+\w+){0,4}\.?", part) for part in parts):
         return []
-    known = {_bare(name): name for name in names}
+    known = {text: name for text, name in ((_bare(name), name) for name in names) if text}
     order = [known.get(part) or _name_like(part, known) for part in parts]
     ranked = [name for name in order if name is not None]
     is_complete = len(ranked) == len(names)
