@@ -56,6 +56,7 @@ from swapbias.studies.study import (
     text_of,
     unknown,
 )
+from swapbias.studies.table_layout import composed, layout_of, without_index
 from swapbias.studies.tables import Lexicon, decoded, shown_names, table_rows
 
 DECLARATION = "study.toml"
@@ -76,6 +77,7 @@ _RESERVED = {
     "where", "counted", "positive_control",
 }  # fmt: skip
 _TEXTS = ("text", "template", "cv", "description")  # columns that are read as they are, blanks at their ends included
+_AS_WRITTEN = (*_TEXTS, "candidates", "word")
 _COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
@@ -194,7 +196,7 @@ def study_files(
             raise UsageError(f"{source} is no folder of a study and no file of prompts. Check the path.")
         content, name = place.read_bytes(), name or _study_name(place.stem)
     else:
-        table = source.to_pandas() if hasattr(source, "to_pandas") else source
+        table = _with_class_names(source)
         if not isinstance(table, pd.DataFrame):
             found = type(source).__name__
             raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
@@ -207,14 +209,28 @@ def study_files(
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
         content = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode()
         name = name or _study_name(source_name(source).partition(".")[0] or "prompts")
-    groups = [str(group), str(reference)] if str(group) else []
+    group, reference = composed(str(group)), composed(str(reference))
+    groups = [group, reference] if group else []
     keys = {
-        "name": name, "title": f"Own prompts ({name})", "reference": str(reference), "groups": groups, "unit": unit,
+        "name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups, "unit": unit,
         "range": list(read_range(range)),
     }  # fmt: skip
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
     return {DECLARATION: "".join(lines).encode(), PROMPTS: content, **words}
+
+
+def _with_class_names(source: Any) -> Any:
+    """A table as a DataFrame; of a Dataset columns of classes hold the names of these."""
+    if not hasattr(source, "to_pandas"):
+        return source
+    table = source.to_pandas()
+    for column, feature in (getattr(source, "features", None) or {}).items():
+        if hasattr(feature, "int2str") and isinstance(table, pd.DataFrame):
+            classes = [None if pd.isna(value) or value < 0 else int(value) for value in table[column]]
+            names = [None if number is None else feature.int2str(number) for number in classes]
+            table = table.assign(**{column: names})
+    return table
 
 
 def _words(cell: Any) -> Any:
@@ -256,6 +272,7 @@ Reading = Literal["text", "person", "options", "ranking"]
 Text = Annotated[str, Field(strict=True, max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
 _as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 Texts = Annotated[tuple[Text, ...], _as_list]
+Name = Annotated[Text, AfterValidator(composed)]  # of a group, as tables have it
 
 
 class Declaration(BaseModel, extra="forbid", frozen=True):
@@ -270,8 +287,8 @@ class Declaration(BaseModel, extra="forbid", frozen=True):
     url: Annotated[Text, Field(pattern=r"^(https?://.*)?$", description="one that begins with https://")] = ""
     licence: Text = "other"
     version: Annotated[Text, Field(pattern=r"^\d+\.\d+\.\d+$", description="three numbers as in 1.0.0")] = "1.0.0"
-    groups: Texts = ()
-    reference: Text = ""
+    groups: Annotated[tuple[Name, ...], _as_list] = ()
+    reference: Name = ""
     kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
     reading: Annotated[Reading, Field(description=", ".join(get_args(Reading)))] = "text"
     ask: Text = "Rank these candidates for a job as [job], the best first. Answer with names only."
@@ -392,10 +409,15 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
     """The rows of a table that can be read, by their lines in the file; what is wrong is added to ``faults``."""
     valid: dict[int, dict[str, str]] = {}
     wrong: list[str] = []
+    layout = layout_of(content, _REQUIRED[name])
     try:
-        rows = table_rows(name, content, partial(_header_faults, name), optional=("candidates",))
-        for line, row, found in rows:
-            if line > 1 and not any(map(str.strip, row.values())):
+        optional = ("candidates", *layout.unnamed)
+        rows = table_rows(
+            name, layout.content, partial(_header_faults, name), optional=optional, delimiter=layout.delimiter
+        )
+        for number, row, found in rows:
+            line = number + layout.skipped
+            if number > 1 and not any(map(str.strip, row.values())):
                 continue
             found += [
                 f"column {one!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
@@ -405,13 +427,17 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
             ]
             wrong += [f"{name}:{line}: {what}" for what in found]
             if not found:
-                valid[line] = {one: cell if one in _TEXTS else cell.strip() for one, cell in row.items()}
+                valid[line] = {
+                    one: cell if one in _AS_WRITTEN else composed(cell.strip()) for one, cell in row.items()
+                }
     except ValueError as error:
         valid, wrong = {}, [str(error)]
     faults += wrong if valid or wrong else [f"{name} holds no rows below its header. Add some."]
     table = pd.DataFrame(list(valid.values()), index=list(valid), dtype=object)
     if name == PROMPTS and "pair" not in table:
         table = table.rename(columns={"pair_id": "pair"})  # as swapped files call it
+    table, of_index = without_index(table, layout.unnamed)
+    faults += [f"{name}:{1 + layout.skipped}: {fault}" for fault in of_index]
     if name == TEMPLATES and valid and "template_id" not in table:
         table["template_id"] = unique_names(table["template"])
     return table
@@ -423,13 +449,13 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
             hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
             yield f"column {one!r} is missing, found {shown_names(columns)}. {hint}."
     for number, one in enumerate(columns, start=1):
-        if columns.index(one) < number - 1:
+        if one and columns.index(one) < number - 1:
             yield f"a column ({shown_names([one])}) stands twice. Name one of them anew."
         is_pair = one == "pair_id" and name == PROMPTS and "pair" not in columns
         if one in _RESERVED and not is_pair and not (one == "wording" and name == WORDINGS):
             hint = "Call it pair." if one == "pair_id" else "Name it anew."
             yield f"column {quoted(one)} is a name that scored prompts use themselves. {hint}"
-        if not re.fullmatch(r"[A-Za-z][\w -]{0,39}", one):
+        if not re.fullmatch(r"[A-Za-z][\w -]{0,39}|(Unnamed: \d+(_level_\d+)?)?", one):
             yield f"cell {number} is no name of a column. Use letters, digits, - and _."
 
 
@@ -642,6 +668,11 @@ def _group_faults(parsed: Parsed, whole: bool) -> Iterator[str]:
         yield f"{parsed.line('reference')}: The reference {_none_of(reference, known)}"
     if not whole:
         return
+    by_form: dict[str, str] = {}
+    for name in known:
+        if by_form.setdefault(name.casefold(), name) != name:
+            first = shown(by_form[name.casefold()])
+            yield f"The groups {first} and {shown(name)} differ by case alone. Write both alike."
     how = "--reference (in a folder: reference = ... in study.toml)"
     if len(groups) < 2:
         table = PROMPTS if PROMPTS in parsed.tables else SLOTS

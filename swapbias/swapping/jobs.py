@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import islice
 from operator import add
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,11 +45,12 @@ from swapbias.swapping.readers import (
 )
 from swapbias.swapping.referents import REASONS
 from swapbias.swapping.resolvers import Resolver
-from swapbias.swapping.swapper import MODES, Swapped, Swapper
+from swapbias.swapping.swapper import MODES, Swapped, Swapper, check_genders
 from swapbias.swapping.table import gender_columns, other_gender
 
 PART_BYTES = 16 << 20
 BATCH_ROWS = 2000
+_PEEKED = 1000  # rows in which a column of genders is looked at before anything is written
 _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
 _PLANNED = ".planned"  # folder of rows that wait for a worker
 _WARNING = f"""
@@ -190,6 +192,9 @@ def swap_files(
         raise UsageError(f"There is no column {gender!r}, there are {shown_names(columns)}. Choose with --gender.")
     if gender is None and whose == "patient":
         gender = next((name for name in columns if name.lower() == "gender"), None)
+    if gender is not None:
+        for first, _ in islice(source.read(_PEEKED), 1):
+            check_genders(first.column(gender).to_pylist(), gender)
     swapper, place = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver), Path(job.source)
     why = "--credentialed was given" if job.credentialed else ""
     why = why or (place.exists() and why_credentialed(place)) or why_rows_credentialed(source)
@@ -522,6 +527,8 @@ def _swap_part(
         first, mode = part["first"], "neutralise" if job.mode == "neutralise" else "swap"
         for batch in batches:
             genders = batch.column(job.gender).to_pylist() if job.gender else None
+            if genders is not None:
+                check_genders(genders, str(job.gender))
             done = swapper.run(batch.column(job.column), mode, genders=genders)
             yield versions(batch, first, done, job, swapper.table.groups)
             first += len(batch)

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -253,7 +255,28 @@ def _keep_what_is_freed() -> None:
     np.empty(_FREED, dtype=np.uint8)
 
 
-_SIDES = {"male": 0, "m": 0, "female": 1, "f": 1}
+_CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no")
+_SIDES = {"male": 0, "m": 0, "man": 0, "boy": 0, "female": 1, "f": 1, "woman": 1, "girl": 1}
+_NEITHER = frozenset((
+    "", "unknown", "unk", "u", "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "none", "n/a", "na",
+    "nan", "null", "not known", "not stated", "not specified", "unspecified", "ambiguous", "neither", "?", "-",
+))  # fmt: skip
+
+
+def check_genders(values: Sequence[Any], column: str) -> None:
+    """Refuse a column of patients' genders that holds codes, or no gender at all: it would be ignored.
+
+    Raises:
+        UsageError: which column, and what it must hold; a value is repeated where it is a number.
+    """
+    kept = {str(value).strip().lower() for value in values if value is not None and value == value}
+    strange = kept - _NEITHER - _SIDES.keys()
+    codes = sorted(value for value in strange if _CODE.fullmatch(value))
+    step = "Write these words in it, or name another column with --gender."
+    if codes:
+        raise UsageError(f"Column {column!r} holds the code {codes[0]}, expected female or male (or F, M). {step}")
+    if strange and not kept & _SIDES.keys():
+        raise UsageError(f"Column {column!r} holds other words than female and male (or F, M). {step}")
 
 
 def _sides(genders: Sequence[str | None] | None, rows: int) -> Ints:

@@ -1,0 +1,65 @@
+"""Read a user's CSV file as programs write it: with tabs, Excel's first line ``sep=``, UTF-16, pandas' index."""
+
+import codecs
+import csv
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+_SEPARATOR = re.compile(rb'"?sep=(.)"?\r?\n')
+_UNNAMED = re.compile(r"(Unnamed: \d+(_level_\d+)?)?")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Layout(NamedTuple):
+    """How the rows of a file are written."""
+
+    content: bytes  # in UTF-8, the header first
+    delimiter: str
+    skipped: int  # lines before the header
+    unnamed: tuple[str, ...]  # columns without a name of their own
+
+
+def layout_of(content: bytes, required: Collection[str]) -> Layout:
+    """Find how a file is written; of what cannot be told the usual way, whose faults are named later.
+
+    Args:
+        content: the file.
+        required: columns that it must have, by which tabs between cells are known.
+    """
+    if content.startswith(_UTF_16):
+        content = content.decode("utf-16", "replace").encode()
+    content = content.removeprefix(codecs.BOM_UTF8)
+    delimiter, skipped = ",", 0
+    if separator := _SEPARATOR.match(content):
+        delimiter, skipped = separator[1].decode("ascii", "replace"), 1
+        content = content[separator.end() :]
+    first = content.partition(b"\n")[0].decode("utf-8", "replace").strip("\r")
+    if not skipped and set(required) <= set(_cells(first, "\t")) and not set(required) <= set(_cells(first, ",")):
+        delimiter = "\t"
+    header = _cells(first, delimiter)
+    return Layout(content, delimiter, skipped, tuple(name for name in header if _UNNAMED.fullmatch(name)))
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error:
+        return []
+
+
+def without_index(table: pd.DataFrame, unnamed: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Take out columns without a name that hold nothing, or the numbers of rows; what others are is said."""
+    faults: list[str] = []
+    for name in dict.fromkeys(unnamed):
+        if name in table and not table[name].str.fullmatch(r"\d*").all():
+            faults.append("a column has no name. Name it, or write the file without the index (index=False).")
+    return table.drop(columns=[name for name in unnamed if name in table]), faults
+
+
+def composed(text: str) -> str:
+    """A name in the normal form NFC: composed and decomposed accents are one name."""
+    return unicodedata.normalize("NFC", text)

@@ -1,0 +1,113 @@
+"""Own tables as programs write them: an index, tabs, Excel's first line, UTF-16, classes, accents in two forms."""
+
+import unicodedata
+
+import pandas as pd
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+
+import swapbias
+from swapbias.errors import StudyError
+from swapbias.studies import config_rows, open_study
+from swapbias.studies.study import did_you_mean, unknown
+
+ROWS = [
+    ("Eve ran.", "female", "a"), ("Al ran.", "male", "a"),
+    ("They met Ida.", "female", "b"), ("They met Bob.", "male", "b"),
+]  # fmt: skip
+PROMPTS = pd.DataFrame(ROWS, columns=["text", "group", "pair"])
+
+
+def written(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def exported(**options):
+    return PROMPTS.to_csv(lineterminator="\n", **options)
+
+
+FILES = {
+    "an index": exported(),
+    "an index that was read and written again": exported().replace(",text", "Unnamed: 0,text", 1),
+    "a first line of Excel": "sep=,\n" + exported(index=False),
+    "a first line of Excel and semicolons": "sep=;\n" + exported(index=False, sep=";"),
+    "tabs": exported(index=False, sep="\t"),
+    "an index and tabs": exported(sep="\t"),
+    "an empty last column": exported(index=False).replace("\n", ",\n"),
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_is_read_as_programs_write_it(kind, encoding, tmp_path):
+    path = written(tmp_path / "mine.csv", FILES[kind], encoding)
+    study = open_study(path, reference="male")
+    rows = config_rows(study.name, "texts")
+    assert [(row["text"], row["group"], row["pair_id"]) for row in rows] == ROWS
+    assert set(rows[0]) >= {"text", "group"}
+    assert not any(name.startswith("Unnamed") or not name for name in rows[0])
+
+
+def test_lines_of_faults_are_those_of_the_file(tmp_path):
+    text = "sep=,\n" + exported(index=False).replace("Al ran.", "")
+    with pytest.raises(StudyError, match=r"mine\.csv:4: column 'text' is blank"):
+        open_study(written(tmp_path / "mine.csv", text), reference="male")
+
+
+def test_a_column_without_a_name_that_is_no_index_is_named(tmp_path):
+    text = exported().replace("\n0,", "\nfirst,")
+    with pytest.raises(StudyError, match=r"mine\.csv:1: a column has no name\..*index=False"):
+        open_study(written(tmp_path / "mine.csv", text), reference="male")
+
+
+@pytest.mark.parametrize("typed", ["NFC", "NFD"])
+def test_accents_in_two_forms_are_one_name(typed):
+    groups = [unicodedata.normalize(form, "mujér") for form in ("NFC", "NFD")]
+    prompts = PROMPTS.assign(group=[groups[0], "male", groups[1], "male"])
+    study = open_study(prompts, reference="male", group=unicodedata.normalize(typed, "mujér"), name="accents")
+    assert study.experiments[0].group == groups[0]
+
+
+def test_groups_that_differ_by_case_alone_are_named():
+    with pytest.raises(StudyError, match="'female' and 'Female' differ by case alone"):
+        open_study(PROMPTS.assign(group=["female", "male", "Female", "male"]), reference="male")
+
+
+@pytest.mark.parametrize("names", [["female", "male"], ["male", "female"]])
+def test_classes_of_a_dataset_are_groups_by_their_names(names):
+    """Whatever number a class has."""
+    features = Features({"text": Value("string"), "pair": Value("string"), "group": ClassLabel(names=names)})
+    columns = {"text": list(PROMPTS["text"]), "pair": list(PROMPTS["pair"])}
+    numbers = [names.index(group) for group in PROMPTS["group"]]
+    rows = Dataset.from_dict({**columns, "group": numbers}, features=features)
+    assert open_study(rows, reference="male", name="classes").experiments[0].group == "female"
+    ran = swapbias.audit(lambda texts: [0.5 + 0.01 * len(text) for text in texts], prompts=rows, reference="male")
+    assert ran.primary.contrast.tolist() == ["female - male"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "known", "proposed"),
+    [
+        ("male", ["Female", "Male"], "Male"),
+        ("MALE", ["female", "male"], "male"),
+        ("male", ["Female"], ""),
+        ("women", ["Men", "Others"], ""),
+        ("non binary", ["nonbinary", "non-binary"], "non-binary"),
+        (unicodedata.normalize("NFD", "Mujér"), ["hombre", "mujér"], "mujér"),
+        ("Occupation-Sentiment", ["occupation_sentiment"], "occupation_sentiment"),
+        ("femlae", ["male", "female"], "female"),
+    ],
+)
+def test_the_nearest_name_is_proposed_whatever_its_case(typed, known, proposed):
+    assert did_you_mean(typed, known) == (f" Did you mean {proposed}?" if proposed else "")
+
+
+def test_an_unknown_name_among_none_is_a_whole_sentence():
+    assert str(unknown("group", "x", [])) == "Unknown group 'x': there is none."
+
+
+def test_a_reference_in_another_case_is_proposed():
+    groups = [group.title() for group in PROMPTS["group"]]
+    with pytest.raises(StudyError, match=r"Did you mean Male\?"):
+        open_study(PROMPTS.assign(group=groups), reference="male")
