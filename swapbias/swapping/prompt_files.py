@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias import studies
@@ -88,7 +89,10 @@ def prompt_table(source: Any) -> Any:
     batches = [batch for batch, _ in rows.read(_ROWS)]
     table = pa.Table.from_batches(batches, rows.schema) if batches else rows.schema.empty_table()
     columns = [name for name in table.column_names if not name.startswith(_OF_SWAP)]
-    frame = pd.DataFrame({name: _cells(name, table.column(name)) for name in columns}, dtype=object)
+    classes = _classes(files_of(path)[0])
+    cells = {name: _cells(name, table.column(name)) for name in columns}
+    named = {name: [_class_name(classes[name], cell) for cell in cells[name]] for name in classes if name in cells}
+    frame = pd.DataFrame(cells | named, dtype=object)
     if is_mimic(rows) or why_rows_credentialed(rows):
         notes_read()  # errors quote none of them
         frame[CREDENTIALED] = "true"
@@ -101,6 +105,22 @@ def _is_of_files(path: Path) -> bool:
     if path.is_dir():
         return not any((path / name).is_file() for name in STUDY_FILES)
     return path.is_file() and format_of(path) in {ending for ending in FORMATS if ending != ".csv"}
+
+
+def _classes(path: Path) -> dict[str, list[str]]:
+    """The names of the classes of each column that a Dataset stored in Parquet as one of classes."""
+    try:
+        features = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
+        return {name: one["names"] for name, one in features.items() if one.get("_type") == "ClassLabel"}
+    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):  # of no Dataset
+        return {}
+
+
+def _class_name(names: list[str], cell: str) -> str:
+    """The name of a class by its number; a class that is not among them stays as it is, -1 is a missing value."""
+    if cell == "-1":
+        return ""
+    return names[int(cell)] if cell.isdecimal() and int(cell) < len(names) else cell
 
 
 def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:

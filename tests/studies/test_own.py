@@ -240,11 +240,11 @@ def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, aft
 @pytest.mark.parametrize(
     ("source", "options", "sentence"),
     [
-        (table(), {}, "The groups are male, female, and none is the reference. Name it with --reference"),
+        (table(), {}, "The groups are male, female, and none is the reference. Name it with reference"),
         (table(), {"reference": "men"}, "The reference 'men' is none of male, female"),
         (table(ROWS[:3]), {"reference": "male"}, "prompts.csv:4: pair 'left' has no row of 'female'"),
         (table().drop(columns="pair"), {"reference": "male"}, "column 'pair' is missing"),
-        (table().rename(columns={"pair": "pair_id"}), {"reference": "male"}, "Call it pair"),
+        (table().assign(pair_id="x"), {"reference": "male"}, "Call it pair"),
         (table().replace("He left.", "<mask> left."), {"reference": "male"}, "no words are given to count there"),
         (table().replace("time", "ti\tme"), {"reference": "male"}, "prompts.csv:2: column 'topic' holds more than"),
     ],
@@ -258,7 +258,7 @@ def test_a_fault_names_the_users_own_file(tmp_path):
     table(ROWS[:3]).to_csv(tmp_path / "mine.csv", index=False)
     with pytest.raises(ValueError, match=r"mine\.csv:4: pair 'left'"):
         open_study(tmp_path / "mine.csv", reference="male")
-    with pytest.raises(UsageError, match="no folder of a study and no CSV file"):
+    with pytest.raises(UsageError, match="no folder of a study and no file of prompts"):
         open_study(tmp_path / "nope.csv", reference="male")
     for odd, kind in ((3, "int"), ([], "list")):
         with pytest.raises(UsageError, match=f"prompts are a {kind}"):
