@@ -39,6 +39,16 @@ class MissingExtraError(UsageError, ImportError):
     """A library is missing that a plain installation leaves out."""
 
 
+def points_hint(value: float) -> str:
+    """Write how points are given as a share of a range, for errors about margins.
+
+    >>> points_hint(10), points_hint(-1)
+    ('10 points is 0.1', '5 points is 0.05')
+    """
+    points = value if 1 < value <= 100 else 5
+    return f"{points:g} points is {points / 100:g}"
+
+
 AUDIT = ("torch", "transformers", "matplotlib")  # what swapbias[audit] names, by the names of import
 _OF_AUDITS = (*AUDIT, "tokenizers", "safetensors")  # what pip installs with it
 

@@ -52,7 +52,7 @@ def audit(
     prompts: Annotated[Path | None, ui.option("Your prompts: a file with text, group, pair.")] = None,
     reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.")] = "",
     limit: Annotated[int | None, ui.option("Most prompts of each experiment, in whole pairs.", min=1)] = None,
-    margin: Annotated[float | None, ui.option("Small gap, as a share of the range [0.05].", min=0, max=1)] = None,
+    margin: Annotated[float | None, ui.option("Small gap: a share of the range, or 5pt [0.05].", **ui.SHARE)] = None,
     wordings: Annotated[bool | None, ui.option("Add five rewordings [if fast].", "--wordings/--no-wordings")] = None,
     kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
     model_settings: ui.ModelSettings = None,

@@ -1,5 +1,7 @@
 """What all commands share: consoles, options, settings of -M, help in sections, progress, an end by a signal."""
 
+import math
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,7 +13,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from swapbias.errors import UsageError, quoted
+from swapbias.errors import UsageError, points_hint, quoted
 from swapbias.files import is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
 from swapbias.studies import did_you_mean
@@ -35,6 +37,17 @@ def argument(metavar: str, help: str = "") -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
+def share_of_range(text: object) -> float:
+    """Read a margin: a share of the range of a unit (``0.05``), or points of it (``5pt``)."""
+    form = re.fullmatch(r"(\d+\.?\d*|\.\d+)(?: *(pts?|points?))?", str(text).strip())
+    number = float(form[1]) if form else math.nan
+    share = number / 100 if form and form[2] else number
+    if not 0 <= share <= 1:
+        raise typer.BadParameter(f"{text} is no share from 0 to 1. {points_hint(number)}, and 5pt means the same")
+    return share
+
+
+SHARE: dict[str, Any] = {"parser": share_of_range, "metavar": "SHARE"}  # of an option that is a margin
 Names = list[str] | None  # of an option or argument that may be repeated
 DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
 Verbose = Annotated[bool, option("Print details.", "--verbose")]

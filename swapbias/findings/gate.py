@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from swapbias import measures
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, points_hint
 from swapbias.findings.finding import (
     DIFFERENCE,
     FOUND,
@@ -265,7 +265,8 @@ def check_gaps(
             the prompts of this run.
     """
     if not 0 < max_gap <= 1:
-        raise UsageError(f"max_gap is {max_gap}, expected above 0 and at most 1, a share of a unit's range.")
+        hint = points_hint(max_gap)
+        raise UsageError(f"The margin is {max_gap:g}, expected above 0 and at most 1, a share of the range: {hint}.")
     chosen = _chosen(primary_findings(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].gap_span]
     if all(math.isnan(one.scale.margin(max_gap)) for one in gaps):

@@ -13,6 +13,7 @@ from swapbias.errors import HubError, UsageError, log_traceback
 from swapbias.files import atomic_directory
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
+from swapbias.hub.dry_run import DryHub
 from swapbias.hub.metric_spaces import push_metric, shipped
 from swapbias.privacy import is_credentialed, is_mimic_columns, refuse
 from swapbias.studies import (
@@ -50,7 +51,8 @@ def push_all(
     """
     from swapbias.hub.datasets import push_dataset
 
-    hub, say, done = Hub(), options["say"], list[Push]()
+    say, done = options["say"], list[Push]()
+    hub = DryHub(Hub(), namespace, say=complain) if options.get("dry_run") else Hub()
     push: Callable[..., Push] = push_dataset if kind == DATASET else push_metric
     chosen = [load_corpus(name).name for name in names or corpora()] if kind == DATASET else names or metrics()
     for name in chosen if kind == METRIC else ():
@@ -169,6 +171,8 @@ def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOpt
     from swapbias.hub.datasets import local_card, write_config
 
     refuse(folder, "published")
+    if options.get("dry_run"):
+        hub = DryHub(hub, repo_name.partition("/")[0], say=options["say"])
     tables = study_files(folder)
     corpus, readme = own_corpus(tables), folder / CARD
     own = readme.read_text(encoding="utf-8-sig") if readme.is_file() else ""

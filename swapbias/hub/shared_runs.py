@@ -33,6 +33,7 @@ from swapbias.hub.client import (
     difference,
     is_shared_name,
 )
+from swapbias.hub.dry_run import DryHub
 from swapbias.hub.model_pages import commit_read, findings_of, read_otherwise
 from swapbias.measures import Estimate
 from swapbias.models.chat import scoring_in_words
@@ -389,6 +390,8 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
     refused.
     """
     repo, model = Repo("dataset", options.results), Repo("model", options.model) if options.model else None
+    if options.dry_run:
+        hub = DryHub(hub, repo.owner, say=say)
     bundle = bundle_run(run, findings_only=options.findings_only)
     found = findings_of(bundle.found, model.name, options.audited, bundle.manifest["models"]) if model else []
     for path in bundle.withheld:
@@ -397,7 +400,9 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
     never = (*bundle.never, *hub.tokens())
     results = _plan_results(hub, repo, bundle, public=options.public)
     plans, commit = [results], _NO_COMMIT
-    if model:
+    if model and isinstance(hub, DryHub) and hub.unreachable:
+        say(f"The page of {model.name} cannot be shown without the Hub.")
+    elif model:
         moved = any(path.startswith("runs/") for path in (*results.change.write, *results.change.delete))
         if results.there and not moved:
             commit = hub.last_commit(results.there, bundle.folder)

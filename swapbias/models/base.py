@@ -201,7 +201,9 @@ def _check_limits(one: Field[Any], value: Any) -> None:
     # NaN is in no range
     if value is not None and least is not None and not least <= value <= (most or sys.float_info.max):
         wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,.10g}"
-        raise UsageError(f"{one.name} is {value}, expected {wanted}. Change {written(one.name)}.")
+        hint = one.metadata["hint"](value) if "hint" in one.metadata else ""
+        step = f"{hint[:1].upper()}{hint[1:]}." if hint else f"Change {written(one.name)}."
+        raise UsageError(f"{one.name} is {value}, expected {wanted}. {step}")
 
 
 def _sentence(error: ValidationError, known: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import __version__, models, studies
-from swapbias.errors import UsageError, library_versions, quoted
+from swapbias.errors import UsageError, library_versions, points_hint, quoted
 from swapbias.files import is_there, parse_json
 from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable
 from swapbias.models.chat import ChatOptions
@@ -40,7 +40,7 @@ class Settings(Request):
 
     studies: tuple[str, ...] = ()
     limit: int | None = field(default=None, metadata={"least": 1})
-    margin: float | None = field(default=None, metadata={"least": 0, "most": 1})
+    margin: float | None = field(default=None, metadata={"least": 0, "most": 1, "hint": points_hint})
     wordings: bool | None = None
 
     def saved(self) -> dict[str, Any]:
@@ -460,8 +460,10 @@ def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
 
 
 def default_folder(settings: Settings) -> Path:
-    """``swapbias-runs/<model>-<time>``, with a number of those that began in one second."""
-    name = folder_name(settings.model, settings.load) if settings.model else "default"
+    """``swapbias-runs/<model>-<time>``, with a number of those that began in one second; also of a chat model."""
+    chat = next(filter(None, (getattr(one, "model", None) for one in settings.options)), None)
+    model = settings.model or chat
+    name = folder_name(model, settings.load) if model else "default"
     folder = Path("swapbias-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     every = (folder.with_name(f"{folder.name}-{number}") if number > 1 else folder for number in count(1))
     return next(one for one in every if not one.exists())

@@ -298,7 +298,8 @@ class Declaration(BaseModel, extra="forbid", frozen=True):
     unit: Text = ""
     range: Annotated[ScoreRange | None, Field(description="two numbers as in [0, 5], the smaller one first")] = None
     margin: Annotated[
-        float | None, Field(ge=0, le=1, strict=True, allow_inf_nan=False, description="a number from 0 to 1")
+        float | None,
+        Field(ge=0, le=1, strict=True, allow_inf_nan=False, description="a number from 0 to 1 (5 points is 0.05)"),
     ] = None
     random: Texts = ()
     slices: Texts = ()
