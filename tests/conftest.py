@@ -28,8 +28,10 @@ def pytest_configure(config):
     os.environ["SWAPBIAS_CACHE"] = str(base / "cache")
     os.environ["SWAPBIAS_CACHE_LIMIT"] = "0"  # no scores kept from one test to the next
     os.environ.setdefault("SWAPBIAS_UPSTREAM", str(_beside("upstream")))
-    if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):  # so that they do not fight for the cores
-        os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
+    # Sums of several threads differ in their last digits, and workers would fight for the cores: one thread each,
+    # with xdist or without it, whatever the machine and its environment.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["MKL_NUM_THREADS"] = "1"
 
 
 def pytest_collection_modifyitems(items):

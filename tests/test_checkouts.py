@@ -1,6 +1,7 @@
-"""Two checkouts on one machine: the one whose swapbias is imported brings its own tables, builders and metrics."""
+"""Where tests and checkouts run: each checkout brings its own tables, builders and metrics; tests have one thread."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -57,3 +58,8 @@ def test_a_package_without_folders_beside_it_looks_in_itself(checkout):
     places = told(checkout)
     assert places.pop("title").startswith("Edited: ")
     assert [place for place in places.values() if not place.startswith(str(checkout / "swapbias"))] == []
+
+
+def test_tests_have_one_thread_each_however_they_are_run():
+    """So that a verdict hangs neither on the number of cores nor on xdist."""
+    assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"

@@ -127,8 +127,10 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
     whole = go()
     del scored[1]  # which was stopped
     assert sum(scored) == len(whole.items("gendered_stigma"))  # each prompt once
-    # Other batches: float32 differs in its last digits.
-    pd.testing.assert_frame_equal(found, whole.findings, atol=1e-5)
+    # Other batches: float32 differs in its last digits, and p-values near 1 multiply the difference.
+    odds = [name for name in found if name.startswith("p_")]
+    pd.testing.assert_frame_equal(found.drop(columns=odds), whole.findings.drop(columns=odds), atol=1e-5)
+    pd.testing.assert_frame_equal(found[odds], whole.findings[odds], atol=1e-3)
 
 
 def prompts(family):

