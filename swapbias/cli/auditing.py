@@ -16,6 +16,7 @@ from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import ServiceError, UsageError
 from swapbias.files import is_url
+from swapbias.measures import with_range_of
 from swapbias.models import FLAGS, model_kind, model_kinds
 
 OF_TABLE = ("group", "lexicon", "unit", "range")  # settings of -M that a table of own prompts has
@@ -291,4 +292,5 @@ def design_note(task: "runs.Task") -> str:
     gap = findings.planned_gap(task.study, experiment, rows)
     if math.isnan(gap):
         return f"{units}; the gap that it could find is unknown before a run"
-    return f"{units}; {report.detects(gap, experiment.scale)}, if the model varies like published ones"
+    unit = with_range_of(experiment.scale, (0.0, 1.0))  # spreads are shares of a range that nobody has said
+    return f"{units}; {report.detects(gap, unit)}, if the model varies like published ones"

@@ -271,7 +271,9 @@ def check_gaps(
     gaps = [one for one in chosen if MEASURES[one.measure].gap_span]
     if all(math.isnan(one.scale.margin(max_gap)) for one in gaps):
         names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "the run"
-        step = "Audit again with the range of its score" if any(map(lacks_range, gaps)) else "Check another study"
+        step = "Check another study"
+        if any(map(lacks_range, gaps)):
+            step = "Audit again with range, the least and the largest score"
         raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. {step}.")
     checks = [Check(finding=one, margin=one.scale.margin(max_gap), components=_parts(one, found)) for one in gaps]
     if baseline is None:

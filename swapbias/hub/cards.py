@@ -253,7 +253,9 @@ def study_parts(
         part = rendered(
             "study_part.md.j2",
             study=study,
-            limits=study.limits_on(own_notes=own_data(manifest) is not None),
+            limits=study.limits_of_run(
+                [one.experiment for one, *_ in mine], own_notes=own_data(manifest) is not None
+            ),
             by=str(manifest["swapbias"]),
             date=_date(manifest),
             model=model_name,

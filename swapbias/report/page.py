@@ -64,7 +64,11 @@ def render(
         planted=[one for one in found if not one.view and one.published and one.published.planted],
         sections=[_section(found, items.get(study), study, name, packed or {}) for study, name in names],
         studies=studies,
-        limits=dict.fromkeys(limit for one in studies for limit in one.limits_on(own_notes=own_notes)),
+        limits=dict.fromkeys(
+            limit
+            for one in studies
+            for limit in one.limits_of_run([name for study, name in names if study == one.name], own_notes=own_notes)
+        ),
         not_run=[one for one, in_part in skipped if not in_part],
         remarks=dict.fromkeys(one["reason"] for one, in_part in skipped if in_part),
         numbers=findings.comparisons(found, views=True),
@@ -247,7 +251,8 @@ def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
             rows = [placed(one, "", row, one.contrast) for one, row in means]
             used = [one for one in experiment.levels if any(one == column for _, _, column, _ in rows)]
             columns = {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in used}
-            yield chart_of(f"means by {by}", f"Mean {means[0][0].unit}, with 95 % intervals.", rows, columns)
+            caption = f"Mean {text.unit_of_levels(means[0][0].scale)}, with 95 % intervals."
+            yield chart_of(f"means by {by}", caption, rows, columns)
 
 
 def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Chart]:
@@ -395,5 +400,5 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         "fields": fields, "titles": [titles.get(name, text.plain(name)) for name in fields], "values": values,
         "tokens": tokens, "contrasts": [[one.group, one.reference_group] for one in experiment.gaps],
         "entries": list(pairs.values()), "scale": written.factor, "start": written.start,
-        "unit": experiment.unit,
+        "unit": text.unit_of_levels(experiment.scale),
     }  # fmt: skip

@@ -379,6 +379,13 @@ def point(finding: Finding) -> str:
     return f"A point is a hundredth of the {'range of the ' if ends else ''}{name}{ends}."
 
 
+def unit_of_levels(unit: Unit) -> str:
+    """The unit of scores in points, with what 0 and 100 points are: ``stars, from 0 (1) to 100 (5)``."""
+    if not unit.in_points or (unit.low, unit.high) in ((0, 1), (0, 100)):
+        return unit.name
+    return f"{unit.name}, from 0 ({unit.low:g}) to 100 ({unit.high:g})"
+
+
 def model_unit(finding: Finding) -> str:
     """What a model itself gives for a text: ``score of toxicity``, ``probability of the label toxic of my-model``."""
     return f"{finding.own_unit} of {shown(finding.model_id)}"

@@ -834,10 +834,9 @@ def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str)
         made = _configs(name, rows, fills)
         configs += made
         experiments += [_experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers]
-    of_kinds = [limit for one in experiments if (limit := _KINDS[one.kind][2])]
     study = Study(
         name=declared.name, title=declared.title, url=declared.url, experiments=tuple(experiments),
-        limits=(*declared.limits, *limits, *of_kinds),
+        limits=(*declared.limits, *limits),
     )  # fmt: skip
     return Corpus(
         name=declared.name, title=declared.title, licence=declared.licence, version=declared.version, study=study,
@@ -896,7 +895,7 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
     declared, groups, random = parsed.declared, parsed.compared, _random(parsed, prompts, fills)
     spreads = {one: _SPREADS.get(kind, {}).get("words" if one in fills.random else one) for one in ("", *random)}
     unit = unit_declared(kind, named_unit(_KINDS[kind][0]), declared.unit, declared.range, _options(declared))
-    higher = _KINDS[kind][1]
+    higher, limit = _KINDS[kind][1:]
     higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
     span = unit.span if unit.in_points else 1.0
     rubric, scores = None, ["score", *(("log_odds", "matched_mass") if kind == "masked" else ())]
@@ -923,7 +922,7 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         random_of=fills.random_of, unnamed_fills=fills.unclear,
         spreads={one: spread * span for one, spread in spreads.items() if spread is not None},
         slices=(Slice("condition", "job"),) if ranks else tuple(_slices(parsed, prompts)), margin=declared.margin,
-        factors=factors, rates=("selection",) if ranks else (),
+        limits=(limit,) if limit else (), factors=factors, rates=("selection",) if ranks else (),
         says="ranks {more} first more often than {less}" if ranks else "",
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ import random
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
@@ -251,6 +251,7 @@ class Experiment:
     reported: tuple[str, ...] = ()  # further columns whose mean is reported
     covariates: tuple[Covariate, ...] = ()  # numbers to correlate mean scores with
 
+    limits: tuple[str, ...] = ()  # sentences that reports repeat where it was run
     says: str = ""  # what follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``
     change: str = ""  # what is changed between the sets of ``contrast``
     named: Mapping[str, str] = field(default_factory=dict)  # groups and subsets as sentences name them
@@ -307,9 +308,11 @@ class Study:
     on_request: bool = False  # left out of audits that name no study
     packs: bool = False  # experiments are no questions of one study: the contrasts of each are a family of their own
 
-    def limits_on(self, *, own_notes: bool) -> tuple[str, ...]:
-        """The limits of a run on notes of the user's own, or on none: then those of the synthetic notes too."""
-        return self.limits if own_notes else (*self.limits, *self.synthetic_limits)
+    def limits_of_run(self, experiments: Collection[str], *, own_notes: bool) -> list[str]:
+        """The limits of a run of some experiments; those of the synthetic notes only where nobody gave others."""
+        of_experiments = (limit for one in self.experiments if one.name in experiments for limit in one.limits)
+        of_notes = () if own_notes else self.synthetic_limits
+        return list(dict.fromkeys((*self.limits, *of_notes, *of_experiments)))
 
 
 def declared_study(corpus: str, **from_tables: Any) -> Study:

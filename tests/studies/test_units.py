@@ -10,8 +10,9 @@ import pytest
 import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import FAILS, check_gaps, compare, oriented
-from swapbias.report import text
-from swapbias.studies import check_study, open_study
+from swapbias.measures import UNITS
+from swapbias.report import terminal, text
+from swapbias.studies import check_study, load_study, open_study, range_of, studies
 
 NAMES = [("Mary", "John"), ("Ann", "Tom"), ("Sue", "Bob"), ("Eva", "Max"), ("Lea", "Tim")]
 THINGS = ("a loan", "a room", "a raise", "help", "advice", "leave")
@@ -224,3 +225,52 @@ def test_a_study_of_the_package_says_what_it_takes_a_function_for():
     assert "score of toxicity, taken as probability of positive sentiment" in page
     with pytest.raises(ValueError, match=r"expected 0 to 1 .*takes them as probability of positive sentiment"):
         swapbias.audit(stars, "occupation_sentiment:control", progress=False)
+
+
+def test_a_label_is_the_unit_of_own_prompts_and_named_beside_what_a_study_takes_it_for():
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    texts = ["he is kind", "she is awful", "a good day for him", "an awful day for her"]
+    fitted = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, ["fine", "toxic"] * 2)
+    run = audited(fitted, positive_label="toxic", name="mine")
+    one = run.primary.iloc[0]
+    assert (one["unit"], one["unit_low"], one["unit_high"]) == ("probability of the label toxic", 0, 1)
+    taken = swapbias.audit(
+        fitted, "occupation_sentiment:control", positive_label="toxic", name="mine", progress=False
+    )
+    said = "probability of the label toxic of mine, taken as probability of positive sentiment"
+    assert said in taken.report().read_text()
+
+
+def test_no_sentence_of_a_study_of_the_package_stands_under_own_prompts():
+    """No limit, no paper, no limit of models that were not read, in the page, the terminal and the table."""
+    run = audited(unit="stars", range=(0, 5))
+    page = re.sub(r"<(script|style)[\s\S]*?</\1>", "", run.report().read_text())
+    shown = page + terminal(run.found, verbose=True) + run.findings.to_csv()
+    assert "paper" not in shown
+    assert "as published" not in shown
+    assert "prompts as independent" in page
+    for name in studies():
+        study = load_study(name)
+        assert not [limit for limit in (*study.limits, *study.synthetic_limits, study.title) if limit in shown]
+    assert "less likely whatever it says" not in page  # of log-probabilities, which nothing here has
+
+
+def test_limits_of_synthetic_notes_stand_where_those_were_read_alone():
+    study = load_study("phenotype_fairness")
+    (synthetic,) = study.synthetic_limits
+    names = [one.name for one in study.experiments]
+    assert synthetic in study.limits_of_run(names, own_notes=False)
+    assert synthetic not in study.limits_of_run(names, own_notes=True)
+
+
+def test_every_unit_of_the_package_is_known_and_rubrics_count_from_0_to_1():
+    """Published numbers stay: what the package declares has the range that its unit always had."""
+    for name in studies():
+        for one in load_study(name).experiments:
+            assert one.unit in UNITS
+            assert one.unit_range is None
+            if one.rubric is not None:
+                assert range_of(one.rubric.candidates) == (0, 1)
