@@ -49,6 +49,15 @@ def points_hint(value: float) -> str:
     return f"{points:g} points is {points / 100:g}"
 
 
+def listed(names: Iterable[str], otherwise: str = "none") -> str:
+    """Names for a sentence, with commas between them; ``otherwise`` where there is none, so that no list is empty.
+
+    >>> listed(["a", "b"]), listed([])
+    ('a, b', 'none')
+    """
+    return ", ".join(filter(None, names)) or otherwise
+
+
 AUDIT = ("torch", "transformers", "matplotlib")  # what swapbias[audit] names, by the names of import
 _OF_AUDITS = (*AUDIT, "tokenizers", "safetensors")  # what pip installs with it
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias import measures
-from swapbias.errors import arguments_named
+from swapbias.errors import arguments_named, listed
 from swapbias.findings.finding import (
     ALL,
     ALL_GAPS,
@@ -96,6 +96,8 @@ def disaggregate(
     frame = scores if isinstance(scores, pd.DataFrame) else scores.to_pandas()
     _check_ids(frame, [name for name in _ID_COLUMNS if name in frame])
     models = sorted(set(frame["model_id"]))
+    if not models:
+        raise ValueError("The scores have no rows. Score some prompts first.")
     if len(models) != 1:
         raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models separately.")
     found: list[Finding] = []
@@ -110,7 +112,8 @@ def disaggregate(
             context = Context(chosen.name, models[0], experiment, "score", seed)
             found += _all_findings(context, rows, every[every["group"] != PLACEBO])
     if not found:
-        raise ValueError(f"no rows of {chosen.name}: experiments {sorted(set(frame['experiment']))}.")
+        others = listed(sorted(set(frame["experiment"])))
+        raise ValueError(f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
     marked = corrected_for_questions(_unmeasured(_with_primary(found, chosen.experiments), chosen.experiments, parts))
     if robustness:

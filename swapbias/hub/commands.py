@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from swapbias import swapping
-from swapbias.errors import HubError, UsageError, log_traceback
+from swapbias.errors import HubError, UsageError, listed, log_traceback
 from swapbias.files import atomic_directory
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
@@ -58,7 +58,9 @@ def push_all(
     for name in chosen if kind == METRIC else ():
         metric_path(name)
     if namespace not in (owners := hub.owners()):
-        raise UsageError(f"The token may not write to {namespace!r}, expected one of {', '.join(owners)}.")
+        raise UsageError(
+            f"The token may not write to {namespace!r}, expected one of {listed(owners, 'its accounts')}."
+        )
 
     def one(name: str) -> None:
         made = push(hub, name, namespace=namespace, **options)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import __version__
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.hub.cards import dump, read_yaml
 from swapbias.hub.datasets import LICENCES, licences, licences_file
 from swapbias.privacy import writing
@@ -73,7 +73,7 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
         every = [*studies(), *own_studies()]
         able = [one for one in every if any(two.kind == "causal" for two in load_study(one).experiments)]
         raise UsageError(
-            f"{study.name} has no experiment for causal models, which lm-eval runs: expected {' or '.join(able)}. "
+            f"{study.name} has no experiment for causal models, which lm-eval runs: expected {listed(able)}. "
             "Name another study."
         )
     known = [name for one in causal for name in (*one.configs, *one.alternatives)]

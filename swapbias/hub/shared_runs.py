@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias import __version__, privacy, runs, studies
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import HubError, UsageError, listed
 from swapbias.findings import Finding, experiment_of, findings_table, oriented
 from swapbias.hub import cards
 from swapbias.hub.client import (
@@ -426,7 +426,9 @@ def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOpt
     """Whether the model is the user's own; UsageError for what nobody may write to unasked."""
     owners = hub.owners()
     if results.owner not in owners:
-        raise UsageError(f"{results.name} is not yours: expected one of {', '.join(owners)} before the slash.")
+        raise UsageError(
+            f"{results.name} is not yours: expected one of {listed(owners, 'your accounts')} before the slash."
+        )
     own = model is not None and model.owner in owners
     if model and not options.how:
         way = "--commit to write to its card, or --create-pr to propose it" if own else "--create-pr to propose it"

@@ -158,7 +158,9 @@ def two_groups(
     score, codes, names = by_group(scores, groups)
     reference = named_group(reference_group, names)
     if len(names) != 2 or reference not in names:
-        raise ValueError(f"groups {names}, expected exactly two with {reference_group!r} as reference_group.")
+        raise ValueError(
+            f"groups {names or 'none'}, expected exactly two with {reference_group!r} as reference_group."
+        )
     first = names[0] == reference
     return score, 1 - codes if first else codes, (names[first], reference)
 

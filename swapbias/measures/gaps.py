@@ -210,7 +210,7 @@ def selection_rate(
     score, codes, names = by_group(selected, groups)
     reference = None if reference_group is None else named_group(reference_group, names)
     if len(names) < 2 or reference not in (None, *names):
-        raise ValueError(f"groups {names}, expected two or more, {reference_group!r} among them.")
+        raise ValueError(f"groups {names or 'none'}, expected two or more, {reference_group!r} among them.")
     if np.any((score < 0) | (score > 1)):
         raise ValueError("selected holds a number outside of 0 to 1. Give whether each candidate is selected.")
     rows = _Groups.of(score, codes, names, cluster_ids, pair_ids)
@@ -303,7 +303,7 @@ def omnibus(
     reference = None if reference_group is None else named_group(reference_group, names)
     if len(names) < 2 or reference not in (None, *names):
         wanted = "at least two" + ("" if reference is None else f" with {reference_group!r} as reference_group")
-        raise ValueError(f"groups {names}, expected {wanted}.")
+        raise ValueError(f"groups {names or 'none'}, expected {wanted}.")
     each = dict(zip(names, np.eye(len(names)), strict=True))
     gaps = combinations(names, 2) if reference is None else [(one, reference) for one in names if one != reference]
     found = _Groups.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)

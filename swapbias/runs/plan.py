@@ -284,10 +284,10 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
             tasks += found
             skipped += [Skipped(study.name, name, why) for name, why in reasons]
     if not tasks:
-        why = "; ".join(f"{one.study} {one.experiment}: {one.reason}" for one in skipped)
+        reasons_given = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
         fitting = [name for name in usual if any(one.kind == kind for one in load_study(name).experiments)]
         hint = f" {fitting[0]} fits." if fitting else ""
-        raise UsageError(f"No experiment fits. {why}. Choose another model or --study.{hint}")
+        raise UsageError(f"No experiment fits.{''.join(reasons_given)} Choose another model or --study.{hint}")
     for one in requested:
         if not any(task.kind is one for task in tasks):
             named = " and ".join(_studies_of(one))

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UsageError, arguments_named
+from swapbias.errors import UsageError, arguments_named, listed
 from swapbias.studies.study import (
     MESSAGES,
     PROMPT_COLUMNS,
@@ -114,7 +114,7 @@ def local_corpus(name: str, folder: "str | PathLike[str]") -> Corpus:
     corpus = load_corpus(name)
     if corpus.local is None:
         able = [one for one in corpora() if load_corpus(one).local]
-        raise UsageError(f"{name} reads no folder, expected {' or '.join(able)}. Drop -M data.")
+        raise UsageError(f"{name} reads no folder, expected {listed(able)}. Drop -M data.")
     title = f"{name}, made from a folder of one's own"
     return replace(corpus, configs=corpus.local(Path(folder)), title=title, licence="other")
 

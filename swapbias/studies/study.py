@@ -156,7 +156,8 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     >>> did_you_mean("male", ["Female", "Male"]), did_you_mean("male", ["Female"])
     (' Did you mean Male?', '')
     """
-    typed, by_form = _normal_form(name), {}
+    typed = _normal_form(name)
+    by_form: dict[str, str] = {}
     for one in known:
         by_form.setdefault(_normal_form(one), one)
     near = [typed] if typed in by_form else get_close_matches(typed, by_form, n=len(by_form) or 1)
