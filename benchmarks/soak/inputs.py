@@ -280,7 +280,8 @@ def _runs(place: Path) -> Iterator[Target]:
         resume,
         start,
     )
-    from swapbias.swapping.jobs import MANIFEST as SWAP, _begin_or_resume
+    from swapbias.swapping.jobs import _begin_or_resume
+    from swapbias.swapping.readers import SWAP_MANIFEST as SWAP
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     run = place / "run"
