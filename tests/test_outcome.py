@@ -71,7 +71,7 @@ def loaded(family, folder):
 
 @pytest.mark.parametrize(("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)])
 def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(tmp_path, capsys, monkeypatch, family, study):
-    monkeypatch.setattr(results, "_write_report", lambda run, results: None)  # drawing takes longest
+    monkeypatch.setattr(results, "_write_report", lambda run, results, command: None)  # drawing takes longest
     model, tokenizer = loaded(family, tmp_path)
     app(["audit", str(tmp_path / family), "--study", study, "--limit", "40", "--out", str(tmp_path / "cli")],
         standalone_mode=False)  # fmt: skip
