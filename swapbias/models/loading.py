@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import HubError, UsageError, first_line, quoted
-from swapbias.files import file_sha256, is_there, parse_json
+from swapbias.files import file_sha256, is_there
+from swapbias.models.adapter_config import base_of, read_adapter_config
 from swapbias.models.base import LoadOptions
 from swapbias.models.model_names import COMMIT, model_name, split_revision, weight_files
 from swapbias.models.tokens import refuse_other_tokenizer
@@ -32,7 +33,6 @@ TIMEOUT = "SWAPBIAS_HUB_TIMEOUT"  # environment variable: seconds without a byte
 _NONE_SET = 86_400.0  # seconds: the client's timeout, which stands for none
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 PICKLES = (".joblib", ".kv", ".pkl")
-ADAPTER_CONFIG = "adapter_config.json"
 SKOPS, BILSTM = "model.skops", "bilstm"  # a file and a kind of network of ``swapbias train``
 _CONNECT_SECONDS = 5
 _WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
@@ -182,16 +182,17 @@ def split_adapter(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
     """
     _refuse_unpinned_code(model, options)
     place = at_commit(model) if _may_be_hub_id(model) else model
-    declared = read_adapter_config(place, options.subfolder)
+    declared = _adapter_config(place, options.subfolder)
     if declared is None:
         return model, options
     name = model_name(model)
     if options.adapter:
         raise UsageError(f"{name} is an adapter, and -M adapter names another. Name the model of one of them.")
     folder = Path(model, options.subfolder)
-    if is_there(folder) and {"model.safetensors", "pytorch_model.bin"} & {*os.listdir(folder)}:
+    weights = weight_files(os.listdir(folder)) if is_there(folder) else []
+    if any(not file.startswith("adapter_model") for file in weights):
         raise ValueError(f"{name} holds a whole model and an adapter. Put one of them into a folder of its own.")
-    base = _base_of(declared)
+    base = base_of(declared)
     if not base or not (is_there(base) or _may_be_hub_id(base)):
         why = f"{name} is an adapter of {quoted(base)}, which is not on this machine"
         raise ValueError(f"{why}. Name its model, and it with -M adapter.")
@@ -199,52 +200,13 @@ def split_adapter(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
     return base, replace(options, adapter=adapter, subfolder="")
 
 
+def _adapter_config(place: str, subfolder: str = "") -> Mapping[str, Any] | None:
+    is_remote = not is_there(place)
+    return read_adapter_config(place, subfolder, offline=is_remote and bool(offline_reason()))
+
+
 def _may_be_hub_id(model: str) -> bool:
     return not (Path(model).is_absolute() or model.startswith(".") or model.count("/") > 1)
-
-
-def read_adapter_config(place: str, subfolder: str = "") -> Mapping[str, Any] | None:
-    """What the ``adapter_config.json`` of a folder, or of a model of the Hub at a commit, says; None without one."""
-    name, commit = split_revision(place)
-    path = (
-        Path(place, subfolder, ADAPTER_CONFIG)
-        if is_there(place)
-        else _fetched_adapter_config(name, commit, subfolder)
-    )
-    if path is None or not path.is_file():
-        return None
-    try:
-        read = parse_json(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read ({error}). Save the adapter again.") from error
-    return read if isinstance(read, dict) else {}
-
-
-def _fetched_adapter_config(name: str, commit: str, subfolder: str) -> Path | None:
-    """The ``adapter_config.json`` of a model of the Hub at a commit; None where it has none."""
-    from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import EntryNotFoundError
-
-    if not commit:
-        return None
-    file = "/".join(filter(None, (subfolder, ADAPTER_CONFIG)))
-    cached = try_to_load_from_cache(name, file, revision=commit)
-    if cached is not None:  # a path, or a mark that the commit has no such file
-        return Path(cached) if isinstance(cached, str) else None
-    try:
-        return Path(hf_hub_download(name, file, revision=commit, local_files_only=bool(offline_reason())))
-    except EntryNotFoundError:  # also of a model that was fetched whole before
-        return None
-    except Exception as error:
-        raise ValueError(_not_found(f"{name}@{commit}", error)) from error
-
-
-def _base_of(declared: Mapping[str, Any]) -> str:
-    """The model that an adapter's config names, with its revision; blank where it names none."""
-    base, revision = declared.get("base_model_name_or_path"), declared.get("revision")
-    if not isinstance(base, str):
-        return ""
-    return f"{base}@{revision}" if isinstance(revision, str) and revision and not is_there(base) else base
 
 
 def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
@@ -394,7 +356,7 @@ def _with_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[st
         raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
     trained = set(adapted.active_peft_config.modules_to_save or ())
     loaded = adapted.merge_and_unload() if merge else adapted.get_base_model()
-    declared = _base_of(read_adapter_config(place) or {})
+    declared = base_of(_adapter_config(place) or {})
     base = {"base": model_name(declared)} if declared else {}
     return loaded, trained, {"name": model_name(adapter), **base, **files_pin(place)}
 
