@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 import torch
 from huggingface_hub import hf_hub_download
 from safetensors.torch import load_file, save_file
+from transformers.utils import is_peft_available
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -45,7 +46,10 @@ class PeftModel:
 
 
 def use(monkeypatch):
-    """Let this stand for peft in the process of a test."""
+    """Let this stand for peft in a test; transformers, which looks once, learns what is really installed."""
+    if is_peft_available():
+        monkeypatch.setattr("peft.PeftModel", PeftModel)
+        return
     peft = ModuleType("peft")
     peft.PeftModel, peft.__spec__ = PeftModel, ModuleSpec("peft", None)
     monkeypatch.setitem(sys.modules, "peft", peft)
