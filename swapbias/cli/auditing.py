@@ -17,7 +17,7 @@ from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import ServiceError, UsageError
 from swapbias.files import is_url
 from swapbias.measures import with_range_of
-from swapbias.models import FLAGS, model_kind, model_kinds
+from swapbias.models import FLAGS, model_kinds, offline_reason, planned_kind
 
 OF_TABLE = ("group", "lexicon", "unit", "range")  # settings of -M that a table of own prompts has
 _KEY = "api_key_env"  # which no manifest says
@@ -230,9 +230,31 @@ def _show_several(done: "runs.Several") -> None:
 
 def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run."""
-    kind = None
-    if settings.model is not None:
-        kind = model_kind(settings.model, settings.kind, ask_hub=False, load=settings.load)
+    if settings.model is None:
+        yield from _kind_sentences(settings, None)
+        return
+    kind = planned_kind(settings.model, settings.kind, load=settings.load)
+    if kind is not None:
+        yield from _kind_sentences(settings, kind)
+        return
+    yield f"{settings.model} is not on this machine, and {offline_reason()}. A model of each kind would take:"
+    fitting = [name for name in model_kinds() if _fits(settings, name)]
+    for name in fitting or model_kinds():
+        yield f"As a {name} model:"
+        yield from _kind_sentences(replace(settings, kind=name), name)
+
+
+def _fits(settings: "runs.Settings", kind: str) -> bool:
+    """Whether a model of this kind reads any experiment."""
+    try:
+        runs.plan_tasks(replace(settings, kind=kind), kind=kind)
+    except UsageError:
+        return False
+    return True
+
+
+def _kind_sentences(settings: "runs.Settings", kind: str | None) -> Iterator[str]:
+    """Sentences on the plan of a model of a kind; None: no model is named."""
     tasks, skipped = runs.plan_tasks(settings, kind=kind)
     seen: set[str] = set()  # a text is sent once, whoever reads it
     for task in tasks:

@@ -4,6 +4,7 @@ from .auto import (
     load_scorer as load_scorer,
     model_kind as model_kind,
     model_kinds as model_kinds,
+    planned_kind as planned_kind,
     unit_of as unit_of,
 )
 from .base import (
@@ -34,6 +35,7 @@ from .loading import (
     length_limit as length_limit,
     load_model as load_model,
     module_file as module_file,
+    offline_reason as offline_reason,
 )
 from .model_names import (
     as_pinned as as_pinned,

@@ -24,6 +24,7 @@ from swapbias.models.base import (
     Scorer,
     Training,
     imported,
+    need_vader,
     no_bar,
     silent,
 )
@@ -94,6 +95,10 @@ class Classifier(Kind):
             yield "", f"it needs a label, and {base.short_name(request.model)} gives a raw score"
         else:
             yield request.model or "", ""
+
+    def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        if model == base.VADER:
+            need_vader()
 
     def load(self, model: str, request: Request, **more: Any) -> Any:
         if model == base.VADER:
@@ -283,10 +288,23 @@ def _check_kind(model: str, found: str, kind: str | None) -> None:
         raise UsageError(f"{model} is of kind {found}, not {kind}. Drop --kind.")
 
 
-def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, load: LoadOptions | None = None) -> str:
-    """The kind of a model by its config, else the user's ``kind``; UsageError: neither says it; ValueError: no model.
+def planned_kind(model: str, kind: str | None = None, *, load: LoadOptions | None = None) -> str | None:
+    """Return the kind of a model that is not loaded now, by its config alone; raises as ``model_kind``.
 
-    Without ``ask_hub`` no config of a Hub id is read that is not on this machine.
+    The user's ``kind``, or None, where the config is not on this machine and the Hub cannot be reached.
+    """
+    is_path = model.startswith((".", os.sep)) or model.count("/") > 1
+    is_here = model == base.VADER or base.is_callable(model) or is_there(model) or is_path
+    config = None if is_here else _cached_config(model)
+    if not is_here and config is None and loading.offline_reason():
+        return None if kind is None else kind_of(kind).name
+    return model_kind(config or model, kind, load=load)
+
+
+def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None = None) -> str:
+    """Return the kind of a model by its config, else the user's.
+
+    UsageError: neither says it. ValueError: no model.
     """
     known, load, found = model_kinds(), load or LoadOptions(), None
     if kind is not None and kind not in known:
@@ -295,15 +313,12 @@ def model_kind(model: str, kind: str | None = None, *, ask_hub: bool = True, loa
         _check_kind(model, CLASSIFIER.name, kind)
         load.refuse_weights_settings(base.short_name(model))
         return CLASSIFIER.name
-    place = model if ask_hub or is_there(model) else _cached_config(model)
-    if place:
-        config = loading.read_config(place, load)
-        found = _kind_of_config(base.short_name(place), config, loading.architectures(config), kind, load)
+    config = loading.read_config(model, load)
+    found = _kind_of_config(base.short_name(model), config, loading.architectures(config), kind, load)
     if found is None and kind is None:
-        if place and config.is_encoder_decoder:
-            raise UsageError(_encoder_decoder(base.short_name(place), loading.architectures(config)))
+        if config.is_encoder_decoder:
+            raise UsageError(_encoder_decoder(base.short_name(model), loading.architectures(config)))
         why = f"The config of {model} does not tell what kind of model it is."
-        why = why if place else f"{model} is not on this machine, and a dry run asks nobody what kind of model it is."
         raise UsageError(f"{why} Pass --kind {' or '.join(known)}.")
     _check_kind(f"By its config {model}", found or str(kind), kind)
     return found or str(kind)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast, get_type_hints
 
 from pydantic import ConfigDict, ValidationError, create_model
 
-from swapbias.errors import UsageError, quoted
+from swapbias.errors import UsageError, need, quoted
 from swapbias.files import is_there
 from swapbias.measures import Unit
 from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
@@ -326,6 +326,10 @@ class Kind(Protocol):
         else:
             yield request.model or "", ""
 
+    def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        """Raise a MissingExtraError where a library is missing that reads this experiment with this model."""
+        return
+
     def rows(self, experiment: Experiment) -> str:
         """Which rows an experiment reads: ``PROMPTS``, ``PAIRS`` or ``VERSIONS``."""
         return PROMPTS
@@ -365,6 +369,11 @@ def imported(name: str) -> Any:
     """``module:name`` of this room, imported on use."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(f"swapbias.models.{module}"), attribute)
+
+
+def need_vader() -> None:
+    """Raise a MissingExtraError where the lexicon of VADER is not installed."""
+    need("vader", "vaderSentiment", extra="lexicon")
 
 
 def is_callable(model: str) -> bool:

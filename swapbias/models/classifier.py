@@ -16,7 +16,16 @@ from swapbias.errors import UsageError, first_line, need
 from swapbias.files import file_sha256
 from swapbias.measures import SCORE, Unit
 from swapbias.models import base
-from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.base import (
+    DerivedScorer,
+    LoadOptions,
+    Progress,
+    Scored,
+    Scorer,
+    need_vader,
+    not_scored,
+    silent,
+)
 from swapbias.models.labels import Sides, find_sides
 from swapbias.models.loading import SKOPS, module_file, refuse_pickle
 from swapbias.studies import Prompt
@@ -210,7 +219,7 @@ class VaderScorer(CallableScorer):
 
     def __init__(self) -> None:
         """Load the lexicon; a UsageError if vaderSentiment is not installed."""
-        need("vader", "vaderSentiment", extra="lexicon")
+        need_vader()
         from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
         self._analyzer = SentimentIntensityAnalyzer()

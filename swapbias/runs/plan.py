@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import __version__, models, studies
-from swapbias.errors import UsageError, library_versions, points_hint, quoted
+from swapbias.errors import (
+    MissingExtraError,
+    UpstreamMissingError,
+    UsageError,
+    first_line,
+    library_versions,
+    points_hint,
+    quoted,
+)
 from swapbias.files import is_there, parse_json
 from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable
 from swapbias.models.chat import ChatOptions
@@ -246,7 +254,8 @@ LoadNotes = Callable[..., Notes]  # corpus, whether classifiers are trained, whe
 def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
     """Which experiments run on which model and rows, and which do not fit; ``kind`` is that of the model, if known.
 
-    UsageError: an unknown name, or a model that fits nothing. ValueError: no such model, a broken or missing table.
+    An experiment whose prompts or libraries are not here is skipped, unless no other is left. UsageError: an unknown
+    name, or a model that fits nothing. ValueError: no such model, a broken or missing table.
     """
     if settings.kind and settings.model is None:
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
@@ -263,6 +272,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
     tasks, skipped = list[Task](), list[Skipped]()
+    lost: list[ValueError] = []  # of experiments whose prompts or libraries are not here
     notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
     for study, config in chosen:
         for experiment in study.experiments:
@@ -280,9 +290,16 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
                 skipped.append(Skipped(study.name, experiment.name, why))
                 continue
             empty = Task(study, experiment, (config,) if config in configured else experiment.configs)
-            found, reasons = _tasks(empty, fits, settings, notes, slow=slow)
+            try:
+                found, reasons = _tasks(empty, fits, settings, notes, slow=slow)
+            except (UpstreamMissingError, MissingExtraError) as error:
+                lost.append(error)
+                skipped.append(Skipped(study.name, experiment.name, first_line(error)))
+                continue
             tasks += found
             skipped += [Skipped(study.name, name, why) for name, why in reasons]
+    if not tasks and lost:
+        raise lost[0]
     if not tasks:
         reasons_given = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
         fitting = [name for name in usual if any(one.kind == kind for one in load_study(name).experiments)]
@@ -339,6 +356,7 @@ def _tasks(
         if why:
             reasons.append((experiment.name, why))
             continue
+        empty.kind.check_installed(model, experiment, settings)
         task = replace(empty, model=model)
         if rows_of == PROMPTS:
             task = _with_prompts(task, settings, slow=slow)

@@ -283,7 +283,9 @@ def announced(task: Task, settings: Settings) -> str:
     count = READINGS * len(_requests([task]))
     tokens = count * (len(judged_prompt(rubric, "", "", 1).text) // 4 + chat.max_tokens)
     takes = f"{count:,} requests, about {tokens:,} prompt tokens and {count * chat.judge_max_tokens:,} of output"
-    return f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {takes}."
+    judge = chat.of_judge()
+    unpriced = "" if judge is not None and judge.local else " Its cost is not counted."
+    return f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {takes}.{unpriced}"
 
 
 def add_classifier(every: Sequence[ScoredTask], settings: Settings, *, say: Say) -> None:

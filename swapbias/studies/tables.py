@@ -149,8 +149,9 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     if not found.is_file():
         raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {_HOW} so that it is fetched.")
     if file_sha256(found) != pin["sha256"]:
+        pinned = f"its sha256 is not the pinned {pin['sha256'][:12]}…"
         how = f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."
-        raise UpstreamMissingError(f"{found}: its sha256 is not the pinned {pin['sha256'][:12]}…. {how}")
+        raise UpstreamMissingError(f"{pin['repository']}/{path} is another file here: {pinned}. {how}")
     return found
 
 
@@ -163,7 +164,7 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
         what = f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)})"
         raise UpstreamMissingError(f"{what}. {_HOW}.") from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
-        raise ValueError(f"{url}: the sha256 of what came is not the pinned one. Nothing was saved.")
+        raise UpstreamMissingError(f"{url}: the sha256 of what came is not the pinned one. Nothing was saved.")
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, content)
 

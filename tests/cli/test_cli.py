@@ -97,7 +97,6 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
         (["audit", "vader", "--out", "README.md"], 2, ["is a file"]),
         (["audit", "vader", "calibration", "--out", "s3://bucket/run"], 2, ["holds runs of one model each"]),
         (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
-        (["plan", "someone/model"], 2, ["Pass --kind"]),
         (["plan", "vader", "--study", "occupation_sentiment:contol"], 2, ["Did you mean control?"]),
         (["audit", "vader", "--study", "./nowhere"], 2, ["./nowhere is no folder of a study"]),
         (["audit", "vader", "--reference", "male"], 2, ["Add --prompts"]),

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import tiny
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -162,7 +161,13 @@ def test_snippets_run_and_give_what_they_say(page, reader, capsys):
 
 
 RUNS = ("swapbias check", "swapbias compare RUN RUN", "swapbias swap notes")
-RUNS += ("swapbias audit my_module", "swapbias list", "swapbias plan mini-mlm", "swapbias build gendered_stigma")
+RUNS += (
+    "swapbias audit my_module",
+    "swapbias list",
+    "swapbias plan --study",
+    "swapbias plan roberta-large",
+    "swapbias build gendered_stigma",
+)
 RUNS += ("swapbias audit --study adjective_coreference --chat MODEL --base-url https://host/v1 -M price-in",)  # dry
 # Of the others the test above parses the line alone. The second example of the README runs in cli/test_study; share,
 # study push and pulls run against the local Hub in hub/; chat models against a local service in models/chat; train,
@@ -179,8 +184,6 @@ def place(tmp_path_factory):
     with gzip.open(folder / "notes.csv.gz", "wt") as notes:
         notes.write("text\nShe is well.\nHe fell.\n")
     (folder / "notes.csv").write_text("text,sex\nShe is well.,F\nHe fell.,M\n")
-    (folder / "mini-mlm").mkdir()
-    tiny.save("bert", folder / "mini-mlm")
     swapbias.audit("vader", "social_distance", limit=40, out=folder / "RUN", progress=False)
     shutil.copytree(folder / "RUN", folder / "OLD_RUN")
     return folder

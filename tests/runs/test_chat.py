@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from swapbias import errors
 from swapbias.cli.auditing import plan_sentences
-from swapbias.errors import UsageError
+from swapbias.errors import MissingExtraError, UpstreamMissingError, UsageError
 from swapbias.findings import BASELINE, compare, disaggregate
 from swapbias.hub.cards import study_parts
 from swapbias.models.chat import ChatOptions, trial_rows
@@ -27,7 +28,7 @@ from swapbias.studies.answer_scores import read_label
 from tests import tiny
 from tests.baselines import letter
 from tests.cli.test_cli import swapbias
-from tests.models.chat.server import ChatServer, cut_off
+from tests.models.chat.server import ChatServer, Reply, cut_off
 
 STUDY = ("adjective_coreference",)
 
@@ -207,19 +208,21 @@ def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
             "-M", "price-in=1", "-M", "price-out=2", "--dry-run", cwd=tmp_path,
         )  # fmt: skip
         assert server.requests == []
+    assert "not known" not in done.stdout
     assert "7,680 requests to send" in done.stdout  # 48 pairs x 2 sides x 16 conditions x 5 trials
     assert "at most about" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dry_run_asks_nobody_what_kind_a_model_is_and_reads_that_of_a_folder_or_the_cache(tmp_path, monkeypatch):
-    from transformers import AutoConfig
-
-    with monkeypatch.context() as patched:
-        patched.setattr(AutoConfig, "from_pretrained", None)  # to call it is an error
-        with pytest.raises(UsageError, match=r"a dry run asks nobody what kind of model it is. Pass --kind"):
-            list(plan_sentences(Settings(model="owner/name")))
-        told = list(plan_sentences(Settings(model="owner/name", kind="causal", studies=STUDY)))
+def test_a_plan_reads_the_kind_of_a_folder_or_the_cache_and_else_shows_what_each_kind_takes(tmp_path, monkeypatch):
+    told = list(plan_sentences(Settings(model="owner/name")))
+    assert told[0].startswith("owner/name is not on this machine, and HF_HUB_OFFLINE is set.")
+    kinds = [one for one in told if one.startswith("As a ")]
+    assert kinds == [f"As a {kind} model:" for kind in ("masked", "classifier", "regression", "causal")]
+    assert any(one.startswith("gendered_stigma rq1: ") for one in told)
+    told = list(plan_sentences(Settings(model="owner/name", studies=("gendered_stigma:rq1",))))
+    assert [one for one in told if one.startswith("As a ")] == ["As a masked model:"]
+    told = list(plan_sentences(Settings(model="owner/name", kind="causal", studies=STUDY)))
     assert told[0].startswith("adjective_coreference odds: ")
     folder = tiny.save_causal(tmp_path / "causal")
     found = lambda model, name, revision=None: str(folder / name)  # noqa: E731
@@ -227,6 +230,78 @@ def test_a_dry_run_asks_nobody_what_kind_a_model_is_and_reads_that_of_a_folder_o
     for model in (str(folder), "owner/name"):
         told = list(plan_sentences(Settings(model=model, studies=STUDY, limit=32)))
         assert told[0] == f"adjective_coreference odds: 32 prompts for {model}"
+
+
+def test_a_plan_of_a_hub_id_asks_the_hub_for_its_config_alone(tmp_path, monkeypatch):
+    folder = tiny.save_causal(tmp_path / "causal")
+    monkeypatch.setattr("swapbias.models.loading.offline_reason", lambda: "")
+    read = []
+
+    def config(model, options=None):
+        from transformers import AutoConfig
+
+        read.append(model)
+        return AutoConfig.from_pretrained(folder)
+
+    monkeypatch.setattr("swapbias.models.loading.read_config", config)
+    told = list(plan_sentences(Settings(model="owner/name", studies=STUDY, limit=32)))
+    assert (told[0], read) == ("adjective_coreference odds: 32 prompts for owner/name", ["owner/name"])
+
+
+def test_costs_that_are_not_known_are_said_once_in_a_plan_and_after_each_trial(tmp_path):
+    settings = Settings(studies=("gendered_stigma:choices",), limit=8, options=(options_of(),))
+    told = " ".join(plan_sentences(settings))
+    assert told.count("The cost is not known: give -M price-in and -M price-out.") == 1
+    judged = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", judge="rater", max_tokens=200)
+    told = " ".join(plan_sentences(Settings(studies=("stigma_vignettes:advice_gender",), options=(judged,))))
+    assert "The judge rater reads each answer twice" in told
+    assert "Its cost is not counted." in told
+    prices = {"price_in": 1.0, "price_out": 2.0}
+    spent = [_spent(tmp_path / "free", settings), _spent(tmp_path / "blind", settings, counts=False, **prices)]
+    spent.append(_spent(tmp_path / "counted", settings, **prices))
+    assert "cost not known, for no prices are given." in spent[0]
+    assert "tokens not counted, cost not known." in spent[1]
+    assert re.search(r"so far, [\d,]+ tokens, 0\.00\.", spent[2])
+
+
+def _spent(folder, settings, *, counts=True, **prices):
+    """What a run says of its requests, with a service that counts tokens or not."""
+    uncounted, said = Reply({**cut_off("A").body, "usage": None}), []
+    with ChatServer(lambda prompt: "A", fault=lambda prompt, n: None if counts else uncounted) as server:
+        chosen = replace(settings, options=(chat(server, trials=1, **prices),))
+        start(chosen, folder, say=said.append, bar=lambda title, total: lambda done: None)
+    return next(one for one in said if "requests so far" in one)
+
+
+def test_an_experiment_that_cannot_be_had_does_not_stop_the_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))  # holds nothing
+    option = (options_of(),)
+    tasks, skipped = plan_tasks(Settings(options=option))
+    assert {"gendered_stigma", "stigma_vignettes"} <= {task.study.name for task in tasks}
+    reasons = {one.experiment: one.reason for one in skipped if one.study == "resume_ranking"}
+    assert "resumes_to_rank.json is not at hand" in reasons["single"]
+    told = " ".join(plan_sentences(Settings(options=option)))
+    assert "resume_ranking single (BloombergGraphics" in told
+    both = Settings(studies=("resume_ranking", "gendered_stigma:choices"), options=option)
+    assert {task.study.name for task in plan_tasks(both)[0]} == {"gendered_stigma"}
+    with pytest.raises(UpstreamMissingError, match=r"resumes_to_rank.json is not at hand"):
+        plan_tasks(Settings(studies=("resume_ranking",), options=option))
+
+
+def test_an_experiment_whose_library_is_missing_does_not_stop_the_others(monkeypatch):
+    find = errors.find_spec
+    monkeypatch.setattr(errors, "find_spec", lambda name: None if name == "vaderSentiment" else find(name))
+    tasks, skipped = plan_tasks(Settings())
+    assert {task.kind.name for task in tasks} >= {"masked"}
+    assert "classifier" not in {task.kind.name for task in tasks}
+    assert any("vader needs vaderSentiment, which is not installed" in one.reason for one in skipped)
+    with pytest.raises(MissingExtraError, match="vader needs vaderSentiment"):
+        plan_tasks(Settings(model="vader"))
+    asked = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", max_tokens=600)
+    named = ("care_notes:tone", "gendered_stigma:choices")
+    tasks, skipped = plan_tasks(Settings(studies=named, options=(asked,), limit=8))
+    assert not any(task.experiment.reading == "tone" for task in tasks)
+    assert any(one.study == "care_notes" and "vaderSentiment" in one.reason for one in skipped)
 
 
 def test_the_limit_holds_for_each_trial():

@@ -223,15 +223,32 @@ class AnsweringScorer(Scorer):
     @property
     def notes(self) -> Mapping[str, str]:
         cut, every = sum(answer.truncated for answer in self.log.values()), len(self.log)
-        counted, cost = self.counted()
-        tokens = "tokens not counted" if math.isnan(counted) else f"{counted:,.0f} tokens"
-        spent = {"spent": f"{every:,} requests so far, {tokens}{'' if math.isnan(cost) else f', {cost:,.2f}'}."}
+        spent = {"spent": f"{every:,} requests so far, {self._spent()}."}
         share = f"{cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %)"
         rule = f"were cut off at {self.options.max_tokens} tokens; an option counts there only where it stands alone"
         sentence = f"{self.model_id}: {share} {rule}."
         cut_off = {"truncated": sentence} if cut else {}
         withheld = {"withheld": self._withheld_note()} if self._count_withheld() else {}
         return {**spent, **cut_off, **withheld}
+
+    def _spent(self) -> str:
+        """Return tokens and cost so far, and what of them is not known."""
+        counted, cost = self.counted()
+        uncounted = self._count_uncounted()
+        tokens = "tokens not counted" if math.isnan(counted) else f"{counted:,.0f} tokens"
+        if uncounted and not math.isnan(counted):
+            tokens = f"{tokens} without {uncounted:,} answers whose tokens are not counted"
+        if self.options.local:
+            return tokens
+        if self.options.price_in is None:
+            return f"{tokens}, cost not known, for no prices are given"
+        return f"{tokens}, cost not known" if math.isnan(cost) else f"{tokens}, {cost:,.2f}"
+
+    def _count_uncounted(self) -> int:
+        """Return how many answers came without a count of tokens; several of one request are counted together."""
+        if self.options.answers_per_request > 1:
+            return 0
+        return sum(not answer.usage for answer in self.log.values() if not answer.withheld)
 
     def _count_withheld(self) -> Counter[str]:
         return Counter(answer.withheld for answer in self.log.values() if answer.withheld)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from swapbias.errors import need
-from swapbias.models.base import PAIRS, PROMPTS, Fit, Kind, Reading, Request, Scorer
+from swapbias.models.base import PAIRS, PROMPTS, VADER, Fit, Kind, Reading, Request, Scorer, need_vader
 from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
 from swapbias.models.clinical import NoteOptions, note_conversations
 from swapbias.studies import Experiment, Row, as_prompts
@@ -63,6 +63,13 @@ class Chat(Kind):
             why = why or f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
         yield "" if short else chat.model or "", why
 
+    def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        chat = request.of(ChatOptions)
+        if not chat.local:
+            need("A chat service", "openai", extra="chat")
+        if experiment.reading == "tone" and chat.scorer == VADER:
+            need_vader()
+
     def rows(self, experiment: Experiment) -> str:
         return PAIRS if experiment.corpus else PROMPTS
 
@@ -84,14 +91,17 @@ class Chat(Kind):
         options.check_open()
         needed = AnsweringScorer(options.model or "", options).requests(as_prompts(rows))
         fresh = [needed[key] for key in needed.keys() - seen]
+        is_first = not seen
         seen |= needed.keys()
         if not fresh:
             return "sent by the experiments above."
         count, tokens, most = len(fresh), sum(one for one, _ in fresh), sum(one for _, one in fresh)
         cost, trials = options.cost(tokens, most), 1 if options.log_odds else options.trials
+        is_unpriced = math.isnan(cost) and not options.local and is_first
+        unpriced = " The cost is not known: give -M price-in and -M price-out." if is_unpriced else ""
         whole, each = ("" if math.isnan(cost) else f", at most about {one:,.2f}" for one in (cost, cost / trials))
         size = f"about {tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN})"
-        sentences = [f"{count:,} requests to send: {size} and at most {most:,} output tokens{whole}."]
+        sentences = [f"{count:,} requests to send: {size} and at most {most:,} output tokens{whole}.{unpriced}"]
         if trials > 1:
             sentences.append(f"Each of {trials} trials: {count // trials:,} requests{each}.")
         if options.max_requests is not None and count > options.max_requests:

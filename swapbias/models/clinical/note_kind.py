@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, need
 from swapbias.models import base
 from swapbias.models.base import Fit, Kind, Reading, Request, Say, Scorer, Training, short_name, silent, validated
 from swapbias.studies import (
@@ -82,6 +82,10 @@ class Embedding(Kind):
         if not experiment.corpus:
             return base.PROMPTS
         return base.VERSIONS if experiment.reading == "gender" else base.PAIRS
+
+    def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        if request.of(NoteOptions).trains:
+            need("A phenotype classifier", "sklearn", extra="clinical")
 
     def load(self, model: str, request: Request, *, say: Say = silent, **more: Any) -> Any:
         options = request.of(NoteOptions)
