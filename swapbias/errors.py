@@ -39,6 +39,24 @@ class MissingExtraError(UsageError, ImportError):
     """A library is missing that a plain installation leaves out."""
 
 
+def exit_code(error: BaseException) -> int:
+    """Give the exit code of a command that an error ends.
+
+    >>> exit_code(StudyError("prompts.csv:1: ...")), exit_code(HubError("..."))
+    (2, 1)
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        2 where the request or a file of the user's is wrong, 1 for trouble on the way: the Hub, a service, the disk.
+    """
+    if isinstance(error, UsageError):
+        return 2
+    elsewhere = isinstance(error, ServiceError | HubError | UpstreamMissingError)
+    return 2 if isinstance(error, ValueError) and not elsewhere else 1
+
+
 def points_hint(value: float) -> str:
     """Write how points are given as a share of a range, for errors about margins.
 

@@ -17,6 +17,7 @@ from swapbias.errors import (
     TRACEBACKS,
     StudyError,
     UsageError,
+    exit_code,
     extras_named,
     forget_notes,
     log_traceback,
@@ -42,7 +43,7 @@ app.add_typer(study, name="study")
 
 
 def main() -> NoReturn:
-    """Run the command; trouble becomes one sentence and exit code 2 (usage) or 1."""
+    """Run the command; trouble becomes one sentence and an exit code (``errors.exit_code``)."""
     gc.set_threshold(_COLLECT_AFTER)
     end_by_signals()
     forget_notes()
@@ -62,12 +63,12 @@ def main() -> NoReturn:
 def _sentence(error: Any) -> tuple[str, int]:
     """What an error says to the user, and the exit code."""
     if isinstance(error, UsageError):
-        return str(error), 2
+        return str(error), exit_code(error)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.", 1
     if isinstance(error, ValueError):
-        return safe_message(error), 1
+        return safe_message(error), exit_code(error)
     if not hasattr(error, "format_message"):
         name = "" if safe_message(error).startswith(type(error).__name__) else f"{type(error).__name__}: "
         bug = "This is a bug in swapbias. Please report it with the output of --debug."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from swapbias import swapping
-from swapbias.errors import HubError, UsageError, listed, log_traceback
+from swapbias.errors import HubError, UsageError, exit_code, listed, log_traceback
 from swapbias.files import atomic_directory
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
@@ -83,7 +83,7 @@ def _each(items: Iterable[Any], act: Callable[[Any], None], complain: Say) -> di
             act(item)
         except (ValueError, OSError) as error:
             log_traceback(error)
-            codes[item] = 2 if isinstance(error, UsageError) else 1
+            codes[item] = exit_code(error)
             sentence = str(error)
             if isinstance(error, OSError):
                 place = f"{error.filename}: " if error.filename else ""

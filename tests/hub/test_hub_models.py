@@ -171,7 +171,7 @@ def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkey
 
 @pytest.mark.parametrize("asked", ["v9", "f" * 40], ids=["name", "commit"])
 def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, capsys):
-    assert command("audit", f"{NAME}@{asked}", "--study", *STUDY) == 1
+    assert command("audit", f"{NAME}@{asked}", "--study", *STUDY) == 2
     told = capsys.readouterr().err
     assert f"Model 'alice/bert' has no revision '{asked}' on the Hub. Look at its branches, tags and commits." in told
     assert told.count("\n") == 1

@@ -235,4 +235,4 @@ main()
     assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
     said = done.stderr.partition("At last:")[2].strip()
     assert said == "swapbias: 'I like [whom].': slots ['whom'], expected ['who']. Fix the slot name."
-    assert done.returncode == 1
+    assert done.returncode == 2
