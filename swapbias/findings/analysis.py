@@ -22,6 +22,7 @@ from swapbias.findings.finding import (
     EFFECTS,
     LEVEL,
     NO_CONTROL,
+    SAME_INPUT,
     SAME_SCORE,
     SPREAD,
     UNNAMED_FILLS,
@@ -427,7 +428,7 @@ def _unmeasured(
     constant: set[tuple[str, str]] = set()
     reasons: dict[str, str] = {}
     for experiment in experiments:
-        reasons[experiment.name] = _unread_swap(parts[experiment.name])
+        reasons[experiment.name] = _unread_swap(parts[experiment.name]) or _same_inputs(parts[experiment.name])
         column = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
         sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
         constant |= {(experiment.name, value) for value, part in sliced if is_constant(experiment, part)}
@@ -446,6 +447,14 @@ def _unmeasured(
         return UNNAMED_FILLS if finding.experiment in unnamed else ""
 
     return [unmeasured(finding, why) if (why := reason(finding)) else finding for finding in found]
+
+
+def _same_inputs(rows: pd.DataFrame) -> str:
+    """Return the reason where no row of a group has a score, because the model reads one input for a pair's texts."""
+    compared = rows[rows["group"] != PLACEBO]
+    if SAME_INPUT not in rows or compared["score"].notna().any():
+        return ""
+    return SAME_INPUT if (compared[SAME_INPUT] == 1).any() else ""
 
 
 def _unread_swap(rows: pd.DataFrame) -> str:

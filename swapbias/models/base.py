@@ -4,7 +4,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import wraps
 from importlib import import_module
@@ -102,6 +102,10 @@ class Scorer(Protocol):
         """As ``score``, for those who read labels alone (``answer``)."""
         return self.score(prompts, on_progress)
 
+    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
+        """What the model gets of each prompt (its tokens); None where nothing shows it."""
+        return [None] * len(prompts)
+
     def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
         """A row for each word of a lexicon: ``in_vocabulary`` (one token), ``matched`` (as frequent as others)."""
         return []
@@ -127,6 +131,10 @@ class DerivedScorer(Scorer):
     def notes(self) -> Mapping[str, str]:
         notes: Mapping[str, str] = self.inner.notes
         return notes
+
+    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
+        made: Sequence[Hashable] = self.inner.inputs(prompts)
+        return made
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
         return str(self.inner.beyond_limits(prompts))

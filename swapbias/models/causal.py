@@ -58,7 +58,7 @@ class CausalScorer(TransformersScorer):
 
         UsageError: texts of one name in ``pairs`` differ in a first token without a probability.
         """
-        read: list[list[int]] = self.tokenizer(list(texts))["input_ids"] if texts else []
+        read = self.encode(texts)
         if not (self._begun or self._start):
             for ids, pair in zip(read, pairs, strict=False):
                 if ids and self._first.setdefault(pair, ids[0]) != ids[0]:

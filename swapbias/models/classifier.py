@@ -3,7 +3,7 @@
 import importlib
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib.metadata import version
@@ -201,14 +201,46 @@ class ProbabilityScorer(CallableScorer):
         predict = getattr(model, "predict_proba", None) or (
             lambda texts: np.asarray(model.predict(texts))[:, None] == model.classes_
         )
+        self._prepare = _steps_before(model)
         super().__init__(
             predict, model_id=model_id, batch_size=options.batch_size, identity=known, private=True, sides=sides
         )
+
+    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
+        """The features that the last step of a fitted pipeline gets; None for a model that is no pipeline."""
+        nothing = [None] * len(prompts)
+        if self._prepare is None or not prompts:
+            return nothing
+        try:
+            features = self._prepare([prompt.text for prompt in prompts])
+        except Exception:  # noqa: BLE001 - whatever steps of theirs raise: nothing shows what the model gets
+            return nothing
+        return _feature_rows(features) or nothing
 
     def _scored(self, texts: list[str]) -> list[Scored]:
         return [
             one if text.strip() else not_scored() for text, one in zip(texts, super()._scored(texts), strict=True)
         ]
+
+
+def _steps_before(model: Any) -> Callable[[list[str]], Any] | None:
+    """What a fitted pipeline of scikit-learn does before its last step; None for another model."""
+    library = sys.modules.get("sklearn.pipeline")
+    if library is None or not isinstance(model, library.Pipeline) or len(model.steps) < 2:
+        return None
+    prepare: Callable[[list[str]], Any] = model[:-1].transform
+    return prepare
+
+
+def _feature_rows(features: Any) -> list[bytes]:
+    """The rows of a table of numbers, sparse or not; none for features that are no numbers."""
+    if hasattr(features, "tocsr"):
+        table = features.tocsr()
+        table.sort_indices()
+        bounds = zip(table.indptr[:-1], table.indptr[1:], strict=True)
+        return [table.indices[start:end].tobytes() + table.data[start:end].tobytes() for start, end in bounds]
+    rows = np.asarray(features)
+    return [] if rows.dtype == object else [row.tobytes() for row in rows]
 
 
 class VaderScorer(CallableScorer):

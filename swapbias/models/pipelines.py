@@ -1,7 +1,7 @@
 """Pipelines of transformers in memory: read as what they return, by the fast engine only where it gives the same."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ class PipelineScorer(Scorer):
             on_progress(len(texts))
         return results
 
-    def inputs(self, prompts: Sequence[Prompt]) -> list[bytes | None]:
+    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
         """What the pipeline's own preprocessing makes of each text; None where nothing shows it."""
         return [self._inputs.of_text(prompt.text) for prompt in prompts]
 

@@ -1,6 +1,6 @@
 """Scorers over models of transformers: how they are loaded or wrapped, and text classifiers among them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,6 +49,14 @@ class TransformersScorer(Scorer):
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
         pin = loading.loaded_pin(model)
         return cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings)
+
+    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
+        """The tokens of each prompt."""
+        return [tuple(ids) for ids in self.encode([prompt.text for prompt in prompts])]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of texts, whole."""
+        return list(self.tokenizer(list(texts))["input_ids"]) if texts else []
 
     def outputs(
         self, encoded: Sequence[Sequence[int]], read: Callable[[Sequence[Sequence[int]]], torch.Tensor]
@@ -114,7 +122,7 @@ class TextClassifierScorer(TransformersScorer):
 
     def labelled(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """As ``score``, also where no label is known to be positive: its scores are NaN then."""
-        encoded = self.tokenizer([prompt.text for prompt in prompts])["input_ids"] if prompts else []
+        encoded = self.encode([prompt.text for prompt in prompts])
         results = [not_scored()] * len(prompts)
         for members, found in self.outputs(encoded, self._outputs):
             for index, row in zip(members, found.cpu().numpy(), strict=True):

@@ -94,6 +94,7 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     withheld = dict.fromkeys(filter(None, (one.reader.notes.get("withheld") for one in every)))
     repeated = [*_repeated(items)]
     notes = {"truncated": [*truncated], "unread": [*_unread(items, every), *withheld], "repeats": repeated}
+    notes["same_inputs"] = [*_same_inputs(items)]
     for sentence in chain.from_iterable(notes.values()):
         scoring.say(sentence)
     notes["repeats"] = [*dict.fromkeys([*manifest.get("repeats", ()), *repeated])]
@@ -177,6 +178,18 @@ def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
                 more = "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
             said = f"refused {counts['refused']:,} of {len(rows):,} answers"
             yield f"{study} {name}: {model_id} {said}, and {counts['unreadable']:,} are unreadable. Next step: {more}"
+
+
+def _same_inputs(items: Items) -> Iterator[str]:
+    """Say how many pairs an experiment lost because a model reads one input for both texts, a sentence for each."""
+    for study, frame in ((study, frame) for study, frame in items.items() if findings.SAME_INPUT in frame):
+        for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
+            pairs = rows.groupby("pair_id", sort=False)[findings.SAME_INPUT].max()
+            count = int((pairs == 1).sum())
+            if count:
+                what = f"{model_id} reads the same input for both texts of {count:,} of {len(pairs):,} pairs"
+                reason = "Its tokenizer does not know the swapped words, or they are cut off"
+                yield f"{study} {name}: {what}, which are not measured. {reason}."
 
 
 def _repeated(items: Items) -> Iterator[str]:

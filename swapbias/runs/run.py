@@ -6,7 +6,7 @@ import math
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,9 +20,11 @@ import pyarrow.parquet as pq
 
 from swapbias import files
 from swapbias.errors import UsageError, arguments_named, first_line
+from swapbias.findings import SAME_INPUT
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
+from swapbias.runs.same_inputs import find_same_inputs, without_same_inputs
 from swapbias.runs.scorers import ScoredTask
 from swapbias.studies import Row, as_prompts, load_corpus, published_prompts
 from swapbias.swapping import Part, Result, WorkerPool
@@ -243,7 +245,8 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress =
     """The prompts with ``model_id``, ``score``, ``answer``, ``top_tokens`` and the scorer's further score columns.
 
     Rows keep their order and number; NaN marks what could not be scored. Where the model gave NaN or an infinite
-    number for a row, there is a further column ``non_finite``, 1 for such rows and else 0.
+    number for a row, there is a further column ``non_finite``, 1 for such rows and else 0. Where the model reads the
+    texts of a pair as one input, they have no score, and there is a further column ``same_input``.
 
     >>> from swapbias import load_prompts, load_scorer
     >>> scorer = load_scorer(lambda texts: [0.9 if "He" in text else 0.8 for text in texts], name="toy")
@@ -253,11 +256,16 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress =
     from datasets import Dataset
 
     rows = prompts.to_list()
-    return Dataset.from_list(with_scores(rows, scorer.score(published_prompts(rows), on_progress), scorer.model_id))
+    read = published_prompts(rows)
+    same = find_same_inputs(rows, read, scorer)
+    scored = without_same_inputs(scorer.score(read, on_progress), same, scorer)
+    return Dataset.from_list(with_scores(rows, scored, scorer.model_id, same))
 
 
-def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], model_id: str) -> list[dict[str, Any]]:
-    """The rows with the columns that ``score_prompts`` adds."""
+def with_scores(
+    rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], model_id: str, same: Collection[int] = ()
+) -> list[dict[str, Any]]:
+    """The rows with the columns that ``score_prompts`` adds; ``same``: places of rows of one input to the model."""
     lost = [not one.finite or math.isinf(one.score) for one in scored]
     return [
         {
@@ -269,10 +277,11 @@ def with_scores(rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], mod
                 for name, value in {"score": one.score, **one.parts}.items()
             },
             **({NON_FINITE: float(non_finite)} if any(lost) else {}),
+            **({SAME_INPUT: float(place in same)} if same else {}),
             "answer": one.answer,
             "top_tokens": one.top_tokens,
         }
-        for row, one, non_finite in zip(rows, scored, lost, strict=True)
+        for place, (row, one, non_finite) in enumerate(zip(rows, scored, lost, strict=True))
     ]
 
 
@@ -410,10 +419,13 @@ class Scoring:
 
     def _add(self, part: Part, scored: Sequence[Scored]) -> None:
         one = self.every[part["place"]]
+        same = {place - part["start"] for place in one.find_same_inputs(part["round"])}
+        same &= set(range(part["rows"]))
+        measured = without_same_inputs(scored, same, one.reader)
         blank = {"text": "", **({"answer": ""} if one.reader.kind == "chat" else {})}
         rows = [  # the text of credentialed notes is not written, nor what a model wrote of it
             {**row, **blank} if _is_credentialed(row) else row
-            for row in with_scores(_rows_of(one, part), scored, one.reader.model_id)
+            for row in with_scores(_rows_of(one, part), measured, one.reader.model_id, same)
         ]
         # Rows of other wordings have two more; candidates are those of the corpus.
         columns = dict.fromkeys(name for row in rows for name in row if name != "candidates")

@@ -21,6 +21,7 @@ from swapbias.measures import SCORE, named_unit
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.models.chat import KEY, ChatOptions, gets_unnamed_key, load_chat
 from swapbias.runs.plan import Settings, Task
+from swapbias.runs.same_inputs import find_same_inputs
 from swapbias.studies import Candidate, Prompt, Row, Rubric, column
 
 TONE = "tone"  # the reading of experiments whose answers a classifier scores
@@ -38,6 +39,14 @@ class ScoredTask:
     reader: Scorer
     rounds: dict[int, Sequence[Row]] = field(init=False)
     tables: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
+    same_inputs: dict[int, frozenset[int]] = field(default_factory=dict)  # places of rows, by trial
+
+    def find_same_inputs(self, number: int) -> frozenset[int]:
+        """The places of a trial's rows whose text the model reads as another text of their pair."""
+        if number not in self.same_inputs:
+            rows = self.rounds[number] if self.task.notes is None else []  # notes are read in parts
+            self.same_inputs[number] = find_same_inputs(rows, studies.as_prompts(rows), self.reader)
+        return self.same_inputs[number]
 
     def __post_init__(self) -> None:
         rows = self.task.rows

@@ -74,7 +74,7 @@ Files = Mapping[str, bytes]
 _MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
 _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
-    "where", "counted", "positive_control",
+    "where", "counted", "positive_control", "same_input",
 }  # fmt: skip
 _TEXTS = ("text", "template", "cv", "description")  # columns that are read as they are, blanks at their ends included
 _AS_WRITTEN = (*_TEXTS, "candidates", "word")

@@ -1,6 +1,6 @@
 """Chat models that run here: a causal model of transformers and its chat template."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -56,6 +56,10 @@ class LocalChatScorer(AnsweringScorer):
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, load)
         named: dict[str, Any] = {"model_id": read_name(model, pin), "identity": pin, "batch_size": load.batch_size}
         return cls(loaded, tokenizer, options=options, **named)
+
+    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
+        """The tokens of each prompt in the model's chat template."""
+        return [tuple(self._encode(prompt.text)) for prompt in prompts]
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         adapter = self.identity.get("adapter") or {}
