@@ -10,6 +10,9 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 SPREAD = {"initializer_range": 0.6}  # a wide spread of logits, so that some words pass the threshold
 
 
+CHAT_TEMPLATE = "{{ bos_token }}{% for turn in messages %}{{ turn.content }}\n{% endfor %}"
+
+
 def texts():
     return list(dict.fromkeys(row["text"] for row in config_rows("gendered_stigma", "rq1")))
 
@@ -170,6 +173,7 @@ def save_causal(folder, positions=128):
     folder.mkdir(exist_ok=True)
     tokenizer = _byte_level(folder)
     tokenizer.model_max_length = positions
+    tokenizer.chat_template = CHAT_TEMPLATE
     return _saved(folder, GPT2LMHeadModel(_gpt2(tokenizer, positions)), tokenizer)
 
 

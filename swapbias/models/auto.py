@@ -12,7 +12,7 @@ from typing import Any
 from swapbias.errors import UsageError, arguments_named, extras_named
 from swapbias.files import is_there
 from swapbias.measures import Unit, named_unit
-from swapbias.models import base, loading, model_names, wrappers
+from swapbias.models import base, formats, loading, model_names, wrappers
 from swapbias.models.base import (
     Bar,
     Fit,
@@ -316,6 +316,8 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
     config = loading.read_config(model, load)
     found = _kind_of_config(base.short_name(model), config, loading.architectures(config), kind, load)
     if found is None and kind is None:
+        if formats.is_sentence_transformer(Path(model)):
+            raise UsageError(formats.sentence_transformer(base.short_name(model)))
         if config.is_encoder_decoder:
             raise UsageError(_encoder_decoder(base.short_name(model), loading.architectures(config)))
         why = f"The config of {model} does not tell what kind of model it is."

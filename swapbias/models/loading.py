@@ -23,6 +23,7 @@ from swapbias.errors import HubError, UsageError, first_line, quoted
 from swapbias.files import file_sha256, is_there
 from swapbias.models.adapter_config import base_of, read_adapter_config
 from swapbias.models.base import LoadOptions
+from swapbias.models.formats import refuse_other_formats, refuse_quantized, refuse_without_weights
 from swapbias.models.model_names import COMMIT, model_name, split_revision, weight_files
 from swapbias.models.tokens import refuse_other_tokenizer
 
@@ -36,7 +37,9 @@ PICKLES = (".joblib", ".kv", ".pkl")
 SKOPS, BILSTM = "model.skops", "bilstm"  # a file and a kind of network of ``swapbias train``
 _CONNECT_SECONDS = 5
 _WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
-_MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops")
+_MODEL_FILES = (
+    "*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops", "*.jinja",
+)  # fmt: skip
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
 
 
@@ -216,6 +219,7 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
     folder = Path(model, options.subfolder)
     if not is_there(folder) and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
         raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
+    refuse_other_formats(model, folder)
     if is_there(folder) and not (folder / "config.json").is_file():
         raise ValueError(f"{model} is no model folder: it has no config.json. Name another folder.")
     _refuse_unpinned_code(model, options)
@@ -230,6 +234,7 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
             raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
         raise ValueError(_not_found(place, error)) from error
     _refuse_kernels(model, config)
+    refuse_quantized(model, config)
     return place, config
 
 
@@ -312,6 +317,7 @@ def load_model(
     if labels:
         config.id2label, config.label2id = dict(enumerate(labels)), {name: at for at, name in enumerate(labels)}
         weights["ignore_mismatched_sizes"] = True
+    refuse_without_weights(model, Path(model, options.subfolder))
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **how)
         with quiet():

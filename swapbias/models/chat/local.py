@@ -39,6 +39,9 @@ class LocalChatScorer(AnsweringScorer):
     ) -> None:  # fmt: skip
         """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
         super().__init__(model_id, options)
+        if not tokenizer.chat_template:
+            what = f"{model_id} has no chat template: it continues texts and answers no questions"
+            raise UsageError(f"{what}. Name a chat model, or audit it as a causal model, without --chat.")
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
         # Tokens that answer for each option, by the options' texts and whether they have letters.
         self.forms: dict[tuple[tuple[str, ...], bool], list[list[list[int]]]] = {}
@@ -148,10 +151,8 @@ class LocalChatScorer(AnsweringScorer):
         return [list(self.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in spaced]
 
     def _encode(self, text: str) -> list[int]:
-        """The turns of the prompt; a model without a chat template reads them one below the other."""
+        """The turns of the prompt in the model's chat template."""
         messages = turns(text)
-        if self.tokenizer.chat_template is None:
-            return open_ids(self.tokenizer, "".join(f"{turn['content']}\n" for turn in messages))
         return self.template.ids(messages, answers_at_once=self.options.log_odds)
 
     def _decoded(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:

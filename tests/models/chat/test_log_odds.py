@@ -42,7 +42,7 @@ def gpt(tmp_path_factory):
     return tiny.save_causal(tmp_path_factory.mktemp("odds") / "gpt", positions=1024)
 
 
-@pytest.fixture(scope="module", params=[None, TEMPLATE], ids=["plain", "template"])
+@pytest.fixture(scope="module", params=[tiny.CHAT_TEMPLATE, TEMPLATE], ids=["plain", "template"])
 def local(request, gpt):
     tokenizer = AutoTokenizer.from_pretrained(gpt)
     tokenizer.chat_template = request.param
