@@ -208,7 +208,9 @@ def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_man
     done = command("audit", manifest, "--out", tmp_path / "again", "--no-cache")
     assert done.returncode == 0, done.stderr
     again = swapbias.Audit.open(tmp_path / "again")
-    assert again.items("occupation_sentiment")["score"].tolist() == pytest.approx(items["score"].tolist(), abs=1e-5)
+    assert again.items("occupation_sentiment")["score"].tolist() == pytest.approx(
+        items["score"].tolist(), abs=1e-5, nan_ok=True
+    )
     assert run.compare(tmp_path / "again")["unit"].unique().tolist() == [RAW]
 
 
