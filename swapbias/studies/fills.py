@@ -1,6 +1,6 @@
 """Find the words that fill the swapped slot of pairs: names are a sample of many, as templates are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -43,31 +43,35 @@ def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fi
         groups: those that are compared with ``reference``.
         reference: the group that is subtracted.
     """
-    words: dict[str, list[str]] = {}
-    random: dict[str, str] = {}
-    random_of: dict[str, str] = {}
-    by_pair = pd.DataFrame(index=prompts["pair_id"].unique())
-    unclear = False
-    several = len(groups) > 1  # then each group has a column of its own, for a gap of two is not about the others
-    for number, group in enumerate(groups if len(prompts) else (), start=1):
-        filled = filled_pairs(prompts, group, reference)
-        unclear = unclear or filled.unclear
-        owners = {GROUP_FILL: group, REFERENCE_FILL: reference}
-        words.update({owner: list(filled.pairs[side].unique()) for side, owner in owners.items()})
-        if filled.are_templates and "template" not in by_pair:
-            by_pair["template"] = filled.pairs["template"]
-        for side in FILLS[:2] if several and filled.sampled == [FILL_PAIR] else filled.sampled:
-            column = f"{side}_{number}" if several and side == GROUP_FILL else side
-            owner = owners.get(side, "")
-            if column in random:
-                continue
-            by_pair[column] = filled.pairs[side]
-            random[column] = f"{filled.noun} for {owner}" if owner else f"pairs of {filled.noun}"
-            if several:
-                random_of[column] = owner
-    if unclear:  # all fills are one, of which no interval can be made
-        by_pair = by_pair.assign(**dict.fromkeys(random, ""))
-    return Fills(words, random, random_of, by_pair, unclear)
+    found = Fills({}, {}, {}, pd.DataFrame(index=prompts["pair_id"].unique()))
+    if not len(prompts):
+        return found
+    filled = [filled_pairs(prompts, group, reference) for group in groups]
+    for number, (group, part) in enumerate(zip(groups, filled, strict=True), start=1):
+        found.words[group], found.words[reference] = (list(part.pairs[side].unique()) for side in FILLS[:2])
+        if part.are_templates and "template" not in found.by_pair:
+            found.by_pair["template"] = part.pairs["template"]
+        _add_columns(found, part, {GROUP_FILL: group, REFERENCE_FILL: reference}, number if len(groups) > 1 else 0)
+    if not any(part.unclear for part in filled):
+        return found
+    # All fills are one, of which no interval can be made.
+    return found._replace(by_pair=found.by_pair.assign(**dict.fromkeys(found.random, "")), unclear=True)
+
+
+def _add_columns(found: Fills, part: FilledPairs, owners: Mapping[str, str], number: int) -> None:
+    """Add the columns of fills that are a sample; of several groups each has its own, by the number of the group.
+
+    A gap of two groups is not about the others.
+    """
+    for side in FILLS[:2] if number and part.sampled == [FILL_PAIR] else part.sampled:
+        column = f"{side}_{number}" if number and side == GROUP_FILL else side
+        owner = owners.get(side, "")
+        if column in found.random:
+            continue
+        found.by_pair[column] = part.pairs[side]
+        found.random[column] = f"{part.noun} for {owner}" if owner else f"pairs of {part.noun}"
+        if number:
+            found.random_of[column] = owner
 
 
 def filled_pairs(rows: pd.DataFrame, group: str, reference: str) -> FilledPairs:
