@@ -54,6 +54,7 @@ class MaskedScorer(TransformersScorer):
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         super().__init__(model, tokenizer, model_id=model_id, **settings)
+        self.identity = {**self.identity, "top_k": TOP_K}
         self.vocabulary = Vocabulary(tokenizer, output_rows(model))
         self.words = self.vocabulary.words
         self._lexicons: dict[str, tuple[LabelledTokens, NDArray[np.bool_]]] = {}
