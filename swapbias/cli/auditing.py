@@ -267,6 +267,7 @@ def _kind_sentences(settings: "runs.Settings", kind: str | None) -> Iterator[str
         design = "; ".join(filter(None, (design_note(task), calls)))
         yield from [f"{design}."] if design else []
     yield from runs.repeat_notes(tasks)
+    yield from filter(None, [runs.control_note(tasks, settings)])
     yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
 
 

@@ -22,6 +22,7 @@ from .plan import (
     repeat_notes as repeat_notes,
     settings_of as settings_of,
 )
+from .positive_control import control_note as control_note
 from .results import (
     LazyItems as LazyItems,
     Results as Results,

@@ -12,6 +12,7 @@ import pandas as pd
 from swapbias.findings import CONTROL, CONTROL_MOVED, CONTROL_UNKNOWN, CONTROL_UNMOVED, MARGIN, scores_right_answers
 from swapbias.measures import with_range_of
 from swapbias.models import Scorer
+from swapbias.models.chat import ChatOptions
 from swapbias.runs.plan import Settings, Task
 from swapbias.runs.run import ITEMS, Scoring
 from swapbias.runs.scorers import ScoredTask, as_read
@@ -43,6 +44,15 @@ class Control:
         if not self.texts:
             return CONTROL_UNKNOWN
         return CONTROL_MOVED if self.moved else CONTROL_UNMOVED
+
+
+def control_note(tasks: Iterable[Task], settings: Settings) -> str:
+    """Return how many more texts a chat service may be sent than are planned, in a sentence; blank for none."""
+    chat = settings.of(ChatOptions)
+    names = [task.experiment.name for task in tasks if task.kind.name == "chat" and compares_pairs(task)]
+    if not names or chat.local:
+        return ""
+    return f"If no pair's score moves, up to {MOST_TEXTS} more texts are sent for {', '.join(names)}, as a control."
 
 
 def strong_text(text: str, reference: str) -> str:
@@ -111,7 +121,7 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
     """The control of one experiment; None where the model can be looked into, has moved, or has no such pairs."""
     task = scored_task.task
     reader = scored_task.reader
-    if not reader.opaque or not _compares_pairs(task):
+    if not reader.opaque or not compares_pairs(task):
         return None
     rows = _scored_rows(scoring.items[task.study.name], task, reader.model_id)
     smallest = _smallest_move(rows, as_read(scored_task), settings)
@@ -125,7 +135,7 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
     return Control(task.study.name, task.experiment.name, reader.model_id, texts=len(scores), moved=moved)
 
 
-def _compares_pairs(task: Task) -> bool:
+def compares_pairs(task: Task) -> bool:
     """Whether pairs of prompts are compared, by a score that is not whether an answer is right."""
     pairs = task.experiment.measure == "paired_gap" and task.notes is None
     return pairs and task.experiment.reading != "ranking" and not scores_right_answers(task.experiment)

@@ -194,3 +194,10 @@ def test_a_service_that_fails_at_the_control_is_asked_again_by_a_resumed_run(tmp
         run = asked(again, study, out=tmp_path / "run")
     assert len(again.requests) == MOST_TEXTS
     assert primary(run)["reason"] == "unread_swap"
+
+
+def test_a_dry_run_says_what_the_control_may_add(tmp_path):
+    study = chat_study(tmp_path / "stories")
+    done = check("audit", "--study", study, "--chat", "tiny", "--base-url", "http://127.0.0.1:9/v1", "--dry-run")
+    said = "If no pair's score moves, up to 12 more texts are sent for chat, as a control."
+    assert said in " ".join(done.output.split())
