@@ -5,8 +5,10 @@ import math
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import swapbias
+from swapbias.cli import app
 from swapbias.runs import check_run
 from swapbias.runs.positive_control import MOST_TEXTS, STRONG_WORDS, strong_text
 from tests.models.chat.server import ChatServer
@@ -198,6 +200,7 @@ def test_a_service_that_fails_at_the_control_is_asked_again_by_a_resumed_run(tmp
 
 def test_a_dry_run_says_what_the_control_may_add(tmp_path):
     study = chat_study(tmp_path / "stories")
-    done = check("audit", "--study", study, "--chat", "tiny", "--base-url", "http://127.0.0.1:9/v1", "--dry-run")
+    arguments = ["audit", "--study", str(study), "--chat", "tiny", "--base-url", "http://127.0.0.1:9/v1", "--dry-run"]
+    done = CliRunner().invoke(app, arguments)
     said = "If no pair's score moves, up to 12 more texts are sent for chat, as a control."
     assert said in " ".join(done.output.split())
