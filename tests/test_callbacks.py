@@ -166,17 +166,25 @@ class Adapted(torch.nn.Module):
         return output
 
 
+def scores_by_prompt(run):
+    """Without those of pairs that this small vocabulary reads alike."""
+    return run.items("occupation_sentiment").dropna(subset="score").set_index("prompt_id")["score"].to_dict()
+
+
 def scores_of(model, tokenizer):
     run = swapbias.audit(model, CONTROL, tokenizer=tokenizer, progress=False)
-    return list(run.items("occupation_sentiment")["score"]), run.found[0].model_id
+    return scores_by_prompt(run), run.found[0].model_id
 
 
-def answers_of(model, tokenizer):
+def answers_of(model, tokenizer, names):
+    """The scores of the prompts of these names, by the model itself."""
+
     def positive(texts):
         with torch.inference_mode():
             return [float(model(**tokenizer(one, return_tensors="pt")).logits.softmax(-1)[0, 1]) for one in texts]
 
-    return list(swapbias.audit(positive, CONTROL, progress=False).items("occupation_sentiment")["score"])
+    scores = scores_by_prompt(swapbias.audit(positive, CONTROL, progress=False))
+    return {name: scores[name] for name in names}
 
 
 def test_a_model_with_an_adapter_is_read_with_it_and_named_by_it(folder):
@@ -185,7 +193,7 @@ def test_a_model_with_an_adapter_is_read_with_it_and_named_by_it(folder):
     before, name = scores_of(model, tokenizer)
     adapted = Adapted(model, in_layers=True).eval()
     after, with_adapter = scores_of(adapted, tokenizer)
-    assert after == pytest.approx(answers_of(adapted, tokenizer), abs=1e-5)
+    assert after == pytest.approx(answers_of(adapted, tokenizer, after), abs=1e-5)
     assert after != pytest.approx(before, abs=1e-3)
     assert with_adapter == f"{name} + lora adapter"
 
@@ -213,8 +221,8 @@ def test_models_of_peft_are_read_with_their_adapters_or_refused(folder, tmp_path
     logged = [row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
     assert [row["step"] for row in logged] == [0, 2, 4]
     adapted.eval()
-    read = watched.last.items("occupation_sentiment")["score"]
-    assert list(read) == pytest.approx(answers_of(adapted, tokenizer), abs=1e-5)
+    read = scores_by_prompt(watched.last)
+    assert read == pytest.approx(answers_of(adapted, tokenizer, read), abs=1e-5)
 
 
 def in_parts(model):
