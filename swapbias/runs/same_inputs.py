@@ -1,7 +1,7 @@
 """Pairs of which the model reads one and the same input: their scores are equal whatever it has learned."""
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,18 +23,48 @@ def find_same_inputs(rows: Rows, prompts: Sequence[Prompt], scorer: Scorer) -> f
     Returns:
         The places of these rows; none of a scorer that nothing shows it of.
     """
-    alike: dict[Hashable, list[int]] = {}
-    for place, (row, prompt, made) in enumerate(zip(rows, prompts, scorer.inputs(prompts), strict=True)):
-        if made is not None and row.get("pair_id"):
-            pair = tuple(row.get(name) for name in _PAIR)
-            alike.setdefault((pair, prompt.lexicon, prompt.candidates, made), []).append(place)
-    found: set[int] = set()
-    for places in alike.values():
-        groups = {rows[place].get("group") for place in places}
-        texts = {prompts[place].text for place in places}
-        if len(groups) > 1 and len(texts) > 1:
-            found.update(places)
-    return frozenset(found)
+    pairs: dict[Hashable, list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.get("pair_id"):
+            pairs.setdefault(tuple(row.get(name) for name in _PAIR), []).append(place)
+    same: set[int] = set()
+    for batch in _batches(pairs.values(), scorer.chunk_rows):
+        same.update(_same_in_batch(batch, rows, prompts, scorer))
+    return frozenset(same)
+
+
+def _batches(pairs: Iterable[Sequence[int]], size: int) -> Iterator[list[Sequence[int]]]:
+    """Whole pairs of about ``size`` rows together: the inputs of all notes at once could fill the memory."""
+    batch: list[Sequence[int]] = []
+    count = 0
+    for places in pairs:
+        batch.append(places)
+        count += len(places)
+        if count >= size:
+            yield batch
+            batch = []
+            count = 0
+    if batch:
+        yield batch
+
+
+def _same_in_batch(
+    pairs: Sequence[Sequence[int]], rows: Rows, prompts: Sequence[Prompt], scorer: Scorer
+) -> Iterator[int]:
+    """The rows of some pairs that are read as the same input as another text of their pair."""
+    members = [place for places in pairs for place in places]
+    inputs = dict(zip(members, scorer.inputs([prompts[place] for place in members]), strict=True))
+    for places in pairs:
+        alike: dict[Hashable, list[int]] = {}
+        for place in places:
+            if inputs[place] is not None:
+                prompt = prompts[place]
+                alike.setdefault((prompt.lexicon, prompt.candidates, inputs[place]), []).append(place)
+        for members_alike in alike.values():
+            groups = {rows[place].get("group") for place in members_alike}
+            texts = {prompts[place].text for place in members_alike}
+            if len(groups) > 1 and len(texts) > 1:
+                yield from members_alike
 
 
 def without_same_inputs(scored: Sequence[Scored], same: Collection[int], scorer: Scorer) -> list[Scored]:

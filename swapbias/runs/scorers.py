@@ -44,7 +44,7 @@ class ScoredTask:
     def find_same_inputs(self, number: int) -> frozenset[int]:
         """The places of a trial's rows whose text the model reads as another text of their pair."""
         if number not in self.same_inputs:
-            rows = self.rounds[number] if self.task.notes is None else []  # notes are read in parts
+            rows = self.rounds[number]
             self.same_inputs[number] = find_same_inputs(rows, studies.as_prompts(rows), self.reader)
         return self.same_inputs[number]
 

@@ -30,6 +30,7 @@ from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.tables import facts_of, read_checklist, stated
 from swapbias.swapping import Swapper
+from tests import tiny
 from tests.models.chat.server import ChatServer, Reply
 from tests.notes import mimic
 
@@ -126,6 +127,32 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     explained = json.loads((run.folder / "explanations.json").read_text())
     assert explained[0]["words"]["male"][0][0] in ("falls", "he")
     assert len({one["pair_id"] for one in explained}) == 3  # of the four that differ
+
+
+def test_notes_that_are_cut_before_the_swapped_word_are_no_pairs_without_a_flip(tmp_path, quiet):
+    # The model reads 62 words of one token each: of four notes the gender stands among them, of three behind.
+    folder = tiny.save_classifier(tmp_path / "model", ["negative", "positive"])
+    early = [f"{word} has {thing}" for word in ("she", "he") for thing in ("depression", "diabetes")]
+    late = [f"{'they say that everyone will ' * 13}{word} is good" for word in ("she", "he", "woman")]
+    texts = pd.DataFrame({"text": [*early, *late]})
+
+    def audited(name, rows):
+        rows.assign(label=[1, 0] * (len(rows) // 2) + [1] * (len(rows) % 2)).to_csv(tmp_path / f"{name}.csv")
+        settings = NoteOptions(data=str(tmp_path / f"{name}.csv"), classifier=str(folder), explain=0)
+        return start(Settings(options=(settings,)), tmp_path / name, **quiet)
+
+    run, found = audited("both", texts)
+    flips = next(one for one in found if one.measure == "flip_rate" and one.slice_by == "phenotype").estimate
+    assert (flips.n, flips.n_unscored) == (4, 3)
+    (sentence,) = run.manifest()["same_inputs"]
+    assert "reads the same input for both texts of 3 of 7 pairs, which are not measured" in sentence
+    run, found = audited("late", texts[4:])
+    rows = run.items("phenotype_fairness")
+    assert rows["score"].isna().all()
+    assert rows["predicted"].isna().all()
+    primary = [one for one in found if one.primary]
+    assert {one.reason for one in primary} == {"same_input"}
+    assert all(math.isnan(one.estimate.value) for one in primary)
 
 
 def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):

@@ -4,7 +4,7 @@ import bisect
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -160,6 +160,10 @@ class ClassifierScorer(DerivedScorer):
         """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
         super().__init__(inner, kind=self.kind)
 
+    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
+        """What the classifier gets of each note, as far as it reads it."""
+        return super().inputs([replace(prompt, text=self._cut(prompt.text)) for prompt in prompts])
+
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt; NaN where the classifier returns NaN."""
         read = [replace(one, text=self._cut(one.text)) for one in prompts]
@@ -178,8 +182,14 @@ class ClassifierScorer(DerivedScorer):
         if not isinstance(self.inner, TextClassifierScorer):
             return text
         tokenizer, limit = self.inner.tokenizer, length_limit(self.inner.tokenizer, self.inner.model)
+
+        def length(part: str) -> int:
+            return len(tokenizer(part, verbose=False).input_ids)
+
+        if length(text) <= limit:
+            return text
         parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
-        words = bisect.bisect_right(parts, limit, key=lambda one: len(tokenizer(one, verbose=False).input_ids))
+        words = bisect.bisect_right(parts, limit, key=length)
         return parts[words - 1] if words else text
 
 
