@@ -9,6 +9,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
+from typing import Any, get_args, get_origin
 
 
 class UsageError(ValueError):
@@ -74,6 +75,32 @@ def listed(names: Iterable[str], otherwise: str = "none") -> str:
     ('a, b', 'none')
     """
     return ", ".join(filter(None, names)) or otherwise
+
+
+_FORMS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def expected_value(of_type: Any, least: float | None = None, most: float | None = None) -> str:
+    """Write what a setting of a type and range takes, for a sentence after "expected".
+
+    >>> expected_value(int, 1), expected_value(float | None, 0, 2), expected_value(str | None)
+    ('a whole number of 1 or more', 'a number from 0 to 2', 'a text')
+
+    Args:
+        of_type: the type, or a union with others, of which the first that has a word is named.
+        least: the smallest number allowed; None where there is no limit.
+        most: the largest number allowed, in the same way.
+
+    Returns:
+        A noun with its article, and the range.
+    """
+    types = (of_type, *get_args(of_type))
+    form = next((_FORMS[part] for part in types if part in _FORMS), "another value")
+    if get_origin(of_type) in (tuple, list):
+        form = f"a {get_origin(of_type).__name__} of texts"
+    if least is None:
+        return form
+    return f"{form} of {least:g} or more" if most is None else f"{form} from {least:g} to {most:,.10g}"
 
 
 AUDIT = ("torch", "transformers", "matplotlib")  # what swapbias[audit] names, by the names of import

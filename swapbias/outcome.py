@@ -16,10 +16,10 @@ from typing import Any
 import pandas as pd
 
 from swapbias import findings, report, runs
-from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named
+from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named, listed
 from swapbias.files import is_url, write_whole
 from swapbias.findings import MARGIN, Finding, findings_table
-from swapbias.hub import find_run, own_study, study_name
+from swapbias.hub import find_run, own_study, study_names
 from swapbias.models import Progress, Scorer, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.runs import Results, Run
@@ -88,7 +88,7 @@ def audit(
     Raises:
         UsageError, ValueError: an unknown name or a model that fits nothing, or that cannot be loaded or read.
     """
-    named = [study_name(one) for one in ((studies,) if isinstance(studies, str | PathLike) else studies or ())]
+    named = study_names((studies,) if isinstance(studies, str | PathLike) else studies or ())
     if prompts is not None:
         words = None if lexicon is None else Path(lexicon)
         of_table: dict[str, Any] = {"reference": reference, "group": group, "lexicon": words, "unit": unit}
@@ -112,7 +112,7 @@ def audit(
         "bar": partial(_bar, disable=None if progress else True),
         "cache": out is not None and scorer is None,
         "scorer": scorer,
-        "engine": Engine(name=engine) if isinstance(engine, str) else engine,
+        "engine": engine if isinstance(engine, Engine) else Engine(name=str(engine)),
     }
     if out is not None and not is_url(out):
         with _continued(kept=True):
@@ -189,7 +189,7 @@ class Audit:
         """The scored prompts of a study of this audit: prompt columns, ``model_id``, ``score``, ``answer``, ..."""
         known = dict.fromkeys(one.study for one in self.found)
         if study not in known:
-            raise UsageError(f"{study!r} is no study of this audit: expected {' or '.join(known)}.")
+            raise UsageError(f"{study!r} is no study of this audit: expected one of {listed(known)}.")
         return self.run.items(study)
 
     @arguments_named()

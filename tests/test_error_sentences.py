@@ -5,9 +5,12 @@ import re
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import swapbias
+from swapbias.cli import _sentence, app
 from swapbias.errors import listed
+from swapbias.hub import study_names
 from swapbias.runs import Settings, plan_tasks
 from swapbias.studies import check_study, load_prompts, open_study
 from swapbias.studies.study import unknown
@@ -16,9 +19,12 @@ from tests.conftest import ROOT
 FILES = sorted((ROOT / "swapbias").rglob("*.py"))
 # A list that is empty, an end that stands twice, brackets of Python, what is to be filled in though it is known.
 BROKEN = re.compile(
-    r"(?<!\.)\.\s*\.(?!\.)|[:,;]\s*\.|\b(one of|expected|has)\s*[.,;:]|\[\]|\(\)|\{\}|none of\s*\.|  |--resume DIR"
+    r"(?<!\.)\.\s*\.(?!\.)"
+    r"|[:,;]\s*\.(?!\w)|\b(one of|expected|has)\s*[.,;:](?!\w)|\[\]|\(\)|\{\}|none of\s*\.|  |--resume DIR"
 )
 PROMPTS = pd.DataFrame({"text": ["He ran.", "She ran."], "group": ["male", "female"], "pair": ["a", "a"]})
+
+STUDY = 'name = "runners"\ntitle = "Runners"\nkind = "classifier"\nreference = "male"\n'
 
 
 def scored(rows):
@@ -45,15 +51,114 @@ WRONG = {
     ),
     "an unknown measure": lambda: swapbias.metric_path("gap"),
     "no group": lambda: swapbias.paired_gap([], [], [], reference_group="m"),
+    "a type of setting": lambda: swapbias.audit("vader", "occupation_sentiment", limit="3"),
+    "a folder that is a number": lambda: swapbias.audit("vader", "occupation_sentiment", data=3),
+    "an engine that is none": lambda: swapbias.audit("vader", "occupation_sentiment", engine=3),
+    "a seed below 0": lambda: swapbias.audit("vader", "occupation_sentiment", seed=-1),
+    "a setting out of its range": lambda: swapbias.audit("vader", "occupation_sentiment", batch_size=0),
+    "a setting that is none": lambda: swapbias.audit("vader", "occupation_sentiment", batch=1),
+    "a margin above the range": lambda: swapbias.audit("vader", "occupation_sentiment", margin=5),
+    "a reference without prompts": lambda: swapbias.audit("vader", reference="male"),
+    "a name without a model in memory": lambda: swapbias.audit("vader", name="mine"),
     "an own study of the wrong kind": lambda: swapbias.audit("vader", prompts=PROMPTS.assign(text="a <mask> b")),
 }  # fmt: skip
+
+
+COMMANDS = (
+    "audit vader --study occupation_sentiment --limit x",
+    "audit vader --study occupation_sentiment --limit 0",
+    "audit vader --study occupation_sentiment --seed -1",
+    "audit vader --batch-size many",
+    "audit --chat m --trials 5000",
+    "audit --chat m --max-cost x",
+    "audit vader --margin x",
+    "audit vader --studdy occupation_sentiment",
+    "audit vader --study nope",
+    "audit vader --study occupation_sentiment:nope",
+    "audit vader --study ./nowhere",
+    "audit vader --study tests",
+    "audit vader --study gendered_stigma",
+    "audit vader --kind sound",
+    "audit vader --reference male",
+    "audit vader --resume tests",
+    "audit --resume tests",
+    "audit ./nowhere",
+    "audit tests",
+    "audit vader -M max-tokens=x",
+    "audit vader -M max-tokens",
+    "audit vader -M temprature=1",
+    "audit vader -M no-seed=maybe",
+    "audit vader -M seed=1",
+    "audit --chat m -M temperature=-1",
+    "audit owner/name -M trust-remote-code --trust --study gendered_stigma:rq1",
+    "help settings chta",
+    "build nope",
+    "export nope occupation_sentiment --out nowhere",
+    "push dataset --namespace me",
+    "check",
+    "check tests",
+    "check tests --max-gap 5",
+    "figures tests --format gif",
+    "compare tests",
+    "swap nowhere.csv --out nowhere",
+    "swap README.md --out nowhere",
+    "study",
+    "study check nowhere",
+    "adit",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_sentence_about_a_wrong_command_is_whole(command, monkeypatch, tmp_path):
+    """It ends once, lists something where it lists, and has none of pydantic's words."""
+    monkeypatch.chdir(ROOT)
+    error = CliRunner().invoke(app, command.split(), standalone_mode=False).exception
+    assert error is not None
+    sentence, code = _sentence(error)
+    assert code == 2
+    assert not BROKEN.search(sentence), sentence
+    assert re.search(r"[^.?!:,;][.?]$", sentence.strip()), sentence
+    assert not re.search(r"Input should be|valid (integer|number|string|boolean)|validation error", sentence)
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("audit vader --limit x", "limit is x, expected a whole number of 1 or more. Change --limit."),
+        ("audit vader --limit 0", "limit is 0, expected a whole number of 1 or more. Change --limit."),
+        ("audit --chat m --trials 2000", "trials is 2000, expected a whole number from 1 to 1,000. Change --trials."),
+        (
+            "audit vader -M max-tokens=x",
+            "max-tokens is x, expected a whole number of 1 or more. Change -M max-tokens.",
+        ),
+        ("audit vader -M no-seed=maybe", "no-seed is maybe, expected true or false. Change -M no-seed."),
+        (
+            "export nope gendered_stigma --out x",
+            "Unknown form 'nope', expected lm-eval. Write swapbias export lm-eval gendered_stigma.",
+        ),
+    ],
+)
+def test_a_sentence_names_the_value_and_what_is_expected(command, sentence):
+    assert _sentence(CliRunner().invoke(app, command.split(), standalone_mode=False).exception) == (sentence, 2)
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_sentence_about_wrong_input_is_whole(case):
     with pytest.raises((ValueError, KeyError)) as raised:
         WRONG[case]()
-    assert not BROKEN.search(str(raised.value)), str(raised.value)
+    sentence = str(raised.value)
+    assert not BROKEN.search(sentence), sentence
+    assert re.search(r"[^.?!:,;][.?]['\"]?$", sentence), sentence
+
+
+def test_advice_on_own_prompts_is_logged_once_for_several_configs(caplog, tmp_path):
+    """``study:config`` names a folder several times."""
+    (tmp_path / "study.toml").write_text(STUDY)
+    PROMPTS.assign(text=["He ran. ", "She ran."]).to_csv(tmp_path / "prompts.csv", index=False)
+    names = study_names([f"{tmp_path}:{config}" for config in ("a", "b", "c")])
+    assert [name.partition(":")[2] for name in names] == ["a", "b", "c"]
+    advice = [record.message for record in caplog.records if "begins or ends with blanks" in record.message]
+    assert len(advice) == 1
 
 
 def test_faults_of_a_study_are_whole():
@@ -86,3 +191,90 @@ def test_no_command_in_a_sentence_names_a_run_by_a_placeholder():
 
 def test_lists_in_errors_that_may_be_empty_say_so():
     assert (listed(["a", "", "b"]), listed([]), listed([], "nothing")) == ("a, b", "none", "nothing")
+
+
+# Joins in errors that cannot be empty, by file and function, with the reason.
+NEVER_EMPTY = {
+    "cli/data.py _resolver": "inside if given",
+    "errors.py need": "inside if missing",
+    "measures/answer_accuracy.py answer_bias": "a constant",
+    "measures/gaps.py factorial": "a cell has a level of each factor, and crossed_effects refuses fewer than two",
+    "measures/measure.py compute": "inside if strange, or some are missing; a module has columns",
+    "measures/measure.py _whole": "inside if missing; a module has columns",
+    "measures/rates.py _dependence": "more than one factor",
+    "models/adapter_config.py _fetched_config": "a path whose last part is a constant",
+    "models/auto.py model_kind": "the kinds of the package",
+    "models/base.py refuse_weights_settings": "inside if changed",
+    "models/chat/chat_options.py api_key": "key_names has the variable of every provider",
+    "models/chat/chat_options.py check": "unread has a name",
+    "models/clinical/features.py _read_keyed": "the numbers of a first line, which is not a list of names",
+    "models/clinical/phenotype.py _learned": "the classes of a target",
+    "models/sentiment.py _from_file": "a constant",
+    "models/sentiment.py check": "a constant",
+    "notes/load.py _file_rows": "a phenotype with single blanks, which is no list",
+    "notes/mimic.py coded_notes": "inside if missing",
+    "outcome.py assert_below": "inside if wrong; sentences, which are no list",
+    "runs/plan.py plan_tasks": "sentences, none where nothing was left out",
+    "studies/custom.py _corpus": "lines of faults, inside if found",
+    "swapping/referents.py __init__": "a constant",
+    "swapping/resolvers.py load_resolver": "inside if settings",
+    "swapping/swapper.py _prepared_persons": "a constant; a table has two groups",
+    "swapping/swapper.py run": "a constant",
+    "swapping/table.py load_table": "a constant",
+    "hub/metric_spaces.py standing_alone": "alternatives of a pattern, with the module itself",
+}
+
+
+def joins_in_errors(function):
+    """Lists that an error of a function holds, in it or by the name of a local."""
+    parts = list(ast.walk(function))
+    local = {}
+    for node in parts:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                local.setdefault(ast.unparse(target), []).append(node.value)
+        elif isinstance(node, ast.NamedExpr):
+            local.setdefault(node.target.id, []).append(node.value)
+    waiting = [node for node in parts if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")]
+    looked_at = set()
+    while waiting:
+        for node in ast.walk(waiting.pop()):
+            if isinstance(node, ast.Call) and re.match(r"'[^']*'\.join$", ast.unparse(node.func)):
+                yield ast.unparse(node)
+            if isinstance(node, ast.Name) and node.id not in looked_at:
+                looked_at.add(node.id)
+                waiting += local.get(node.id, [])
+
+
+def test_each_list_in_an_error_is_told_by_listed_or_cannot_be_empty():
+    places = set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and any(joins_in_errors(node)):
+                places.add(f"{path.relative_to(ROOT / 'swapbias').as_posix()} {node.name}")
+    assert places == NEVER_EMPTY.keys(), places ^ NEVER_EMPTY.keys()
+
+
+# In capitals, for what an error cannot know: the user chooses it.
+CHOSEN_BY_THE_USER = {
+    "OWNER/NAME": "the form of a name that is none",
+    "BUCKET/FOLDER": "the form of a URL that is none",
+    "--data DIR": "where the user has the data",
+    "out=FOLDER": "a folder that the user has to choose",
+    "own-address=ADDRESS": "the user declares it, and has to know it",
+    "=VALUE": "the value that is missing",
+}
+PLACEHOLDER = re.compile(r"\b(DIR|FOLDER|RUN|STUDY|MODEL|NAME|COMMIT|VALUE|ADDRESS|FILE|PATH|TEXT|GROUP|CONFIG)\b")
+
+
+def test_no_error_holds_a_placeholder_for_what_is_known():
+    texts = [
+        f"{path.name}: {part.value}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+    chosen = re.compile("|".join(map(re.escape, CHOSEN_BY_THE_USER)))
+    assert [text for text in texts if PLACEHOLDER.search(chosen.sub("", text))] == []

@@ -218,7 +218,7 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
         (torch.nn.Linear(2, 2), {}, "A Linear cannot be audited"),
         (planted, {"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size"),
         (planted, {"tokenizer": 1}, "tokenizer is of transformers models"),
-        (planted, {"margin": 5}, "margin is 5.0, expected 0 to 1"),
+        (planted, {"margin": 5}, "margin is 5.0, expected a number from 0 to 1"),
         (planted, {"studies": "gendered_stigma"}, "it needs a masked model and planted is of kind classifier"),
         ("vader", {"name": "mine"}, "tokenizer and name are of models in memory"),
         ("vader", {"kind": "masked"}, "is of kind classifier, not masked. Drop kind."),

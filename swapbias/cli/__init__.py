@@ -12,12 +12,13 @@ from swapbias import __version__
 from swapbias.cli.auditing import audit, plan
 from swapbias.cli.data import build, help_on, list_, reproduce, study, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
-from swapbias.cli.terminal import Sectioned, WithSettings, end_by_signals, option, say, show
+from swapbias.cli.terminal import Sectioned, WithSettings, as_typed, end_by_signals, option, say, show
 from swapbias.errors import (
     TRACEBACKS,
     StudyError,
     UsageError,
     exit_code,
+    expected_value,
     extras_named,
     forget_notes,
     log_traceback,
@@ -77,8 +78,19 @@ def _sentence(error: Any) -> tuple[str, int]:
     path = error.ctx.command_path if error.ctx else "swapbias"
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}.", 2
+    if hasattr(error.__cause__, "errors") and getattr(error, "param", None) is not None:
+        return _value_sentence(error.param, error.__cause__), 2
     sentence = error.format_message()
     return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help.", 2
+
+
+def _value_sentence(parameter: Any, refused: Any) -> str:
+    """Say which value of an option pydantic refused, and what the option takes."""
+    text = as_typed(str(refused.errors()[0]["input"]))
+    limits = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    wanted = expected_value(parameter.type_descriptor.annotation, *limits)
+    name = parameter.opts[-1]
+    return f"{name.lstrip('-')} is {text}, expected {wanted}. Change {name}."
 
 
 def _show_tracebacks(shown: bool) -> None:

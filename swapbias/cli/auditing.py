@@ -14,7 +14,7 @@ import typer
 from swapbias import findings, hub, report, runs, studies
 from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import show_comparison
-from swapbias.errors import ServiceError, UsageError
+from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
 from swapbias.measures import with_range_of
 from swapbias.models import FLAGS, model_kinds, offline_reason, planned_kind
@@ -158,12 +158,12 @@ def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], why: str) ->
     """Refuse options beside a run or file that has all of them already."""
     others = ["MODEL" if name == "models" else name for name in explicit if name not in allowed]
     if others:
-        raise UsageError(f"{why}, and {', '.join(others)} is given. Drop the others.")
+        raise UsageError(f"{why}, and {listed(others)} is given. Drop the others.")
 
 
 def _studies(study: list[str] | None, prompts: Path | None, reference: str, run: Mapping[str, Any]) -> list[str]:
     """The names of the studies; those of the user's own are opened."""
-    names = [hub.study_name(one) for one in ui.split_commas(study)]
+    names = hub.study_names(ui.split_commas(study))
     if prompts is not None:
         of_table = {name: run[name] for name in OF_TABLE if name in run}
         return [*names, hub.own_study(prompts, reference=reference, **of_table).name]

@@ -11,7 +11,7 @@ import typer
 from swapbias import findings, hub, report, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import study_designs
-from swapbias.errors import UsageError, quoted
+from swapbias.errors import UsageError, listed, quoted
 from swapbias.models import LoadOptions, written
 
 _KINDS = {
@@ -32,7 +32,7 @@ def help_on(
     every = ui.known_settings()
     groups = dict.fromkeys(one.group for one in every)
     if topic != "settings" or (group and group not in groups):
-        what = f"settings, or settings and one of {', '.join(groups)}"
+        what = f"settings, or settings and one of {listed(groups)}"
         raise UsageError(f"No help on {quoted(group or topic)}. Expected {what}.")
     for name in [group] if group else groups:
         ui.show(f"{name}:")

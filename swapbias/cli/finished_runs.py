@@ -10,7 +10,7 @@ import typer
 
 from swapbias import files, findings, hub, privacy, report, runs
 from swapbias.cli import terminal as ui
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 
 # The worst first: how a line, and an annotation of GitHub, name each outcome.
 _WORDS = {"fails": ("fail", "error"), "undecided": ("undecided", "warning"), "passes": ("pass", "notice")}
@@ -148,7 +148,7 @@ def figures(
 ) -> None:
     """Write the figures of a run for a paper."""
     if kind not in report.FORMATS:
-        raise UsageError(f"--format is {kind!r}, expected one of {', '.join(report.FORMATS)}.")
+        raise UsageError(f"--format is {kind!r}, expected one of {listed(report.FORMATS)}.")
     for path in runs.write_figures(runs.Run.open(run), folder, kind=kind):
         ui.show(str(path))
 
@@ -160,7 +160,7 @@ def export(
 ) -> None:
     """Write a study for another evaluator."""
     if form != _LM_EVAL:
-        raise UsageError(f"Unknown form {form!r}, expected {_LM_EVAL}. Write swapbias export {_LM_EVAL} STUDY.")
+        raise UsageError(f"Unknown form {form!r}, expected {_LM_EVAL}. Write swapbias export {_LM_EVAL} {study}.")
     written = hub.export_study(hub.study_name(study), folder)
     ui.show(f"Exported: {len(written)} files in {folder}")
 
@@ -231,7 +231,7 @@ def pull(
 def _singular(kind: str, known: Sequence[str]) -> str:
     """A kind as the Hub's room names it; a UsageError where it is none."""
     if kind not in known:
-        raise UsageError(f"Unknown kind {kind!r}. Choose one of {', '.join(known)}.")
+        raise UsageError(f"Unknown kind {kind!r}. Choose one of {listed(known)}.")
     return kind if kind == "results" else kind.removesuffix("s")
 
 

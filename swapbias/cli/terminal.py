@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from swapbias.errors import UsageError, points_hint, quoted
+from swapbias.errors import UsageError, expected_value, points_hint, quoted
 from swapbias.files import is_url
 from swapbias.models import FLAGS, LoadOptions, kinds, settable
 from swapbias.studies import did_you_mean
@@ -126,6 +126,11 @@ def known_settings() -> list[Setting]:
     return [*model_settings(), *_RUN]
 
 
+def as_typed(text: str) -> str:
+    """Repeat what stands on the command line, in quotes where it would not be seen or is long."""
+    return text if text.isprintable() and 0 < len(text) <= 80 and not text.isspace() else quoted(text)
+
+
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
     """The settings that ``KEY=VALUE`` pairs name, of ``only`` these or all; of a key with several values a list."""
     from pydantic import TypeAdapter, ValidationError
@@ -150,9 +155,9 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
             raise UsageError(f"-M {one.key} has no value. Write -M {one.key}=VALUE.")
         try:
             found[name] = TypeAdapter(one.type).validate_python(text or "true")
-        except ValidationError as error:
-            why = error.errors(include_url=False)[0]["msg"]
-            raise UsageError(f"-M {one.key} is {quoted(text)}. {why}.") from None
+        except ValidationError:
+            wanted = expected_value(one.type, one.least, one.most)
+            raise UsageError(f"{one.key} is {as_typed(text)}, expected {wanted}. Change -M {one.key}.") from None
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from swapbias import measures
-from swapbias.errors import UsageError, points_hint
+from swapbias.errors import UsageError, listed, points_hint
 from swapbias.findings.finding import (
     DIFFERENCE,
     FOUND,
@@ -270,7 +270,7 @@ def check_gaps(
     chosen = _chosen(primary_findings(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].gap_span]
     if all(math.isnan(one.scale.margin(max_gap)) for one in gaps):
-        names = ", ".join(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen)) or "the run"
+        names = listed(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen), "the run")
         step = "Check another study"
         if any(map(lacks_range, gaps)):
             step = "Audit again with range, the least and the largest score"
@@ -303,7 +303,7 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
     known = {name for one in found for name in (one.study, f"{one.study}:{one.experiment}")}
     for name in studies:
         if name not in known:
-            has = ", ".join(sorted(known)) or "none"
+            has = listed(sorted(known))
             near = did_you_mean(name, sorted(known)) or " Name one of these."
             raise UsageError(f"The run holds no primary finding of {name}: it has {has}.{near}")
     return [one for one in found if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)]
@@ -427,6 +427,6 @@ def _rows(finding: Finding, name: str, items: Items) -> pd.DataFrame:
     if len(models) != 1 and finding.model_id in models:
         models = [finding.model_id]
     if len(models) != 1:
-        has = f"the models {', '.join(models)}, expected one" if models else "no scored prompts of it"
+        has = f"the models {listed(models)}, expected one" if models else "no scored prompts of it"
         raise UsageError(f"{name}: a run holds {has}. Audit both models with the same --study.")
     return rows[rows["model_id"] == models[0]]

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias import measures
+from swapbias.errors import listed
 from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, unit_fields
 from swapbias.measures import MEASURES, Estimate, Factors, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
@@ -234,13 +235,13 @@ def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     chosen, factors = rows[rows["group"].isin(experiment.compared)], list(experiment.factors)
     if lacking := [name for name in factors if name not in rows]:
         raise ValueError(
-            f"the rows of {experiment.name} have no column {', '.join(map(repr, lacking))}, expected the level of "
+            f"the rows of {experiment.name} have no column {listed(map(repr, lacking))}, expected the level of "
             "each group in every factor. Add the columns to its configs, or leave them out of factors."
         )
     named = chosen[["group", *factors]].astype(str).drop_duplicates()
     if twice := named.loc[named["group"].duplicated(), "group"].tolist():
         raise ValueError(
-            f"the group {twice[0]!r} of {experiment.name} has several levels of {', '.join(factors)}, expected one "
+            f"the group {twice[0]!r} of {experiment.name} has several levels of {listed(factors)}, expected one "
             "of each. Name groups by their levels."
         )
     table = named.set_index("group")

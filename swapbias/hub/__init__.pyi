@@ -16,6 +16,7 @@ from .commands import (
     push_all as push_all,
     push_study as push_study,
     study_name as study_name,
+    study_names as study_names,
 )
 from .lm_eval import export_study as export_study
 from .shared_runs import (

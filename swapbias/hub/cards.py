@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from swapbias.errors import quoted
+from swapbias.errors import listed, quoted
 from swapbias.findings import Finding
 from swapbias.privacy import own_data
 from swapbias.report import text as wording
@@ -238,7 +238,7 @@ def study_parts(
     """
     models = sorted({one.model_id for one in found})
     if len(models) > 1:
-        raise ValueError(f"Findings of {len(models)} models ({', '.join(models)[:200]}), expected one. Choose one.")
+        raise ValueError(f"Findings of {len(models)} models ({listed(models)[:200]}), expected one. Choose one.")
     answers = wording.questions(found)
     if not answers:
         raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")

@@ -225,6 +225,18 @@ def study_name(named: "str | PathLike[str]") -> str:
     return pull_study(Hub(), name, revision=revision or "main").name + colon + config
 
 
+def study_names(places: "Iterable[str | PathLike[str]]") -> list[str]:
+    """Name studies as ``study_name`` does; a folder or dataset of which several configs are asked is opened once."""
+    opened: dict[str, str] = {}
+    names = []
+    for named in places:
+        place, colon, config = fspath(named).partition(":")
+        if place not in opened:
+            opened[place] = study_name(place)
+        names.append(opened[place] + colon + config)
+    return names
+
+
 def own_study(source: Any, **options: Any) -> Study:
     """``open_study`` of what is no credentialed text, else UsageError: a run keeps its prompts."""
     place = Path(source).expanduser() if isinstance(source, str | PathLike) else None

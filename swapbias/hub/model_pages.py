@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import HubError, UsageError, listed
 from swapbias.findings import Finding
 from swapbias.hub.client import Hub, Repo, State
 from swapbias.models import weight_files
@@ -20,7 +20,9 @@ def findings_of(found: Sequence[Finding], model: str, audited: str | None, pins:
     """
     names = list(dict.fromkeys(one.model_id for one in found))
     if audited is not None and audited not in names:
-        raise UsageError(f"The run audited {', '.join(names)}, and {audited} is none of them. Correct --audited.")
+        raise UsageError(
+            f"The run audited {listed(names, 'no model')}, and {audited} is none of them. Correct --audited."
+        )
     if audited is None and model not in names:
         pages = {str(pin["model_id"]): _page_of(pin) for pin in pins}
         of_page = [name for name in names if pages.get(name) == model]
@@ -29,8 +31,8 @@ def findings_of(found: Sequence[Finding], model: str, audited: str | None, pins:
         for pin in (pin for pin in pins if pin["model_id"] in names):
             _refuse_base(model, pin)
         raise UsageError(
-            f"The run audited {', '.join(names)}, and {model} is none of them. If one of them is {model} under "
-            "another name, say which with --audited."
+            f"The run audited {listed(names, 'no model')}, and {model} is none of them. If one of them is {model} "
+            "under another name, say which with --audited."
         )
     return [one for one in found if one.model_id == (audited or model)]
 

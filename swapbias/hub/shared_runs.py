@@ -132,7 +132,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     manifest = run.manifest()
     if own := manifest.get("own_studies"):
         raise UsageError(
-            f"{run.folder} was audited with your own {', '.join(own)}, and results repositories hold studies of the "
+            f"{run.folder} was audited with your own {listed(own)}, and results repositories hold studies of the "
             "package. Publish it with swapbias study push, so that others can run it."
         )
     if data := own_data(manifest):
@@ -206,8 +206,8 @@ def find_run(named: "str | PathLike[str]") -> Results:
     if not loaded:
         raise UsageError(f"{name} is no folder here, and no run on the Hub that can be read: {broken[0]}")
     if len(loaded) > 1:
-        has = ", ".join(shown(one.name) for one in loaded)
-        raise UsageError(f"{name} holds {len(loaded)} runs ({has}), expected one. Name it as OWNER/NAME/RUN.")
+        has = listed(shown(one.name) for one in loaded)
+        raise UsageError(f"{name} holds {len(loaded)} runs ({has}), expected one. Name one of these.")
     return loaded[0]
 
 
@@ -222,8 +222,8 @@ def load_all_shared(hub: Hub, names: Iterable[str]) -> tuple[list[Results], list
             places = (re.fullmatch(r"runs/([^/]+)/results\.json", path) for path in state.files)
             there = sorted(found[1] for found in places if found and only in (None, "", found[1]))
             if not there:
-                run = f"runs/{shown(only or 'NAME')}/results.json"
-                raise UsageError(f"{repo} holds no {run}. Name a repository made with swapbias share.")
+                lacks = f"no runs/{shown(only)}/results.json" if only else "no results.json in a folder of runs"
+                raise UsageError(f"{repo} holds {lacks}. Name a repository made with swapbias share.")
             for one in there:
                 try:
                     loaded.append(_run(hub, state, one))

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError, arguments_named, extras_named
+from swapbias.errors import UsageError, arguments_named, extras_named, listed
 from swapbias.files import is_there
 from swapbias.measures import Unit, named_unit
 from swapbias.models import base, formats, loading, model_names, wrappers
@@ -164,7 +164,7 @@ def kind_of(name: str) -> Kind:
     """The kind of that name; a UsageError naming the kinds there are."""
     known = {one.name: one for one in kinds()}
     if name not in known:
-        raise UsageError(f"Unknown kind {name!r}: expected one of {', '.join(known)}.")
+        raise UsageError(f"Unknown kind {name!r}: expected one of {listed(known)}.")
     return known[name]
 
 
@@ -308,7 +308,7 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
     """
     known, load, found = model_kinds(), load or LoadOptions(), None
     if kind is not None and kind not in known:
-        raise UsageError(f"Unknown kind {kind!r}: expected one of {', '.join(known)}.")
+        raise UsageError(f"Unknown kind {kind!r}: expected one of {listed(known)}.")
     if model == base.VADER or base.is_callable(model) or loading.is_saved(model):
         _check_kind(model, CLASSIFIER.name, kind)
         load.refuse_weights_settings(base.short_name(model))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast, get_type_hints
 
 from pydantic import ConfigDict, ValidationError, create_model
 
-from swapbias.errors import UsageError, need, quoted
+from swapbias.errors import UsageError, expected_value, listed, need, quoted
 from swapbias.files import is_there
 from swapbias.measures import Unit
 from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
@@ -186,9 +186,10 @@ def validated(made: type[T]) -> type[T]:
         try:
             checked = model(**values)
         except ValidationError as error:
-            raise UsageError(_sentence(error, list(types))) from None
+            limits = {one.name: one.metadata for one in fields(made)}  # type: ignore[arg-type]
+            raise UsageError(_sentence(error, hints, limits)) from None
         for one in fields(made):  # type: ignore[arg-type]
-            _check_limits(one, getattr(checked, one.name))
+            _check_limits(one, hints[one.name], getattr(checked, one.name))
         build(self, **values)
 
     made.__init__ = initialise  # type: ignore[assignment]
@@ -202,25 +203,25 @@ def _as_text(place: Any) -> Any:
     return str(place) if isinstance(place, PathLike) else place
 
 
-def _check_limits(one: Field[Any], value: Any) -> None:
+def _check_limits(one: Field[Any], of_type: Any, value: Any) -> None:
     choices, least, most = (one.metadata.get(name) for name in ("choices", "least", "most"))
     if value is not None and choices and re.sub(r":\d+$", ":N", value) not in choices:
-        raise UsageError(f"Unknown {one.name} {quoted(value)}: expected {', '.join(choices)}.")
+        raise UsageError(f"Unknown {one.name} {quoted(value)}: expected {listed(choices)}.")
     # NaN is in no range
     if value is not None and least is not None and not least <= value <= (most or sys.float_info.max):
-        wanted = f"a number of {least:g} or more" if most is None else f"{least:g} to {most:,.10g}"
+        wanted = expected_value(of_type, least, most)
         hint = one.metadata["hint"](value) if "hint" in one.metadata else ""
         step = f"{hint[:1].upper()}{hint[1:]}." if hint else f"Change {written(one.name)}."
         raise UsageError(f"{one.name} is {value}, expected {wanted}. {step}")
 
 
-def _sentence(error: ValidationError, known: Sequence[str]) -> str:
+def _sentence(error: ValidationError, types: Mapping[str, Any], limits: Mapping[str, Mapping[str, Any]]) -> str:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
-        return f"Unknown setting {quoted(name)}.{did_you_mean(name, known) or ' See swapbias help settings.'}"
-    expected = first["msg"].replace("Input should be", "expected")
-    return f"{name} is {quoted(first['input'])}, {expected}. Change {written(name)}."
+        return f"Unknown setting {quoted(name)}.{did_you_mean(name, list(limits)) or ' See swapbias help settings.'}"
+    expected = expected_value(types[name], limits[name].get("least"), limits[name].get("most"))
+    return f"{name} is {quoted(first['input'])}, expected {expected}. Change {written(name)}."
 
 
 @validated
@@ -277,7 +278,7 @@ class Request:
 
     model: str | None = None
     kind: str | None = None
-    seed: int = 0
+    seed: int = field(default=0, metadata={"least": 0})
     load: LoadOptions = field(default_factory=LoadOptions)
     options: tuple[Any, ...] = ()
 
@@ -351,7 +352,7 @@ class Kind(Protocol):
     def read_as(self, model: Any, reading: str) -> Scorer:
         """A loaded model, read in one of the ways of its kind; a UsageError if there is no such way."""
         if reading not in self.readings:
-            known = ", ".join(filter(None, self.readings)) or "none"
+            known = listed(self.readings)
             raise UsageError(f"Unknown reading {reading!r} of a {self.name} model: expected {known}.")
         scorer = self.readings[reading].scorer
         reader: Scorer = imported(scorer)(model) if scorer else model

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from swapbias.errors import UsageError, first_line, need
+from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
 from swapbias.measures import SCORE, Unit
 from swapbias.models import base
@@ -285,6 +285,6 @@ def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
     except Exception as error:
         raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error
     if untrusted:
-        raise UsageError(f"{path.name} holds types that skops does not trust: {', '.join(untrusted)}. {remedy}")
+        raise UsageError(f"{path.name} holds types that skops does not trust: {listed(untrusted)}. {remedy}")
     name = base.short_name(model) if trained else path.stem
     return ProbabilityScorer(loaded, model_id=name, options=options, identity={"sha256": file_sha256(path)})

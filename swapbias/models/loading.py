@@ -241,8 +241,9 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
 def _refuse_unpinned_code(model: str, options: LoadOptions) -> None:
     """Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow."""
     if options.trust_remote_code and not is_there(model) and not COMMIT.fullmatch(split_revision(model)[1]):
-        code = f"trust-remote-code runs code of {split_revision(model)[0]}, which is not pinned"
-        raise UsageError(f"{code}. Read it and name its commit: OWNER/NAME@COMMIT (40 hex digits).")
+        name = split_revision(model)[0]
+        code = f"trust-remote-code runs code of {name}, which is not pinned"
+        raise UsageError(f"{code}. Read it and add its commit to the name: {name}@ and 40 hex digits.")
 
 
 def _refuse_kernels(model: str, config: Any) -> None:

@@ -16,7 +16,7 @@ import transformers
 from pydantic_core import to_json
 from safetensors import SafetensorError
 
-from swapbias.errors import UsageError, first_line, need
+from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading, model_names
@@ -147,7 +147,7 @@ class TrainSettings:
                 raise UsageError(f"--{name} is for {' and '.join(able)}, and {self.kind} is to be trained. Drop it.")
         found = self.vectors.name if self.vectors else "no file"
         if self.kind == BILSTM and not found.lower().endswith((*SUFFIXES, *loading.PICKLES)):
-            raise UsageError(f"A bilstm needs a file of word vectors ({', '.join(SUFFIXES)}), not {found}.")
+            raise UsageError(f"A bilstm needs a file of word vectors ({listed(SUFFIXES)}), not {found}.")
 
 
 def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:

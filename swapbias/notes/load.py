@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from swapbias import swapping
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.augmentation import Notes, with_genders
@@ -48,7 +48,7 @@ def kind_of_folder(folder: "str | PathLike[str]") -> str:
         return OWN
     raise UsageError(
         f"{folder}: no clinical notes. Looked for NOTEEVENTS.csv and PATIENTS.csv (MIMIC-III), discharge.csv "
-        f"(MIMIC-IV-Note), a file ending in {', '.join(SUFFIXES)}, or train and test files of that kind. "
+        f"(MIMIC-IV-Note), a file ending in {listed(SUFFIXES)}, or train and test files of that kind. "
         "Give a folder or file like that."
     )
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from swapbias import swapping
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.notes.rows import (
     GENDERS,
     NAME,
@@ -172,10 +172,10 @@ def _find_annotations(folder: Path) -> Path:
     paths = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith((".csv", ".csv.gz"))]
     found = [path for path in paths if "noteevents" not in path.name.lower() and _layout(path)]
     if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
+        names = listed(path.name for path in found)
         raise UsageError(
-            f"{folder}: annotation files found: {names}, expected one CSV with the columns {', '.join(VOTES)} and "
-            f"either {', '.join(_BY_TIME)} or {_BY_ROW[0]}. Put the phenotype annotations of MIMIC-III there."
+            f"{folder}: annotation files found: {names}, expected one CSV with the columns {listed(VOTES)} and "
+            f"either {listed(_BY_TIME)} or {_BY_ROW[0]}. Put the phenotype annotations of MIMIC-III there."
         )
     return found[0]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from swapbias import swapping
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.studies import corpus_dir, read_table, shown_names
 
 NAME = "clinical_notes"
@@ -58,7 +58,7 @@ def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = 
 def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:
     """Notes of each split and (gender, label) in the published study (Sogancioglu et al. 2023, Table II)."""
     if phenotype not in PHENOTYPES:
-        raise UsageError(f"Unknown phenotype {phenotype!r}: expected one of {', '.join(PHENOTYPES)}.")
+        raise UsageError(f"Unknown phenotype {phenotype!r}: expected one of {listed(PHENOTYPES)}.")
     sizes: dict[str, dict[Cell, int]] = {split: {} for split in SPLITS}
     columns = ("phenotype", "split", "gender", "label", "notes", "source")
     for row in read_table(corpus_dir(NAME) / "split_sizes.csv", columns):

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__
-from swapbias.errors import AUDIT, UsageError, log_traceback, need, safe_message
+from swapbias.errors import AUDIT, UsageError, listed, log_traceback, need, safe_message
 from swapbias.files import TEMPORARY, is_left_over
 from swapbias.models import Bar, Say, Scorer, planned_name, short_name
 from swapbias.models.chat import ChatOptions
@@ -229,7 +229,7 @@ def audit_several(
     """
     names, places, used = list(models), dict[str, Path](), {COMPARISON}
     if len(set(names)) < max(2, len(names)):
-        raise UsageError(f"Models {', '.join(names)}: expected two or more, each once. Name others, or drop some.")
+        raise UsageError(f"Models {listed(names)}: expected two or more, each once. Name others, or drop some.")
     for model in names:
         plain = plan.folder_name(model, settings.load)
         every = (f"{plain}-{number}" if number > 1 else plain for number in count(1))

@@ -19,6 +19,7 @@ from swapbias.errors import (
     UsageError,
     first_line,
     library_versions,
+    listed,
     points_hint,
     quoted,
 )
@@ -179,7 +180,7 @@ def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, A
     values: dict[Any, dict[str, Any]] = {made: {} for made in classes}
     for name, value in options.items():
         if name not in every:
-            near = studies.did_you_mean(name, list(every)) or f" Expected one of {', '.join(sorted(every))}."
+            near = studies.did_you_mean(name, list(every)) or f" Expected one of {listed(sorted(every))}."
             raise UsageError(f"Unknown option {quoted(name)}.{near}")
         made, one = every[name]
         many = isinstance(one.default, tuple)
@@ -197,9 +198,11 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _absolute(model: str, words: Sequence[str]) -> str:
+def _absolute(model: Any, words: Sequence[str]) -> Any:
     """A model, with the path of a local file or folder made absolute, so that a run can go on."""
-    return str(Path(model).resolve()) if model not in words and is_there(model) else model
+    if not isinstance(model, str | Path) or model in words or not is_there(model):
+        return model
+    return str(Path(model).resolve())
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +310,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         raise UsageError(f"No experiment fits.{''.join(reasons_given)} Choose another model or --study.{hint}")
     for one in requested:
         if not any(task.kind is one for task in tasks):
-            named = " and ".join(_studies_of(one))
+            named = listed(_studies_of(one), "no study")
             raise UsageError(f"Settings of {one.name} models are read by {named}. Name it as well.")
     return tasks, skipped
 

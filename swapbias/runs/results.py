@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from swapbias import findings, privacy, studies
-from swapbias.errors import UsageError, need, notes_read
+from swapbias.errors import UsageError, listed, need, notes_read
 from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, answer_counts, comparisons, findings_table
 from swapbias.measures import MEASURES, Estimate
@@ -431,7 +431,7 @@ def _validated(model: type[BaseModel], content: bytes, where: str, most: int) ->
         if first["type"] == "json_invalid":
             raise ValueError(f"{where}: it is no JSON. {_NEXT_STEP}") from None
         places = [f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]]
-        place, why = ", ".join(places) or "file", first["msg"].removeprefix("Value error, ")
+        place, why = listed(places, "file"), first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{where}: {place}: {why}. {_NEXT_STEP}") from None
 
 

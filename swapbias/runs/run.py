@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias import files
-from swapbias.errors import UsageError, arguments_named, first_line
+from swapbias.errors import UsageError, arguments_named, first_line, listed
 from swapbias.findings import SAME_INPUT
 from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
 from swapbias.runs.cache import ScoreCache
@@ -179,7 +179,7 @@ class Store:
             raise UsageError(f"{self.url} names no folder of a store: expected s3://, gs:// or abfs://BUCKET/FOLDER.")
         known = ("endpoint_override", "region", "scheme")  # of an S3 URL
         if other := [name for name, _ in parse_qsl(parts.query) if name not in known]:
-            raise UsageError(f"The URL of a store sets {other[0]}, expected {', '.join(known)} alone. Drop it.")
+            raise UsageError(f"The URL of a store sets {other[0]}, expected {listed(known)} alone. Drop it.")
 
     @contextmanager
     def mirrored(self) -> Iterator[Path]:

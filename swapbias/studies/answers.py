@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from string import ascii_uppercase
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.measures import REFUSED, UNREADABLE
 
 READINGS = ("option", "decision", "person", "coreference")
@@ -185,7 +185,7 @@ def read_answer(
     ('No', 'refused')
     """
     if reading not in READINGS:
-        raise UsageError(f"reading {reading!r}, expected one of {', '.join(READINGS)}.")
+        raise UsageError(f"reading {reading!r}, expected one of {listed(READINGS)}.")
     texts = {option.strip().casefold() for option in options}
     if len(texts) < max(2, len(options)) or texts & {"", REFUSED, UNREADABLE}:
         raise UsageError(f"options {list(options)!r}, expected two or more texts, all different. Correct them.")

@@ -26,7 +26,7 @@ from pydantic import (
     field_validator,
 )
 
-from swapbias.errors import StudyError, UsageError, arguments_named, quoted
+from swapbias.errors import StudyError, UsageError, arguments_named, listed, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import REFUSED, SCORE, UNREADABLE, named_group, named_unit
 from swapbias.studies.catalogue import corpora, load_study, register
@@ -350,7 +350,7 @@ def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
         found = ()
     counted = [one for one in found if one.value is not None]
     if len(found) < 2 or not counted or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
-        raise ValueError(f"options {', '.join(declared)!r}, expected different ones, each value=option.")
+        raise ValueError(f"options {listed(map(repr, declared))}, expected different ones, each value=option.")
     return found
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from swapbias.errors import UsageError, quoted
+from swapbias.errors import UsageError, listed, quoted
 from swapbias.measures import Unit, named_unit
 from swapbias.studies.tables import Lexicon, corpus_dir, read_table
 
@@ -115,7 +115,7 @@ def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
     """The text of messages as ``apply_chat_template`` takes them, the inverse of ``turns``; UsageError: others."""
     found = [(str(one.get("role")), one.get("content")) for one in messages]
     if not found or not all(role in ROLES and isinstance(content, str) for role, content in found):
-        raise UsageError(f"Each of {MESSAGES} needs a role ({', '.join(ROLES)}) and a text as content. Correct them.")
+        raise UsageError(f"Each of {MESSAGES} needs a role ({listed(ROLES)}) and a text as content. Correct them.")
     read = [(role, str(content)) for role, content in found]
     return read[0][1] if [role for role, _ in read] == ["user"] else conversation(*read)
 
@@ -137,7 +137,7 @@ Type = str | tuple[str, ...]  # of a column: the name of a type (``Config.typed`
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
-    one_of = f"expected one of {', '.join(known)}.{did_you_mean(name, known)}" if known else "there is none."
+    one_of = f"expected one of {listed(known)}.{did_you_mean(name, known)}" if known else "there is none."
     return UsageError(f"Unknown {thing} {quoted(name)}: {one_of}")
 
 
@@ -383,7 +383,7 @@ class Config:
             try:
                 found[column] = read[kind](value) if isinstance(kind, str) else kind.index(value)
             except (ValueError, KeyError) as error:
-                expected = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
+                expected = kind if isinstance(kind, str) else f"one of {listed(kind)}"
                 what = f"{self.name}: {column} is {quoted(value)}, expected {expected}"
                 raise ValueError(f"{what}. Correct the table.") from error
         return found

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError, quoted
+from swapbias.errors import UsageError, listed, quoted
 from swapbias.files import TEMPORARY, as_csv, is_left_over, json_file, parse_json, whole_file, write_whole
 from swapbias.models import Bar, no_bar, silent
 from swapbias.privacy import HOW_TO_READ, why_credentialed, writing
@@ -262,7 +262,7 @@ def schema_of(given: pa.Schema, job: Job) -> pa.Schema:
     UsageError: an unknown mode, or an input that has a column which would be added.
     """
     if job.mode not in FILE_MODES:
-        raise UsageError(f"Unknown mode {job.mode!r}: expected one of {', '.join(FILE_MODES)}.")
+        raise UsageError(f"Unknown mode {job.mode!r}: expected one of {listed(FILE_MODES)}.")
     patient = job.whose == "patient"
     more = (() if job.mode in MODES else (_VERSION,)) + ((_PAIR_ID, _GROUP) if job.mode == "pairs" else ())
     added = [pa.field(name, pa.int32()) for name in (*COUNTED, *OF_PATIENT * patient)]

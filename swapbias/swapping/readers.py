@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from swapbias.errors import UsageError, first_line, notes_read
+from swapbias.errors import UsageError, first_line, listed, notes_read
 from swapbias.files import check_regular, parse_json
 from swapbias.models import configure_http
 from swapbias.privacy import is_mimic_columns, is_mimic_name
@@ -121,7 +121,7 @@ def format_of(path: Path) -> str | None:
 
 def files_of(path: Path) -> list[Path]:
     """The file, or those of a folder: in it, or in the one folder below it that has some; of a swap its rows."""
-    known = ", ".join(FORMATS)
+    known = listed(FORMATS)
     if not path.exists():
         raise UsageError(f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id (owner/name).")
     check_regular(path)
@@ -137,7 +137,7 @@ def files_of(path: Path) -> list[Path]:
         check_regular(file)
     folders = list(dict.fromkeys(str(file.parent) for file in files))
     if len(folders) > 1:
-        some = ", ".join(folders[:8])
+        some = listed(folders[:8])
         raise UsageError(f"{path} holds files in {len(folders)} folders, among them {some}. Give one of them.")
     if not files:
         raise UsageError(f"{path} holds no files of rows, expected some of {known}. Give another folder.")
@@ -147,7 +147,7 @@ def files_of(path: Path) -> list[Path]:
 def _schema(path: Path) -> pa.Schema:
     ending = format_of(path)
     if ending is None:
-        raise UsageError(f"{path.name} is of no known format, expected {', '.join(FORMATS)}. Convert it.")
+        raise UsageError(f"{path.name} is of no known format, expected {listed(FORMATS)}. Convert it.")
     if ending == ".parquet":
         return _parquet_file(path).schema_arrow.remove_metadata()
     return _json_schema(path) if ".jsonl" in ending else next(_csv_batches(path, 1))[0].schema
@@ -353,7 +353,7 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
             "--split and the connection."
         ) from error
     if len(streams) > 1:
-        raise UsageError(f"{name} has the splits {', '.join(streams)}. Choose one with --split.")
+        raise UsageError(f"{name} has the splits {listed(streams)}. Choose one with --split.")
     if first is None:
         raise ValueError(f"{name} (split {chosen}) holds no rows, expected some. Choose another --split.")
     schema = _with_text(first.schema.remove_metadata(), column)

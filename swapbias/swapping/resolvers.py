@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.models import LoadOptions, Request, length_limit, load_model, written
 from swapbias.models.chat import ChatOptions, load_chat
 from swapbias.studies import Candidate, Prompt, conversation
@@ -124,7 +124,7 @@ class TokenResolver:
         labels = {label.lower(): number for number, label in model.config.id2label.items()}
         if not labels.keys() >= set(CLASSES):
             raise UsageError(
-                f"{name} has the labels {', '.join(sorted(labels))}, expected {', '.join(CLASSES)}. Name another one."
+                f"{name} has the labels {listed(sorted(labels))}, expected {listed(CLASSES)}. Name another one."
             )
         self.name, self._model, self._tokenizer, self._batch_size = name, model, tokenizer, batch_size
         self._columns, self._limit = [labels[one] for one in CLASSES], length_limit(tokenizer, model)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.swapping.decisions import Decider, Edits
 from swapbias.swapping.matches import Ints, Matcher, Text, padded
 from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
@@ -296,7 +296,7 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
             texts = pa.array(texts, type=pa.large_string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
             strange = {type(one).__name__ for one in texts} - {"str", "NoneType"}
-            found_types = ", ".join(sorted(strange)) or "what is no Unicode"
+            found_types = listed(sorted(strange), "what is no Unicode")
             raise ValueError(f"texts: some are {found_types}, expected strings. Give strings.") from error
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError, quoted
+from swapbias.errors import UsageError, listed, quoted
 from swapbias.studies import corpus_dir, read_table, shown_names, table_rows
 
 BUILT_IN = {"resolved": "swap_terms.csv", "paper": "swap_terms.csv", "race": "swap_race.csv", "age": "swap_age.csv"}
@@ -185,7 +185,7 @@ def load_table(name: str | Path) -> SwapTable:
     if not path.is_file():
         raise UsageError(
             f"No swap table {str(name)!r}: expected {' or '.join(BUILT_IN)}, two of "
-            f"{', '.join(PRONOUNS)} as she-they, or a CSV file. Check the path."
+            f"{listed(PRONOUNS)} as she-they, or a CSV file. Check the path."
         )
     rows = []
     for line, row, faults in table_rows(path.name, path.read_bytes(), _header_faults, optional=_OPTIONAL):

@@ -36,7 +36,7 @@ def test_python_and_a_gate_say_the_same():
     run = swapbias.audit(lambda texts: [0.5 + len(text) / 1000 for text in texts], "occupation_sentiment:control")
     with pytest.raises(UsageError, match=r"margin is 5.*5 points is 0\.05"):
         run.assert_below(5)
-    with pytest.raises(UsageError, match=r"margin is 10\.0, expected 0 to 1\. 10 points is 0\.1\."):
+    with pytest.raises(UsageError, match=r"margin is 10\.0, expected a number from 0 to 1\. 10 points is 0\.1\."):
         swapbias.audit(lambda texts: [0.5 for _ in texts], "occupation_sentiment:control", margin=10)
 
 

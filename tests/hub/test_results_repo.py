@@ -67,7 +67,7 @@ def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
     assert [(one.place, one.name) for one in runs] == [("alice/results", "one")]
     assert [one.split()[0] for one in broken] == ["bob/gone", "bob/secret", "alice/other", "'../etc'"]
     assert ["cannot be seen" in one for one in broken] == [True, True, False, False]
-    assert "holds no runs/NAME" in broken[2]
+    assert "holds no results.json in a folder of runs" in broken[2]
     hub.fail("GET", r".*", status=403, times=-1)
     assert "The token may not" in load_all_shared(Hub(), ["alice/results"])[1][0]
 

@@ -78,9 +78,13 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
     [
         (LoadOptions, {"dtpe": "auto"}, r"^Unknown setting 'dtpe'. Did you mean dtype\?$"),
         (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16, auto\.$"),
-        (LoadOptions, {"batch_size": "4"}, r"^batch_size is '4', expected a valid integer\. Change --batch-size\.$"),
-        (ChatOptions, {"trials": 0}, r"^trials is 0, expected 1 to 1,000\. Change --trials\.$"),
-        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a number of 0 or more\. Change -M explain\.$"),
+        (
+            LoadOptions,
+            {"batch_size": "4"},
+            r"^batch_size is .4., expected a whole number of 1 or more\. Change --batch",
+        ),
+        (ChatOptions, {"trials": 0}, r"^trials is 0, expected a whole number from 1 to 1,000\. Change --trials\.$"),
+        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a whole number of 0 or more\. Change -M expl"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):

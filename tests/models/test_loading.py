@@ -72,7 +72,7 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
         with pytest.raises(UsageError, match=rf"device {name}: torch finds none on this machine"):
             pick_device(name)
     for name in ("owner/name", "owner/name@main"):
-        with pytest.raises(UsageError, match=r"code of owner/name, which is not pinned\..*OWNER/NAME@COMMIT"):
+        with pytest.raises(UsageError, match=r"code of owner/name, which is not pinned\..*owner/name@ and 40"):
             load_scorer(name, kind="masked", options=LoadOptions(trust_remote_code=True))
 
 

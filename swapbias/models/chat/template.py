@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 
 Turns = Sequence[Mapping[str, str]]  # role and content of each
 
@@ -49,7 +49,7 @@ class ChatTemplate:
             messages = merged
         if roles:
             raise UsageError(
-                f"The chat template of {self.model_id} leaves out a turn of the conversation ({', '.join(roles)}). "
+                f"The chat template of {self.model_id} leaves out a turn of the conversation ({listed(roles)}). "
                 "Use a tokenizer with the chat template of its makers."
             )
         return messages

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError, first_line, need
+from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
 from swapbias.models.loading import PICKLES, length_limit, load_model, refuse_pickle
@@ -111,7 +111,7 @@ class StaticVectors(Features):
     def load(cls, path: Path) -> Self:
         """From a local file; its suffix and, for .bin, its first bytes say the format. Nothing is ever fetched."""
         if not path.is_file():
-            raise ValueError(f"{path} does not exist. Give a file of word vectors ({', '.join(SUFFIXES)}).")
+            raise ValueError(f"{path} does not exist. Give a file of word vectors ({listed(SUFFIXES)}).")
         refuse_pickle(path)
         keyed = _read_keyed(path)
         stem = next(path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from swapbias.errors import listed
 from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
 from swapbias.models.base import Progress, Scored, Scorer, silent
 from swapbias.models.clinical.features import Features, Floats
@@ -90,6 +91,6 @@ class DirectionScorer(Scorer):
 
     def _vectors(self, words: Sequence[str], kind: str) -> Floats:
         if kind not in self._frames:
-            raise ValueError(f"Construct {kind!r} has no frame, expected one of {', '.join(self._frames)}. Add one.")
+            raise ValueError(f"Construct {kind!r} has no frame, expected one of {listed(self._frames)}. Add one.")
         found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
         return np.asarray(found, dtype=np.float64)

@@ -215,11 +215,11 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path
         ({"kind": "bow", "vectors": tmp_path / "v.vec"}, r"--vectors is for bilstm"),
         ({"kind": "bilstm", "encoder": "x"}, r"--encoder is for encoder"),
         ({"kind": "bow", "epochs": 3}, r"--epochs is for bilstm and encoder"),
-        ({"kind": "encoder", "epochs": 0}, r"epochs is 0, expected a number of 1 or more"),
+        ({"kind": "encoder", "epochs": 0}, r"epochs is 0, expected a whole number of 1 or more"),
         ({"kind": "bow", "batch_size": 0}, r"batch_size is 0"),
         ({"kind": "bow", "device": "gpu"}, r"Unknown device 'gpu'"),
-        ({"kind": "encoder", "seed": 2**32}, r"seed is 4294967296, expected 0 to 4,294,967,295"),
-        ({"kind": "encoder", "seed": -1}, r"seed is -1, expected 0 to"),
+        ({"kind": "encoder", "seed": 2**32}, r"seed is 4294967296, expected a whole number from 0 to 4,294,967,295"),
+        ({"kind": "encoder", "seed": -1}, r"seed is -1, expected a whole number from 0 to"),
     ):
         with pytest.raises(UsageError, match=sentence):
             train(TrainSettings(**{**plain, **wrong}), tmp_path / "deep" / "model")
