@@ -421,7 +421,8 @@ def _held(
     title: str, clusters: str, effects: str, found: Sequence[Finding], published: Sequence[Finding]
 ) -> tuple[str, ...]:
     wrong, covered = _rejected(found), _covered(found, 0.0)
-    return title, clusters, effects, _of(wrong), _of(covered), _of(_rejected(published)), _met(wrong <= MOST[effects])
+    of_papers = _of(_rejected(published)) if published else "–"  # no paper has a test of own prompts
+    return title, clusters, effects, _of(wrong), _of(covered), of_papers, _met(wrong <= MOST[effects])
 
 
 def _rejected(found: Sequence[Finding]) -> float:

@@ -11,7 +11,7 @@ import typer
 from swapbias import findings, hub, report, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import study_designs
-from swapbias.errors import UsageError, listed, quoted
+from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
 from swapbias.models import LoadOptions, written
 
 _KINDS = {
@@ -288,7 +288,8 @@ def reproduce(
         ui.show(f"{name}: {_count_matches([row for row in rows if row.study == name])}; {count} sets not at hand.")
     if not rows:
         how = "Go online, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH"
-        raise ValueError(f"No released output is at hand, so nothing was recomputed. {how}; --all names each.")
+        missing_outputs = "No released output is at hand, so nothing was recomputed"
+        raise UpstreamMissingError(f"{missing_outputs}. {how}; --all names each.")
     ui.show(f"{_count_matches(rows)}.")
     if any(row.match == "no" for row in rows):
         raise typer.Exit(1)

@@ -14,7 +14,7 @@ class Unit:
     """The unit of a score.
 
     >>> likert = Unit("agreement", 1, 5)
-    >>> likert.in_points, likert.margin(0.05), likert.margin(1)
+    >>> likert.in_points, likert.margin(0.05), likert.margin(1.0)
     (True, 0.2, 4.0)
 
     Attributes:

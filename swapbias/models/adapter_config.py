@@ -31,7 +31,7 @@ def read_adapter_config(place: str, subfolder: str, *, offline: bool) -> Mapping
 def _fetched_config(name: str, commit: str, subfolder: str, *, offline: bool) -> Path | None:
     """The ``adapter_config.json`` of a model of the Hub at a commit; None where it has none."""
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 
     if not commit:
         return None
@@ -42,6 +42,8 @@ def _fetched_config(name: str, commit: str, subfolder: str, *, offline: bool) ->
     try:
         return Path(hf_hub_download(name, file, revision=commit, local_files_only=offline))
     except EntryNotFoundError:  # also of a model that was fetched whole before
+        return None
+    except (RepositoryNotFoundError, RevisionNotFoundError):  # whoever reads the model says it
         return None
     except Exception as error:
         raise ValueError(f"{file} of {name} cannot be read ({first_line(error)}). Check the connection.") from error

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from swapbias.errors import HubError, UsageError, first_line, quoted
+from swapbias.errors import HubError, UsageError, first_line, need, quoted
 from swapbias.files import file_sha256, is_there
 from swapbias.models.adapter_config import base_of, read_adapter_config
 from swapbias.models.base import LoadOptions
@@ -175,6 +175,7 @@ def _needs(package: str, setting: str) -> None:
 
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
     """The config of a local folder or Hub id, of an adapter that of its base; raises as ``load_model``."""
+    need("This", "transformers")
     return _located(*split_adapter(model, options or LoadOptions()))[1]
 
 

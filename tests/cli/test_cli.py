@@ -354,8 +354,8 @@ def test_a_model_that_does_not_fit_or_is_damaged_is_one_sentence_and_leaves_no_f
     for arguments, code, part in (
         (("./gpt", "--study", "gendered_stigma"), 2, "needs a masked model and gpt is of kind causal"),
         (("./gpt", "--kind", "masked"), 2, "is of kind causal, not masked"),
-        (("./model", "--study", "gendered_stigma:rq1"), 1, "cannot be loaded"),
-        (("./config", "--study", "gendered_stigma:rq1"), 1, "config.json"),
+        (("./model", "--study", "gendered_stigma:rq1"), 2, "cannot be loaded"),
+        (("./config", "--study", "gendered_stigma:rq1"), 2, "config.json"),
         (("exits:f",), 2, "exits:f"),
         (("broken:f",), 2, "broken:f"),
     ):

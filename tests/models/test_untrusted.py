@@ -90,7 +90,7 @@ def test_weights_that_are_a_pickle_are_refused(folder, way, raw, tmp_path, canar
     (folder / "model.safetensors").unlink()
     target = folder / "pytorch_model.bin"
     malicious(target, canary) if raw else torch.save({"a": Payload(canary)}, target)
-    refused(swapbias(*given(way, folder, tmp_path)), 1, "a pickle that would run code", ".safetensors")
+    refused(swapbias(*given(way, folder, tmp_path)), 2, "a pickle that would run code", ".safetensors")
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding"])
@@ -98,7 +98,7 @@ def test_code_beside_a_model_is_not_imported(folder, way, tmp_path, canary):
     classes = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoModelForCausalLM")
     edited(folder / "config.json", auto_map=dict.fromkeys(classes, "evil.Model"), model_type="evil")
     (folder / "evil.py").write_text(poison(canary))
-    refused(swapbias(*given(way, folder, tmp_path)), 1, "custom code")
+    refused(swapbias(*given(way, folder, tmp_path)), 2, "custom code")
 
 
 def test_a_tokenizer_of_its_own_is_not_imported(folder, tmp_path, canary):
@@ -198,7 +198,7 @@ def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
 def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
     chosen = ("--study", "phenotype_fairness:depression_words", "-M", f"embedding={tmp_path / name}")
-    refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 1, "more than it can hold")
+    refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 2, "more than it can hold")
 
 
 @pytest.mark.parametrize(

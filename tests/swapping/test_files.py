@@ -431,7 +431,7 @@ def test_inputs_and_folders_that_cannot_be_used_are_refused(tmp_path):
         ("/dev/null", "new", "null is a pipe, a socket or a device"),
         ("nope.csv", "new", "does not exist"),
         ("no/such/place", "new", "does not exist"),
-        ("empty", "new", "holds no files to swap"),
+        ("empty", "new", "holds no files of rows"),
         ("a.docx", "new", "of no known format"),
         ("columns", "new", r"b\.csv has the columns text, expected id, text as in a\.csv"),
         ("types", "new", r"b\.parquet: a column has another type than in a\.csv"),
