@@ -115,7 +115,7 @@ def known_ids(ids: Ids, name: str) -> NDArray[Any]:
     for row, value in enumerate(values, start=1):
         if is_missing(value):
             raise ValueError(f"{name}: row {row} holds {value}, expected an id in every row. Fill it in.")
-        if isinstance(value, str) and not value:
+        if isinstance(value, str) and not value.strip():
             raise ValueError(f"{name}: row {row} is blank, expected an id in every row. Fill it in.")
     return np.asarray(values if len(set(map(type, values))) < 2 else list(map(str, values)))
 

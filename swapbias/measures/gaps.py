@@ -357,6 +357,8 @@ def factorial(
     >>> [(one.name, round(one.estimate.value, 3)) for one in found.effects]
     [('f - m', 0.2), ('b - w', 0.2), ('(f - m) x (b - w)', 0.2)]
     """
+    for factor, column in levels.items():
+        known_ids(column, f"levels of {factor}")
     effects = crossed_effects(levels, reference)
     cells = list(effects[0].weights)
     rows = [tuple(map(str, row)) for row in zip(*levels.values(), strict=True)]

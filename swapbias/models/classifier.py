@@ -161,6 +161,8 @@ class CallableScorer(Scorer):
 
 def without_tensors(returned: Any) -> Any:
     """What a function returned, with NumPy's arrays in place of PyTorch's tensors of any type, device or history."""
+    if isinstance(returned, np.ma.MaskedArray):  # what is masked has no score
+        return np.ma.filled(returned.astype(np.float64), np.nan)
     torch = sys.modules.get("torch")
     if torch is None:
         return returned
@@ -226,6 +228,7 @@ class ProbabilityScorer(CallableScorer):
 def _steps_before(model: Any) -> Callable[[list[str]], Any] | None:
     """What a fitted pipeline of scikit-learn does before its last step; None for another model."""
     library = sys.modules.get("sklearn.pipeline")
+    model = getattr(model, "best_estimator_", model)  # of a search over settings
     if library is None or not isinstance(model, library.Pipeline) or len(model.steps) < 2:
         return None
     prepare: Callable[[list[str]], Any] = model[:-1].transform

@@ -56,7 +56,7 @@ from swapbias.studies.study import (
     text_of,
     unknown,
 )
-from swapbias.studies.table_layout import composed, layout_of, without_index
+from swapbias.studies.table_layout import UNNAMED_COLUMN, composed, layout_of, without_index
 from swapbias.studies.tables import Lexicon, decoded, shown_names, table_rows
 
 DECLARATION = "study.toml"
@@ -447,7 +447,7 @@ def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
     for one in _REQUIRED[name]:
         if one not in columns:
-            hint = "Save it with commas between cells" if len(columns) == 1 and ";" in columns[0] else "Add it"
+            hint = "Save it with commas between cells" if len(columns) == 1 and {*columns[0]} & {*";|"} else "Add it"
             yield f"column {one!r} is missing, found {shown_names(columns)}. {hint}."
     for number, one in enumerate(columns, start=1):
         if one and columns.index(one) < number - 1:
@@ -456,7 +456,7 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
         if one in _RESERVED and not is_pair and not (one == "wording" and name == WORDINGS):
             hint = "Call it pair." if one == "pair_id" else "Name it anew."
             yield f"column {quoted(one)} is a name that scored prompts use themselves. {hint}"
-        if not re.fullmatch(r"[A-Za-z][\w -]{0,39}|(Unnamed: \d+(_level_\d+)?)?", one):
+        if not (UNNAMED_COLUMN.fullmatch(one) or re.fullmatch(r"[A-Za-z][\w -]{0,39}", one)):
             yield f"cell {number} is no name of a column. Use letters, digits, - and _."
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 _SEPARATOR = re.compile(rb'"?sep=(.)"?\r?\n')
-_UNNAMED = re.compile(r"(Unnamed: \d+(_level_\d+)?)?")
+UNNAMED_COLUMN = re.compile(r"(Unnamed: \d+(\.\d+)?(_level_\d+)?)?")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -41,7 +41,7 @@ def layout_of(content: bytes, required: Collection[str]) -> Layout:
     if not skipped and set(required) <= set(_cells(first, "\t")) and not set(required) <= set(_cells(first, ",")):
         delimiter = "\t"
     header = _cells(first, delimiter)
-    return Layout(content, delimiter, skipped, tuple(name for name in header if _UNNAMED.fullmatch(name)))
+    return Layout(content, delimiter, skipped, tuple(name for name in header if UNNAMED_COLUMN.fullmatch(name)))
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

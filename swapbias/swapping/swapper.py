@@ -255,7 +255,7 @@ def _keep_what_is_freed() -> None:
     np.empty(_FREED, dtype=np.uint8)
 
 
-_CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no")
+_CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]")  # a letter alone is one too: W of weiblich
 _SIDES = {"male": 0, "m": 0, "man": 0, "boy": 0, "female": 1, "f": 1, "woman": 1, "girl": 1}
 _NEITHER = frozenset((
     "", "unknown", "unk", "u", "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "none", "n/a", "na",

@@ -10,12 +10,12 @@ import pytest
 
 import swapbias
 from swapbias import paired_gap
-from swapbias.measures import flip_rate, group_gap, selection_rate
+from swapbias.measures import factorial, flip_rate, group_gap, selection_rate
 from swapbias.studies import config_rows, open_study
 
 SCORES, GROUPS, PAIRS = [0.9, 0.8, 0.7, 0.6, 0.9, 0.1], ["f", "m"] * 3, ["a", "a", "b", "b", "c", "c"]
 TYPES = ["string", "string[pyarrow]", "category", "object", "Int64", "int64[pyarrow]"]
-MISSING = [None, math.nan, pd.NA, pd.NaT, ""]
+MISSING = [None, math.nan, pd.NA, pd.NaT, "", " "]
 
 
 def ids_of(dtype, ids=(1, 1, 2, 2, 3, 3)):
@@ -49,6 +49,12 @@ def test_a_missing_score_is_left_out_and_counted(missing):
     """Of the pairs a and b both gaps are .1."""
     found = paired_gap([*SCORES[:5], missing], GROUPS, PAIRS, reference_group="m")
     assert (round(found.value, 9), found.n, found.n_unscored) == (0.1, 2, 1)
+
+
+def test_a_missing_level_of_a_factor_is_no_level():
+    race = ["b", "w", math.nan] * 2
+    with pytest.raises(ValueError, match="levels of race: row 3 holds nan"):
+        factorial(SCORES, {"gender": ["f"] * 3 + ["m"] * 3, "race": race}, reference={"gender": "m", "race": "w"})
 
 
 def test_a_missing_group_is_no_group():

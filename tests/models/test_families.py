@@ -62,7 +62,13 @@ def save_canine(folder):
     return tiny._saved(folder, model, transformers.CanineTokenizer())
 
 
-@pytest.mark.parametrize("save", [save_xlnet, save_canine])
+def save_perceiver(folder):
+    tokenizer = tiny._wordpiece(folder)
+    model = built("Perceiver", "ForSequenceClassification", len(tokenizer), **PERCEIVER, **LABELS)
+    return tiny._saved(folder, model, tokenizer)
+
+
+@pytest.mark.parametrize("save", [save_xlnet, save_canine, save_perceiver])
 def test_a_classifier_of_an_unusual_family_says_what_its_pipeline_says(save, tmp_path):
     folder = save(tmp_path / "model")
     assert model_kind(str(folder)) == "classifier"
@@ -143,6 +149,7 @@ def grad(values, **how):
     [
         grad([0.25, 0.75]), grad([0.25, 0.75], dtype=torch.bfloat16), [grad(0.25), grad(0.75)],
         (grad([0.75, 0.25]), grad([0.25, 0.75])), np.array([0.25, 0.75], np.float16),
+        np.ma.masked_array([0.25, 0.75], mask=[False, False]),
         torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float16),
     ],
     ids=lambda value: f"{type(value).__name__} {getattr(value, 'dtype', '')}",
@@ -150,5 +157,7 @@ def grad(values, **how):
 def test_a_function_may_return_tensors_with_a_gradient_or_of_half_precision(returned):
     scorer = CallableScorer(lambda texts: returned, model_id="m:f")
     assert [one.score for one in scorer.score(PROMPTS[:2])] == pytest.approx([0.25, 0.75], abs=1e-6)
+    half = CallableScorer(lambda texts: np.ma.masked_array([0.25, 0.75], mask=[False, True]), model_id="m:f")
+    assert [one.score for one in half.score(PROMPTS[:2])] == pytest.approx([0.25, np.nan], nan_ok=True)
     with pytest.raises(ValueError, match="returned Tensor, expected 2 probabilities"):
         CallableScorer(lambda texts: torch.empty(2, device="meta"), model_id="m:f").score(PROMPTS[:2])

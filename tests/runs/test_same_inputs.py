@@ -81,15 +81,22 @@ def cut(place):
     return load_scorer(pipeline("text-classification", model=folder, truncation=True, max_length=5, device="cpu"))
 
 
-def bag_of_words(place):
+def bag_of_words(place, change=lambda model: model):
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    model = change(make_pipeline(TfidfVectorizer(), LogisticRegression()))
     model.fit(["she is well", "he is bad", "they say good", "woman and man"] * 3, ["POSITIVE", "NEGATIVE"] * 6)
     return load_scorer(model)
+
+
+def searched(place):
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
+    from sklearn.model_selection import GridSearchCV
+
+    return bag_of_words(place, lambda model: GridSearchCV(model, {"logisticregression__C": [0.1, 1]}, cv=2))
 
 
 def word_level_causal(place):
@@ -110,7 +117,10 @@ def local_chat(place):
     return LocalChatScorer(scorer.model, scorer.tokenizer, model_id="m", identity={})
 
 
-MODELS = {"masked": masked, "cut": cut, "bag of words": bag_of_words, "causal": word_level_causal, "chat": local_chat}
+MODELS = {
+    "masked": masked, "cut": cut, "bag of words": bag_of_words, "searched": searched, "causal": word_level_causal,
+    "chat": local_chat,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)

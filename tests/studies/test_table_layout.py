@@ -30,6 +30,7 @@ def exported(**options):
 FILES = {
     "an index": exported(),
     "an index that was read and written again": exported().replace(",text", "Unnamed: 0,text", 1),
+    "an index that was read and written twice": exported().replace(",text", "Unnamed: 0.1,text", 1),
     "a first line of Excel": "sep=,\n" + exported(index=False),
     "a first line of Excel and semicolons": "sep=;\n" + exported(index=False, sep=";"),
     "tabs": exported(index=False, sep="\t"),

@@ -20,7 +20,9 @@ def swapped(tmp_path, genders, *, gender="sex", kind="csv"):
 
 
 @pytest.mark.parametrize(
-    "genders", [[0, 1], [1, 2], [1.0, 2.0], [True, False], ["F", "2"], ["0", "1"], [None, 1.0]], ids=repr
+    "genders",
+    [[0, 1], [1, 2], [1.0, 2.0], [True, False], ["F", "2"], ["M", "W"], ["h", "m"], ["0", "1"], [None, 1.0]],
+    ids=repr,
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_codes_are_refused(genders, kind, tmp_path):

@@ -299,7 +299,9 @@ class Engine:
         if self._packed_reader(encoded):  # the heads of all these families read the first token
             return self.logits(encoded, [0] * len(encoded))
         with torch.inference_mode():
-            if self.model.config.get_text_config().pad_token_id is None:  # a causal model's head then reads one text
+            if (
+                getattr(self.model.config.get_text_config(), "pad_token_id", None) is None
+            ):  # a causal model's head then reads one text
                 found = torch.cat([self._read(self.model, [ids]).logits for ids in encoded])
             else:
                 found = self._read(self.model, encoded).logits
