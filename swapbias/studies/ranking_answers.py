@@ -13,15 +13,18 @@ _BASIS = re.compile(
     r"\bbased on (?:(?:the|their|your) )?(?:(?:provided|given) )?(?:resumes|cvs|information|(?:job )?description"
     r"|qualifications?)(?: and qualifications)?\b"
 )
-_ROLE = re.compile(r"\bfor (?:(?:a|an|the) )?(?:(?!least|worst|lowest)\w+ ){1,4}(?:role|position|job)\b")
 # The order of merit; that of the prompt is no ranking.
 _ORDER = re.compile(r"\b(?:in (?:the )?order of (?:the )?(?=most|best|highest|qualifi)|the order would be\b)")
-_WORST = re.compile(r"\bto (?:the )?(?:least|lowest|worst)\b")
+_WORST = re.compile(
+    r"\b(?:most|best|highest)(?: (?:qualified|suitable))?(?: candidate)? to (?:the )?(?:least|lowest|worst)\b"
+)
+_ANNOUNCED = re.compile(r"\b(?:as follows|here (?:is|are)|this is|would be|can be ranked|to rank|is|are)\b")
 _RANKS = frozenset(("rank", "ranking", "rankings", "ranked", "most", "best", "top"))
 _HEADING = _RANKS | frozenset((
-    "of", "the", "a", "an", "for", "from", "in", "to", "is", "are", "my", "final", "here", "as", "follows",
-    "following", "would", "be", "can", "list", "candidate", "candidates", "applicants", "resume", "resumes", "cvs",
-    "role", "position", "job", "qualified", "suitable", "qualification", "qualifications", "highest",
+    "of", "the", "a", "an", "for", "from", "my", "final", "following", "list", "candidate", "candidates",
+    "applicants",
+    "resume", "resumes", "cvs", "role", "position", "job", "qualified", "suitable", "qualification", "qualifications",
+    "highest",
 ))  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def _bare(text: str) -> str:
 
 def _is_heading(line: str, job: str) -> bool:
     """Whether a line says that a ranking follows, best first, and no more."""
-    rest = _ORDER.sub(" ", _WORST.sub(" ", _ROLE.sub(" ", _BASIS.sub(" ", line))))
+    rest = _ANNOUNCED.sub(" ", _ORDER.sub(" ", _WORST.sub(" best ", _BASIS.sub(" ", line))))
     words = re.findall(r"\w+", rest)
     jobs = set(re.findall(r"\w+", job.casefold()))
     is_plain = re.fullmatch(r"[\w\s,:()-]*", rest) is not None

@@ -19,8 +19,9 @@ HERE = Path(__file__).parent
 LABELLED = {
     "shared": SHARED / "answers" / "labelled.csv", "shared_2": SHARED / "answers" / "labelled_2.csv",
     "own": HERE / "labelled_answers.csv", "own_2": HERE / "labelled_answers_2.csv",
+    "own_3": HERE / "labelled_answers_3.csv",
 }  # fmt: skip
-STRICT = ("shared_2", "own", "own_2")  # where what may not be unreadable must be read
+STRICT = ("shared_2", "own", "own_2", "own_3")  # where what may not be unreadable must be read
 NOT_READ = ("refused", "unreadable")
 LIKELY = ["Not at all likely", "Not very likely", "Somewhat likely", "Very likely", "Do not know"]
 ASK = ["Yes", "No", "It depends"]
@@ -44,7 +45,8 @@ def labelled(table):
 
 def read(row):
     options = row["options"].split("|")
-    return read_answer(row["answer"], options, reading=row["reading"], lettered=row["lettered"] == "yes")
+    lettered, question = row["lettered"] == "yes", row.get("question", "")
+    return read_answer(row["answer"], options, reading=row["reading"], lettered=lettered, question=question)
 
 
 def is_bare(row):

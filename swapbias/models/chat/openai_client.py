@@ -31,6 +31,7 @@ from swapbias.models.chat.replies import (
     LIMITED,
     RequestTrouble,
     about_prompt,
+    ending_of,
     error_in,
     error_of_choice,
     first_tokens,
@@ -46,6 +47,8 @@ ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
 MAX_TOKENS = 2**40  # that a reply may count
 MAX_REASON = 40  # characters of why an answer ended
 LENGTHS = ("max_tokens", "max_completion_tokens")  # names of the most tokens: OpenAI's newer models refuse the first
+FORBIDDEN = 403  # of a text, by some; or of the key
+INVALID_TEXTS = (400, 413, 422)  # statuses of what a service refuses of one prompt, where it answers others
 INVALID, BROKEN = (400, 422), 502  # statuses of settings that a service refuses, and of what is no reply
 PATIENCE = 120.0  # seconds without any answer before a limited rate ends the run: limits are often by the minute
 HEADERS = {  # that leave this machine: none that the client makes of the environment or of this machine
@@ -74,6 +77,7 @@ class Asking:
         # Prompts without an answer are written down once the service answers another: it may be broken for all.
         self.works = any(answer.withheld != UNANSWERED for answer in self.log.values())
         self.pending: list[tuple[Answer, Prompt]] = []
+        self.invalid = 0  # prompts without an answer one after another, for reasons that may not be theirs
 
     def ask(self, groups: Groups, report: Progress, expected: int) -> None:
         """Send the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
@@ -101,28 +105,34 @@ class Asking:
         async def one(key: str, prompt: Prompt) -> None:
             async with free:
                 answers = await self.answers({key: prompt, **self.scorer.later_trials(prompt, groups)})
-                for answer, row in self.settled(answers):
-                    self.log.add(answer, row)
-                    report(len(groups.get(answer.key, ())))
-                    if self.scorer.useless(expected):
-                        self.stopped.set()
+                write(self.settled(answers))
+                if self.scorer.useless(expected):
+                    self.stopped.set()
+
+        def write(settled: list[tuple[Answer, Prompt]]) -> None:
+            for answer, row in settled:
+                self.log.add(answer, row)
+                report(len(groups.get(answer.key, ())))
 
         async with openai.AsyncOpenAI(
             base_url=options.base_url or ROUTER, api_key=self.key, max_retries=options.attempts - 1,
             timeout=options.timeout, http_client=session,
         ) as self.client:  # fmt: skip
             await asyncio.gather(*(one(key, rows[0]) for key, rows in groups.items()))
-        if self.pending and self.end is None:
+        if self.end is None and self.works:
+            write(self.pending)
+        elif self.pending and self.end is None:
             self.end = self.unanswered
 
     def settled(self, answers: list[tuple[Answer, Prompt]]) -> list[tuple[Answer, Prompt]]:
         """Return what is to be written down now: prompts without an answer wait until the service answers another."""
         self.pending += answers
-        self.works = self.works or any(answer.withheld != UNANSWERED for answer, _ in answers)
-        if self.works:
+        if any(answer.withheld != UNANSWERED for answer, _ in answers):
+            self.works, self.invalid = True, 0
+        if self.works and not self.invalid:
             settled, self.pending = self.pending, []
             return settled
-        if len(self.pending) >= answering.FIRST_ANSWERS:
+        if not self.works and len(self.pending) >= answering.FIRST_ANSWERS:
             self.end = self.end or self.unanswered
             self.stopped.set()
         return []
@@ -150,10 +160,25 @@ class Asking:
                 self.length = LENGTHS[1]
             elif trouble.status in INVALID and body.keys() & {"response_format", "n"}:  # not every service knows them
                 self.extras = False
+            elif self._is_of_one_prompt(trouble, body):
+                self.invalid += 1
+                self.unanswered = self.unanswered or (trouble, prompt, attempts)
+                trouble = replace(trouble, withheld=UNANSWERED)
+                return [(self.withheld_answer(trouble, key, row), row) for key, row in trials.items()]
             elif not self._waits(trouble, begun):
                 self.end = self.end or (trouble, prompt, attempts)
                 self.stopped.set()
         return []
+
+    def _is_of_one_prompt(self, trouble: RequestTrouble, body: Mapping[str, Any]) -> bool:
+        """Whether other prompts may be answered: not where a setting is refused, or one prompt after another."""
+        sent = {*body, *LENGTHS} - {"messages", "model", "n"}
+        is_setting = bool(sent & {trouble.param, *re.findall(r"\w+", trouble.words)})
+        is_refused = trouble.status in INVALID_TEXTS and not trouble.is_spent and not is_setting
+        is_broken = self.works and trouble.is_reply and trouble.status != LIMITED
+        is_broken = is_broken and (trouble.passes or trouble.status == FORBIDDEN) and not trouble.is_spent
+        most = answering.FIRST_ANSWERS if self.works else 1
+        return (is_refused or is_broken) and self.invalid < most
 
     def _waits(self, trouble: RequestTrouble, begun: float) -> bool:
         """Whether a limited rate is still waited out; a spent quota is not."""
@@ -202,7 +227,7 @@ class Asking:
             key=key,
             prompt_id=prompt.prompt_id,
             answer=without_key(text or "", self.key),
-            finish_reason=without_key(str(choice.get("finish_reason") or ""), self.key)[:MAX_REASON],
+            finish_reason=without_key(ending_of(choice), self.key)[:MAX_REASON],
             usage={one: used[one] for one in USAGE if type(used.get(one)) is int and 0 <= used[one] < MAX_TOKENS},
             time=_now(),
             withheld="" if refusal is None else answering.REFUSED,
@@ -353,13 +378,17 @@ class ChatScorer(AnsweringScorer):
         ]
 
     def useless(self, expected: int) -> str:
-        """Of log-odds, one answer without log-probabilities is enough, and half of the first that show others."""
+        """Of log-odds, an answer without log-probabilities is enough where none has any, and half of the first."""
         if not self.options.log_odds:
             return super().useless(expected)
         answers = (answer for answer in self.log.values() if not answer.withheld)
         first = list(islice(answers, answering.FIRST_ANSWERS))
         service = self.options.service
-        if not all(answer.logprobs for answer in first):
+        shown_count = sum(bool(answer.logprobs) for answer in first)
+        lacking_count = sum(
+            bool(answer.answer) and not answer.logprobs for answer in first
+        )  # of a blank one none is due
+        if lacking_count and (not shown_count or 2 * lacking_count > answering.FIRST_ANSWERS):
             lacking = f"{service} answers as {self.model_id!r} without log-probabilities"
             return f"{lacking}, which -M scoring=log-odds needs. Start a new run with -M scoring=sampled."
         if len(first) < min(answering.FIRST_ANSWERS, expected) or 2 * sum(map(_is_overfull, first)) <= len(first):

@@ -9,7 +9,7 @@ from typing import Any
 
 import openai
 
-from swapbias.models.chat.answering import REFUSED, UNANSWERED
+from swapbias.models.chat.answering import CUT_OFF, REFUSED, UNANSWERED
 
 NOTHING = "something else than an answer came back"
 NO_ANSWER = "the reply holds no answer"
@@ -21,6 +21,8 @@ _DEPTH = 4  # of errors inside errors
 _CODES = ("code", "type", "status", "reason", "name", "error_type", "error_code", "blockReason", "block_reason")
 _INSIDE = ("error", "innererror", "inner_error", "metadata", "details", "raw", "promptFeedback", "prompt_feedback")
 _ENDINGS = ("finish_reason", "native_finish_reason", "stop_reason", "finishReason")
+_LENGTH_ENDING = re.compile(r"length|max(?:output|completion|new)?tokens|tokenlimit")
+_BROKEN_ENDING = re.compile(r"error|abort|cancel|timeout|interrupt|insufficientsystemresource")
 _FILTER_FIELDS = ("content_filter_result", "content_filter_results", "flagged_input")  # of Azure, of OpenRouter
 # Codes are words without blanks and marks: "content_filter", "ContentFilter" and "CONTENT-FILTER" are alike.
 _FILTER_CODE = re.compile(
@@ -63,6 +65,8 @@ class RequestTrouble:
     """Whether the user's quota is spent."""
     is_empty: bool = False
     """Whether replies came that hold no answer."""
+    is_reply: bool = False
+    """Whether the service replied, with an error."""
 
 
 def error_in(reply: Any) -> Any:
@@ -75,7 +79,7 @@ def error_in(reply: Any) -> Any:
         case {"promptFeedback": dict()} | {"prompt_feedback": dict()}:
             return reply
         case {"choices": [] | None}:
-            return NO_ANSWER
+            return reply if _is_flagged(reply.get("prompt_filter_results")) else NO_ANSWER
     return NOTHING
 
 
@@ -85,7 +89,7 @@ def error_of_choice(choice: Mapping[str, Any]) -> Any:
         return None
     if choice.get("error"):
         return choice["error"]
-    if choice.get("finish_reason") == "error":
+    if any(map(_BROKEN_ENDING.search, _endings(choice))):
         return "the answer broke off with an error"
     message = choice.get("message")
     if isinstance(message, dict) and text_of(message.get("content")) is not None:
@@ -107,13 +111,30 @@ def refusal_in(choice: Mapping[str, Any]) -> str | None:
     words = next((one for one in refusals if isinstance(one, str) and one.strip()), None)
     if words is not None:
         return words
-    endings = [choice.get(name) for name in _ENDINGS]
-    if any(isinstance(ending, str) and _FILTER_CODE.search(_squeezed(ending)) for ending in endings):
+    if any(map(_FILTER_CODE.search, _endings(choice))):
         return text_of(parts) or ""
     error = choice.get("error")
     if error and _is_filtered(error, 0):
         return ""
-    return None
+    is_blank = not text_of(parts)
+    return "" if is_blank and _is_flagged(choice.get("content_filter_results")) else None
+
+
+def ending_of(choice: Mapping[str, Any]) -> str:
+    """Return why an answer ended, ``CUT_OFF`` where it reached the most tokens, in the words of any service.
+
+    >>> ending_of({"finish_reason": "MAX_TOKENS"}), ending_of({"finish_reason": "end_turn"})
+    ('length', 'end_turn')
+    """
+    if any(map(_LENGTH_ENDING.search, _endings(choice))):
+        return CUT_OFF
+    return str(choice.get("finish_reason") or "")
+
+
+def _endings(choice: Mapping[str, Any]) -> list[str]:
+    """Return why a choice ended, by each name that a field for it has, as codes without blanks and marks."""
+    endings = [choice.get(name) for name in _ENDINGS]
+    return [_squeezed(ending) for ending in endings if isinstance(ending, str)]
 
 
 def text_of(content: Any) -> str | None:
@@ -187,6 +208,7 @@ def _trouble_of_status(error: openai.APIStatusError, key: str, *, shown: bool) -
     return RequestTrouble(
         words, status, passes=passes and not is_spent, param=str(fields.get("param") or ""),
         withheld=UNANSWERED if is_empty else withheld, is_spent=is_spent, is_empty=is_empty,
+        is_reply=True,
     )  # fmt: skip
 
 
@@ -220,6 +242,15 @@ def _has_code(error: Any, pattern: re.Pattern[str]) -> bool:
     return any(pattern.search(_squeezed(code)) for code in _codes(error))
 
 
+def _is_flagged(results: Any, depth: int = 0) -> bool:
+    """Whether a filter of Azure flags a text: it tells its results of texts that pass as well."""
+    if depth > _DEPTH or not isinstance(results, dict | list):
+        return False
+    if isinstance(results, list):
+        return any(_is_flagged(one, depth + 1) for one in results)
+    return results.get("filtered") is True or any(_is_flagged(one, depth + 1) for one in results.values())
+
+
 def _codes(error: Any, depth: int = 0) -> Iterator[str]:
     """Yield the codes of an error and of those inside it."""
     if depth > _DEPTH:
@@ -231,9 +262,8 @@ def _codes(error: Any, depth: int = 0) -> Iterator[str]:
             yield from _codes(item, depth + 1)
     if not isinstance(error, dict):
         return
-    for name in _FILTER_FIELDS:
-        if name in error:
-            yield "content_filter"
+    if any(name in error for name in _FILTER_FIELDS) or _is_flagged(error.get("prompt_filter_results")):
+        yield "content_filter"
     for name in _CODES:
         if isinstance(error.get(name), str):
             yield error[name]

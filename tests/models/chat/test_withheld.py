@@ -53,6 +53,13 @@ REFUSALS = {
         400, message="Provider returned error", code=400, metadata={"raw": '{"error": {"code": "content_filter"}}'}
     ),
     "xAI": Reply({"code": "no permission", "error": "Content violates usage guidelines."}, 403),
+    "a flagged prompt of Azure": Reply(
+        {"choices": [], "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}]}
+    ),
+    "a flagged answer of Azure": reply(
+        message={"content": ""}, content_filter_results={"hate": {"filtered": True, "severity": "high"}}
+    ),
+    "an ending of Google behind its other layer": reply(finish_reason="content_filter: SAFETY"),
     "a list of errors": Reply([{"error": {"code": 400, "message": "no", "status": "SAFETY"}}], 400),
 }  # fmt: skip
 
@@ -104,6 +111,68 @@ def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked
         asked = len(server.requests)
         again.score(prompts)
         assert len(server.requests) == asked
+
+
+TROUBLES = {
+    "vLLM": Reply({"object": "error", "message": "Invalid token", "type": "BadRequestError", "param": None}, 400),
+    "Google": Reply([{"error": {"code": 400, "message": "Invalid argument.", "status": "INVALID_ARGUMENT"}}], 400),
+    "Groq": error(400, message="Failed to generate JSON", code="json_validate_failed"),
+    "Anthropic": Reply({"type": "error", "error": {"type": "invalid_request_error", "message": "no text"}}, 400),
+    "too large": error(413, message="Request too large", type="tokens"),
+    "no JSON": Reply("bad request", 400),
+    "Mistral": Reply({"object": "error", "message": "not allowed", "type": "moderation"}, 403),
+    "Ollama": error(500, message="llama runner process has terminated"),
+    "an error in a body": Reply({"error": "Something broke"}),
+    "something else": Reply({"detail": "no"}),
+    "an answer that broke off": reply(finish_reason="abort", message={"content": "Yes"}),
+    "DeepSeek": reply(finish_reason="insufficient_system_resource", message={"content": "Yes"}),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_one_prompt_that_a_service_cannot_answer_neither_ends_nor_repeats_the_run(trouble, tmp_path):
+    prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(6)]
+    with ChatServer(lambda prompt: "Yes", fault=first(trouble, times=99)) as server:
+        scorer = closed(server, attempts=2)
+        scorer.keep_answers(tmp_path)
+        scored = scorer.score(prompts)
+        assert [one.score for one in scored[:3] + scored[4:]] == [1.0] * 5
+        assert math.isnan(scored[3].score)
+        assert (scored[3].parts["refused"], scored[3].parts["unanswered"]) == (0.0, 1.0)
+        again, asked = closed(server), len(server.requests)
+        again.keep_answers(tmp_path)
+        again.score(prompts)
+        assert len(server.requests) == asked
+
+
+def test_a_service_that_breaks_for_good_stops_the_run_and_is_asked_again(tmp_path):
+    """After answers, so many prompts in a row without one are no fault of theirs: none counts as unanswered."""
+    prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(40)]
+
+    def fault(prompt, number):
+        return "500" if int(prompt.split()[1]) > 4 else None
+
+    with ChatServer(lambda prompt: "Yes", fault=fault) as server:
+        scorer = closed(server, attempts=1)
+        scorer.keep_answers(tmp_path)
+        with pytest.raises(ServiceError, match=r"did not answer .*500.* Answers so far: 5"):
+            scorer.score(prompts)
+        server.fault = lambda prompt, number: None
+        assert [one.score for one in scorer.score(prompts)] == [1.0] * 40
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        {"finish_reason": "MAX_TOKENS"}, {"finish_reason": "max_tokens"}, {"finish_reason": "model_length"},
+        {"finish_reason": "stop", "native_finish_reason": "max_output_tokens"},
+    ],
+)  # fmt: skip
+def test_the_most_tokens_are_reached_in_the_words_of_any_service(ending, tmp_path):
+    cut = reply(message={"content": "Yes, for"}, **ending)
+    with ChatServer(lambda prompt: "Yes", fault=first(cut, times=99)) as server:
+        scored = closed(server).score([row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(5)])
+    assert [one.parts["truncated"] for one in scored] == [0, 0, 0, 1, 0]
 
 
 def test_a_service_that_answers_no_prompt_at_all_stops_the_run_and_keeps_nothing():
