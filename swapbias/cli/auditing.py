@@ -17,7 +17,7 @@ from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
 from swapbias.measures import with_range_of
-from swapbias.models import FLAGS, model_kinds, offline_reason, planned_kind
+from swapbias.models import FLAGS, model_kinds, offline_reason, planned_kind, planned_name
 
 OF_TABLE = ("group", "lexicon", "unit", "range")  # settings of -M that a table of own prompts has
 _KEY = "api_key_env"  # which no manifest says
@@ -237,7 +237,8 @@ def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
     if kind is not None:
         yield from _kind_sentences(settings, kind)
         return
-    yield f"{settings.model} is not on this machine, and {offline_reason()}. A model of each kind would take:"
+    model = planned_name(settings.model, settings.load)
+    yield f"{model} is not on this machine, and {offline_reason()}. A model of each kind would take:"
     fitting = [name for name in model_kinds() if _fits(settings, name)]
     for name in fitting or model_kinds():
         yield f"As a {name} model:"
@@ -260,7 +261,8 @@ def _kind_sentences(settings: "runs.Settings", kind: str | None) -> Iterator[str
     for task in tasks:
         beside = f" and {len(task.rows) - task.n_prompts} control prompts" if len(task.rows) > task.n_prompts else ""
         takes = task.kind.announce(task.rows, settings, task.experiment, seen)
-        name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {task.model}"
+        model = planned_name(task.model, settings.load)
+        name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {model}"
         yield "; ".join(filter(None, (name, takes)))
         yield from filter(None, [runs.announced(task, settings)])
         calls = "" if takes else task.kind.calls(task.experiment, task.rows)

@@ -49,7 +49,7 @@ class Control:
 def control_note(tasks: Iterable[Task], settings: Settings) -> str:
     """Return how many more texts a chat service may be sent than are planned, in a sentence; blank for none."""
     chat = settings.of(ChatOptions)
-    names = [task.experiment.name for task in tasks if task.kind.name == "chat" and compares_pairs(task)]
+    names = [task.name for task in tasks if task.kind.name == "chat" and compares_pairs(task)]
     if not names or chat.local:
         return ""
     return f"If no pair's score moves, up to {MOST_TEXTS} more texts are sent for {', '.join(names)}, as a control."

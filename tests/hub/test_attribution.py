@@ -241,7 +241,9 @@ def test_the_terminal_and_a_comparison_name_what_was_read(pushed, tmp_path):
         assert command("audit", BASE, *asked, "-M", f"adapter={LORA}", "--out", tmp_path / "a") == 0
         assert command("audit", BASE, *asked, "--out", tmp_path / "b") == 0
         assert command("compare", tmp_path / "a", tmp_path / "b") == 0
+        assert command("plan", BASE, *asked, "-M", f"adapter={LORA}") == 0
     said = " ".join(shown.getvalue().split())
+    assert f"prompts for {BOTH}" in said
     assert f"gendered_stigma:rq1, {BOTH}" in said
     assert f"{BOTH}" in said.partition("Report")[2]
     assert edited(Run(tmp_path / "a"), tmp_path / "c").manifest()["models"][0]["model_id"] == BOTH

@@ -227,9 +227,9 @@ def test_a_plan_reads_the_kind_of_a_folder_or_the_cache_and_else_shows_what_each
     folder = tiny.save_causal(tmp_path / "causal")
     found = lambda model, name, revision=None: str(folder / name)  # noqa: E731
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", found)
-    for model in (str(folder), "owner/name"):
+    for model, name in ((str(folder), "causal"), ("owner/name", "owner/name")):
         told = list(plan_sentences(Settings(model=model, studies=STUDY, limit=32)))
-        assert told[0] == f"adjective_coreference odds: 32 prompts for {model}"
+        assert told[0] == f"adjective_coreference odds: 32 prompts for {name}"
 
 
 def test_a_plan_of_a_hub_id_asks_the_hub_for_its_config_alone(tmp_path, monkeypatch):

@@ -202,5 +202,5 @@ def test_a_dry_run_says_what_the_control_may_add(tmp_path):
     study = chat_study(tmp_path / "stories")
     arguments = ["audit", "--study", str(study), "--chat", "tiny", "--base-url", "http://127.0.0.1:9/v1", "--dry-run"]
     done = CliRunner().invoke(app, arguments)
-    said = "If no pair's score moves, up to 12 more texts are sent for chat, as a control."
+    said = "If no pair's score moves, up to 12 more texts are sent for stories chat, as a control."
     assert said in " ".join(done.output.split())
