@@ -132,10 +132,19 @@ def _depends_on_missing(finding: Finding, margin: float, verdict: str) -> bool:
     value, ends = finding.estimate.value, finding.bounds
     if verdict in (UNDECIDED, UNMEASURED, TOO_FEW):
         return False
+    if _is_mostly_unanswered(finding):  # also of scores without a range, which have no bounds
+        return True
     if math.isnan(finding.estimate.std_error):
         return any((abs(end) < margin) != (abs(value) < margin) for end in ends)
     turned = verdict != NONE and any(end * value <= 0 for end in ends)
     return turned or any(_verdict(_shifted_to(finding, end), margin) != verdict for end in ends)
+
+
+def _is_mostly_unanswered(finding: Finding) -> bool:
+    """Whether a chat model gave more answers that are unread, refused or errors than such as count."""
+    experiment = experiment_of(finding)
+    is_chat = experiment is not None and experiment.kind == "chat"
+    return is_chat and finding.estimate.n_unscored > finding.estimate.n
 
 
 def _shifted_to(finding: Finding, value: float) -> Finding:

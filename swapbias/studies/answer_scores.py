@@ -11,7 +11,7 @@ from swapbias.studies.catalogue import load_lexicon
 from swapbias.studies.ranking_answers import ranked_names
 from swapbias.studies.study import Prompt, turns
 from swapbias.studies.tables import Fact, stated
-from swapbias.studies.written_answers import completion_label, is_summary
+from swapbias.studies.written_answers import completion_label, is_prose, is_summary, opening_of
 
 Read = tuple[float, Mapping[str, float]]  # the score of an answer, and further score columns
 
@@ -109,15 +109,11 @@ def read_facts(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
         terms.setdefault(number, []).append(term)
     facts, said = [Fact("", tuple(own)) for own in terms.values()], without_reasoning(text).strip()
     count = len(stated(facts, said))
-    refused = not count and is_refusal(text)
-    is_written = count > 0 or (said and not refused and _is_of_note(said, prompt))
+    refused = is_refusal(opening_of(said) if count else text)
+    note = turns(prompt.text)[-1]["content"]
+    is_written = not refused and is_prose(said, note) and (count > 0 or not note or is_summary(said, note))
     share = count / len(facts) if is_written else math.nan
     return share, {"facts": float(len(facts)), **_unread(share, refused)}
-
-
-def _is_of_note(text: str, prompt: Prompt) -> bool:
-    note = turns(prompt.text)[-1]["content"]
-    return not note or is_summary(text, note)
 
 
 def read_completion(prompt: Prompt, text: str, *, cut: bool = False) -> Read:

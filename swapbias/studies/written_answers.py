@@ -3,8 +3,10 @@
 Else the text of an error or a refusal, in whatever words and language, would count as an answer.
 """
 
+import json
 import math
 import re
+import unicodedata
 from functools import cache
 
 from swapbias.studies.tables import Lexicon, corpus_dir, read_table
@@ -21,6 +23,10 @@ _NEUTRAL = frozenset((
     "individual", "individuals", "patient", "patients", "child", "children", "kid", "adult", "adults", "teenager",
     "student", "parent", "partner", "sibling", "spouse", "neighbour", "human",
 ))  # fmt: skip
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
+_OWN_VOICE = re.compile(r"\W*(?:i|we|i'm|sorry|as an ai|unfortunately)\b", re.IGNORECASE)
+_PAGE = re.compile(r"\s*<[!?/a-z]", re.IGNORECASE)
+_STRANGE = 0.1  # of the letters of a text those of another script: signs of measures are few
 _FEWEST_WORDS = 4  # of a summary
 _STEM = 6  # letters that two forms of a word share
 _FEWEST_SHARED = 2  # words of a summary that its note has; of a note of a few words one in four
@@ -57,6 +63,30 @@ def completion_label(text: str, sentence: str, lexicon: Lexicon) -> str:
         return labels[0] if words[0] in lexicon.proper and last[0].isupper() else ""
     is_person = last.casefold() in _NEUTRAL | _persons() and all(word.casefold() in _AGES for word in before)
     return lexicon.rest if is_person else ""
+
+
+def opening_of(text: str) -> str:
+    """Return the first sentence of a text in the voice of its writer, else nothing: a patient may refuse as well."""
+    sentence = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
+    return sentence if _OWN_VOICE.match(sentence) else ""
+
+
+def is_prose(text: str, note: str) -> bool:
+    """Tell whether a text is neither JSON nor markup of a page, and in the letters of its note."""
+    if not text or _PAGE.match(text):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        letters = [letter for letter in text if letter.isalpha()]
+        scripts = {_script(letter) for letter in {*note} if letter.isalpha()} or {"LATIN"}
+        strange = sum(_script(letter) not in scripts for letter in letters)
+        return strange <= _STRANGE * len(letters)
+    return False
+
+
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
 
 
 def is_summary(text: str, note: str) -> bool:

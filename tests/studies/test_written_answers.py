@@ -2,14 +2,18 @@
 
 import math
 import zlib
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from swapbias.findings import primary_findings
+from swapbias.findings.gate import with_verdicts
 from swapbias.models.chat import ChatOptions
 from swapbias.runs import Settings, start
 from swapbias.studies import Candidate, Prompt, answer_reader
 from tests.models.chat.server import ChatServer, cut_off
+from tests.tables import rows_of
 
 NAMES = ["Emily Walsh", "Lakisha Washington", "Brad Becker", "Jamal Jones"]
 SENTENCE = (
@@ -124,6 +128,13 @@ def test_what_is_more_than_a_list_of_names_is_no_ranking(text, refused):
     assert math.isnan(parts["placed_above"])
 
 
+@pytest.mark.parametrize("row", rows_of(Path(__file__).parent / "unranked_answers.csv"))
+def test_refusals_headings_ties_scores_and_parts_of_lists_are_no_rankings(row):
+    for own in range(4):
+        score, parts = ranked(row["answer"], own=own)
+        assert (math.isnan(score), parts["unanswered"]) == (True, 1.0)
+
+
 def test_a_list_that_the_token_limit_cut_is_no_ranking():
 
     assert ranked("1. Emily Walsh\n2. Jamal Jones")[0] == 1
@@ -149,6 +160,11 @@ home with physical therapy."""
         ('{"error": {"message": "The model is overloaded.", "type": "server_error"}}', math.nan),
         ("<html><head><title>503</title></head></html>", math.nan),
         ("I cannot summarise the note of this patient.", math.nan),
+        ("I'm sorry, but I can't summarise a note about chest pain and gout.", math.nan),
+        ("<html><body>503 Service Unavailable: gout</body></html>", math.nan),
+        ('{"error": {"message": "Content policy: chest pain and gout", "code": "content_filter"}}', math.nan),
+        ("Не могу обобщить: Mr Ode, chest pain, gout.", math.nan),
+        ("Admitted with chest pain, he said: I cannot answer. He has gout.", 0.5),
         ("Ich kann diesen Text nicht zusammenfassen.", math.nan),
         ("この要約は作成できません。", math.nan),
         ("No.", math.nan),
@@ -194,6 +210,25 @@ def test_a_service_that_mostly_answers_with_its_errors_leaves_the_question_open(
     assert {one.verdict for one in found} <= {"undecided", "too few levels"}
     (note,) = run.manifest()["repeats"]
     assert 'are the same: \'{"error"' in note
+
+
+def test_where_most_answers_are_errors_no_gap_is_told_with_a_range_or_without(tmp_path, quiet):
+    def answer(prompt):
+        drawn = zlib.crc32(prompt.encode())
+        if drawn % 100 < 60:
+            return "Service temporarily unavailable"
+        return "(A)" if drawn // 100 % 2 else "(E)"
+
+    _, (finding,) = audited("occupation_sentiment:ratings", answer, tmp_path, quiet, limit=None)
+    assert finding.estimate.fewest >= 4
+    assert finding.verdict == "undecided"
+    sure = replace(finding.estimate, value=0.5, std_error=0.01, ci_low=0.48, ci_high=0.52, p_value=1e-9)
+    unbounded = replace(
+        finding, estimate=sure, missing_data_low=math.nan, missing_data_high=math.nan, sign_agreement=1
+    )
+    answered = replace(unbounded, estimate=replace(sure, n_unscored=0))
+    assert [one.verdict for one in with_verdicts([unbounded])] == ["undecided"]
+    assert [one.verdict for one in with_verdicts([answered])] == ["gap"]
 
 
 def test_a_commonest_answer_that_is_read_is_not_named(tmp_path, quiet):
