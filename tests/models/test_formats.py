@@ -39,6 +39,13 @@ FILES = {
 }
 
 
+@pytest.mark.parametrize(("name", "library"), [("llama.gguf", "GGUF"), ("model.onnx", "ONNX")])
+def test_a_file_of_another_library_is_no_chat_model_of_a_provider(name, library, tmp_path):
+    (tmp_path / name).write_bytes(b"GGUF")
+    with pytest.raises(UsageError, match=f"{library} weights.*not read here"):
+        swapbias.audit(None, "stigma_vignettes:gender", chat=str(tmp_path / name), progress=False)
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("beside", [True, False])
 def test_weights_of_another_library_are_named(name, beside, tmp_path):

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from swapbias.errors import need
 from swapbias.models.base import PAIRS, PROMPTS, VADER, Fit, Kind, Reading, Request, Scorer, need_vader
 from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
 from swapbias.models.clinical import NoteOptions, note_conversations
+from swapbias.models.formats import refuse_other_formats
 from swapbias.studies import Experiment, Row, as_prompts
 
 FACTS = "facts"
@@ -163,6 +165,8 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
         from swapbias.models.chat.local import LocalChatScorer
 
         return LocalChatScorer.load(chat.model or "", request.load, chat)
+    if not chat.base_url:  # a service may call its models by the names of files
+        refuse_other_formats(chat.model or "", Path(chat.model or ""))
     need("A chat service", "openai", extra="chat")
     from swapbias.models.chat.openai_client import ChatScorer
 
