@@ -210,6 +210,8 @@ def study_files(
         content = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode()
         name = name or _study_name(source_name(source).partition(".")[0] or "prompts")
     group, reference = composed(str(group)), composed(str(reference))
+    if group and group == reference:
+        raise UsageError(f"{shown(group)} is the reference and the group compared with it. Name another group.")
     groups = [group, reference] if group else []
     keys = {
         "name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups, "unit": unit,

@@ -7,7 +7,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
 import swapbias
-from swapbias.errors import StudyError
+from swapbias.errors import StudyError, UsageError
 from swapbias.studies import config_rows, open_study
 from swapbias.studies.study import did_you_mean, unknown
 
@@ -115,3 +115,9 @@ def test_a_reference_in_another_case_is_proposed():
     groups = [group.title() for group in PROMPTS["group"]]
     with pytest.raises(StudyError, match=r"Did you mean Male\?"):
         open_study(PROMPTS.assign(group=groups), reference="male")
+
+
+def test_the_reference_is_not_compared_with_itself(tmp_path):
+    (tmp_path / "rows.csv").write_text("text,group,pair\nHe left.,men,1\nShe left.,women,1\n")
+    with pytest.raises(UsageError, match="'men' is the reference and the group compared with it"):
+        swapbias.open_study(tmp_path / "rows.csv", reference="men", group="men")
