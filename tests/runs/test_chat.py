@@ -190,7 +190,7 @@ def options_of(**more):
 
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     settings = Settings(studies=("spanish_occupations",), options=(options_of(),))
-    with pytest.raises(UsageError, match=r"Settings of chat models are read by adjective_coreference and .+ Name it"):
+    with pytest.raises(UsageError, match=r"Settings of chat models are read by adjective_coreference, .+ Name it"):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
     both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
