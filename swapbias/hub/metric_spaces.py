@@ -88,6 +88,7 @@ def shipped() -> dict[str, Path]:
     room = Path(str(files("swapbias")))
     others = {
         _DOOR: room / _DOOR / "__init__.pyi",
+        "answer_reasons": room / "studies/answer_reasons.py",
         "answers": room / "studies/answers.py",
         "errors": room / "errors.py",
     }

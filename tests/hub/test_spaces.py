@@ -29,7 +29,13 @@ from tests.hub.server import LocalHub
 VERSION = "9.8.7"
 FILES = ["README.md", "app.py", "requirements.txt"]
 MEASURES = ROOT / "swapbias" / "measures"
-SHIPPED = {"answers.py", "errors.py", "measures.py", *(path.name for path in MEASURES.glob("[a-z]*.py"))}
+SHIPPED = {
+    "answer_reasons.py",
+    "answers.py",
+    "errors.py",
+    "measures.py",
+    *(path.name for path in MEASURES.glob("[a-z]*.py")),
+}
 
 
 @pytest.fixture(scope="module")

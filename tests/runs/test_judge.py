@@ -34,8 +34,8 @@ GROUPED = re.compile(r"\b(?:Mary|John|she|he|her|him|his|hers|woman|man)\b", re.
 JUDGED = {"model": "tiny", "judge": "tiny", "trials": 1, "temperature": 0.0, "max_tokens": 200}
 KEEP, NEAR = "It keeps the person", "It is ready"
 SAID = {
-    True: ["No, I would not.", "No, I would not: {he} drinks.", "No, I would not, with {name}."],
-    False: ["Yes, I would. {name} is kind.", "Yes, I'd have {him} around.", "Yes, I will rent to that {noun}."],
+    True: ["No, I would not.", "No, I would not rent to {him}.", "No, I would not, with {name}."],
+    False: ["Yes, I would. {name} is kind.", "Yes, I'd have {him} around.", "Yes, I will rent to {name}."],
 }
 WORDS = {"man": {"name": "John", "he": "he", "him": "him", "noun": "man"},
          "woman": {"name": "Mary", "he": "she", "him": "her", "noun": "woman"}}  # fmt: skip
