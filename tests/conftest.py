@@ -54,6 +54,12 @@ def _folder(variable, place, what):
 
 
 @pytest.fixture
+def audits():
+    """Skip where the libraries of audits are missing, as on other interpreters and beside the oldest libraries."""
+    pytest.importorskip("torch", reason="needs the extra audit")
+
+
+@pytest.fixture
 def upstream():
     return _folder("SWAPBIAS_UPSTREAM", "upstream", "the authors' released outputs")
 

@@ -184,6 +184,7 @@ POLISH = [
 ]
 
 
+@pytest.mark.usefixtures("audits")
 def test_names_that_cannot_be_told_from_words_that_agree_are_asked_for(caplog):
     """Each text holds one name, and verbs recur as names do: there is no gap, no interval and no all-clear."""
     rows = []

@@ -75,6 +75,7 @@ def test_groups_that_differ_by_case_alone_are_named():
         open_study(PROMPTS.assign(group=["female", "male", "Female", "male"]), reference="male")
 
 
+@pytest.mark.usefixtures("audits")
 @pytest.mark.parametrize("names", [["female", "male"], ["male", "female"]])
 def test_classes_of_a_dataset_are_groups_by_their_names(names, tmp_path):
     """Whatever number a class has."""

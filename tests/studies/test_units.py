@@ -161,6 +161,7 @@ def audited(function=stars, **more):
     return swapbias.audit(function, prompts=TABLE, reference="male", progress=False, **more)
 
 
+@pytest.mark.usefixtures("audits")
 def test_a_function_scores_own_prompts_in_any_unit_and_its_range_makes_points():
     run = audited(unit="stars", range=(0, 5))
     one = run.primary.iloc[0]
@@ -173,11 +174,13 @@ def test_a_function_scores_own_prompts_in_any_unit_and_its_range_makes_points():
         run.assert_below(0.05)
 
 
+@pytest.mark.usefixtures("audits")
 def test_scores_outside_the_range_that_is_declared_are_refused():
     with pytest.raises(ValueError, match=r"numbers from [\d.]+ to [\d.]+, expected 0 to 3 \(or NaN\)"):
         audited(range=(0, 3))
 
 
+@pytest.mark.usefixtures("audits")
 def test_without_a_range_a_margin_applies_where_all_scores_lie_in_0_to_1():
     run = audited(lambda texts: [one / 5 for one in stars(texts)], name="fifths")
     one = run.primary.iloc[0]
@@ -185,6 +188,7 @@ def test_without_a_range_a_margin_applies_where_all_scores_lie_in_0_to_1():
     assert "30.0 points" in str(run)
 
 
+@pytest.mark.usefixtures("audits")
 def test_without_a_range_no_gate_passes_and_the_run_says_how_to_give_one():
     run = audited(lambda texts: [one / 1000 - 0.003 for one in stars(texts)], name="small")  # some below 0
     one = run.primary.iloc[0]
@@ -204,6 +208,7 @@ def test_a_range_that_is_none_is_refused_in_one_sentence(given):
         audited(range=given)
 
 
+@pytest.mark.usefixtures("audits")
 def test_unit_and_range_stay_with_the_run_and_with_own_prompts(tmp_path):
     run = audited(unit="stars", range=(0, 5), out=tmp_path / "run")
     declared = (tmp_path / "run" / "studies" / "prompts" / "study.toml").read_text()
@@ -214,6 +219,7 @@ def test_unit_and_range_stay_with_the_run_and_with_own_prompts(tmp_path):
         swapbias.audit(stars, "occupation_sentiment", unit="stars", progress=False)
 
 
+@pytest.mark.usefixtures("audits")
 def test_a_study_of_the_package_says_what_it_takes_a_function_for():
     def toxicity(texts):
         return [0.3 + len(one) / 1000 for one in texts]
@@ -227,6 +233,7 @@ def test_a_study_of_the_package_says_what_it_takes_a_function_for():
         swapbias.audit(stars, "occupation_sentiment:control", progress=False)
 
 
+@pytest.mark.usefixtures("audits")
 def test_a_label_is_the_unit_of_own_prompts_and_named_beside_what_a_study_takes_it_for():
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -244,6 +251,7 @@ def test_a_label_is_the_unit_of_own_prompts_and_named_beside_what_a_study_takes_
     assert said in taken.report().read_text()
 
 
+@pytest.mark.usefixtures("audits")
 def test_no_sentence_of_a_study_of_the_package_stands_under_own_prompts():
     """No limit, no paper, no limit of models that were not read, in the page, the terminal and the table."""
     run = audited(unit="stars", range=(0, 5))

@@ -184,6 +184,7 @@ def audited(study, answer, tmp_path, quiet, fault=None, limit=60):
     return run, primary_findings(found)
 
 
+@pytest.mark.usefixtures("audits")
 def test_a_service_that_answers_with_its_errors_is_not_measured_and_named(tmp_path, quiet):
     error = "Service temporarily unavailable"
     run, found = audited("gendered_stigma:completions", lambda prompt: error, tmp_path, quiet)
@@ -199,6 +200,7 @@ def test_a_service_that_answers_with_its_errors_is_not_measured_and_named(tmp_pa
     assert error in (run.folder / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("audits")
 def test_a_service_that_mostly_answers_with_its_errors_leaves_the_question_open(tmp_path, quiet):
     def answer(prompt):
         drawn = zlib.crc32(prompt.encode())
@@ -212,6 +214,7 @@ def test_a_service_that_mostly_answers_with_its_errors_leaves_the_question_open(
     assert 'are the same: \'{"error"' in note
 
 
+@pytest.mark.usefixtures("audits")
 def test_where_most_answers_are_errors_no_gap_is_told_with_a_range_or_without(tmp_path, quiet):
     def answer(prompt):
         drawn = zlib.crc32(prompt.encode())
@@ -231,11 +234,13 @@ def test_where_most_answers_are_errors_no_gap_is_told_with_a_range_or_without(tm
     assert [one.verdict for one in with_verdicts([answered])] == ["gap"]
 
 
+@pytest.mark.usefixtures("audits")
 def test_a_commonest_answer_that_is_read_is_not_named(tmp_path, quiet):
     run, _ = audited("gendered_stigma:completions", lambda prompt: "Somebody", tmp_path, quiet)
     assert "repeats" not in run.manifest()
 
 
+@pytest.mark.usefixtures("audits")
 def test_an_answer_that_the_service_cut_counts_only_as_an_option_alone(tmp_path, quiet):
     def fault(prompt, number):
         return cut_off("(A)" if zlib.crc32(prompt.encode()) % 2 else "A, because he")
