@@ -71,6 +71,7 @@ from .sensitivity import (
     ANSWERS as ANSWERS,
     condition_means as condition_means,
     gap_units as gap_units,
+    is_constant as is_constant,
     pair_gaps as pair_gaps,
     primary_rows as primary_rows,
     row_shares as row_shares,

@@ -9,7 +9,15 @@ from itertools import takewhile
 
 import pandas as pd
 
-from swapbias.findings import CONTROL, CONTROL_MOVED, CONTROL_UNKNOWN, CONTROL_UNMOVED, MARGIN, scores_right_answers
+from swapbias.findings import (
+    CONTROL,
+    CONTROL_MOVED,
+    CONTROL_UNKNOWN,
+    CONTROL_UNMOVED,
+    MARGIN,
+    is_constant,
+    scores_right_answers,
+)
 from swapbias.measures import with_range_of
 from swapbias.models import Scorer
 from swapbias.models.chat import ChatOptions
@@ -125,7 +133,7 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
         return None
     rows = _scored_rows(scoring.items[task.study.name], task, reader.model_id)
     smallest = _smallest_move(rows, as_read(scored_task), settings)
-    if rows.empty or rows["score"].nunique() == 1 or _largest_gap(rows) > smallest:
+    if rows.empty or is_constant(task.experiment, rows) or _largest_gap(rows) > smallest:
         return None
     prompts, before = _strong_prompts(task, rows)
     if not prompts:
