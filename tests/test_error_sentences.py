@@ -214,7 +214,7 @@ NEVER_EMPTY = {
     "notes/load.py _file_rows": "a phenotype with single blanks, which is no list",
     "notes/mimic.py coded_notes": "inside if missing",
     "outcome.py assert_below": "inside if wrong; sentences, which are no list",
-    "runs/plan.py plan_tasks": "sentences, none where nothing was left out",
+    "runs/plan.py _refuse_model": "sentences, none where nothing was left out",
     "studies/custom.py _corpus": "lines of faults, inside if found",
     "swapping/referents.py __init__": "a constant",
     "swapping/resolvers.py load_resolver": "inside if settings",

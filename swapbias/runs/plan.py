@@ -10,7 +10,7 @@ from functools import cache, partial
 from itertools import chain, compress, count
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from swapbias import __version__, models, studies
 from swapbias.errors import (
@@ -304,15 +304,25 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if not tasks and lost:
         raise lost[0]
     if not tasks:
-        reasons_given = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
-        fitting = [name for name in usual if any(one.kind == kind for one in load_study(name).experiments)]
-        hint = f" {fitting[0]} fits." if fitting else ""
-        raise UsageError(f"No experiment fits.{''.join(reasons_given)} Choose another model or --study.{hint}")
-    for one in requested:
-        if not any(task.kind is one for task in tasks):
-            named = listed(_studies_of(one), "no study")
-            raise UsageError(f"Settings of {one.name} models are read by {named}. Name it as well.")
+        _refuse_model(skipped, kind, usual)
+    _refuse_unread_settings(requested, tasks)
     return tasks, skipped
+
+
+def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[str]) -> NoReturn:
+    """Raise a UsageError that says why no experiment fits, and names a usual study that a model of the kind reads."""
+    reasons = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
+    fitting = [name for name in usual if any(one.kind == kind for one in load_study(name).experiments)]
+    hint = f" {fitting[0]} fits." if fitting else ""
+    raise UsageError(f"No experiment fits.{''.join(reasons)} Choose another model or --study.{hint}")
+
+
+def _refuse_unread_settings(requested: Sequence[Kind], tasks: Sequence[Task]) -> None:
+    """Refuse settings of a kind of model, with a UsageError, where no task reads a model of that kind."""
+    for kind in requested:
+        if not any(task.kind is kind for task in tasks):
+            names = listed(_studies_of(kind), "no study")
+            raise UsageError(f"Settings of {kind.name} models are read by {names}. Name it as well.")
 
 
 def _refuse_unread_weights(settings: Settings) -> None:
