@@ -237,6 +237,8 @@ class Experiment:
     contrast: tuple[str, str] | None = None  # two values of it, whose gaps are compared
     random: Mapping[str, str] = field(default_factory=lambda: dict(_CROSSED))  # columns that are samples, by name
     random_of: Mapping[str, str] = field(default_factory=dict)  # the one group that a random column is about
+    fixed: Mapping[str, str] = field(default_factory=dict)  # columns whose levels the claim is about, by plural name
+    equal_levels: bool = False  # each level of the random factor with the fewest counts the same in a mean
     unnamed_fills: bool = False  # whether names recur in the texts that could not be told apart: no gap is measured
     spreads: Mapping[str, float] = field(default_factory=dict)  # SD of their effects on a gap, blank: of the rest
     aggregate: tuple[str, ...] = ()  # columns to average over before groups are compared; the last is the unit
