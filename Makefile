@@ -112,7 +112,7 @@ results:
 SCALE ?= 1
 
 truth: $(READY)
-	$(VENV)/bin/python -m benchmarks truth truth-shipped truth-gate truth-power --scale $(SCALE) --out build/truth
+	$(VENV)/bin/python -m benchmarks truth truth_edges truth-shipped truth-gate truth-power --scale $(SCALE) --out build/truth
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

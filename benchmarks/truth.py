@@ -16,9 +16,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy
-from numpy.typing import NDArray
 
 from benchmarks.frame import Scale, Series, scaled
+from benchmarks.simulating import (
+    EFFECTS,
+    Concluded,
+    Design,
+    Floats,
+    conclusion,
+    design_of,
+    rate_text,
+    rows_of,
+    share_of,
+    simulator,
+    yes_or_no,
+)
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import (
     AS_PUBLISHED,
@@ -32,29 +44,19 @@ from swapbias.findings import (
     disaggregate,
     planned_std_error,
     primary_findings,
-    primary_rows,
 )
-from swapbias.findings.sensitivity import gap_units, row_shares
 from swapbias.measures import (
     Estimate,
-    at_level,
     detectable_gap,
-    linear_contrast,
-    mean_score,
     paired_gap,
     power,
-    shares_in,
     t_ends,
-    t_p,
 )
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import load_notes
 from swapbias.studies import (
     PLACEBO,
-    PLACEBO_COLUMNS,
     Experiment,
-    Study,
-    config_rows,
     load_study,
     open_study,
     studies,
@@ -84,43 +86,6 @@ BEYOND = (0.04, 0.06)  # the bar of the gap beyond wording
 ANSWERED = {"0/1 at .5": 0.5, "0/1 at .1": 0.1, "0/1 at .02": 0.02}  # chance of a 1, of scores that are answers
 LATENT = 0.5  # SD of all effects together on the normal deviate of that chance
 MOST = dict.fromkeys((*ANSWERED, "normal", "heavy"), 0.07) | {"lognormal": 0.08}  # null audits with a gap at .05
-Floats = NDArray[np.float64]
-Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1
-EFFECTS: Mapping[str, Effects] = {
-    "normal": lambda rng, count: rng.standard_normal(count),
-    "lognormal": lambda rng, count: (rng.lognormal(size=count) - math.exp(0.5)) / math.sqrt(math.expm1(1) * math.e),
-    "heavy": lambda rng, count: rng.standard_t(3, count) / math.sqrt(3),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """Prompts of one experiment and the random effects that models have on them.
-
-    Attributes:
-        title: as the table shows it.
-        clusters: what its rows cross, in words.
-        study: with this experiment alone, and no slices but those of the primary finding.
-        rows: the prompts.
-        spreads: SD of the effects, as ``Experiment.spreads``.
-        subset: a gap that is shown beside the primary finding: that over one subset.
-        compared: two models are compared instead of one being audited.
-        reported: one of the primary findings of the report that holds several.
-    """
-
-    title: str
-    clusters: str
-    study: Study
-    rows: pd.DataFrame
-    spreads: Mapping[str, float]
-    subset: str = ""
-    compared: bool = False
-    reported: bool = False
-
-    @property
-    def experiment(self) -> Experiment:
-        """The one that its study has."""
-        return self.study.experiments[0]
 
 
 # --- the designs --------------------------------------------------------------------------------------
@@ -129,33 +94,35 @@ class Design:
 def designs() -> Iterator[Design]:
     """Every design of the studies whose prompts are at hand, the quick ones first."""
     for number, phase in ((4, "diagnosis"), (6, "intention"), (7, "action")):
-        rows = _rows("gendered_stigma", "rq1", label="mental_health", construct=phase)
-        yield _design("rq1, one phase", f"{number} templates x 11", "gendered_stigma", "rq1", rows, STIGMA)
-    rows = _rows("gendered_stigma", "rq2", label="mental_health", construct="coercion")
-    yield _design("rq2, one dimension", "3 templates x 11", "gendered_stigma", "rq2", rows, STIGMA)
-    rows = _rows("occupation_sentiment", "sentences")
-    yield _design(
+        rows = rows_of("gendered_stigma", "rq1", label="mental_health", construct=phase)
+        yield design_of("rq1, one phase", f"{number} templates x 11", "gendered_stigma", "rq1", rows, STIGMA)
+    rows = rows_of("gendered_stigma", "rq2", label="mental_health", construct="coercion")
+    yield design_of("rq2, one dimension", "3 templates x 11", "gendered_stigma", "rq2", rows, STIGMA)
+    rows = rows_of("occupation_sentiment", "sentences")
+    yield design_of(
         "occupations", "20 noun pairs x 20", "occupation_sentiment", "sentences", rows, OCCUPATION, reported=True
     )
-    rows = _rows("stigma_vignettes", "gender", label="with a condition")
-    yield _design("vignettes, women and men", "6 questions x 9 people", "stigma_vignettes", "gender", rows, VIGNETTE)
+    rows = rows_of("stigma_vignettes", "gender", label="with a condition")
+    yield design_of(
+        "vignettes, women and men", "6 questions x 9 people", "stigma_vignettes", "gender", rows, VIGNETTE
+    )
     yield from _own_names()
     yield from _coreference()
     yield _clinical()
-    rows = _rows("gendered_stigma", "rq1")
-    yield _design(
+    rows = rows_of("gendered_stigma", "rq1")
+    yield design_of(
         "rq1, contrast", "17 templates x 11 + 11", "gendered_stigma", "rq1", rows, STIGMA,
         subset="mental_health", reported=True,
     )  # fmt: skip
-    rows = _rows("gendered_stigma", "rq2")
-    yield _design("rq2, contrast", "27 templates x 11 + 11", "gendered_stigma", "rq2", rows, STIGMA)
-    rows = _rows("social_distance", "sentiment", template="they").drop_duplicates(["group", "condition"])
+    rows = rows_of("gendered_stigma", "rq2")
+    yield design_of("rq2, contrast", "27 templates x 11 + 11", "gendered_stigma", "rq2", rows, STIGMA)
+    rows = rows_of("social_distance", "sentiment", template="they").drop_duplicates(["group", "condition"])
     categories = f"{rows['label'].nunique()} categories"
-    yield _design(
+    yield design_of(
         "social distance", categories, "social_distance", "sentiment", rows, CATEGORY, reported=True
     )  # fmt: skip
-    rows = pd.concat([_rows("social_distance", f"template{number}") for number in range(1, 5)])
-    yield _design(
+    rows = pd.concat([rows_of("social_distance", f"template{number}") for number in range(1, 5)])
+    yield design_of(
         "attitude", f"4 templates x 7 acts x {categories}", "social_distance", "attitude", rows, ATTITUDE
     )  # fmt: skip
 
@@ -175,20 +142,20 @@ def _own_names() -> Iterator[Design]:
         study = open_study(pd.DataFrame(table), reference="male", name=name)
         asked = next(one for one in study.experiments if one.kind == "classifier")
         spreads = NAMES | {column: 0.125 / math.sqrt(len(columns)) for column in columns}
-        rows = _rows(name, asked.configs[0])
-        yield _design(title, "50 prompts x 6 + 6 names", name, asked.name, rows, spreads)
+        rows = rows_of(name, asked.configs[0])
+        yield design_of(title, "50 prompts x 6 + 6 names", name, asked.name, rows, spreads)
 
 
 def _coreference() -> Iterator[Design]:
     """Sentences about two occupations, without adjectives; those of WinoBias where they are at hand."""
     for config, title in (("wino_style", "two models, own sentences"), ("winobias_dev", "WinoBias sentences")):
         try:
-            rows = _rows("adjective_coreference", f"{config}-stereotype", condition="baseline")
+            rows = rows_of("adjective_coreference", f"{config}-stereotype", condition="baseline")
         except UpstreamMissingError:
             continue
         clusters = " x ".join(str(rows[name].nunique()) for name in ("male_answer", "female_answer"))
         compared = config == "wino_style"
-        yield _design(
+        yield design_of(
             title, f"{clusters} occupations", "adjective_coreference", "odds", rows, ANSWER, compared=compared,
             reported=not compared,
         )  # fmt: skip
@@ -201,49 +168,9 @@ def _clinical() -> Design:
     patient = np.repeat(np.arange(1_000), np.arange(1_000) % 5 + 1)[number]
     rows = pairs.assign(subject_id=pairs["condition"] + "/" + patient.astype(str))
     each = rows.groupby("condition")["subject_id"].nunique()
-    return _design(
+    return design_of(
         "clinical pairs", f"{each.min()} to {each.max()} patients", "phenotype_fairness", "phenotyping", rows,
         PATIENT, reported=True,
-    )  # fmt: skip
-
-
-def _rows(corpus: str, config: str, **only: str) -> pd.DataFrame:
-    rows = pd.DataFrame(config_rows(corpus, config))
-    for column, value in only.items():
-        rows = rows[rows[column] == value]
-    return rows
-
-
-def _design(
-    title: str,
-    clusters: str,
-    name: str,
-    experiment: str,
-    rows: pd.DataFrame,
-    spreads: Mapping[str, float],
-    **more: Any,
-) -> Design:
-    study = load_study(name)
-    asked = next(one for one in study.experiments if one.name == experiment)
-    columns = {"pair_id", "group", "label", "template", "condition", "construct", asked.subset} - {""}
-    columns |= {*asked.random, *asked.aggregate, *asked.factors}
-    columns |= {*PLACEBO_COLUMNS} & set(rows)
-    compared = rows[rows["group"].isin([*asked.compared, PLACEBO])]
-    kept = compared[[column for column in compared if column in columns]].astype(object).reset_index(drop=True)
-    names = {"template", *asked.random} | (set() if "side" in kept else {"pair_id"})  # a reworded pair names its own
-    for column in names & set(kept):  # numbers for names, which saves half the time
-        kept[column] = pd.factorize(kept[column])[0]
-    if asked.contrast and not set(asked.contrast) <= set(rows[asked.subset]):  # one set of conditions is audited
-        asked = replace(asked, subset="", contrast=None)
-    alone = replace(study, experiments=(_bare(asked),))
-    return Design(title, clusters, alone, kept.assign(experiment=experiment, model_id="simulated"), spreads, **more)
-
-
-def _bare(asked: Experiment) -> Experiment:
-    """The experiment with its primary findings alone."""
-    return replace(
-        asked, slices=tuple(one for one in asked.slices if one.name == asked.primary_slice), levels=(),
-        covariates=(), thresholds=(), reported=(), rates=(), scores=("score",),
     )  # fmt: skip
 
 
@@ -278,94 +205,14 @@ def audits(design: Design, effects: str, count: int, *, planted: float = 0.0) ->
             )
 
 
-Concluded = Callable[[Floats], list[Finding]]
-
-
-def _conclusion(design: Design, scores: Floats) -> Concluded:
-    """Primary findings of further scores of the same prompts, by the measures of an audit: 20 times as quick as one.
-
-    Raises:
-        ValueError: of these scores they are not those of an audit.
-    """
-    rows = design.rows.assign(score=scores).reset_index(drop=True)
-    whole = primary_findings(disaggregate(rows, design.study, expected={}, robustness=False))
-    parts = [(one, *_units(one, design, rows)) for one in whole]
-    shares = {
-        one.key(): shares_in(row_shares(design.experiment, rows.loc[more]), np.ones(len(more), bool), sample * 1)
-        for one, more, _, sample, *_ in parts
-        if design.experiment.aggregate
-    }
-
-    def conclude(scores: Floats) -> list[Finding]:
-        made = []
-        for one, more, less, sample, clusters, over in parts:
-            values = scores[more] - (scores[less] if len(less) else 0.0)
-            if sample.any():
-                estimate = linear_contrast(values, sample * 1, (1.0, -1.0), clusters, shares=shares.get(one.key()))
-            else:
-                estimate = mean_score(values, cluster_ids=clusters)
-                p_value = t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
-                estimate = replace(estimate, p_value=p_value)
-            estimate = at_level(estimate, one.level)  # over all questions of the study
-            made.append(replace(one, estimate=estimate, cluster_vars=over))
-        return made
-
-    for one, again in zip(whole, conclude(scores), strict=True):
-        told, other = ((each.estimate.value, each.estimate.std_error, each.estimate.df) for each in (one, again))
-        if not np.allclose(told, other, rtol=1e-9) or one.cluster_vars != again.cluster_vars:
-            raise ValueError(f"{design.title}: {other} {again.cluster_vars}, expected {told} {one.cluster_vars}.")
-    return conclude
-
-
-def _units(
-    finding: Finding, design: Design, rows: pd.DataFrame
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], Mapping[str, Any], str]:
-    """Of each unit of a primary finding the row that is added and subtracted, its sample; clusters in words."""
-    context, part = primary_rows(finding, design.study, rows.assign(place=rows.index), finding.model_id)
-    units = gap_units(context, part)
-    if units is None:
-        raise ValueError(f"{design.title}: its primary finding is no mean of units.")
-    clusters, over = context.random(units.rows)
-    sample = units.rows["sample"].to_numpy() > 0
-    if context.experiment.measure == "group_gap":
-        return units.rows["place"].to_numpy(), np.empty(0, dtype=np.intp), sample, clusters, over
-    places = part.reset_index().set_index(["pair_id", "group"])["index"].unstack("group").loc[units.rows["pair_id"]]
-    more, less = (places[name].to_numpy() for name in (context.experiment.group, context.experiment.reference_group))
-    return more, less, sample, clusters, over
-
-
-def _simulator(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:
-    """Draws scores: half of a pair's gap above and below one half, or those of conditions themselves."""
-    experiment, rows = design.experiment, design.rows
-    paired = experiment.measure == "paired_gap"
-    # Groups that are no pairs have effects of their own: what they share cancels.
-    side = "" if paired else "/" + rows["group"]
-    codes = {column: pd.factorize(rows[column].astype(str) + side)[0] for column in design.spreads if column}
-    codes[""] = pd.factorize(rows["pair_id"])[0]
-    groups = rows["group"].where(rows["group"] != PLACEBO, rows["side"]) if "side" in rows else rows["group"]
-    sign = np.where(groups == experiment.group, 0.5, -0.5)
-    raised = np.ones(len(rows))
-    if experiment.contrast and experiment.contrast[1] in set(rows[experiment.subset]):
-        raised = (rows[experiment.subset] == experiment.contrast[0]).to_numpy(dtype=float)
-
-    def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
-        drawn = sum(
-            (spread * effects(rng, int(codes[column].max()) + 1)[codes[column]]
-            for column, spread in design.spreads.items()), np.zeros(len(rows)),
-        )  # fmt: skip
-        return 0.5 + (sign * (planted * raised + drawn) if paired else sign * planted + drawn)
-
-    return simulate
-
-
 def _drawn(design: Design, rng: np.random.Generator, effects: str) -> Callable[[float], Floats]:
     """Draws the scores of a model with such effects; of ``ANSWERED`` 0 or 1 by a chance that has them."""
     if effects not in ANSWERED:
-        return partial(_simulator(design), rng, EFFECTS[effects])
+        return partial(simulator(design), rng, EFFECTS[effects])
     half = 0.5 if design.experiment.measure == "paired_gap" else 1.0
     scale = LATENT / (half * math.sqrt(sum(spread**2 for spread in design.spreads.values())))
     middle = float(scipy.special.ndtri(ANSWERED[effects])) * math.hypot(1, LATENT)
-    simulate = partial(_simulator(design), rng, EFFECTS["normal"])
+    simulate = partial(simulator(design), rng, EFFECTS["normal"])
 
     def answers(planted: float) -> Floats:
         chance = scipy.special.ndtr(middle + scale * (simulate(planted) - 0.5))
@@ -421,8 +268,16 @@ def _held(
     title: str, clusters: str, effects: str, found: Sequence[Finding], published: Sequence[Finding]
 ) -> tuple[str, ...]:
     wrong, covered = _rejected(found), _covered(found, 0.0)
-    of_papers = _of(_rejected(published)) if published else "–"  # no paper has a test of own prompts
-    return title, clusters, effects, _of(wrong), _of(covered), of_papers, _met(wrong <= MOST[effects])
+    of_papers = rate_text(_rejected(published)) if published else "–"  # no paper has a test of own prompts
+    return (
+        title,
+        clusters,
+        effects,
+        rate_text(wrong),
+        rate_text(covered),
+        of_papers,
+        yes_or_no(wrong <= MOST[effects]),
+    )
 
 
 def _rejected(found: Sequence[Finding]) -> float:
@@ -434,14 +289,6 @@ def _covered(found: Sequence[Finding], value: float) -> float:
     each = (one.estimate for one in found)
     ends = (t_ends(one.value, one.std_error, one.df, 1 - LEVEL, one.skewness) for one in each)
     return float(np.mean([low <= value <= high for low, high in ends]))
-
-
-def _of(share: float) -> str:
-    return f"{share:.3f}".removeprefix("0")
-
-
-def _met(held: bool) -> str:
-    return "yes" if held else "no"
 
 
 def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -459,8 +306,8 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         told = float(np.mean([one.minimum_detectable_effect for one in found]))
         rows.append(
             (
-                design.title, design.clusters, f"{gap:.3f}", f"{told:.3f}", _of(predicted), _of(seen),
-                _met(abs(predicted - seen) <= NEAR), _of(_covered(found, gap)),
+                design.title, design.clusters, f"{gap:.3f}", f"{told:.3f}", rate_text(predicted), rate_text(seen),
+                yes_or_no(abs(predicted - seen) <= NEAR), rate_text(_covered(found, gap)),
             )
         )  # fmt: skip
     return rows
@@ -480,11 +327,13 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             for side in SIDES[effects]:
                 found = list(_quickly(calm, effects, count, side * margin))
                 gates = [check_gaps(one) for one in found]
-                passed.append(_share(one.outcome == PASSES for gate in gates for one in gate.checks))
-                failed.append(_share(one.outcome == FAILS for one in gates))
-            none = _share(check_gaps(one).outcome == FAILS for one in _quickly(design, effects, count, 0.0))
+                passed.append(share_of(one.outcome == PASSES for gate in gates for one in gate.checks))
+                failed.append(share_of(one.outcome == FAILS for one in gates))
+            none = share_of(check_gaps(one).outcome == FAILS for one in _quickly(design, effects, count, 0.0))
             errs = max(passed), max(failed), none
-            rows.append((design.title, design.clusters, effects, *map(_of, errs), _met(max(errs) <= LEVEL)))
+            rows.append(
+                (design.title, design.clusters, effects, *map(rate_text, errs), yes_or_no(max(errs) <= LEVEL))
+            )
     return rows
 
 
@@ -497,15 +346,9 @@ def _calm(design: Design, std_error: float) -> Design:
 def _quickly(design: Design, effects: str, count: int, planted: float) -> Iterator[list[Finding]]:
     """The primary findings of so many audits of models with this gap, as those of ``audits``."""
     rng = np.random.default_rng([len(design.rows), sorted(EFFECTS).index(effects), round(1e6 * (1 + planted))])
-    simulate = partial(_simulator(design), rng, EFFECTS[effects])
-    conclude = _conclusion(design, simulate(planted))
+    simulate = partial(simulator(design), rng, EFFECTS[effects])
+    conclude = conclusion(design, simulate(planted))
     return (conclude(simulate(planted)) for _ in range(count))
-
-
-def _share(held: Iterable[bool]) -> float:
-    """Of how many it holds; 0 of none."""
-    told = list(held)
-    return sum(told) / max(1, len(told))
 
 
 def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -518,13 +361,13 @@ def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     for effects in SIDES:
         for before, gap in BASELINES:
             rng = np.random.default_rng([len(rows), count])
-            simulate = partial(_simulator(calm), rng, EFFECTS[effects])
-            conclude = _conclusion(calm, simulate(gap))
+            simulate = partial(simulator(calm), rng, EFFECTS[effects])
+            conclude = conclusion(calm, simulate(gap))
             seen = [_gated(calm, conclude, simulate(gap), simulate(before)) for _ in range(count)]
-            passed, failed = (_share(one == outcome for one in seen) for outcome in (PASSES, FAILS))
+            passed, failed = (share_of(one == outcome for one in seen) for outcome in (PASSES, FAILS))
             larger = round(abs(gap) - abs(before), 9)
             errs = passed if larger >= margin else 0.0, failed if larger <= margin else 0.0
-            told = _of(passed), _of(failed), _met(max(errs) <= LEVEL)
+            told = rate_text(passed), rate_text(failed), yes_or_no(max(errs) <= LEVEL)
             rows.append((design.title, f"{before:+.2f}", f"{gap:+.2f}", effects, *told))
     return rows
 
@@ -545,7 +388,7 @@ def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
     for title, design in worded_designs():
-        simulate = partial(_simulator(design), np.random.default_rng(len(design.rows)), EFFECTS["normal"])
+        simulate = partial(simulator(design), np.random.default_rng(len(design.rows)), EFFECTS["normal"])
         flips, primary, beyond = [], [], []
         for _ in range(count):
             scored = design.rows.assign(score=simulate(0.0))
@@ -556,8 +399,8 @@ def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         wrong = _rejected(beyond)
         rows.append(
             (
-                title, design.clusters, _of(float(np.mean(flips))), _of(_rejected(primary)), _of(wrong),
-                _of(_covered(beyond, 0.0)), _met(BEYOND[0] <= wrong <= BEYOND[1]),
+                title, design.clusters, rate_text(float(np.mean(flips))), rate_text(_rejected(primary)),
+                rate_text(wrong), rate_text(_covered(beyond, 0.0)), yes_or_no(BEYOND[0] <= wrong <= BEYOND[1]),
             )
         )  # fmt: skip
     return rows
@@ -567,10 +410,10 @@ def worded_designs() -> Iterator[tuple[str, Design]]:
     """Prompts in six wordings: one set of conditions, templates of one phase."""
     for number, phase in ((4, "diagnosis"), (7, "action")):
         only = {"label": "mental_health", "construct": phase}
-        both = pd.concat([_rows("gendered_stigma", name, **only) for name in ("rq1", "rq1_wordings")]).fillna("")
+        both = pd.concat([rows_of("gendered_stigma", name, **only) for name in ("rq1", "rq1_wordings")]).fillna("")
         two = both[both["group"] != "unspecified"]
         clusters = f"{number} templates x 11 x 6 wordings"
-        design = _design("", clusters, "gendered_stigma", "rq1", two, {**STIGMA, "wording": WORDING})
+        design = design_of("", clusters, "gendered_stigma", "rq1", two, {**STIGMA, "wording": WORDING})
         yield f"rq1, {phase}", design
 
 
@@ -593,13 +436,13 @@ def shipped_designs() -> Iterator[Design]:
             if not one.measure or one.corpus or one.primary_slice != "all":
                 continue
             try:
-                rows = pd.concat([_rows(name, config) for config in one.configs])
+                rows = pd.concat([rows_of(name, config) for config in one.configs])
             except UpstreamMissingError:
                 continue
             rows = rows[rows[one.subset].isin(one.contrast)] if one.contrast else rows
             factors = {name: word for name, word in one.random.items() if name in rows and rows[name].nunique() > 1}
             clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in factors.items())
-            yield _design(name, clusters, name, one.name, rows, {**dict.fromkeys(factors, ITEM), "": REST})
+            yield design_of(name, clusters, name, one.name, rows, {**dict.fromkeys(factors, ITEM), "": REST})
 
 
 def _shipped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -624,7 +467,7 @@ def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
             found = disaggregate(rows.assign(score=scores), design.study, expected={}, robustness=False)
             wrong.append([one.estimate.p_value < LEVEL for one in primary_findings(found) if one.measure != SPREAD])
         share = float(np.mean(wrong))
-        told += [_of(share), _met(share <= MOST[effects] + _chance(count))]
+        told += [rate_text(share), yes_or_no(share <= MOST[effects] + _chance(count))]
     return (f"{design.title}:{design.experiment.name}", design.clusters, f"{len(wrong[0])}", *told)
 
 
@@ -650,7 +493,7 @@ def crossed_designs() -> Iterator[Design]:
     ):
         study = load_study("group_packs")
         asked = next(one for one in study.experiments if one.name == name)
-        rows = _rows("group_packs", name)
+        rows = rows_of("group_packs", name)
         rows = rows[rows["condition"].isin(rows["condition"].unique()[:conditions])].reset_index(drop=True)
         clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in asked.random.items())
         kept = rows[["pair_id", "group", "template", "condition", *asked.factors]]
@@ -693,8 +536,8 @@ def _crossed_row(design: Design, planted: str, count: int) -> tuple[str, ...]:
         main, both = main + ("main_effect" in sure), both + ("interaction" in sure)
         either += bool(sure & {"main_effect", "interaction"})
     wrong = {"nothing": either, "both main effects": both, "an interaction alone": main}.get(planted)
-    told = (_of(each / count) for each in (main, both))
-    return (design.title, design.clusters, planted, *told, "" if wrong is None else _met(wrong / count <= LEVEL))
+    told = (rate_text(each / count) for each in (main, both))
+    return (design.title, design.clusters, planted, *told, "" if wrong is None else yes_or_no(wrong / count <= LEVEL))
 
 
 # --- facts that are left out --------------------------------------------------------------------------
@@ -715,14 +558,14 @@ def _omitted(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     for planted in (0.0, 0.02, 0.05):
         rng = np.random.default_rng(int(100 * planted))
         found = [_omission(rng, planted) for _ in range(scaled(AUDITS, scale))]
-        told = _share(one.p_value < LEVEL for one in found), _covered_by(found, -planted)
-        met = {0.0: _met(told[0] <= ALLOWED), 0.05: _met(told[0] >= 0.8)}.get(planted, "")
-        rows.append((f"{planted:.2f}", *map(_of, told), met))
+        told = share_of(one.p_value < LEVEL for one in found), _covered_by(found, -planted)
+        met = {0.0: yes_or_no(told[0] <= ALLOWED), 0.05: yes_or_no(told[0] >= 0.8)}.get(planted, "")
+        rows.append((f"{planted:.2f}", *map(rate_text, told), met))
     return rows
 
 
 def _covered_by(found: Sequence[Estimate], value: float) -> float:
-    return _share(one.ci_low <= value <= one.ci_high for one in found)
+    return share_of(one.ci_low <= value <= one.ci_high for one in found)
 
 
 def _omission(rng: np.random.Generator, planted: float) -> Estimate:

@@ -1,0 +1,169 @@
+"""The audits at the edges: designs are what they say, gaps and truths what was planted, every row has its cells."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import edge_designs, truth_edges
+from benchmarks.edge_designs import ALL_EFFECTS, EDGES
+from benchmarks.simulating import conclusion, share_of
+from swapbias.findings import (
+    FAILS,
+    FOUND,
+    NONE,
+    OPEN,
+    PASSES,
+    SMALL,
+    UNDECIDED,
+    Check,
+    disaggregate,
+    primary_findings,
+)
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return EDGES["10 x 10"]()
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    monkeypatch.setattr(edge_designs, "_DRAWS", 20_000)
+
+
+def still(edge):
+    """The edge without effects."""
+    return replace(edge, design=replace(edge.design, spreads=dict.fromkeys(edge.design.spreads, 0.0)))
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_every_design_is_audited_with_a_cell_for_each_column(name):
+    for measured in truth_edges.measure_edge(name, 2):
+        assert len(measured.cells) == len(truth_edges.SERIES.columns)
+        assert measured.cells[2] == measured.effects
+
+
+def test_of_five_studies_any_gap_counts(monkeypatch):
+    def measure(name, count):
+        called = (name == "10 x 10", False)
+        return [truth_edges.Measured(effects, ("",) * 12, called) for effects in ("normal", "lognormal")]
+
+    monkeypatch.setattr(truth_edges, "measure_edge", measure)
+    rows = truth_edges.SERIES.rows(0.001, 1)
+    assert [row[4] for row in rows[-2:]] == [".500", ".500"]  # in one of two runs one of the five shows a gap
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        ("uneven templates", {"template": 12}),
+        ("uneven names", {"template": 20, "fill_pair": 12}),
+        ("topics", {"topic": 10, "template": 40}),
+        ("adjectives", {"adjective": 8, "template": 12}),
+        ("variable names", {"group_fill": 8, "reference_fill": 8}),
+        ("4 x 12", {"template": 4, "fill_pair": 12}),
+    ],
+)
+def test_designs_have_the_levels_that_the_table_says(name, levels):
+    rows = EDGES[name]().design.rows
+    assert {column: rows[column].nunique() for column in levels} == levels
+
+
+def test_rows_of_uneven_templates_are_1_to_40():
+    counts = EDGES["uneven templates"]().design.rows.drop_duplicates("pair_id")["template"].value_counts()
+    assert (counts.min(), counts.max(), len(counts)) == (1, 40, 12)
+
+
+def test_effects_have_mean_0_and_a_spread_of_1():
+    for effects in ALL_EFFECTS.values():
+        drawn = effects(np.random.default_rng(0), 400_000)
+        assert (drawn.mean(), drawn.std()) == pytest.approx((0, 1), abs=0.03)
+
+
+def test_replayed_audits_are_those_of_disaggregate(grid):
+    draw = grid.drawer(np.random.default_rng(1), "lognormal")
+    conclude = conclusion(grid.design, draw(0.0))
+    for planted in (0.0, 0.05, 0.3):
+        scores = draw(planted)
+        audited = disaggregate(
+            grid.design.rows.assign(score=scores), grid.design.study, expected={}, robustness=False
+        )
+        (whole,), (replayed,) = primary_findings(audited), conclude(scores)
+        assert replayed.verdict == whole.verdict
+        assert replayed.estimate.ci_low == pytest.approx(whole.estimate.ci_low)
+        assert replayed.minimum_detectable_effect == pytest.approx(whole.minimum_detectable_effect)
+
+
+def test_a_planted_gap_is_the_gap_of_every_group_without_effects():
+    for name in ("10 x 10", "5 groups"):
+        edge = still(EDGES[name]())
+        scores = edge.drawer(np.random.default_rng(0), "normal")(0.2)
+        groups = edge.design.rows["group"].to_numpy()
+        means = {group: scores[groups == group].mean() for group in set(groups)}
+        reference = means.pop("male")
+        assert [mean - reference for mean in means.values()] == pytest.approx([0.2] * len(means))
+
+
+@pytest.mark.parametrize("name", ["steps", "rate 0.02", "rate 0.98", "rankings"])
+def test_scores_that_are_read_have_the_gap_that_is_wanted(name, monkeypatch):
+    monkeypatch.setattr(edge_designs, "_DRAWS", 200_000)
+    edge = EDGES[name]()
+    draw = edge.drawer(np.random.default_rng(2), "normal")
+    latent, groups = edge.latent_gap("normal", edge.limit), edge.design.rows["group"].to_numpy()
+    gaps = []
+    for _ in range(800):
+        scores = draw(latent)
+        gaps.append(scores[groups != "male"].mean() - scores[groups == "male"].mean())
+    assert np.mean(gaps) == pytest.approx(edge.limit, abs=4 * np.std(gaps) / math.sqrt(800))
+
+
+def test_rates_at_their_limit_have_a_ratio_of_1_and_a_quarter():
+    edge = EDGES["rate 0.02"]()
+    assert (0.02 + edge.limit / 2) / (0.02 - edge.limit / 2) == pytest.approx(1.25)
+    assert EDGES["rate 0.98"]().limit == pytest.approx(edge.limit)
+    assert EDGES["rate 0.5"]().limit == 0.05
+
+
+def test_few_levels_that_are_affected_make_the_whole_gap():
+    edge = EDGES["few affected"]()
+    simulated = replace(edge, read=None).drawer(np.random.default_rng(0), "1 of 20")
+    rows = edge.design.rows
+    pairs = rows[rows["group"] == "female"].index, rows[rows["group"] == "male"].index
+    scores = np.array([simulated(edge.limit) for _ in range(400)])
+    differences = scores[:, pairs[0]] - scores[:, pairs[1]]
+    affected = differences > 0.5
+    assert differences[~affected] == pytest.approx(0.0, abs=1e-9)
+    assert differences[affected] == pytest.approx(1.0)
+    assert affected.mean() == pytest.approx(0.05, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcome", "disagree"),
+    [
+        (NONE, PASSES, False),
+        (SMALL, PASSES, False),
+        (FOUND, FAILS, False),
+        (FOUND, OPEN, False),
+        (UNDECIDED, OPEN, False),
+        (UNDECIDED, PASSES, True),
+        (NONE, OPEN, True),
+        (UNDECIDED, FAILS, True),
+    ],
+)
+def test_words_and_gates_that_disagree_are_told_apart(grid, verdict, outcome, disagree):
+    (finding,) = conclusion(grid.design, grid.drawer(np.random.default_rng(3), "normal")(0.0))(
+        grid.drawer(np.random.default_rng(4), "normal")(0.0)
+    )
+    check = Check(finding=replace(finding, verdict=verdict), margin=0.05, outcome=outcome)
+    assert truth_edges.disagrees(check) == disagree
+
+
+@pytest.mark.simulation
+def test_null_audits_of_a_balanced_grid_err_as_rarely_as_they_say(grid):
+    auditor = truth_edges.Auditor(grid, "normal", 300, 5)
+    called = share_of(check.finding.verdict in truth_edges.CALLED for audit in auditor.audits(0.0) for check in audit)
+    assert called < 0.1
+    assert auditor.passed() < 0.08
+    assert auditor.disagreeing == 0

@@ -1,0 +1,177 @@
+"""Means in which each level of a factor counts the same: value, error and freedom beside slow definitions."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import optimize, stats
+
+from swapbias.measures import mean_score
+from swapbias.measures.contrast import Design, linear_contrast
+
+
+def uneven(counts, spreads, seed):
+    """Values with effects of levels and of rows of these SDs, and the level of each row."""
+    rng = np.random.default_rng(seed)
+    levels = np.repeat(np.arange(len(counts)), counts)
+    return spreads[0] * rng.normal(size=len(counts))[levels] + spreads[1] * rng.normal(size=len(levels)), levels
+
+
+def equal_shares(levels):
+    """The weight of each row where levels weigh the same: one of so many levels, of so many rows in it."""
+    counts = Counter(levels.tolist())
+    return np.array([1 / (len(counts) * counts[level]) for level in levels.tolist()])
+
+
+def contrast(values, factors, shares):
+    """The mean of one side by the inference of the design."""
+    return linear_contrast(values, np.zeros(len(values), dtype=int), (1.0,), factors, shares=shares)
+
+
+def level_means(values, levels):
+    return np.array([values[levels == level].mean() for level in np.unique(levels)])
+
+
+def test_a_mean_of_two_uneven_levels_by_hand():
+    # Levels a (1, 3, 5) and b (7): means 3 and 7, their mean 5, where that of rows is 4.
+    # Sums of weighted residuals: (3 - 5) / 2 = -1 and (7 - 5) / 2 = 1; squares 2, expected half of the sum of
+    # variances of the means, so that the variance of the value is 2 x 2 / 1 = 4: the SD of 3 and 7 is 2 sqrt(2),
+    # over sqrt(2) levels 2. One degree of freedom.
+    values, levels = np.array([1.0, 3.0, 5.0, 7.0]), np.array([0, 0, 0, 1])
+    estimate = contrast(values, {"template": levels}, equal_shares(levels))
+    assert estimate.value == pytest.approx(5)
+    assert estimate.std_error == pytest.approx(2)
+    assert estimate.df == pytest.approx(1)
+    assert mean_score(values, cluster_ids=levels).value == pytest.approx(4)
+
+
+def moments(values, levels):
+    """The variance of the mean of level means by its moment equations, written out for one factor; its two parts.
+
+    With m_j the mean and n_j the rows of each of J levels, w = 1 / (J n_j) and S the sum of 1 / (J^2 n_j):
+    squares of levels  sum (m_j - m)^2 / J^2            expect (1 - 1 / J) (theta / J + rest S),
+    squares of rows    sum w^2 (y - m)^2                expect theta (1 - 1 / J) S + rest sum w^2 (1 - 2 w + S).
+    """
+    means, size = level_means(values, levels), len(np.unique(levels))
+    weights = equal_shares(levels)
+    per_level = sum(1 / (size**2 * int((levels == level).sum())) for level in np.unique(levels))
+    of_levels = ((means - means.mean()) ** 2).sum() / size**2
+    of_rows = (weights**2 * (values - means.mean()) ** 2).sum()
+    left = 1 - 1 / size
+    expected = np.array(
+        [
+            [left / size, left * per_level],
+            [left * per_level, (weights**2 * (1 - 2 * weights + per_level)).sum()],
+        ]
+    )
+    theta, rest = optimize.nnls(expected, np.array([of_levels, of_rows]))[0]
+    return theta / size + rest * per_level, theta, rest
+
+
+@pytest.mark.parametrize("spreads", [(1.0, 0.2), (0.5, 0.5), (0.0, 1.0)], ids=["levels", "both", "rows"])
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_the_error_is_that_of_the_moment_equations(spreads, seed):
+    values, levels = uneven((2, 3, 5, 8, 13), spreads, seed)
+    estimate = contrast(values, {"template": levels}, equal_shares(levels))
+    assert estimate.std_error**2 == pytest.approx(moments(values, levels)[0])
+    assert estimate.df == pytest.approx(4)
+
+
+@pytest.mark.parametrize("counts", [(1, 2, 3, 9), (50, 1, 1, 1, 1, 1, 1, 1), tuple(range(1, 41, 3))])
+def test_levels_and_rows_that_both_vary_have_the_t_interval_of_the_level_means(counts):
+    """As an intercept of ordinary least squares over the means: neither variance is at its edge."""
+    draws = (uneven(counts, (1.0, 0.7), seed) for seed in range(40))
+    inside = [draw for draw in draws if min(moments(*draw)[1:]) > 0]
+    assert len(inside) >= 5
+    for values, levels in inside:
+        means = level_means(values, levels)
+        fitted = sm.OLS(means, np.ones(len(means))).fit()
+        estimate = contrast(values, {"template": levels}, equal_shares(levels))
+        assert (estimate.value, estimate.std_error) == pytest.approx((fitted.params[0], fitted.bse[0]))
+        assert estimate.df == pytest.approx(fitted.df_resid)
+        low, high = fitted.conf_int()[0]  # skewness moves an end outwards, never inwards
+        assert estimate.ci_low <= low + 1e-9
+        assert high - 1e-9 <= estimate.ci_high
+
+
+def test_rows_that_alone_vary_are_at_the_edge_of_the_moments():
+    """Without effects of levels theirs is estimated as 0 in some draws: the rest is then all there is."""
+    draws = [uneven((2, 3, 5, 8, 13), (0.0, 1.0), seed) for seed in range(20)]
+    at_edge = [draw for draw in draws if moments(*draw)[1] == 0]
+    assert 0 < len(at_edge) < len(draws)
+    for values, levels in at_edge:
+        shares = equal_shares(levels)
+        rest = moments(values, levels)[2]
+        assert contrast(values, {"template": levels}, shares).std_error ** 2 == pytest.approx(
+            rest * (shares**2).sum()
+        )
+
+
+def test_a_mixed_model_of_levels_that_vary_more_than_rows_has_the_same_mean_and_error():
+    """Its weights are those of 1 / (theta + rest / rows), which all levels share where theta is far larger."""
+    values, levels = uneven((2, 4, 8, 16) * 4, (1.0, 0.05), 7)
+    fitted = sm.MixedLM(values, np.ones((len(values), 1)), groups=levels).fit(reml=True)
+    estimate = contrast(values, {"template": levels}, equal_shares(levels))
+    assert estimate.value == pytest.approx(fitted.params[0], abs=0.01 * estimate.std_error)
+    assert estimate.std_error == pytest.approx(fitted.bse[0], rel=0.01)
+    rows = contrast(values, {"template": levels}, None)
+    assert abs(rows.value - fitted.params[0]) > 0.2 * estimate.std_error  # the mean of rows is another one
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_two_factors_have_the_variance_of_the_moments_of_indicators(seed):
+    """Names used 12 to 1 times over 12 templates, each name counting the same.
+
+    What squared sums over clusters of a factor expect of effects of another is the sum of the squares that values
+    have which are 1 in one of its clusters and 0 elsewhere.
+    """
+    rng = np.random.default_rng(seed)
+    name = np.repeat(np.arange(6), (12, 9, 7, 5, 3, 1))
+    template = np.concatenate([rng.permutation(12)[:count] for count in (12, 9, 7, 5, 3, 1)])
+    values = rng.normal(size=6)[name] + rng.normal(size=12)[template] + 0.5 * rng.normal(size=len(name))
+    shares = equal_shares(name)
+    columns = [name, template, np.arange(len(name))]
+
+    def squares(scores):
+        influence = shares * (scores - shares @ scores)
+        return np.array([(np.bincount(codes, influence) ** 2).sum() for codes in columns])
+
+    indicators = [[(codes == level) * 1.0 for level in np.unique(codes)] for codes in columns]
+    expected = np.column_stack([sum(map(squares, kind)) for kind in indicators])
+    scales = [sum(float(shares @ indicator) ** 2 for indicator in kind) for kind in indicators]
+    variances = optimize.nnls(expected, squares(values))[0] * scales
+    estimate = contrast(values, {"names": name, "templates": template}, shares)
+    assert estimate.value == pytest.approx(level_means(values, name).mean())
+    assert estimate.std_error**2 == pytest.approx(variances.sum())
+    assert Design.of_means(
+        np.zeros(len(name), int), {"names": name, "templates": template}, shares=shares
+    ).fewest == (
+        "names",
+        6,
+    )
+
+
+def test_equal_levels_change_nothing_where_every_level_has_as_many_rows():
+    values, levels = uneven((4,) * 6, (1.0, 0.5), 2)
+    estimate, rows = (contrast(values, {"template": levels}, shares) for shares in (equal_shares(levels), None))
+    assert (estimate.value, estimate.std_error, estimate.df) == pytest.approx((rows.value, rows.std_error, rows.df))
+    assert not math.isnan(estimate.p_value)
+
+
+@pytest.mark.simulation
+def test_levels_of_very_different_rows_are_covered_as_often_as_said_and_found_oftener_than_by_rows():
+    """12 levels of 1 to 40 rows, a gap of 3.2 standard errors: 300 draws, within one in 1,000 of chance."""
+    counts = [round(count) for count in np.linspace(1, 40, 12)]
+    std_error = math.sqrt(1 / 12 + sum(0.25 / (144 * count) for count in counts))
+    covered, rejected = 0, {"levels": 0, "rows": 0}
+    for seed in range(300):
+        values, levels = uneven(counts, (1.0, 0.5), seed)
+        null = contrast(values, {"template": levels}, equal_shares(levels))
+        covered += null.ci_low <= 0 <= null.ci_high
+        for name, shares in (("levels", equal_shares(levels)), ("rows", None)):
+            away = contrast(values + 3.2 * std_error, {"template": levels}, shares)
+            rejected[name] += away.p_value < 0.05
+    assert covered >= stats.binom.ppf(0.001, 300, 0.95)
+    assert rejected["levels"] > rejected["rows"] + 30
