@@ -37,6 +37,7 @@ from .custom import (
     reopen_study as reopen_study,
     study_files as study_files,
 )
+from .factors import Columns as Columns
 from .ranges import (
     Range as Range,
     in_unit as in_unit,

@@ -30,7 +30,17 @@ from swapbias.errors import StudyError, UsageError, arguments_named, listed, quo
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import REFUSED, SCORE, UNREADABLE, named_group, named_unit
 from swapbias.studies.catalogue import corpora, load_study, register
-from swapbias.studies.fills import FILLS, UNNAMED, Fills, fills_of
+from swapbias.studies.factors import (
+    Columns,
+    column_of,
+    constant_columns,
+    factors_of,
+    own_columns,
+    read_columns,
+    slices_of,
+    spreads_of,
+)
+from swapbias.studies.fills import UNNAMED, Fills, fills_of
 from swapbias.studies.ranges import Range, ScoreRange, range_of, read_range, unit_declared
 from swapbias.studies.study import (
     MASK,
@@ -43,7 +53,6 @@ from swapbias.studies.study import (
     Corpus,
     Experiment,
     Rubric,
-    Slice,
     Study,
     balanced_rankings,
     conversation,
@@ -104,14 +113,6 @@ _KINDS = {
         "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
     ),
 }  # fmt: skip
-_RANDOM = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
-# Before a run: the spreads in released outputs of gendered_stigma (masked) and occupation_sentiment (classifier),
-# those of its noun pairs for templates and names too, and for pairs that share nothing their sum.
-_SPREADS: Mapping[str, Mapping[str, float]] = {
-    "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
-    "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
-}
-_BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
 
 # --- the files of a study -------------------------------------------------------------------------------
 
@@ -119,10 +120,12 @@ _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns t
 @arguments_named()
 def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    origin: str = "", unit: str = "", range: Range = None,
+    origin: str = "", unit: str = "", range: Range = None, fixed: Columns = (),
 ) -> Study:  # fmt: skip
     """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files."""
-    files = study_files(source, reference=reference, group=group, lexicon=lexicon, name=name, unit=unit, range=range)
+    files = study_files(
+        source, reference=reference, group=group, lexicon=lexicon, name=name, unit=unit, range=range, fixed=fixed
+    )
     parsed = parse_study(files)
     named = partial(_with_file_names, source=source, lexicon=lexicon)
     register(corpus := _corpus(parsed, origin, named))
@@ -178,15 +181,15 @@ def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> 
 
 def study_files(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    unit: str = "", range: Range = None,
+    unit: str = "", range: Range = None, fixed: Columns = (),
 ) -> dict[str, bytes]:  # fmt: skip
     """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
     place = Path(source).expanduser() if isinstance(source, str | Path) else None
     if place is not None and place.is_dir():
-        if reference or group or lexicon or unit or range:
+        if reference or group or lexicon or unit or range or fixed:
             raise UsageError(
-                f"{place} says reference, group, words, unit and range in its files. Write them there, and drop "
-                "--reference and the like."
+                f"{place} says reference, group, words, unit, range and fixed columns in its files. Write them "
+                "there, and drop --reference and the like."
             )
         if not (place / DECLARATION).is_file():
             raise UsageError(f"{place} holds no {DECLARATION}. Write one with swapbias study new.")
@@ -215,7 +218,7 @@ def study_files(
     groups = [group, reference] if group else []
     keys = {
         "name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups, "unit": unit,
-        "range": list(read_range(range)),
+        "range": list(read_range(range)), "fixed": read_columns(fixed),
     }  # fmt: skip
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
@@ -304,6 +307,7 @@ class Declaration(BaseModel, extra="forbid", frozen=True):
         Field(ge=0, le=1, strict=True, allow_inf_nan=False, description="a number from 0 to 1 (5 points is 0.05)"),
     ] = None
     random: Texts = ()
+    fixed: Texts = ()
     slices: Texts = ()
     limits: Texts = ()
 
@@ -643,12 +647,6 @@ def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:
     return found
 
 
-def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]:
-    """Those of the columns that have one value in each pair."""
-    pairs = prompts["pair_id"].nunique()
-    return [one for one in columns if len(prompts.drop_duplicates(["pair_id", one])) == pairs]
-
-
 def faults(parsed: Parsed) -> list[str]:
     """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
     found = [*parsed.wrong.values(), *parsed.faults]
@@ -756,16 +754,23 @@ def _pair_faults(parsed: Parsed) -> Iterator[str]:
 
 
 def _column_faults(parsed: Parsed) -> Iterator[str]:
-    prompts = parsed.prompts
-    headers = {one for table in parsed.tables.values() for one in table} | {"words", "condition"}
-    known = {*prompts, *(headers if parsed.faults else ())} - {"text", "group"}
-    for key in ("random", "slices"):
-        for column in getattr(parsed.declared, key):
-            where, name = parsed.line(key, column), "pair_id" if column == "pair" else column
-            if name not in known:
-                yield f"{where}: {key} names the column {shown(column)}, and no table has it. Correct it."
-            elif not parsed.faults and name not in constant_columns(prompts, [name]):
-                yield f"{where}: {shown(column)} differs within a pair, expected one value. Take it out."
+    """Of columns that the declaration names."""
+    known = {*own_columns(parsed.prompts), "template"}
+    if parsed.faults:  # of tables that could not be read
+        known |= {column for table in parsed.tables.values() for column in table} | {"words", "condition"}
+    for key in ("random", "fixed", "slices"):
+        for name in getattr(parsed.declared, key):
+            column = column_of(name, is_ranking=CVS in parsed.tables)
+            where = parsed.line(key, name)
+            if column not in known:
+                hint = did_you_mean(name, sorted(known - {"text", "group", "pair_id"})) or " Correct it."
+                yield f"{where}: {key} names the column {shown(name)}, and no table has it.{hint}"
+            elif not parsed.faults and column not in constant_columns(parsed.prompts, [column]):
+                yield f"{where}: {shown(name)} differs within a pair, expected one value. Take it out."
+            elif key == "fixed" and name in parsed.declared.random:
+                yield f"{where}: {shown(name)} stands in random and in fixed. Take it out of one."
+            elif key == "fixed" and column == "pair_id":
+                yield f"{where}: fixed names the pairs, and every interval is about other pairs too. Take it out."
 
 
 def warnings(parsed: Parsed) -> Iterator[str]:
@@ -823,7 +828,8 @@ def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str)
         if not (len(chosen) and readers):
             continue
         plain = chosen if PROMPTS in parsed.tables else chosen[:0]  # of slots the declaration says what is random
-        fills = fills_of(plain, parsed.compared, declared.reference)
+        with_templates = "template" in (*declared.random, *declared.fixed)
+        fills = fills_of(plain, parsed.compared, declared.reference, with_templates=with_templates)
         if fills.unclear:
             limits[UNNAMED] = None
         for group, words in fills.words.items() if not fills.unclear else ():
@@ -876,7 +882,7 @@ def _lexicon(name: str, words: Mapping[str, str]) -> Lexicon:
 
 def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
     """The prompts of one comparison, and its other wordings where there are any."""
-    more = [one for one in prompts if one not in {*PROMPT_COLUMNS, *_BESIDE} and (prompts[one] != "").any()]
+    more = [column for column in own_columns(prompts) if column not in PROMPT_COLUMNS]
     filled = {column: prompts["pair_id"].map(fills.by_pair[column]) for column in fills.by_pair}
     rows = prompts.assign(**filled)[[*PROMPT_COLUMNS, *more, *fills.random]]
     again = rows.assign(side=rows["group"], wording=prompts["wording"])[prompts["wording"] != ""]
@@ -894,19 +900,20 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
 
 
 def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:
-    declared, groups, random = parsed.declared, parsed.compared, _random(parsed, prompts, fills)
-    spreads = {one: _SPREADS.get(kind, {}).get("words" if one in fills.random else one) for one in ("", *random)}
+    declared, groups = parsed.declared, parsed.compared
+    ranks = declared.reading == "ranking"
+    factors = factors_of(prompts, fills, random=declared.random, fixed=declared.fixed, is_ranking=ranks)
     unit = unit_declared(kind, named_unit(_KINDS[kind][0]), declared.unit, declared.range, _options(declared))
     higher, limit = _KINDS[kind][1:]
     higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
     span = unit.span if unit.in_points else 1.0
     rubric, scores = None, ["score", *(("log_odds", "matched_mass") if kind == "masked" else ())]
-    factors: tuple[str, ...] = ()
-    if ranks := declared.reading == "ranking":
+    crossed: tuple[str, ...] = ()
+    if ranks:
         scores += ["unanswered", "refused"]
         named = [one for one in parsed.tables[NAMES] if one not in ("group", "name")]
-        crossed = prompts.groupby("group")[named].nunique().eq(1).all(axis=None) if len(named) > 1 else False
-        factors = tuple(named) if crossed else ()
+        if len(named) > 1 and prompts.groupby("group")[named].nunique().eq(1).all(axis=None):
+            crossed = tuple(named)
     elif kind == "chat":
         scores += ["unanswered"] if declared.reading == "options" else ["unanswered", "refused", "length"]
         if declared.rubric and declared.reading != "options":
@@ -920,11 +927,12 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         reference_group=declared.reference, levels=(*groups, declared.reference),
         unit=unit.name, unit_range=unit.ends if unit.in_points else None,
         direction=f"above zero {higher}, below zero less; further from zero is worse", scores=tuple(scores),
-        reading=declared.reading if kind == "chat" else "", rubric=rubric, random=random,
-        random_of=fills.random_of, unnamed_fills=fills.unclear,
-        spreads={one: spread * span for one, spread in spreads.items() if spread is not None},
-        slices=(Slice("condition", "job"),) if ranks else tuple(_slices(parsed, prompts)), margin=declared.margin,
-        limits=(limit,) if limit else (), factors=factors, rates=("selection",) if ranks else (),
+        reading=declared.reading if kind == "chat" else "", rubric=rubric,
+        random=factors.random, random_of=fills.random_of, fixed=factors.fixed, unnamed_fills=fills.unclear,
+        equal_levels=not ranks,  # rankings are balanced, and selection rates beside their gaps are means of rows
+        spreads=spreads_of(kind, factors, fills, span),
+        slices=slices_of(prompts, declared.slices, is_ranking=ranks), margin=declared.margin,
+        limits=(limit,) if limit else (), factors=crossed, rates=("selection",) if ranks else (),
         says="ranks {more} first more often than {less}" if ranks else "",
     )  # fmt: skip
 
@@ -932,25 +940,3 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
 def _options(declared: Declaration) -> tuple[Candidate, ...]:
     """The options whose numbers answers score; none where candidates are ranked, or nothing is asked."""
     return () if declared.reading == "ranking" or not declared.answers else options_of(declared.answers)
-
-
-def _random(parsed: Parsed, prompts: pd.DataFrame, fills: Fills) -> dict[str, str]:
-    """Columns that are a sample, by what they are called: fills and what is named, else what varies, or the pairs."""
-    if CVS in parsed.tables:
-        return {"names": "sets of names"}
-    if parsed.declared.random:
-        named = ["pair_id" if one == "pair" else one for one in parsed.declared.random]
-        return {one: _RANDOM.get(one, f"values of {one}") for one in named} | fills.random
-    varying = {one for one in prompts if one in _RANDOM and prompts[one].nunique() > 1} | {*fills.by_pair}
-    found = {one: _RANDOM[one] for one in ("template", "words", "condition") if one in varying}
-    return found | fills.random or {"pair_id": _RANDOM["pair_id"]}
-
-
-def _slices(parsed: Parsed, prompts: pd.DataFrame) -> Iterator[Slice]:
-    if parsed.declared.slices:
-        yield from (Slice("pair_id" if one == "pair" else one, one) for one in parsed.declared.slices)
-        return
-    beside = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
-    for column in constant_columns(prompts, [one for one in prompts if one not in beside]):
-        if 1 < prompts[column].nunique() <= 100:  # one of more is a slice only where it is named as one
-            yield Slice(column, "pair of words" if column == "words" else column)

@@ -21,7 +21,7 @@ class Fills(NamedTuple):
     words: dict[str, list[str]]  # by group every fill
     random: dict[str, str]  # columns of fills that are a sample, by what they are called
     random_of: dict[str, str]  # of several groups the one whose fills a column holds
-    by_pair: pd.DataFrame  # these columns, and ``template`` where texts recur and no column names such templates
+    by_pair: pd.DataFrame  # these columns, and ``template`` where texts recur and no column names their templates
     unclear: bool = False  # whether fills may recur in forms that could not be told apart
 
 
@@ -31,25 +31,27 @@ class FilledPairs(NamedTuple):
     pairs: pd.DataFrame  # by pair_id the columns of ``FILLS`` and ``template``
     sampled: list[str]  # those of the columns that are a sample
     noun: str  # what fills are called
-    are_templates: bool  # whether texts recur with several fills
+    are_templates: bool  # whether texts recur with several fills, and no column names their templates
     unclear: bool
 
 
-def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str) -> Fills:
+def fills_of(prompts: pd.DataFrame, groups: Sequence[str], reference: str, *, with_templates: bool = False) -> Fills:
     """Find what fills the slots of pairs: their column ``name``, else what recurs over texts where pairs differ.
 
     Args:
         prompts: rows with ``pair_id``, ``group``, ``text`` and ``template``, perhaps with ``name``.
         groups: those that are compared with ``reference``.
         reference: the group that is subtracted.
+        with_templates: give ``by_pair`` the templates also where no text recurs, unless a column names them.
     """
     found = Fills({}, {}, {}, pd.DataFrame(index=prompts["pair_id"].unique()))
     if not len(prompts):
         return found
     filled = [filled_pairs(prompts, group, reference) for group in groups]
+    gives_templates = with_templates and not (prompts["template"] != "").all()
     for number, (group, part) in enumerate(zip(groups, filled, strict=True), start=1):
         found.words[group], found.words[reference] = (list(part.pairs[side].unique()) for side in FILLS[:2])
-        if part.are_templates and "template" not in found.by_pair:
+        if (part.are_templates or gives_templates) and "template" not in found.by_pair:
             found.by_pair["template"] = part.pairs["template"]
         _add_columns(found, part, {GROUP_FILL: group, REFERENCE_FILL: reference}, number if len(groups) > 1 else 0)
     if not any(part.unclear for part in filled):
@@ -95,5 +97,6 @@ def filled_pairs(rows: pd.DataFrame, group: str, reference: str) -> FilledPairs:
     ]  # fmt: skip
     if len(sampled) > 1 and counts[FILL_PAIR] == counts[GROUP_FILL] == counts[REFERENCE_FILL]:
         sampled = [FILL_PAIR]
-    are_templates = recur and texts > 1 and both["template"].nunique() < 2
+    are_named = both["template"].nunique() > 1 or (texts == 1 and bool((both["template"] != "").all()))
+    are_templates = recur and not are_named
     return FilledPairs(pairs, sampled, "names" if named else "words", are_templates, found.unclear)

@@ -29,7 +29,7 @@ _WITH_LISTS = ("candidates", MESSAGES)  # columns whose cells may be lists
 
 def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    origin: str = "", unit: str = "", range: studies.Range = None,
+    origin: str = "", unit: str = "", range: studies.Range = None, fixed: studies.Columns = (),
 ) -> Study:  # fmt: skip
     """Open a study from a folder or one table; it is known by its name from now on like those of the package.
 
@@ -49,6 +49,7 @@ def open_study(
         name: of the study; by default that of the file, or ``prompts``.
         origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
         unit, range: of a table: what the score of a classifier or function is, and its least and largest value.
+        fixed: of a table: columns whose levels the claim is about; others that recur over pairs are a sample.
 
     Returns:
         The study.
@@ -59,7 +60,15 @@ def open_study(
     """
     table = prompt_table(source)
     return studies.open_study(
-        table, reference=reference, group=group, lexicon=lexicon, name=name, origin=origin, unit=unit, range=range
+        table,
+        reference=reference,
+        group=group,
+        lexicon=lexicon,
+        name=name,
+        origin=origin,
+        unit=unit,
+        range=range,
+        fixed=fixed,
     )
 
 

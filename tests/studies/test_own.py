@@ -107,7 +107,8 @@ def test_each_of_several_groups_is_compared_with_the_reference():
         open_study(table(THREE[:-1]), reference="male", name="three")
     rows = [(text, group, f"{pair}{place}", pair, place) for text, group, pair, place in ROWS for place in "xy"]
     study = open_study(table(rows, ("text", "group", "pair", "template", "condition")), reference="male")
-    assert study.experiments[0].random == {"template": "templates", "condition": "conditions"}
+    first = study.experiments[0]
+    assert (first.random, first.fixed) == ({"template": "templates"}, {"condition": "conditions"})  # two of each
 
 
 @pytest.mark.parametrize("unscored", [False, True])

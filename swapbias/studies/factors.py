@@ -1,0 +1,217 @@
+"""Factors of own prompts: columns whose levels pairs share are a sample of many from four levels on, fixed below."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from swapbias.studies.fills import FILLS, Fills
+from swapbias.studies.study import Slice
+
+FEWEST_LEVELS = 4  # of a random factor: an interval over fewer is too wide to say anything
+_NAMES = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
+_NAMES_OF_RANKINGS = {"names": "sets of names", "condition": "jobs"}
+_SAMPLED = ("template", "words")  # random whatever the number of levels: claims are about others too
+_BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
+_NO_FACTORS = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
+_LARGEST_SLICED = 100  # values of a column that findings are broken down by, unless it is named as one
+# Before a run: the spreads in released outputs of gendered_stigma (masked) and occupation_sentiment (classifier),
+# those of its noun pairs for templates and names too, and for pairs that share nothing their sum.
+_SPREADS: Mapping[str, Mapping[str, float]] = {
+    "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
+    "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
+}
+
+
+Columns = str | Sequence[str]  # as a user gives them: ``topic``, ``topic,theme``, or a list
+
+
+class Factors(NamedTuple):
+    """The columns whose levels pairs share, by a plural that sentences use."""
+
+    random: dict[str, str]  # columns that are a sample of many
+    fixed: dict[str, str]  # columns whose levels the claim is about
+
+
+def column_of(name: str, *, is_ranking: bool = False) -> str:
+    """Give the column of prompts that a declaration calls by the name of its table's column."""
+    if name == "pair":
+        return "pair_id"
+    return "condition" if is_ranking and name == "job" else name
+
+
+def read_columns(given: Columns) -> list[str]:
+    """List the columns that a user names.
+
+    >>> read_columns("topic, theme"), read_columns(["topic", "theme"]), read_columns("")
+    (['topic', 'theme'], ['topic', 'theme'], [])
+    """
+    parts = [given] if isinstance(given, str) else given
+    return [name.strip() for part in parts for name in str(part).split(",") if name.strip()]
+
+
+def own_columns(prompts: pd.DataFrame) -> list[str]:
+    """List the columns of prompts that their tables have, which hold something."""
+    return [column for column in prompts if column not in _BESIDE and (prompts[column] != "").any()]
+
+
+def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]:
+    """List those of the columns that have one value in each pair."""
+    pairs = prompts["pair_id"].nunique()
+    return [column for column in columns if len(prompts.drop_duplicates(["pair_id", column])) == pairs]
+
+
+def factors_of(
+    prompts: pd.DataFrame, fills: Fills, *, random: Sequence[str] = (), fixed: Sequence[str] = (),
+    is_ranking: bool = False,
+) -> Factors:  # fmt: skip
+    """Find which columns of prompts are random factors, and which are fixed.
+
+    A column that is constant within pairs and recurs over pairs is random if it has four levels or more, else fixed.
+    Templates and swapped words are random whatever their number, also where all pairs have one template.
+
+    Args:
+        prompts: rows with ``pair_id``, in each wording, and the columns of their tables.
+        fills: what was found to fill the swapped slot in plain prompts.
+        random: columns that are declared to be a sample, as their tables call them.
+        fixed: columns that are declared to be what the claim is about.
+        is_ranking: whether the prompts are rankings of candidates.
+
+    Returns:
+        The factors, of which names differ from each other; pairs where nothing else is random.
+    """
+    pairs = _values_of_pairs(prompts, fills, is_ranking=is_ranking)
+    kept = [column for name in fixed if (column := column_of(name, is_ranking=is_ranking)) in pairs]
+    declared = (column_of(name, is_ranking=is_ranking) for name in random)
+    sampled = [column for column in declared if column == "pair_id" or _varies(pairs, column)]
+    rest = [column for column in pairs if column not in (*kept, *sampled)]
+    if is_ranking:
+        sampled += [column for column in rest if column == "names"]
+    else:
+        sampled += [column for column in _SAMPLED if column in rest and _is_sample(pairs[column], column)]
+    recurring = _recurring_columns(pairs, [*kept, *sampled])
+    sampled += [column for column in recurring if _count_levels(pairs[column]) >= FEWEST_LEVELS]
+    kept += [column for column in recurring if column not in sampled and (pairs[column] != "").all()]
+    known = _NAMES_OF_RANKINGS if is_ranking else _NAMES
+    names = _different_names([*sampled, *kept], known, set(fills.random.values()))
+    of_random = {column: names[column] for column in sampled} | fills.random
+    return Factors(of_random or {"pair_id": _NAMES["pair_id"]}, {column: names[column] for column in kept})
+
+
+def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -> pd.DataFrame:
+    """Give by pair the values of the columns that may be factors; of rankings sets of names and jobs alone.
+
+    A template may be that of one row of a pair: then the first is given.
+    """
+    allowed = [column for column in own_columns(prompts) if column not in _NO_FACTORS]
+    if is_ranking:
+        allowed = list(_NAMES_OF_RANKINGS)
+    constant = constant_columns(prompts, allowed)
+    columns = [column for column in allowed if column in constant or column in _SAMPLED]
+    pairs = prompts.drop_duplicates("pair_id").set_index("pair_id")[columns]
+    if "template" in fills.by_pair:
+        pairs = pairs.assign(template=fills.by_pair["template"])
+    return pairs
+
+
+def _varies(pairs: pd.DataFrame, column: str) -> bool:
+    """Whether a column that is declared random can be one: one pair of words for all prompts is no sample."""
+    return column in pairs and (column != "words" or pairs[column].nunique() > 1)
+
+
+def _is_sample(values: "pd.Series[str]", column: str) -> bool:
+    """Whether templates or words are a sample: two or more, and of several pairs one template too."""
+    return values.nunique() > 1 or (column == "template" and len(values) > 1)
+
+
+def _recurring_columns(pairs: pd.DataFrame, chosen: Sequence[str]) -> list[str]:
+    """List the columns of several levels, some in several pairs, that divide the pairs otherwise than chosen ones."""
+    partitions = {_partition(pairs[column]) for column in chosen if column in pairs}
+    columns: list[str] = []
+    for column in pairs:
+        partition = _partition(pairs[column])
+        if partition in partitions or not 1 < pairs[column].nunique() < len(pairs):
+            continue
+        partitions.add(partition)
+        columns.append(column)
+    return columns
+
+
+def _count_levels(values: "pd.Series[str]") -> int:
+    """The number of levels of a column; what templates without its slot leave blank is none."""
+    return int(values[values != ""].nunique())
+
+
+def _partition(values: "pd.Series[str]") -> bytes:
+    """Write which pairs share a level: equal for a topic and the number of the topic."""
+    codes, _ = pd.factorize(values)
+    return bytes(codes.tobytes())
+
+
+def _different_names(columns: Sequence[str], known: Mapping[str, str], taken: set[str]) -> dict[str, str]:
+    """Give each column a plural that no other factor has."""
+    names: dict[str, str] = {}
+    for column in columns:
+        name = known.get(column, plural(column))
+        names[column] = f"values of {column}" if name in {*names.values(), *taken} else name
+    return names
+
+
+def plural(column: str) -> str:
+    """Write the name of a column as a plural for sentences; what is no word stays as it is.
+
+    >>> [plural(name) for name in ("topic", "Category", "class", "analysis", "job_title", "topic_id", "words")]
+    ['topics', 'categories', 'classes', 'analyses', 'job titles', 'topics', 'words']
+    >>> plural("day"), plural("axis_2")
+    ('days', 'values of axis_2')
+    """
+    noun = re.sub(r"[_ -]+", " ", re.sub(r"[_ -]id$", "", column, flags=re.IGNORECASE)).strip()
+    noun = noun.lower() if noun.istitle() else noun
+    ending = noun.lower()
+    if not ending[-1:].isalpha():
+        return f"values of {column}"
+    if re.search(r"[^aeiou]y$", ending):
+        return f"{noun[:-1]}ies"
+    if ending.endswith("is"):
+        return f"{noun[:-2]}es"
+    if ending.endswith(("ss", "us", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    return noun if ending.endswith("s") else f"{noun}s"
+
+
+def spreads_of(kind: str, factors: Factors, fills: Fills, span: float) -> dict[str, float]:
+    """Give the spreads that a plan assumes before anything is scored, in the unit of scores.
+
+    Args:
+        kind: of the model; of those without released outputs nothing is known.
+        factors: of the prompts.
+        fills: the columns among the random ones that hold names or words.
+        span: the width of the range of scores.
+
+    Returns:
+        By random factor the SD of its effects on a gap, and by blank that of what none of them explains.
+    """
+    known = _SPREADS.get(kind)
+    if known is None:
+        return {}
+    explained = {"template", "words", "pair_id", *fills.random} & {*factors.random}
+    spreads = {"": known["" if explained else "pair_id"]}
+    for column in factors.random:
+        like = "words" if column in fills.random else column
+        spreads[column] = known.get(like, known["condition"])
+    return {column: spread * span for column, spread in spreads.items()}
+
+
+def slices_of(prompts: pd.DataFrame, declared: Sequence[str], *, is_ranking: bool = False) -> tuple[Slice, ...]:
+    """List the columns that findings are broken down by: those declared, else those of few values."""
+    if is_ranking:
+        return (Slice("condition", "job"),)
+    if declared:
+        return tuple(Slice(column_of(name), name) for name in declared)
+    columns = [column for column in prompts if column not in _NO_FACTORS]
+    return tuple(
+        Slice(column, "pair of words" if column == "words" else column)
+        for column in constant_columns(prompts, columns)
+        if 1 < prompts[column].nunique() <= _LARGEST_SLICED
+    )

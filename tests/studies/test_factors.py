@@ -1,0 +1,206 @@
+"""What own prompts declare for the inference: columns that recur are a sample of many from four levels on."""
+
+import pandas as pd
+import pytest
+
+import swapbias
+from swapbias.errors import StudyError, UsageError
+from swapbias.hub import own_study
+from swapbias.runs import Run
+from swapbias.studies import check_study, load_study, new_study, open_study
+
+WHO = (("female", "She"), ("male", "He"))
+
+
+def table(count=24, **columns):
+    """Pairs that share nothing but the values of columns, each a function of the number of the pair."""
+    return pd.DataFrame([
+        {"text": f"{word} waited {pair} hours.", "group": group, "pair": str(pair)}
+        | {name: value(pair) for name, value in columns.items()}
+        for pair in range(count)
+        for group, word in WHO
+    ])  # fmt: skip
+
+
+def levels(count, name="v"):
+    return lambda pair: f"{name}{pair % count}"
+
+
+def first(rows, **options):
+    return open_study(rows, reference="male", name="waits", **options).experiments[0]
+
+
+def declared(rows, **options):
+    experiment = first(rows, **options)
+    return experiment.random, experiment.fixed
+
+
+def edited(folder, name, *changes):
+    text = (folder / name).read_text()
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("column", "count", "random", "fixed"),
+    [
+        ("topic", 4, {"topic": "topics"}, {}),
+        ("topic", 3, {"pair_id": "pairs"}, {"topic": "topics"}),
+        ("adjective", 2, {"pair_id": "pairs"}, {"adjective": "adjectives"}),
+        ("adjective", 1, {"pair_id": "pairs"}, {}),
+        ("Category", 6, {"Category": "categories"}, {}),
+        ("condition", 5, {"condition": "conditions"}, {}),
+        ("condition", 3, {"pair_id": "pairs"}, {"condition": "conditions"}),
+        ("construct", 12, {"construct": "constructs"}, {}),
+        ("sentence_id", 24, {"pair_id": "pairs"}, {}),  # of which none recurs
+        ("sentence_id", 23, {"sentence_id": "sentences"}, {}),
+        ("template", 2, {"template": "templates"}, {}),  # too few, but never what a claim is about unasked
+        ("template", 24, {"template": "templates"}, {}),
+    ],
+)
+def test_a_column_that_recurs_is_random_from_four_levels_on(column, count, random, fixed):
+    assert declared(table(**{column: levels(count)})) == (random, fixed)
+
+
+def test_a_column_that_differs_within_pairs_or_says_what_another_says_is_no_factor():
+    rows = table(topic=levels(4))
+    assert declared(rows.assign(place=[f"p{number % 6}" for number in range(len(rows))])) == ({"topic": "topics"}, {})
+    assert declared(rows.assign(number=rows["topic"].str[1:])) == ({"topic": "topics"}, {})
+    assert declared(rows.assign(number=rows["topic"].str[1:]), fixed="topic") == (
+        {"pair_id": "pairs"}, {"topic": "topics"},
+    )  # fmt: skip
+    both = table(topic=levels(4), topic_id=levels(5), place=levels(2), mood=levels(3))
+    assert declared(both) == (
+        {"topic": "topics", "topic_id": "values of topic_id"}, {"place": "places", "mood": "moods"},
+    )  # fmt: skip
+
+
+def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
+    rows = table(topic=levels(6), mood=levels(5), template=levels(8))
+    assert declared(rows) == ({"template": "templates", "topic": "topics", "mood": "moods"}, {})
+    expected = {"template": "templates"}, {"topic": "topics", "mood": "moods"}
+    for fixed in ("topic,mood", ["topic", "mood"], ("topic, mood",)):
+        assert declared(rows, fixed=fixed) == expected
+    assert declared(rows, fixed="template")[1] == {"template": "templates"}
+    rows.to_csv(tmp_path / "waits.csv", index=False)
+    assert own_study(tmp_path / "waits.csv", reference="male", fixed="mood").experiments[0].fixed == {"mood": "moods"}
+    (tmp_path / "folder").mkdir()
+    rows.to_csv(tmp_path / "folder" / "prompts.csv", index=False)
+    toml = 'name = "waits"\ntitle = "t"\nreference = "male"\nrandom = ["mood"]\nfixed = ["topic"]\n'
+    (tmp_path / "folder" / "study.toml").write_text(toml)
+    experiment = open_study(tmp_path / "folder").experiments[0]
+    assert experiment.random == {"mood": "moods", "template": "templates"}  # what is declared, and what recurs
+    assert experiment.fixed == {"topic": "topics"}
+    with pytest.raises(UsageError, match="says reference, group, words, unit, range and fixed columns in its files"):
+        open_study(tmp_path / "folder", fixed="topic")
+
+
+@pytest.mark.parametrize(
+    ("fixed", "sentence"),
+    [
+        ("topics", "fixed names the column 'topics', and no table has it. Did you mean topic?"),
+        ("colour", "fixed names the column 'colour', and no table has it. Correct it."),
+        ("group", "'group' differs within a pair, expected one value. Take it out."),
+        ("place", "'place' differs within a pair, expected one value. Take it out."),
+        ("pair", "fixed names the pairs, and every interval is about other pairs too. Take it out."),
+        ("condition", "fixed names the column 'condition', and no table has it."),
+    ],
+)
+def test_a_fixed_column_that_cannot_be_one_is_refused(fixed, sentence):
+    rows = table(topic=levels(6))
+    rows = rows.assign(place=[f"p{number % 6}" for number in range(len(rows))])
+    (fault,) = check_study(rows, reference="male", fixed=fixed).faults
+    assert fault.startswith(sentence)
+    with pytest.raises(StudyError) as refused:
+        open_study(rows, reference="male", fixed=fixed)
+    assert sentence in str(refused.value)
+
+
+def test_a_folder_names_the_line_of_a_column_that_is_fixed_and_random(tmp_path):
+    new_study(tmp_path / "at_work")
+    edited(tmp_path / "at_work", "study.toml", ("limits = [", 'fixed = ["themes",\n  "words"]\nlimits = ['))
+    assert check_study(tmp_path / "at_work").faults == [
+        "study.toml:14: fixed names the column 'themes', and no table has it. Did you mean theme?",
+        "study.toml:15: 'words' stands in random and in fixed. Take it out of one.",
+    ]
+
+
+def test_columns_of_every_table_of_a_folder_are_factors(tmp_path):
+    """Of templates, of slots and of conditions, whatever ``random`` names besides."""
+    new_study(tmp_path / "at_work")
+    experiment = open_study(tmp_path / "at_work").experiments[1]
+    assert experiment.random == {"template": "templates", "words": "pairs of words", "condition": "conditions"}
+    assert experiment.fixed == {"theme": "themes", "field": "fields"}
+    folder = tmp_path / "at_work"
+    lines = (folder / "slots.csv").read_text().splitlines()
+    ages = [f"{line},{'age' if number == 0 else (number + 1) // 2}" for number, line in enumerate(lines)]
+    (folder / "slots.csv").write_text("\n".join(ages) + "\n")
+    edited(
+        folder, "conditions.csv", ("a mechanic,technical", "a mechanic,workshop"), ("a teacher,care", "a teacher,x")
+    )
+    edited(folder, "study.toml", ('random = ["template", "words", "condition"]', 'random = ["template"]'))
+    for experiment in open_study(folder).experiments[1:]:
+        assert experiment.random == {
+            "template": "templates", "words": "pairs of words", "condition": "conditions", "field": "fields",
+        }  # fmt: skip
+        assert experiment.fixed == {"theme": "themes"}
+        assert experiment.equal_levels
+
+
+def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
+    """Rankings are balanced, and their gaps are differences of the selection rates beside them."""
+    assert first(table()).equal_levels
+    new_study(tmp_path / "hire", "ranking")
+    (ranking,) = open_study(tmp_path / "hire").experiments
+    assert (ranking.equal_levels, ranking.random, ranking.fixed) == (
+        False, {"names": "sets of names"}, {"condition": "jobs"},
+    )  # fmt: skip
+    cvs = (tmp_path / "hire" / "cvs.csv").read_text()
+    head, body = cvs.split("\n", 1)
+    more = [body.replace("\nnurse,", f"\n{job},").replace("\nelectrician,", f"\n{job},") for job in ("cook", "clerk")]
+    more = [part.replace("nurse,", f"{job},", 1) for part, job in zip(more, ("cook", "clerk"), strict=True)]
+    (tmp_path / "hire" / "cvs.csv").write_text(
+        "\n".join([head, body.strip("\n"), *(one.strip("\n") for one in more)])
+    )
+    (ranking,) = open_study(tmp_path / "hire").experiments
+    assert ranking.random == {"names": "sets of names", "condition": "jobs"}
+    assert not load_study("occupation_sentiment").experiments[0].equal_levels
+
+
+def test_several_groups_have_the_same_factors_and_their_own_names():
+    names = {"female": ["Emily", "Anne"], "male": ["Greg", "Todd"], "nb": ["Sky", "Ash"]}
+    rows = [
+        {"text": f"{names[group][number % 2]} waited {pair} hours.", "group": group, "pair": f"{pair}-{number}",
+         "topic": f"t{pair % 5}", "mood": f"m{pair % 2}"}
+        for pair in range(10) for number in range(2) for group in names
+    ]  # fmt: skip
+    experiment = first(pd.DataFrame(rows))
+    assert experiment.random["topic"] == "topics"
+    assert "topic" not in experiment.random_of
+    assert all("topic" in gap.random and gap.fixed == {"mood": "moods"} for gap in experiment.gaps)
+    chosen = first(pd.DataFrame(rows), fixed="topic")
+    assert all("topic" not in gap.random and set(gap.fixed) == {"topic", "mood"} for gap in chosen.gaps)
+
+
+def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch", reason="needs what audits need: pip install 'swapbias[audit]'")
+    from swapbias.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    table(topic=levels(6), mood=levels(5)).to_csv("waits.csv", index=False)
+    own = ["--prompts", "waits.csv", "--reference", "male"]
+    app(["audit", "vader", *own, "-M", "fixed=topic", "-M", "fixed=mood", "--out", "run"], standalone_mode=False)
+    assert 'fixed = ["topic", "mood"]' in (tmp_path / "run" / "studies" / "waits" / "study.toml").read_text()
+    Run.open(tmp_path / "run")
+    assert load_study("waits").experiments[0].fixed == {"topic": "topics", "mood": "moods"}
+    swapbias.audit("vader", prompts="waits.csv", reference="male", fixed=["mood"], progress=False)
+    assert load_study("waits").experiments[0].fixed == {"mood": "moods"}
+    with pytest.raises(UsageError, match="range and fixed are about own prompts"):
+        swapbias.audit("vader", fixed="mood")
+    with pytest.raises(UsageError, match=r"own prompts\. Add --prompts"):
+        app(["plan", "vader", "-M", "fixed=mood"], standalone_mode=False)
+    capsys.readouterr()
+    with pytest.raises(StudyError, match=r"fixed names the column 'moods'.*Did you mean mood\?"):
+        app(["plan", "vader", *own, "-M", "fixed=moods"], standalone_mode=False)
