@@ -1,7 +1,7 @@
 """Simulated scores of the prompts of one experiment, and what an audit concludes from them, many times a second."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
 from swapbias.findings.sensitivity import Units, gap_units, primary_rows
-from swapbias.measures import MEASURES, Estimate
+from swapbias.measures import MEASURES, Estimate, group_gap, linear_contrast
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
 
 Floats = NDArray[np.float64]
@@ -139,35 +139,55 @@ def conclusion(design: Design, scores: Floats) -> Concluded:
     Raises:
         ValueError: the two differ.
     """
-    rows = design.rows.assign(score=scores).reset_index(drop=True)
-    audited = disaggregate(rows, design.study, expected={}, robustness=False)
+    audited = disaggregate(_scored(design, scores), design.study, expected={}, robustness=False)
     gaps = [finding for finding in primary_findings(audited) if MEASURES[finding.measure].gap_span]
-    parts = [_Part.of(finding, design, rows) for finding in gaps]
+    replayed = replay(design, scores, gaps)
 
     def conclude(scores: Floats) -> list[Finding]:
-        replayed = [
-            replace(finding, estimate=part.estimate(scores), verdict="", ratio=math.nan)
-            for finding, part in zip(gaps, parts, strict=True)
-        ]
-        return with_verdicts(replayed)
+        return with_verdicts([replace(finding, verdict="", ratio=math.nan) for finding in replayed(scores)])
 
     for finding, again in zip(gaps, conclude(scores), strict=True):
-        expected, replayed = (_numbers(each.estimate) for each in (finding, again))
-        if not np.allclose(expected, replayed, rtol=1e-9, equal_nan=True) or finding.verdict != again.verdict:
-            raise ValueError(f"{design.title}: {replayed} {again.verdict}, expected {expected} {finding.verdict}.")
+        ends = (finding.estimate.ci_low, finding.estimate.ci_high)
+        again_ends = (again.estimate.ci_low, again.estimate.ci_high)
+        if not np.allclose(ends, again_ends, rtol=1e-9, equal_nan=True) or finding.verdict != again.verdict:
+            raise ValueError(f"{design.title}: {again_ends} {again.verdict}, expected {ends} {finding.verdict}.")
     return conclude
 
 
+def replay(design: Design, scores: Floats, found: Sequence[Finding]) -> Concluded:
+    """Return what makes these findings of an audit again, of other scores of the same prompts, without verdicts.
+
+    Args:
+        design: of prompts that are all scored.
+        scores: shape (rows,), of the audit.
+        found: gaps by the inference of the design, and as published.
+
+    Raises:
+        ValueError: a value, error or p-value is not that of the finding.
+    """
+    rows = _scored(design, scores)
+    parts = [
+        _PublishedPart.of(finding, design, rows) if finding.view else _Part.of(finding, design, rows)
+        for finding in found
+    ]
+
+    def replayed(scores: Floats) -> list[Finding]:
+        pairs = zip(found, parts, strict=True)
+        return [replace(finding, estimate=part.estimate(scores)) for finding, part in pairs]
+
+    for finding, again in zip(found, replayed(scores), strict=True):
+        expected, numbers = _numbers(finding.estimate), _numbers(again.estimate)
+        if not np.allclose(expected, numbers, rtol=1e-9, equal_nan=True):
+            raise ValueError(f"{design.title}: {numbers}, expected {expected}.")
+    return replayed
+
+
+def _scored(design: Design, scores: Floats) -> pd.DataFrame:
+    return design.rows.assign(score=scores).reset_index(drop=True)
+
+
 def _numbers(estimate: Estimate) -> tuple[float, ...]:
-    return (
-        estimate.value,
-        estimate.std_error,
-        estimate.df,
-        estimate.ci_low,
-        estimate.ci_high,
-        estimate.p_value,
-        estimate.fewest,
-    )
+    return estimate.value, estimate.std_error, estimate.df, estimate.p_value, estimate.n
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +213,48 @@ class _Part:
 
     def estimate(self, scores: Floats) -> Estimate:
         """Return the estimate of other scores of the same rows."""
+        groups = {f"score of {group}": scores[place] for group, place in self.places.items() if self.signs}
+        return replace(self.units, rows=self.units.rows.assign(value=self.values(scores), **groups)).measured()
+
+    def values(self, scores: Floats) -> Floats:
+        """Return the value of each unit."""
         if not self.signs:
-            rows = self.units.rows.assign(value=scores[self.places[""]])
-            return replace(self.units, rows=rows).measured()
-        values = np.sum([sign * scores[self.places[group]] for group, sign in self.signs.items()], axis=0)
-        groups = {f"score of {group}": scores[place] for group, place in self.places.items()}
-        return replace(self.units, rows=self.units.rows.assign(value=values, **groups)).measured()
+            return scores[self.places[""]]
+        return np.asarray(sum(sign * scores[self.places[group]] for group, sign in self.signs.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _PublishedPart:
+    """A gap by the paper's own test: of pairs, of rows, or of means that are taken in turns."""
+
+    part: _Part
+    steps: Sequence[NDArray[np.intp]]  # of rows the mean that each goes into, and of those the next
+    sides: NDArray[np.intp]  # of each unit: its sample, or 0 for the group and 1 for the reference
+    test: str
+
+    @classmethod
+    def of(cls, finding: Finding, design: Design, rows: pd.DataFrame) -> "_PublishedPart":
+        """Return the units of a gap as published."""
+        part = _Part.of(finding, design, rows)
+        experiment = part.units.context.experiment
+        if part.signs:
+            return cls(part, (), part.units.rows["sample"].to_numpy(np.intp), "t")
+        frame, steps = part.units.rows, []
+        for start in range(len(experiment.aggregate)):
+            keys = ["group", "label", *experiment.aggregate[start:]]
+            steps.append(frame.groupby(keys, sort=False).ngroup().to_numpy(np.intp))
+            frame = frame.drop_duplicates(keys)
+        return cls(part, steps, (frame["group"] == experiment.reference_group).to_numpy(np.intp), experiment.test)
+
+    def estimate(self, scores: Floats) -> Estimate:
+        """Return the estimate of other scores of the same rows."""
+        values = self.part.values(scores)
+        for codes in self.steps:
+            values = np.bincount(codes, values) / np.bincount(codes)
+        if not self.sides.any():
+            return linear_contrast(values, self.sides, (1.0,), {})
+        groups = np.where(self.sides, "reference", "group").tolist()
+        return group_gap(values, groups, reference_group="reference", test=self.test)
 
 
 # --- cells of a table ---------------------------------------------------------------------------------
