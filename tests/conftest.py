@@ -1,5 +1,6 @@
 """Shared fixtures: everything offline, every cache in a folder of this session."""
 
+import gc
 import os
 import tempfile
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+COLLECT_AFTER = 100_000  # as of the command line, which sets it in this process with the first command
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 
 
@@ -40,6 +42,13 @@ def pytest_collection_modifyitems(items):
         if chosen := getattr(item.obj, "_hypothesis_internal_use_settings", None):
             chosen = settings(chosen, max_examples=times * chosen.max_examples, derandomize=False, deadline=None)
             item.obj._hypothesis_internal_use_settings = chosen
+
+
+def pytest_collection_finish():
+    """Leave what the imports of all tests made out of the collector's rounds, as the command line looks seldom too."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 def _beside(name):

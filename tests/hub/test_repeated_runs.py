@@ -6,11 +6,11 @@ import re
 import shlex
 import shutil
 import zlib
-from contextlib import contextmanager
 
 import pytest
 from transformers import AutoTokenizer
 
+from swapbias.models.clinical import phenotype
 from swapbias.privacy import public_manifest
 from swapbias.runs import Run
 from swapbias.studies import catalogue, new_study
@@ -59,9 +59,10 @@ def letter(prompt):
     return f"({'ABC'[zlib.crc32(prompt.encode()) % 2]})"
 
 
-@contextmanager
-def service(answer=letter):
-    with ChatServer(answer) as server:
+@pytest.fixture(scope="module")
+def url():
+    """The address of a chat service."""
+    with ChatServer(letter) as server:
         yield server.base_url
 
 
@@ -86,7 +87,6 @@ KINDS = {
     "notes": ("--study", "phenotype_fairness:phenotyping", *SMALL, "-M", "classifier=rf", "-M", "explain=0"),
 }
 OWN = ("own study", "own prompts")
-WITHOUT = {"own prompts": ("--limit",)}
 
 
 @pytest.fixture
@@ -95,7 +95,30 @@ def at(place, monkeypatch, tmp_path):
     adapters.use(monkeypatch)
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setattr(phenotype, "TREES", 5)  # what is learned is no matter here
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def audits_by_kind():
+    """Folders of runs that tests have made."""
+    return {}
+
+
+@pytest.fixture
+def audited(at, url, audits_by_kind, tmp_path_factory):
+    """Copy the run of a kind into the folder of the test; it was made once, in a place that is no more."""
+
+    def copy_of(kind):
+        if kind not in audits_by_kind:
+            folder = tmp_path_factory.mktemp("audited")
+            words = [word.replace("URL", url) for word in KINDS[kind]]
+            assert command("audit", *words, "--no-cache", "--out", folder / "run") == 0
+            audits_by_kind[kind] = shutil.move(folder / "run", folder / "moved")
+            assert str(folder) not in of_page(audits_by_kind[kind])
+        return shutil.copytree(audits_by_kind[kind], at / "run")
+
+    return copy_of
 
 
 def findings(folder):
@@ -119,25 +142,21 @@ def repeat(line, url, run, out):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_the_page_and_the_card_print_gives_the_same_findings(hub, at, kind):
-    run, again = at / "run", at / "again"
-    with service() as url:
-        words = [word.replace("URL", url) for word in KINDS[kind]]
-        assert command("audit", *words, "--no-cache", "--out", run) == 0
-        line = of_page(run)
-        assert str(at) not in line
-        assert url not in line
-        if kind in OWN:
-            assert command("share", run, "--results", "alice/audits") == 2
-        else:
-            assert command("share", run, "--results", "alice/audits") == 0
-            files = hub.files("dataset", "alice/audits")
-            assert of_card(files["README.md"].decode()) == {line}
-            (name,) = (name for name in files if name.endswith("report.html"))
-            (at / "shared").mkdir()
-            (at / "shared/report.html").write_bytes(files[name])
-            assert of_page(at / "shared") == line
-        repeat(line, url, run, again)
+def test_what_the_page_and_the_card_print_gives_the_same_findings(hub, at, audited, url, kind):
+    run, again = audited(kind), at / "again"
+    line = of_page(run)
+    assert url not in line
+    if kind in OWN:
+        assert command("share", run, "--results", "alice/audits") == 2
+    else:
+        assert command("share", run, "--results", "alice/audits") == 0
+        files = hub.files("dataset", "alice/audits")
+        assert of_card(files["README.md"].decode()) == {line}
+        (name,) = (name for name in files if name.endswith("report.html"))
+        (at / "shared").mkdir()
+        (at / "shared/report.html").write_bytes(files[name])
+        assert of_page(at / "shared") == line
+    repeat(line, url, run, again)
     assert findings(again) == findings(run)
     assert of_page(again).replace("RUN/studies", "") == line.replace("RUN/studies", "")
 
@@ -154,17 +173,11 @@ def test_each_of_several_models_has_a_command_of_its_own(at):
 
 @pytest.mark.parametrize("kind", [*OWN, "chat", "adapter", "notes", "log-odds"])
 @pytest.mark.parametrize("public", [False, True], ids=["own", "shared"])
-def test_a_manifest_repeats_the_run_from_a_copy_of_its_folder(at, kind, public, monkeypatch):
-    run, copied = at / "run", at / "elsewhere/copy"
-    with service() as url:
-        words = [word.replace("URL", url) for word in KINDS[kind]]
-        assert command("audit", *words, "--no-cache", "--out", run) == 0
-        shutil.copytree(run, copied)
-        manifest = Run(copied).manifest()
-        if public:
-            Run(copied).write_manifest(public_manifest(manifest))
-        shutil.move(run, at / "gone")
-        monkeypatch.setattr(catalogue, "_OWN", {})  # as in a new process
-        address = ("--base-url", url) if public and "URL" in KINDS[kind] else ()
-        assert command("audit", copied / "manifest.json", *address, "--out", at / "again") == 0
-    assert findings(at / "again") == findings(copied)
+def test_a_manifest_repeats_the_run_from_a_copy_of_its_folder(at, audited, url, kind, public, monkeypatch):
+    run = audited(kind)
+    if public:
+        Run(run).write_manifest(public_manifest(Run(run).manifest()))
+    monkeypatch.setattr(catalogue, "_OWN", {})  # as in a new process
+    address = ("--base-url", url) if public and "URL" in KINDS[kind] else ()
+    assert command("audit", run / "manifest.json", *address, "--out", at / "again") == 0
+    assert findings(at / "again") == findings(run)

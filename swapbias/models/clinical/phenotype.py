@@ -29,6 +29,7 @@ Names = NDArray[np.str_]
 
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
+TREES = 300  # of a random forest
 PANEL_SAMPLES, SAMPLES = 1_000, 250  # of the note that has a panel of its own; of those whose weights are averaged
 SVM_STEPS = 50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
 UNIT = "probability of the phenotype"
@@ -137,7 +138,7 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
 
     machine = {
         "svm": SVC(max_iter=SVM_STEPS),
-        "rf": RandomForestClassifier(300, random_state=seed),
+        "rf": RandomForestClassifier(TREES, random_state=seed),
         "mlp": MLPClassifier(max_iter=2_000, random_state=seed),
     }[kind]
     model = make_pipeline(StandardScaler(), machine)
