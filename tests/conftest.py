@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Leave what the imports of all tests made out of the collector's rounds, as the command line looks seldom too."""
+    """Leave what all imports made, which stays, out of the collector's rounds."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
