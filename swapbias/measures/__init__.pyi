@@ -15,9 +15,11 @@ from .contrast import (
     at_level as at_level,
     detectable_gap as detectable_gap,
     equal_units_needed as equal_units_needed,
+    level_shares as level_shares,
     linear_contrast as linear_contrast,
     pooled_spread as pooled_spread,
     power as power,
+    scarcest_levels as scarcest_levels,
     shares_in as shares_in,
     t_ends as t_ends,
     t_p as t_p,
@@ -50,6 +52,7 @@ from .gaps import (
     paired_gap as paired_gap,
     selection_rate as selection_rate,
     sign_test_p as sign_test_p,
+    with_exact_test as with_exact_test,
 )
 from .measure import (
     MEASURES as MEASURES,

@@ -15,6 +15,7 @@ _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not
 _FLAT_SUMS = 1e-10  # sums over clusters below this share of what was added are rounding
 _FEWEST_SKEWED = 4  # clusters: fewer have no estimate of skewness
 _NO_SKEW = 1e-6
+_MOST_REACH = 2  # times t: further, few levels of a skewed factor would decide nothing however large the gap
 _NOTHING = math.nan, math.nan, 0.0  # standard error, degrees of freedom and skewness where there are none
 
 
@@ -30,7 +31,8 @@ def linear_contrast(
         scale: numbers as large as those that the values are differences of, whose rounding is no variance.
 
     ``n`` counts units. NaN where a side has no unit. No interval and p-value where a side has one unit, nothing
-    varies, or a cluster makes up a side.
+    varies, or a cluster makes up a side. ``fewest``, ``independent`` and the two numbers about level means are those
+    of the random factor with the fewest levels on a side, also where nothing varies.
     """
     scale = values if scale is None else scale
     counts = np.bincount(sides, minlength=len(weights))
@@ -43,29 +45,91 @@ def linear_contrast(
     value = 0.0 if abs(value) <= _FLAT * float(np.abs(scale).max()) else value
     spreads = [spread_of(values[sides == side], scale) for side in range(len(counts))]
     factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
+    levels = scarcest_levels(sides, factors)
+    fewest = levels.count if factors else 0
     if shares is not None and not factors:
         factors = {"": np.arange(len(values))}
-    (std_error, df, skewness), fewest = _NOTHING, ("", 0)
+    std_error, df, skewness = _NOTHING
     if any(spreads) and not any(map(math.isnan, spreads)):
         if factors:
-            design = Design.of_means(sides, factors, weights, shares)
-            std_error, df, skewness = design.spread(values)
-            fewest = design.fewest
+            std_error, df, skewness = Design.of_means(sides, factors, weights, shares).spread(values)
         else:
             parts = np.array([(w * s) ** 2 / n for w, s, n in zip(weights, spreads, counts, strict=True)])
             std_error = math.sqrt(parts.sum())
             df = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
     low, high = t_ends(value, std_error, df, confidence, skewness)
     name = clustered_name(factors, "t" if len(counts) == 1 else "Welch t")
-    independent = 0
-    if math.isnan(std_error):  # units in no common cluster of every factor, on the side that has the fewest
-        units = np.unique(np.column_stack([sides, *factors.values()]), axis=0)[:, 0] if factors else sides
-        independent = int(np.bincount(units).min())
+    largest_level, level_spread = levels.distances(values, sides, shares)
     return Estimate(
         value, low, high, p_value=t_p(value, std_error, df, skewness), n=len(values), n_unscored=n_unscored,
-        test=name, interval=name, std_error=std_error, df=df, skewness=skewness, fewest_of=fewest[0],
-        fewest=fewest[1], independent=independent,
+        test=name, interval=name, std_error=std_error, df=df, skewness=skewness, fewest_of=levels.factor,
+        fewest=fewest, independent=levels.count, largest_level=largest_level,
+        level_spread=level_spread,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of the random factor that has the fewest on a side; where there is no factor, the units."""
+
+    factor: str  # blank for the units, and for the only factor of a measure, which has no name
+    count: int  # levels on the side that has the fewest
+    codes: Codes  # shape (units,): the level of each unit
+
+    def distances(self, values: Floats, sides: Codes, shares: Floats | None = None) -> tuple[float, float]:
+        """Return how far the mean of a level lies at most from no gap, and from the mean of its side.
+
+        No gap is 0 for differences of pairs (one side), else the mean of all levels of all sides.
+
+        Args:
+            values: shape (units,), without NaN.
+            sides: shape (units,), from 0.
+            shares: of each unit in the mean of its side; None: all weigh the same.
+        """
+        weight = np.ones(len(values)) if shares is None else shares
+        used = weight > 0
+        cells = self.codes[used] * (int(sides.max()) + 1) + sides[used]
+        _, first, cell_of = np.unique(cells, return_index=True, return_inverse=True)
+        totals = np.bincount(cell_of, weight[used])
+        # From the first value of each, so that equal values have exactly their mean.
+        start = values[used][first]
+        means = start + np.bincount(cell_of, weight[used] * (values[used] - start[cell_of])) / totals
+        side_of = sides[used][first]
+        side_sums = np.bincount(side_of, totals)
+        side_means = np.bincount(side_of, totals * means) / side_sums
+        zero = 0.0 if len(side_sums) == 1 else float(side_means.mean())
+        return float(np.abs(means - zero).max()), float(np.abs(means - side_means[side_of]).max())
+
+
+def scarcest_levels(sides: Codes, factors: Factors) -> Levels:
+    """Return the levels of the random factor that has the fewest on a side, the first of several; see ``Levels``.
+
+    >>> found = scarcest_levels(np.zeros(4, int), {"templates": np.array([0, 0, 1, 1]), "names": np.arange(4)})
+    >>> found.factor, found.count
+    ('templates', 2)
+    """
+    if not len(sides):
+        return Levels("", 0, np.empty(0, dtype=np.intp))
+    if not factors:
+        return Levels("", int(np.bincount(sides).min()), np.arange(len(sides)))
+    counts = {name: _fewest_levels(sides, codes) for name, codes in factors.items()}
+    name = min(counts, key=counts.__getitem__)
+    return Levels(name, counts[name], factors[name])
+
+
+def _fewest_levels(sides: Codes, codes: Codes) -> int:
+    """Return how many levels of a factor the side has that has the fewest."""
+    levels = np.unique(np.column_stack([sides, codes]), axis=0)
+    return int(np.bincount(levels[:, 0]).min())
+
+
+def level_shares(sides: Codes, codes: Codes) -> Floats:
+    """Return the share of each unit in the mean of its side in which each level of a factor weighs the same."""
+    cells = codes * (int(sides.max(initial=0)) + 1) + sides
+    _, cell_of, sizes = np.unique(cells, return_inverse=True, return_counts=True)
+    levels = np.unique(np.column_stack([sides, codes]), axis=0)
+    count = np.bincount(levels[:, 0])
+    return np.asarray(1 / (sizes[cell_of] * count[sides]))
 
 
 def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: Codes) -> Floats | None:
@@ -120,12 +184,6 @@ class Design:
     def estimable(self) -> bool:
         """Whether no cluster makes up a whole side: there would be nothing to compare it with."""
         return bool(self.factors) and all(share.max() < 1 - 1e-12 for share in self.cluster_shares)
-
-    @property
-    def fewest(self) -> tuple[str, int]:
-        """The factor that has the fewest clusters on a side, and how many."""
-        counts = (int((share > 0).sum(axis=0).min()) for share in self.cluster_shares)
-        return min(zip(self.factors, counts, strict=True), key=lambda one: one[1])
 
     @cached_property
     def expected_squares(self) -> Floats:
@@ -236,27 +294,38 @@ def t_ends(
 ) -> tuple[float, float]:
     """Ends of the t interval, each moved outwards where Hall's correction for skewness says so; NaN without an error.
 
+    An end lies at most twice as far from the value as t alone puts it.
+
     >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # without: -0.11 and 2.11
     [-0.11, 3.12]
     """
     if not std_error > 0:
         return math.nan, math.nan
     t = t_reach(confidence, df)
-    return value - std_error * max(t, _hall(t, skewness)), value + std_error * max(t, _hall(t, -skewness))
+    return value - std_error * _reach(t, skewness), value + std_error * _reach(t, -skewness)
 
 
 def t_p(value: float, std_error: float, df: float, skewness: float = 0.0) -> float:
-    """Two-sided p for "the value is 0": one less the coverage that just reaches 0; NaN without an error."""
+    """Two-sided p for "the value is 0": one less the coverage that just reaches 0; NaN without an error.
+
+    It inverts ``t_ends``: below a level exactly where the interval of that level leaves out 0.
+    """
     if not std_error > 0:
         return math.nan
     reach, skewness = abs(value) / std_error, math.copysign(skewness, value * skewness)
-    if abs(skewness) >= _NO_SKEW:  # the t whose end lies so many standard errors away, by Hall
-        reach = min(reach, ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6)
+    if abs(skewness) >= _NO_SKEW:
+        by_hall = ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6
+        reach = min(reach, max(by_hall, reach / _MOST_REACH))
     return min(1.0, 2 * float(scipy.special.stdtr(df, -reach)))
 
 
+def _reach(t: float, skewness: float) -> float:
+    """Return how many standard errors below the value the end lies: t, or as far as Hall says, at most 2 t."""
+    return max(t, min(_hall(t, skewness), _MOST_REACH * t))
+
+
 def _hall(t: float, skewness: float) -> float:
-    """How many standard errors below the value the end lies that t gives without skewness (Hall, JRSS B 1992)."""
+    """Return where the end lies that t gives without skewness (Hall, JRSS B 1992), in standard errors."""
     if abs(skewness) < _NO_SKEW:
         return t
     return float(3 / skewness * (np.cbrt(1 + skewness * (t - skewness / 6)) - 1))

@@ -52,7 +52,10 @@ class Estimate(Record):
         std_error, df: standard error and degrees of freedom of the t interval; NaN where it is none.
         skewness: of the value, by which the interval and the p-value are corrected; 0: none, or not known.
         fewest, fewest_of: the smallest number of levels that a random factor has on a side, and which it is; 0: none.
-        independent: of a gap without spread how many units are in no common cluster of every factor; else 0.
+        independent: that number too, of units where there is no random factor; 0 for what is no weighted mean.
+        largest_level: how far the mean of one of these levels lies at most from no gap (0, or of several sides the
+            mean of all levels), in the unit of the scores; NaN where that is not known.
+        level_spread: how far it lies at most from the mean of its side.
     """
 
     value: float
@@ -73,6 +76,8 @@ class Estimate(Record):
     fewest: int = 0
     fewest_of: str = ""
     independent: int = 0
+    largest_level: float = math.nan
+    level_spread: float = math.nan
 
     def numbers(self, *names: str) -> dict[str, float]:
         """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns."""

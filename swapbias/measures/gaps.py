@@ -102,8 +102,11 @@ class _Groups:
         means = np.array([[mean_of(sample[:, place]) for place in places] for sample in samples])
         return np.asarray(means[0] if len(means) == 1 else means[0] - means[1])
 
-    def contrast(self, weights: Floats) -> Estimate:
-        """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums)."""
+    def contrast(self, weights: Floats, *, test_constant: bool = False) -> Estimate:
+        """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums).
+
+        ``test_constant``: with the exact test of levels where nothing varies, which no paper has.
+        """
         used, scale = np.flatnonzero(np.abs(weights) > _ROUNDING), self.values
         if self.paired:
             values, sides, factors, shares = self.values @ weights, self.sides, self.factors, None
@@ -114,18 +117,20 @@ class _Groups:
             factors, shares = rows_of(self.factors, chosen), None if self.shares is None else self.shares[chosen]
             signs, samples = tuple(weights[used]), [values[sides == side] for side in range(len(used))]
         found = linear_contrast(values, sides, signs, factors, shares=shares, scale=scale, n_unscored=self.n_unscored)
+        test = found.test
+        if test_constant:
+            found = with_exact_test(found, values, sides, factors)
         pooled = pooled_spread(samples)
         found = replace(found, effect_size=found.value / pooled if pooled > 0 else math.nan)
         if not self.paired or len(signs) > 1:
             return found
         name, spread = clustered_name(factors, "paired t"), spread_of(values, scale)
-        return replace(
-            found, test=name, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan
-        )
+        named = {"test": name} if found.test == test else {}
+        return replace(found, **named, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan)
 
     def omnibus(self, weights: Sequence[Floats]) -> Omnibus:
         """Whether any of these contrasts is not 0."""
-        p_values = [self.contrast(one).p_value for one in weights] if len(self.values) else []
+        p_values = [self.contrast(one, test_constant=True).p_value for one in weights] if len(self.values) else []
         count, means, matrix = len(weights), self.means, np.array(weights)
         centred = np.linalg.pinv(matrix) @ matrix @ means
         estimate = Estimate(
@@ -283,6 +288,43 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
     return max(found, default=math.nan)
 
 
+def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: Factors) -> Estimate:
+    """Return an estimate without spread with an exact p-value over levels, where all levels agree on a gap.
+
+    Of differences of pairs (one side) that of the sign test: 2 / 2**levels where all are equal. Of two sides that of
+    a permutation: 2 / the number of ways to choose one side's levels among all. The largest of any factor.
+
+    Args:
+        estimate: of ``linear_contrast``.
+        values, sides, factors: as there.
+
+    Returns:
+        The estimate as it is where it has a spread, is 0, levels differ or are one, or there are more than two sides.
+    """
+    has_gap = estimate.value != 0 and not math.isnan(estimate.value)
+    agrees = estimate.level_spread <= _ROUNDING * abs(estimate.value)
+    if not math.isnan(estimate.std_error) or not has_gap or not agrees or estimate.independent < 2:
+        return estimate
+    count = int(sides.max(initial=0)) + 1
+    names = " and ".join(filter(None, factors))
+    over = f" ({names})" if names else ""
+    if count == 1:
+        return replace(estimate, p_value=sign_test_p(values, factors), test=f"sign test{over}")
+    if count == 2:
+        return replace(estimate, p_value=_permutation_p(sides, factors), test=f"permutation of levels{over}")
+    return estimate
+
+
+def _permutation_p(sides: Codes, factors: Factors) -> float:
+    """Return the two-sided p where all levels of one side differ from the other's, the largest of any factor."""
+    p_values = []
+    for codes in factors.values() or (np.arange(len(sides)),):
+        levels = np.unique(np.column_stack([sides, codes]), axis=0)
+        first, second = np.bincount(levels[:, 0], minlength=2).tolist()
+        p_values.append(min(1.0, 2 / math.comb(first + second, first)))
+    return max(p_values)
+
+
 def omnibus(
     scores: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
     sample_ids: Sequence[Any] | None = None, reference_group: str | None = None,
@@ -369,7 +411,10 @@ def factorial(
     codes, score = np.array([places[row] for row in rows]), by_group(scores, rows)[0]
     found = _Groups.of(score, codes, names, cluster_ids, pair_ids)
     weights = [np.array(list(one.weights.values())) for one in effects]
-    tested = tuple(replace(one, estimate=found.contrast(each)) for one, each in zip(effects, weights, strict=True))
+    tested = tuple(
+        replace(one, estimate=found.contrast(each, test_constant=True))
+        for one, each in zip(effects, weights, strict=True)
+    )
     terms = {
         term: found.omnibus([w for one, w in zip(effects, weights, strict=True) if one.term == term])
         for term in dict.fromkeys(one.term for one in effects)
