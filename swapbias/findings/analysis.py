@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from swapbias import measures
 from swapbias.errors import arguments_named, listed
+from swapbias.findings.families import corrected_for_questions, corrected_for_rows, questions_declared
 from swapbias.findings.finding import (
     ALL,
     ALL_GAPS,
@@ -22,6 +23,7 @@ from swapbias.findings.finding import (
     EFFECTS,
     LEVEL,
     NO_CONTROL,
+    RARE,
     SAME_INPUT,
     SAME_SCORE,
     SPREAD,
@@ -31,8 +33,9 @@ from swapbias.findings.finding import (
     Finding,
     unmeasured,
 )
-from swapbias.findings.gate import corrected_for_questions, questions_declared, with_verdicts
+from swapbias.findings.gate import share_of_margin, with_verdicts
 from swapbias.findings.predictions import RATES, SIGNED, judgements
+from swapbias.findings.repeats import commonest
 from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
@@ -43,10 +46,10 @@ from swapbias.findings.sensitivity import (
     crossed,
     gap_units,
     is_constant,
+    mean_weights,
     over_prompts,
     pair_gaps,
     readable,
-    row_shares,
     rows_of_two,
     with_sensitivity,
 )
@@ -116,13 +119,33 @@ def disaggregate(
         others = listed(sorted(set(frame["experiment"])))
         raise ValueError(f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
-    marked = corrected_for_questions(_unmeasured(_with_primary(found, chosen.experiments), chosen.experiments, parts))
+    marked = _unmeasured(_with_primary(found, chosen.experiments), chosen.experiments, parts)
+    marked = corrected_for_questions(_with_repeats(marked, frame))
     if robustness:
-        marked = [one for each in marked for one in with_sensitivity(each, chosen, parts[each.experiment], models[0])]
+        margins = {one.name: one.scale.margin(share_of_margin(one, margin)) for one in chosen.experiments}
+        marked = [
+            one
+            for each in marked
+            for one in with_sensitivity(
+                each, chosen, parts[each.experiment], models[0], margins.get(each.experiment, math.nan)
+            )
+        ]
     many = {one.name for one in chosen.experiments if one.groups}
-    marked = _disagreeing(corrected(marked, chosen.correction, many))
+    marked = _disagreeing(corrected_for_rows(marked, chosen.correction, many))
     joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
     return with_verdicts(joined, margin=margin)
+
+
+def _with_repeats(found: Sequence[Finding], rows: pd.DataFrame) -> list[Finding]:
+    """The findings of scores that were read, each with how many rows have the commonest answer and are unread."""
+    repeats = {name: commonest(part) for name, part in rows.groupby("experiment", sort=False)}
+    marked = []
+    for finding in found:
+        repeated = repeats.get(finding.experiment)
+        if repeated is not None and finding.score == "score" and not finding.view:
+            finding = replace(finding, repeated_share=repeated.share, unread_share=repeated.unread_share)
+        marked.append(finding)
+    return marked
 
 
 def _check_ids(rows: pd.DataFrame, columns: Iterable[str]) -> None:
@@ -213,16 +236,29 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     units = gap_units(context, two)
     if units is None:
         return
-    over, estimate = units.cluster_vars, units.measured()
+    estimate = units.measured()
     published = condition_means(experiment, two, context.score) if experiment.aggregate else two
-    baseline = _baseline(context, published)
-    fields: dict[str, Any] = {**context.gap_fields, "baseline": baseline}
-    rates = baseline > 0 and unit_of(experiment, context.score).is_rate
-    ratio = _ratio(context, two, estimate.value, baseline) if rates else {}
-    yield context.finding(estimate, experiment.measure, cluster_vars=over, **fields, **ratio)
+    plain_baseline = _baseline(context, published)
+    baseline = units.mean_of(experiment.reference_group) if experiment.equal_levels else plain_baseline
+    fields: dict[str, Any] = {**units.fields, **units.distances(), "baseline": baseline}
+    if _are_rates(context, two):
+        fields |= _ratio(context, two, estimate.value, baseline)
+    yield context.finding(estimate, experiment.measure, **context.gap_fields, **fields)
     if ANSWERS not in experiment.rates:
         plain = _as_published(context, published)
-        yield context.finding(plain, experiment.measure, view=context.plain_view, **fields)
+        yield context.finding(
+            plain, experiment.measure, view=context.plain_view, baseline=plain_baseline, **context.gap_fields
+        )
+
+
+def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
+    """Tell whether scores say how often something happens: by their unit, or because all are 0 or 1."""
+    unit = unit_of(context.experiment, context.score)
+    if unit.is_rate or not unit.in_points:
+        return unit.is_rate
+    scores = rows[context.score].to_numpy(dtype=np.float64)
+    at_ends = np.isin(scores[~np.isnan(scores)], (unit.low, unit.high))
+    return bool(len(at_ends) and at_ends.all())
 
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
@@ -239,15 +275,27 @@ def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
 
 
 def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) -> dict[str, Any]:
-    """Of rates the ratio of the two groups', and the standard error of its log by the delta method."""
-    if not baseline + value > 0:
-        return {"ratio": 0.0}
+    """Of rates the ratio of the two groups', and the standard error of its log by the delta method.
+
+    Of rates whose mean lies above .9 the ratio of their complements.
+    """
+    unit = unit_of(context.experiment, context.score)
+    start, sign = unit.low, 1.0
+    if baseline + value / 2 - unit.low > (1 - RARE) * unit.span:
+        start, sign = unit.high, -1.0
+    of_reference = sign * (baseline - start)
+    of_group = sign * (baseline + value - start)
+    if not of_reference > 0:
+        return {"is_rate": True}
+    if not of_group > 0:
+        return {"is_rate": True, "ratio": 0.0}
     is_reference = rows["group"] == context.experiment.reference_group
-    own = is_reference.map({True: baseline, False: baseline + value})
-    units = gap_units(context, rows.assign(**{context.score: rows[context.score] / own}))
+    own = is_reference.map({True: of_reference, False: of_group})
+    counted = sign * (rows[context.score] - start) / own
+    units = gap_units(context, rows.assign(**{context.score: counted}))
     log = units.estimate() if units else Estimate(math.nan)
     return {
-        "ratio": (baseline + value) / baseline, "ratio_std_error": log.std_error, "ratio_df": log.df,
+        "is_rate": True, "ratio": of_group / of_reference, "ratio_std_error": log.std_error, "ratio_df": log.df,
         "ratio_skewness": log.skewness,
     }  # fmt: skip
 
@@ -263,7 +311,7 @@ def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second}
     fields["baseline"] = _baseline(context, rows)
-    yield context.finding(units.measured(), "gap_difference", cluster_vars=units.cluster_vars, **fields)
+    yield context.finding(units.measured(), "gap_difference", **units.fields, **fields)
     pairs = pair_gaps(context, rows)
     subsets = pairs[context.experiment.subset].tolist()
     estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
@@ -280,8 +328,7 @@ def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         chosen = rows if level == "all" else rows[rows["group"] == level]
         if not len(chosen):
             continue
-        shares = row_shares(experiment, chosen.assign(group=""), context.score) if experiment.aggregate else None
-        mean = _mean(context, chosen, level, weights=shares)
+        mean = _mean(context, chosen, level, weights=mean_weights(context, chosen, context.score))
         yield bounded_mean(context, chosen, mean)
         if level == "all" and not math.isnan(mean.estimate.value):  # beside nothing stands nothing
             yield from _of_others(context, chosen)
@@ -477,28 +524,6 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
     return marked
 
 
-def corrected(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:
-    """p-values of slices and views within their families; those of primary findings are a family of their own.
-
-    The contrasts of an experiment with ``many`` groups are of one family.
-    """
-    families: dict[tuple[str, ...], list[int]] = {}
-    for index, one in enumerate(found):
-        if not math.isnan(one.estimate.p_value) and not one.primary:
-            contrast = "" if one.experiment in many else one.contrast
-            key = (one.experiment, one.score, one.measure, contrast, one.view, one.slice_by)
-            families.setdefault(key, []).append(index)
-    changed = list(found)
-    for (experiment, score, measure, _, view, slice_by), members in families.items():
-        name = f"{experiment} {measure} of {score} by {slice_by}" + (f", {view}" if view else "")
-        family = f"{name}: {len(members)} tests, {method}"
-        adjusted = measures.adjust([found[index].estimate.p_value for index in members], method)
-        for index, p_adjusted in zip(members, adjusted, strict=True):
-            estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=family)
-            changed[index] = replace(found[index], estimate=estimate)
-    return changed
-
-
 def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
     """Findings as one long table, one row each."""
     return pd.DataFrame([finding.row() for finding in found])
@@ -541,7 +566,7 @@ def compare(
                 context = Context(name, " - ".join(pair), experiment, CHANGE)
                 made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)
                 mine += [unmeasured(one) for one in made] if constant & {*pair} else made
-        found += corrected(mine, study.correction, {one.name for one in study.experiments})
+        found += corrected_for_rows(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
     return with_verdicts(found)
 
@@ -593,7 +618,7 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
         estimate = replace(estimate, p_value=p_value, test=estimate.interval)
     same = (
         "study", "experiment", "model_id", "slice_by", "slice_value", "unit", "unit_low", "unit_high", "cluster_vars",
-        "view", "primary",
+        "fixed", "view", "primary",
     )  # fmt: skip
     fields: dict[str, Any] = {name: getattr(finding, name) for name in same}
     return Finding(measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **fields)

@@ -15,7 +15,8 @@ from swapbias.measures import MEASURES, Estimate, Record, Unit, named_unit, t_en
 from swapbias.models import unit_of
 from swapbias.studies import JUDGED, Experiment, Published, load_study, own_studies
 
-RARE = 0.1  # rates whose mean lies below it are compared by their ratio
+MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
+RARE = 0.1  # rates whose mean lies below it, or above one less it, are compared by their ratio as well
 RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 # Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
@@ -24,6 +25,23 @@ LEVEL = 0.05  # of every family of tests
 SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS = UNMEASURED_REASONS = (
     "same_score", "same_input", "unread_swap", "no_control", "unnamed_fills",
 )  # fmt: skip
+# What else decides a word or a gate in place of the printed interval.
+NOTHING_SCORED = "nothing_scored"
+FEW_LEVELS = "few_levels"  # of a random factor
+MOSTLY_UNSCORED = "mostly_unscored"
+REPEATED_ANSWERS = "repeated_answers"  # most answers are one answer, and others were not read
+MISSING_SCORES = "missing_scores"  # could change it
+MIXED_SIGNS = "mixed_signs"  # most pairs differ by more than the margin, in both directions
+NOT_STABLE = "other_sign_in_wordings"
+NO_RANGE = "no_range"  # of the scores is known, so no margin applies
+FEW_EQUAL, EQUAL_SCORES = "few_equal", "equal_scores"  # nothing moves, at too few levels, or at many
+EXACT_TEST = "exact_test"  # of the levels, which all show one gap
+NO_SPREAD = "no_spread"  # too little varies or was scored
+REASONS = (
+    *UNMEASURED_REASONS, NOTHING_SCORED, FEW_LEVELS, MOSTLY_UNSCORED, REPEATED_ANSWERS, MISSING_SCORES, MIXED_SIGNS,
+    NOT_STABLE, NO_RANGE, FEW_EQUAL, EQUAL_SCORES, EXACT_TEST, NO_SPREAD,
+)  # fmt: skip
+_MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
 CONTROL = "positive_control"  # column of scored rows: blank, or the outcome of the positive control
 CONTROL_MOVED, CONTROL_UNMOVED, CONTROL_UNKNOWN = ("moved", "unmoved", "unknown")
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
@@ -60,18 +78,27 @@ class Finding(Record):
         subset: part of the rows that is analysed alone; ``a - b`` for a difference of gaps.
         slice_by, slice_value: ``all``, or the slice and its value.
         cluster_vars: the random factors of interval and p-value (``templates + diagnoses``); blank: these rows only.
+        fixed: the levels that the claim is about alone (``3 topics``), of own prompts; blank: none.
         view: ``AS_PUBLISHED`` for the paper's own statistic, ``INDEPENDENT`` for that of a study of the user's, which
             has no paper; blank for that of the design.
         primary: it answers the question of its experiment.
-        questions: of a primary finding: how many primary questions its interval and p-value hold for at once.
+        questions: how many findings the interval and the p-value hold for at once: of a primary finding the primary
+            questions of the run, of a row of a table its rows.
         baseline: of a gap the mean score of the reference group.
-        ratio: of a gap between rates: the group's rate over that of the reference group; ``ratio_std_error``,
-            ``ratio_df`` and ``ratio_skewness`` are of its natural log.
+        is_rate: of a gap: whether scores say how often something happens (0 and 1, or shares of such).
+        ratio: of a gap between rates: the group's rate over that of the reference group, and of rates whose mean lies
+            above .9 of their complements; ``ratio_std_error``, ``ratio_df`` and ``ratio_skewness`` are of its
+            natural log.
+        row_mean: of a gap in which levels count alike the plain mean of its pairs; NaN where that is the value.
+        mean_absolute, median_absolute: of a paired gap the mean and the median of the pairs' distances from 0.
+        minority_sign: of a paired gap the share of the differing pairs that differ in the rarer direction.
+        repeated_share: the share of the rows that have the commonest score or answer; NaN for scores of 0 and 1.
+        unread_share: the share of the rows that are unread, refused, or look like an error.
         minimum_detectable_effect: the smallest gap that such an audit finds in four of five times.
         margin: a gap below it counts as none, in the unit of the value.
         verdict: ``gap`` (the interval leaves out 0), also ``within the margin`` or ``not robust`` (to rewordings),
             ``no gap`` (the interval is within the margin), ``undecided``, ``not measured``, ``too few levels``.
-        reason: why a finding is ``not measured``, one of ``UNMEASURED_REASONS``; blank for every other verdict.
+        reason: what decides the verdict in place of the printed interval, one of ``REASONS``; blank for the interval.
         loo_min, loo_max: of a primary finding: the range of its value without one template or condition at a time.
         influential_items: of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing.
         sign_agreement: of a primary finding: the share of paraphrases in which it has its sign.
@@ -104,15 +131,23 @@ class Finding(Record):
     unit_high: float = math.nan
     own_unit: str = ""
     cluster_vars: str = ""
+    fixed: str = ""
     view: str = ""
     primary: bool = False
     questions: int = 1
     estimate: Estimate
     baseline: float = math.nan
+    is_rate: bool = False
     ratio: float = math.nan
     ratio_std_error: float = math.nan
     ratio_df: float = math.nan
     ratio_skewness: float = 0.0
+    row_mean: float = math.nan
+    mean_absolute: float = math.nan
+    median_absolute: float = math.nan
+    minority_sign: float = math.nan
+    repeated_share: float = math.nan
+    unread_share: float = math.nan
     minimum_detectable_effect: float = math.nan
     margin: float = math.nan
     verdict: str = ""
@@ -149,21 +184,38 @@ class Finding(Record):
 
     @property
     def mean_level(self) -> float:
-        """Of a gap between rates the mean of both; NaN for other gaps."""
-        return self.baseline + self.estimate.value / 2 if self.ratio == self.ratio else math.nan
+        """Of a gap between rates the mean of both, from 0 to 1; NaN for other gaps."""
+        if not self.is_rate:
+            return math.nan
+        return (self.baseline + self.estimate.value / 2 - self.scale.low) / self.scale.span
+
+    @property
+    def has_high_rate(self) -> bool:
+        """Whether the mean of two rates lies above .9, so that the ratio of their complements is looked at."""
+        return self.mean_level > 1 - RARE
+
+    @property
+    def has_rare_rate(self) -> bool:
+        """Whether the mean of two rates lies below .1 or above .9, where points alone would let much pass."""
+        return self.mean_level < RARE or self.has_high_rate
+
+    def has_mixed_signs(self, margin: float) -> bool:
+        """Whether most pairs differ by more than the margin, in both directions."""
+        return self.median_absolute > margin and self.minority_sign >= _MINORITY
 
     def position(self, margin: float) -> str:
         """Where the interval lies: ``within`` the margin, wholly ``beyond`` it, or ``across``.
 
-        The margin of rates whose mean lies below ``RARE`` is a ratio, of .8 to 1.25: 5 points would let 2 % pass
-        beside 6 %.
+        Rates whose mean lies below .1 or above .9 must lie within the margin and within a ratio of .8 to 1.25: 5
+        points alone would let 2 % pass beside 6 %.
         """
-        low, high, ends = self.estimate.ci_low, self.estimate.ci_high, (-margin, margin)
-        if self.mean_level < RARE:
-            (low, high), ends = self.ratio_interval, RATIO_MARGIN
-        if ends[0] < low and high < ends[1]:
-            return "within"
-        return "beyond" if low > ends[1] or high < ends[0] else "across"
+        points = _position((self.estimate.ci_low, self.estimate.ci_high), (-margin, margin))
+        if not self.has_rare_rate:
+            return points
+        both = {points, _position(self.ratio_interval, RATIO_MARGIN)}
+        if "beyond" in both:
+            return "beyond"
+        return "within" if both == {"within"} else "across"
 
     @property
     def tests_all_groups(self) -> bool:
@@ -179,8 +231,8 @@ class Finding(Record):
     def influences(self) -> list[list[str]]:
         """What could turn a primary finding: change, factor and item, the largest first.
 
-        Without the item the sign is another (``sign``), or the gap loses or gains significance (``lost``,
-        ``gained``). Of a score with the other sign (``score``) its name and value; ``more``: how many items more.
+        The change is the verdict without the item, or ``sign`` for a gap in the other direction. Of a score with the
+        other sign (``score``) its name and value; ``more``: how many items more.
         """
         return json.loads(self.influential_items) if self.influential_items else []
 
@@ -193,6 +245,14 @@ class Finding(Record):
     def key(self) -> tuple[str, ...]:
         """What a published number is matched on."""
         return (self.experiment, self.subset, self.measure, self.contrast, self.slice_by, self.slice_value)
+
+
+def _position(interval: tuple[float, float], ends: tuple[float, float]) -> str:
+    """Return where an interval lies beside a margin; ``across`` where there is no interval."""
+    low, high = interval
+    if ends[0] < low and high < ends[1]:
+        return "within"
+    return "beyond" if low > ends[1] or high < ends[0] else "across"
 
 
 def _flat(record: Any) -> dict[str, Any]:
@@ -263,6 +323,27 @@ class Context:
         factors = {names[column]: codes[column] for column in crossed or names}  # one cluster each: no interval
         return factors, " + ".join(names[column] for column in crossed)
 
+    def single(self, rows: pd.DataFrame) -> str:
+        """Return the random factor of which the rows have one level, which says nothing of others; blank for none.
+
+        A slice by the factor itself is about that level.
+        """
+        sliced = {one.column for one in self.experiment.slices if one.name == self.slice_by}
+        for column, name in self.experiment.random.items():
+            if column in rows and column not in sliced and rows[column].nunique() == 1 and rows[column].iloc[0] != "":
+                return name
+        return ""
+
+    def fixed(self, rows: pd.DataFrame) -> str:
+        """Return the levels that a claim about these rows is about alone: ``3 topics``; blank for none."""
+        sliced = {one.column for one in self.experiment.slices if one.name == self.slice_by}
+        counts = {
+            name: rows[column].nunique()
+            for column, name in self.experiment.fixed.items()
+            if column in rows and column not in sliced
+        }
+        return " + ".join(f"{count} {_in_number(name, count)}" for name, count in counts.items() if count)
+
     def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")}
@@ -282,6 +363,13 @@ def unit_fields(unit: Unit) -> dict[str, Any]:
     """The fields of a finding that say its unit."""
     low, high = unit.ends
     return {"unit": unit.name, "unit_low": low, "unit_high": high}
+
+
+def _in_number(name: str, count: int) -> str:
+    """Return a plural name as it stands beside a count: ``template`` beside 1."""
+    if count != 1:
+        return name
+    return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
 
 
 def _nested(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,13 @@ from numpy.typing import NDArray
 
 from swapbias import measures
 from swapbias.errors import listed
+from swapbias.findings.decision import FEWEST, decide, nothing_moves, shifted_to
 from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, unit_fields
 from swapbias.measures import MEASURES, Estimate, Factors, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 ORIGINAL = "0"  # the wording that the others paraphrase
-MIN_SIGN_AGREEMENT = 0.8  # share of paraphrases in which a primary finding must have its sign
 LOST = "not_answered"  # the column of shares of prompts, or of their trials, without an answer
 CHANGE, OTHER = "change", "score_of_other"  # columns of rows of two models: a score less the other model's; that
 _CUT = "truncated"  # the score column of answers that reached the most tokens
@@ -130,13 +131,20 @@ class Units:
     cluster_vars: str  # their names
     weights: tuple[float, ...] = (1.0,)  # of the samples' means
     n_unscored: int = 0  # units without a value, which are left out
+    single: str = ""  # a random factor of which there is one level
+    fixed: str = ""  # the levels that the gap is about alone
 
     @classmethod
     def of(cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> "Units":
         """The units of rows, those with a value."""
-        (factors, cluster_vars), known = context.random(rows), rows["value"].notna().to_numpy()
-        scored, of_scored = rows[known].reset_index(drop=True), measures.rows_of(factors, known)
-        return cls(scored, context, of_scored, cluster_vars, weights, int((~known).sum()))
+        factors, cluster_vars = context.random(rows)
+        known = rows["value"].notna().to_numpy()
+        scored = rows[known].reset_index(drop=True)
+        of_scored = measures.rows_of(factors, known)
+        unscored = int((~known).sum())
+        return cls(
+            scored, context, of_scored, cluster_vars, weights, unscored, context.single(rows), context.fixed(rows)
+        )
 
     @property
     def columns(self) -> tuple[Floats, NDArray[np.intp]]:
@@ -144,46 +152,97 @@ class Units:
         return self.rows["value"].to_numpy(np.float64), self.rows["sample"].to_numpy(np.intp)
 
     @property
-    def fewest(self) -> tuple[str, int]:
-        """The random factor that has the fewest levels on a side, and their number; the units without a factor."""
-        sides = self.columns[1]
-        counts = [
-            (name, len(np.unique(codes[sides == side])))
-            for name, codes in self.factors.items()
-            for side in set(sides)
-        ]
-        if not self.cluster_vars and len(self.rows):
-            counts = [("units", int(np.bincount(sides).min()))]
-        return min(counts, key=lambda counted: counted[1], default=("", 0))
+    def fields(self) -> dict[str, Any]:
+        """The fields of a finding about the levels of its gap; the plain mean where these weigh alike."""
+        plain = math.nan
+        if self.context.experiment.equal_levels and self.shares() is not None and len(self.weights) == 1:
+            plain = float(self.columns[0].mean())
+        return {"cluster_vars": self.cluster_vars, "fixed": self.fixed, "row_mean": plain}
+
+    def shares(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Floats | None:
+        """Return the share of each unit in the mean of its sample; None where all of a sample weigh the same."""
+        experiment = self.context.experiment
+        sides = self.columns[1][chosen]
+        if experiment.aggregate:
+            weights = row_shares(experiment, self.rows[chosen], "value")
+        elif experiment.equal_levels:
+            weights = level_weights(sides, measures.rows_of(self.factors, chosen))
+        else:
+            return None
+        return measures.shares_in(weights, np.ones(len(sides), dtype=bool), sides)
+
+    def mean_of(self, group: str) -> float:
+        """Return the mean score of a group over the units, weighted as the gap is; NaN of units that are no pairs."""
+        column = f"{_SCORE_OF}{group}"
+        if column not in self.rows:
+            return math.nan
+        scores = self.rows[column].to_numpy(np.float64)
+        shares = self.shares()
+        return float(scores.mean() if shares is None else scores @ shares)
 
     def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None), *, level: float = LEVEL) -> Estimate:
-        """The estimate of some units by the inference of the design; the interval has coverage 1 - ``level``."""
-        (values, sides), factors = self.columns, measures.rows_of(self.factors, chosen)
-        values, sides = values[chosen], sides[chosen]
+        """The estimate of some units by the inference of the design; the interval has coverage 1 - ``level``.
+
+        Where all levels show one gap, its p-value is that of an exact test of the levels.
+        """
+        values, sides = (column[chosen] for column in self.columns)
+        factors = measures.rows_of(self.factors, chosen)
         varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
-        shares = None
-        if self.context.experiment.aggregate:
-            weights = row_shares(self.context.experiment, self.rows[chosen], "value")
-            shares = measures.shares_in(weights, np.ones(len(values), dtype=bool), sides)
-        return measures.linear_contrast(
-            values, sides, self.weights, varied or factors, shares=shares, confidence=1 - level,
+        factors = varied or factors
+        estimate = measures.linear_contrast(
+            values, sides, self.weights, factors, shares=self.shares(chosen), confidence=1 - level,
             n_unscored=self.n_unscored,
         )  # fmt: skip
+        estimate = measures.with_exact_test(estimate, values, sides, factors)
+        if self.single and len(values):
+            return replace(estimate, fewest=1, fewest_of=self.single, independent=1)
+        return estimate
 
     def measured(self) -> Estimate:
-        """The estimate of all units with its effect sizes, and by a sign test where all pairs differ alike."""
-        found, (values, sides) = self.estimate(), self.columns
+        """The estimate of all units with its effect sizes."""
+        estimate = self.estimate()
+        values, sides = self.columns
         if len(self.weights) > 1:
             samples = [values[sides == side] for side in range(len(self.weights))]
-            return replace(found, effect_size=_ratio(found.value, samples))
+            return replace(estimate, effect_size=_ratio(estimate.value, samples))
         groups = [self.rows[f"{_SCORE_OF}{group}"].to_numpy() for group in self.context.sides]
-        z = _ratio(found.value, [values])
-        found = replace(found, effect_size=_ratio(found.value, groups), effect_size_z=z)
-        if math.isnan(found.std_error) and not math.isfinite(z) and found.value:  # a t test has no spread to go by
-            names = " and ".join(filter(None, self.factors))
-            p_value = measures.sign_test_p(values, self.factors)
-            found = replace(found, p_value=p_value, test=f"sign test{names and f' ({names})'}")
-        return found
+        z = _ratio(estimate.value, [values])
+        return replace(estimate, effect_size=_ratio(estimate.value, groups), effect_size_z=z)
+
+    def distances(self) -> dict[str, float]:
+        """Return how far pairs differ whatever the direction: mean, median, and the share of the rarer direction."""
+        values, sides = self.columns
+        if len(self.weights) > 1 or sides.any() or not len(values):
+            return {}
+        size = np.abs(values)
+        differing = int((size > 0).sum())
+        rarer = min(int((values > 0).sum()), int((values < 0).sum()))
+        return {
+            "mean_absolute": float(size.mean()),
+            "median_absolute": float(np.median(size)),
+            "minority_sign": rarer / differing if differing else math.nan,
+        }
+
+
+def level_weights(sides: NDArray[np.intp], factors: Factors) -> Floats:
+    """Return a weight for each unit with which the levels of the scarcest factor count alike."""
+    varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
+    if not varied:
+        return np.ones(len(sides))
+    return measures.level_shares(sides, measures.scarcest_levels(sides, varied).codes)
+
+
+def mean_weights(context: Context, rows: pd.DataFrame, score: str) -> Floats | None:
+    """Return the weight of each row in the mean of its rows, as in a gap; None where all weigh the same."""
+    if context.experiment.aggregate:
+        return row_shares(context.experiment, rows.assign(group=""), score)
+    if not context.experiment.equal_levels:
+        return None
+    scored = rows[score].notna().to_numpy()
+    weights = np.zeros(len(rows))
+    factors, _ = context.random(rows[scored])
+    weights[scored] = level_weights(np.zeros(int(scored.sum()), dtype=np.intp), factors)
+    return weights
 
 
 def _ratio(value: float, samples: Sequence[Floats]) -> float:
@@ -285,51 +344,79 @@ def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str)
     return context, rows
 
 
-def with_sensitivity(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> Iterator[Finding]:
-    """A primary finding with its sensitivity and findings about paraphrases and non-answers; others as they are."""
+def with_sensitivity(
+    finding: Finding, study: Study, rows: pd.DataFrame, model: str, margin: float
+) -> Iterator[Finding]:
+    """A primary finding with its sensitivity and findings about paraphrases and non-answers; others as they are.
+
+    ``margin`` is that of its verdict, in the unit of its value.
+    """
     if not finding.primary or not MEASURES[finding.measure].gap_span:
         yield finding
         return
     context, rows = primary_rows(finding, study, rows, model)
-    answered, others = rows[rows["group"] != PLACEBO], list[Finding]()
-    if finding.verdict != UNMEASURED:
+    answered = rows[rows["group"] != PLACEBO]
+    is_measured = finding.verdict != UNMEASURED
+    others = list[Finding]()
+    if is_measured:
         others += [*_over_paraphrases(context, rows, finding), *_without_doubtful(context, answered, finding)]
-        if (units := gap_units(context, answered)) is not None:
-            finding = _without_items(finding, units)
     same_sign = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
-    yield replace(_with_bounds(context, answered, finding), sign_agreement=same_sign)
+    finding = replace(_with_bounds(context, answered, finding), sign_agreement=same_sign)
+    units = gap_units(context, answered) if is_measured else None
+    yield finding if units is None else _without_items(finding, units, margin)
     yield from others
     yield from _nonanswer_gaps(context, answered, finding)
 
 
-def _without_items(primary: Finding, units: Units) -> Finding:
+def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
     """The finding with its range over leaving out one item at a time, and the items that its verdict hinges on."""
-    whole, parts = units.estimate(level=primary.level), list[tuple[str, str, Estimate]]()
-    for column, name in units.context.experiment.random.items() if not math.isnan(whole.std_error) else ():
+    whole = units.estimate(level=primary.level)
+    if math.isnan(whole.std_error):
+        return primary
+    parts: list[tuple[str, str, Estimate]] = []
+    hinges: list[tuple[float, list[str]]] = []
+    for column, name in units.context.experiment.random.items():
         if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
             continue  # patients are never named
         codes, items = pd.factorize(units.rows[column])
-        parts += [
-            (name, str(item), units.estimate(codes != at, level=primary.level)) for at, item in enumerate(items)
+        without = [
+            (name, str(item), units.estimate(codes != code, level=primary.level)) for code, item in enumerate(items)
         ]
+        parts += without
+        if len(items) > FEWEST:  # else there are too few without any of them
+            hinges += [*_hinges(primary, without, margin)]
     if not parts:
         return primary
-    away = ((abs(part.value - whole.value), [_change(whole, part), name, item]) for name, item, part in parts)
-    changed = [one for one in away if one[1][0]]
-    most = [one for _, one in sorted(changed, reverse=True)[:_NAMED]]
-    if len(changed) > _NAMED:
-        most.append(["more", "", str(len(changed) - _NAMED)])
-    values = [one.value for _, _, one in parts]
-    items = json.dumps(most, ensure_ascii=False) if changed else ""
-    return replace(primary, loo_min=min(values), loo_max=max(values), influential_items=items)
+    hinges.sort(reverse=True)
+    influences = [influence for _, influence in hinges[:_NAMED]]
+    if len(hinges) > _NAMED:
+        influences.append(["more", "", str(len(hinges) - _NAMED)])
+    values = [part.value for _, _, part in parts]
+    items_named = json.dumps(influences, ensure_ascii=False) if influences else ""
+    return replace(primary, loo_min=min(values), loo_max=max(values), influential_items=items_named)
 
 
-def _change(whole: Estimate, part: Estimate) -> str:
-    """What changes in a part (see ``Finding.influences``); blank for nothing."""
-    if whole.value * part.value < 0:
-        return "sign"
-    before, after = (one.ci_low > 0 or one.ci_high < 0 for one in (whole, part))
-    return "" if before == after else "lost" if before else "gained"
+def _hinges(
+    primary: Finding, without: Sequence[tuple[str, str, Estimate]], margin: float
+) -> Iterator[tuple[float, list[str]]]:
+    """Yield the items without which the verdict is another or the gap turns, with how far the value moves."""
+    if nothing_moves(primary, margin):  # one level fewer is fewer for each of them
+        return
+    whole = decide(primary, margin).verdict
+    for name, item, part in without:
+        p_adjusted = min(1.0, primary.questions * part.p_value) if part.p_value == part.p_value else math.nan
+        again = _moved_bounds(primary, replace(part, p_adjusted=p_adjusted))
+        verdict = decide(again, margin).verdict
+        turns = primary.estimate.value * part.value < 0
+        if turns or verdict != whole:
+            yield abs(part.value - primary.estimate.value), ["sign" if turns else verdict, name, item]
+
+
+def _moved_bounds(primary: Finding, part: Estimate) -> Finding:
+    """Return the finding with the estimate of a part, and bounds of missing scores as far from its value."""
+    away = part.value - primary.estimate.value
+    low, high = primary.missing_data_low + away, primary.missing_data_high + away
+    return replace(shifted_to(primary, part.value), estimate=part, missing_data_low=low, missing_data_high=high)
 
 
 def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
@@ -408,7 +495,9 @@ def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding
     if not lost.any() or scores.isna().all() or not unit.in_points:
         return mean
     known = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
-    shares = row_shares(context.experiment, rows.assign(group="", **{context.score: known}), context.score)
+    filled = rows.assign(**{context.score: known})
+    weights = mean_weights(context, filled, context.score)
+    shares = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
     low, high = (float(shares @ (known + end * lost)) for end in (unit.low, unit.high))
     return replace(mean, missing_data_low=low, missing_data_high=high)
 

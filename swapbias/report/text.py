@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from swapbias import findings
 from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
-from swapbias.measures import MEASURES, PERCENTAGE_POINTS, SCORE, Estimate, Unit
+from swapbias.measures import MEASURES, PERCENTAGE_POINTS, SCORE, Estimate, Unit, at_level
 from swapbias.studies import JUDGED, Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
@@ -61,6 +61,7 @@ _LEAKS = {
     "leaks": "WARNING, answers show the group without its words as well, by more than the judgement",
     "leaks_in_judgement": "WARNING, answers show the group without its words, by their wording or their judgement",
 }
+# What decides a check of a gate in place of the printed interval.
 _REASONS = {
     "": "",
     findings.SAME_SCORE: "every prompt has the same score",
@@ -68,14 +69,11 @@ _REASONS = {
     findings.UNREAD_SWAP: "the model does not seem to read the swapped words",
     findings.UNNAMED_FILLS: "the names or words that the texts swap could not be found; add a column name",
     findings.NO_CONTROL: "no pair moves, and the model could not be asked whether it reads the swapped words",
-    "mostly_unscored": "more than half could not be scored",
-    "other_sign_in_wordings": "too few rewordings have the same sign",
-    "missing_scores": "missing scores could change it",
-    "no_spread": "nothing varies, so there is no interval",
-    "equal_scores": "all {one.n} of both groups score the same",
-    "equal_differences": "all {one.n} differ by the same",
-    "sign_test": "all {one.n} differ by the same: {one.test}{p}",
-    "no_range": "the range of the score is not known: audit again with range",
+    findings.NOTHING_SCORED: "nothing was scored that the question needs",
+    findings.MOSTLY_UNSCORED: "more than half could not be scored",
+    findings.NOT_STABLE: "too few rewordings have the same sign",
+    findings.NO_SPREAD: "nothing varies, so there is no interval",
+    findings.NO_RANGE: "the range of the score is not known: audit again with range",
     "same_model_scores": "both models score these prompts the same",
     "few_equal_changes": "nothing varies, and {changed.n} pairs are too few to rule out a larger change",
     "sign_test_of_change": "all {changed.n} change by the same: sign test",
@@ -93,7 +91,17 @@ _NO_RANGE = (
     "The range of the score is not known, so no margin applies. Give it: -M range=LOW,HIGH, in Python "
     "range=(LOW, HIGH), in study.toml range = [LOW, HIGH]."
 )
-_CHANGES = {"sign": "other sign without", "lost": "not significant without", "gained": "significant without"}
+# What a gap would be without one item.
+_CHANGES = {
+    "sign": "a gap in the other direction",
+    FOUND: "a gap",
+    SMALL: "a gap within the margin",
+    UNSTABLE: "a gap that is not robust",
+    NONE: "no gap",
+    UNDECIDED: "undecided",
+    TOO_FEW: "too few levels",
+    UNMEASURED: "not measured",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,7 @@ def word(finding: Finding) -> str:
     if math.isnan(finding.estimate.value) or finding.verdict == UNMEASURED:
         return "Not measured"
     if finding.verdict == TOO_FEW:
-        return f"Too few {finding.estimate.fewest_of}"
+        return f"Too few {finding.estimate.fewest_of or 'pairs'}"
     named = _WORDS.get(finding.verdict, "")
     return named if finding.measure != DIFFERENCE else named.replace("gap", "difference").replace("Gap", "Difference")
 
@@ -141,7 +149,16 @@ def word(finding: Finding) -> str:
 def verdict(finding: Finding, place: str = "") -> Verdict:
     """One finding by itself; ``place`` stands before its sentence (``with other conditions``)."""
     place = place or (f"for {value_name(finding.slice_value)}" if finding.slice_by != "all" else "")
-    return Verdict(word(finding), ", ".join(filter(None, (place, f"{_sentence(finding)}."))))
+    return Verdict(word(finding), ", ".join(filter(None, (place, about(finding), f"{_sentence(finding)}."))))
+
+
+def about(finding: Finding) -> str:
+    """The levels that a claim is about alone: ``for these 3 topics``; blank where there are none."""
+    levels = [
+        f"this one {name}" if count == "1" else f"these {count} {name}"
+        for count, _, name in (one.partition(" ") for one in finding.fixed.split(" + ") if one)
+    ]
+    return f"for {listed(levels)}" if levels else ""
 
 
 def _sentence(finding: Finding) -> str:
@@ -159,16 +176,20 @@ def _sentence(finding: Finding) -> str:
         return f"{model}: {plain(finding.contrast)}: {different} (one test of all, p {p_value(one.p_adjusted)})"
     if not finding.verdict or not _is_gap(finding):
         return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {_size(finding)}"
-    if one.value == 0 and math.isnan(one.std_error) and finding.verdict in (NONE, UNDECIDED):
-        all_pairs = "" if finding.measure == DIFFERENCE else f"all {one.n} pairs about "
-        same = f"{all_pairs}{first} and {second} score the same"
-        return same if finding.verdict == NONE else equal_pairs(finding, finding.margin)
+    if finding.reason == findings.EQUAL_SCORES:
+        return f"{_alike(finding, finding.margin)}: {first} and {second} score the same"
+    if finding.reason == findings.FEW_EQUAL and findings.nothing_moves(finding, finding.margin):
+        return equal_pairs(finding, finding.margin)
     few = f"{_few(one)}. Among them " if finding.verdict == TOO_FEW else ""
     return f"{few}{_claim(finding)} {_size(finding)}{_ending(finding)}"
 
 
 def _few(estimate: Estimate) -> str:
-    return f"{estimate.fewest} {estimate.fewest_of} are too few for a verdict; at least {findings.FEWEST} are needed"
+    count = estimate.fewest or estimate.independent or estimate.n
+    names = estimate.fewest_of or "pairs"
+    if count == 1:
+        return f"one of {names} says nothing of others; at least {findings.FEWEST} are needed"
+    return f"{count} {names} are too few for a verdict; at least {findings.FEWEST} are needed"
 
 
 def _is_gap(finding: Finding) -> bool:
@@ -216,31 +237,116 @@ def _size(finding: Finding) -> str:
         size, ends = amount(one.value, unit, signed=not claimed), f"{written(low)} to {written(high)}"
     each = f" in each of {one.n} pairs" if claimed else ""
     ends = ends.replace("+", "") if claimed else ends
-    return f"{size}{each}" if math.isnan(low) else f"{size} (95 % interval {ends})"
+    return f"{size}{each}" if math.isnan(low) else f"{size} ({interval_name(finding)} {ends})"
+
+
+def interval_name(finding: Finding) -> str:
+    """What the printed interval is: ``95 % interval``, or for how many questions or rows it holds at once."""
+    if finding.questions < 2:
+        return "95 % interval"
+    over = "questions of this run" if finding.primary else "rows of this table"
+    return f"simultaneous 95 % interval over the {finding.questions} {over}"
+
+
+def plain_interval(finding: Finding) -> str:
+    """The 95 % interval of one question alone, where a wider one is printed; blank where it is the printed one."""
+    one = finding.estimate
+    if finding.questions < 2 or math.isnan(one.ci_low):
+        return ""
+    return interval(replace(finding, estimate=at_level(one, LEVEL)))
 
 
 def _ending(finding: Finding) -> str:
     """What follows of a gap: how it lies to the margin, how robust it is, or why nothing is decided."""
-    one, limit, ratio = finding.estimate, f"the margin of {margin(finding)}", ""
-    if finding.mean_level < _LOW and finding.ratio > 0:
-        (low, high), judged = finding.ratio_interval, finding.mean_level < findings.RARE
-        ends = f" (95 % interval {low:.2f} to {high:.2f})" if judged and not math.isnan(low) else ""
-        ratio = f". The ratio of the two rates is {finding.ratio:.2f}{ends}"
-    same = "few" if math.isnan(finding.sign_agreement) else f"only {100 * finding.sign_agreement:.0f} % of"
-    more = {
-        FOUND: ratio, TOO_FEW: ratio, NONE: f". The whole interval is within {limit}{ratio}",
-        SMALL: f"{ratio}. The gap is smaller than {limit}",
-        UNSTABLE: f"{ratio}. Not robust: {same} rewordings have the same sign",
-    }  # fmt: skip
-    if finding.verdict in more:
-        rest = ", averaged over the rest" if finding.measure == EFFECTS[0] and finding.verdict in _SURE else ""
-        return rest + more[finding.verdict]
-    if math.isnan(one.std_error):
-        return f"{ratio}. There is no interval, because too little varies or was scored"
-    if one.p_adjusted < LEVEL and finding.bounds:
-        ends = _ends(finding, *finding.bounds)
-        return f" among the scored prompts{ratio}. Counting the others either way, the gap is {ends}"
-    return f"{ratio}. This may be chance{'' if math.isnan(finding.margin) else f', and may be larger than {limit}'}"
+    rest = ", averaged over the rest" if finding.measure == EFFECTS[0] and finding.verdict in _SURE else ""
+    return f"{rest}{_ratio(finding)}{_weights(finding)}{_conclusion(finding)}"
+
+
+def _ratio(finding: Finding) -> str:
+    """How two rates compare as a ratio, where they are low; where they are high, how their complements do."""
+    is_low = finding.mean_level < _LOW
+    if not (is_low or finding.has_high_rate) or not finding.ratio > 0:
+        return ""
+    low, high = finding.ratio_interval
+    ends = f" ({interval_name(finding)} {low:.2f} to {high:.2f})" if finding.has_rare_rate and low == low else ""
+    rates = "the two rates" if is_low else "what is left to 100 %"
+    return f". The ratio of {rates} is {finding.ratio:.2f}{ends}"
+
+
+def _weights(finding: Finding) -> str:
+    """That levels count alike, where the plain mean of the pairs is another."""
+    plain_mean = form(finding)(finding.row_mean)
+    if math.isnan(finding.row_mean) or plain_mean == form(finding)(finding.estimate.value):
+        return ""
+    names = finding.estimate.fewest_of
+    return f". All {names} count the same; the plain mean of all pairs is {plain_mean}"
+
+
+def _conclusion(finding: Finding) -> str:
+    """What the verdict of a gap rests on."""
+    limit = f"the margin of {margin(finding)}"
+    if finding.verdict == TOO_FEW:
+        return ""
+    if finding.verdict == FOUND:
+        few = f". {capital(_too_few_equal(finding))}" if finding.reason == findings.FEW_EQUAL else ""
+        return few
+    if finding.verdict == NONE:
+        return f". The whole interval is within {limit}"
+    if finding.verdict == SMALL:
+        return f". The gap is smaller than {limit}"
+    if finding.verdict == UNSTABLE:
+        same = "few" if math.isnan(finding.sign_agreement) else f"only {100 * finding.sign_agreement:.0f} % of"
+        return f". Not robust: {same} rewordings have the same sign"
+    return f". {capital(_why_undecided(finding, finding.margin))}"
+
+
+def _why_undecided(finding: Finding, limit: float) -> str:
+    """Why a gap is undecided beside a margin in its unit, in the words of a sentence."""
+    one = finding.estimate
+    if finding.reason == findings.MISSING_SCORES:
+        return _missing(finding)
+    if finding.reason == findings.FEW_EQUAL:
+        return _too_few_equal(finding, limit)
+    if finding.reason == findings.REPEATED_ANSWERS:
+        share, unread = 100 * finding.repeated_share, 100 * finding.unread_share
+        return f"{share:.0f} % of the answers are one answer, and {unread:.0f} % are unread, refused or an error"
+    if finding.reason == findings.MIXED_SIGNS:
+        return f"{mixed_signs(finding, limit)}: check which group each text is labelled with"
+    if finding.reason == findings.EXACT_TEST:
+        names = one.fewest_of or "pairs"
+        return f"all {one.n} differ by the same, over too few {names} (p {p_value(own_test(finding))})"
+    if finding.reason in _REASONS and finding.reason:
+        return _REASONS[finding.reason].format(one=one, changed=one)
+    larger = "" if math.isnan(limit) else f", and may be larger than the margin of {_limit(finding, limit)}"
+    return f"this may be chance{larger}"
+
+
+def own_test(finding: Finding) -> float:
+    """The p-value over all tests of its family, or its own where there is no family."""
+    return findings.adjusted_p(finding)
+
+
+def _missing(finding: Finding) -> str:
+    """How many units have no score, and what the gap could be."""
+    one = finding.estimate
+    count = "some have no score"
+    if one.n_unscored:
+        count = f"{one.n_unscored:,} of {one.n + one.n_unscored:,} have no score"
+    if not finding.bounds:
+        return f"{count}, which could change this"
+    return f"{count}. Counted either way, the gap is {_ends(finding, *finding.bounds)}"
+
+
+def mixed_signs(finding: Finding, limit: float) -> str:
+    """That most pairs differ by more than a margin, in both directions, and by how much they differ on average."""
+    size = amount(finding.mean_absolute, finding.scale)
+    most = f"most pairs differ by more than {_limit(finding, limit)}"
+    return f"{most}, in both directions (mean absolute difference {size})"
+
+
+def _limit(finding: Finding, limit: float) -> str:
+    """A margin in the unit of a finding as a sentence has it: ``5 points``."""
+    return margin(replace(finding, margin=limit))
 
 
 def parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
@@ -343,10 +449,8 @@ def certainty(finding: Finding) -> str:
     random = finding.cluster_vars.replace(" + ", " and ")
     allows = f"allows for other {random} of the same kind" if random else "is about these rows only"
     texts = [f"The {'test of all groups' if finding.tests_all_groups else '95 % interval'} {allows}."]
-    if finding.questions > 1:
-        experiment = experiment_of(finding)
-        kind = f"{experiment.kind} models" if experiment else "such models"
-        texts += [f"It is wider because the study has {finding.questions} questions for {kind}."]
+    if alone := plain_interval(finding):
+        texts += [f"The plain 95 % interval of this question alone is {alone}."]
     if finding.minimum_detectable_effect > 0:
         texts += [f"An audit of this size {detects(finding.minimum_detectable_effect, finding.scale)}."]
     return " ".join(texts)
@@ -401,14 +505,12 @@ def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = T
         texts.append(_NO_RANGE)
     if (whole := findings.with_every_word(finding, found)) is not None:
         texts.append(_below_threshold(finding, whole))
+    if finding.reason != findings.MIXED_SIGNS and finding.has_mixed_signs(finding.margin):
+        texts.append(f"{capital(mixed_signs(finding, finding.margin))}.")
     if every and not math.isnan(finding.loo_min):
         ends = _ends(finding, finding.loo_min, finding.loo_max)
         texts.append(f"Whichever one template or condition is left out, the value is {ends}.")
-    influences = [
-        f"{_CHANGES[change]} {item} ({factor})" if change in _CHANGES
-        else f"{plain(factor)} has the other sign ({item})" if change == "score" else f"and {item} more"
-        for change, factor, item in finding.influences
-    ]  # fmt: skip
+    influences = [_influence(*influence) for influence in finding.influences]
     texts += [f"Not robust: {'; '.join(influences)}."] if influences else []
     if every and not math.isnan(finding.sign_agreement):
         texts.append(f"{100 * finding.sign_agreement:.0f} % of rewordings have the same sign.")
@@ -419,6 +521,15 @@ def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = T
         units = one.n + one.n_unscored
         texts.append(f"{one.n_unscored} of {units} units ({100 * one.n_unscored / units:.0f} %) were not scored.")
     return texts
+
+
+def _influence(change: str, factor: str, item: str) -> str:
+    """What an item, or another score, would make of a verdict: ``undecided without nurse (profession)``."""
+    if change == "score":
+        return f"{plain(factor)} has the other sign ({item})"
+    if change == "more":
+        return f"and {item} more"
+    return f"{_CHANGES.get(change, change)} without {item} ({factor})"
 
 
 def _below_threshold(finding: Finding, whole: Finding) -> str:
@@ -449,13 +560,35 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
 
 def equal_pairs(finding: Finding, limit: float) -> str:
     """Why units that all have the same value decide nothing."""
-    one, units = finding.estimate, finding.estimate.independent or finding.estimate.n
-    alike = "differ by the same" if one.value else "score the same"
-    if units >= (needed := findings.equal_needed(finding, limit)):
-        return f"all {one.n} scored pairs {alike}, but {one.n_unscored} could not be scored"
-    few = f" in {units} independent units" if units < one.n else ""
+    one = finding.estimate
+    if findings.levels_of(finding) >= findings.equal_needed(finding, limit):
+        return f"{_alike(finding, limit)}, but {one.n_unscored} could not be scored"
+    return _too_few_equal(finding, limit)
+
+
+def _alike(finding: Finding, limit: float) -> str:
+    """That nothing moves, or that all differ by the same."""
+    one = finding.estimate
+    if math.isnan(one.std_error):
+        return f"all {one.n} pairs {'differ by the same' if one.value else 'score the same'}"
+    names = one.fewest_of or "pairs"
+    close = amount(findings.STILL * limit, finding.scale)
+    if findings.nothing_moves(finding, limit):
+        return f"the means of all {findings.levels_of(finding)} {names} lie within {close} of no gap"
+    return f"the means of all {findings.levels_of(finding)} {names} lie within {close} of each other"
+
+
+def _too_few_equal(finding: Finding, limit: float | None = None) -> str:
+    """How many levels are needed where nothing varies to rule out a gap of the margin."""
+    limit = finding.margin if limit is None else limit
+    one = finding.estimate
+    needed = findings.equal_needed(finding, limit)
+    names = one.fewest_of or "pairs"
     size = "" if math.isnan(limit) else f" of {amount(limit, finding.scale).replace('.0 ', ' ')}"
-    return f"all {one.n} pairs {alike}{few}, but {needed:,.0f} are needed to rule out a gap{size}"
+    count = "" if math.isnan(one.std_error) is False else f" over {findings.levels_of(finding)} {names}"
+    if math.isinf(needed):
+        return f"{_alike(finding, limit)}{count}, which no number of {names} makes smaller than the margin"
+    return f"{_alike(finding, limit)}{count}, but {needed:,.0f} {names} are needed to rule out a gap{size}"
 
 
 def blinding(finding: Finding) -> str:
@@ -466,12 +599,20 @@ def blinding(finding: Finding) -> str:
 
 def reason(check: Check) -> str:
     """What the outcome of a check rests on where that is not the printed interval; blank for that."""
-    one, changed = check.finding.estimate, check.change or check.finding.estimate
-    if check.why in ("few_equal", "few_levels"):
-        return equal_pairs(check.finding, check.margin) if check.why == "few_equal" else _few(changed)
-    p = "" if one.p_adjusted < LEVEL else f" (p {one.p_adjusted:.2g})"
-    sentence = _REASONS[check.why].format(one=one, changed=changed, p=p)
-    return f"the baseline was not measured ({sentence})" if check.of_baseline else sentence
+    finding = replace(check.finding, reason=check.why)
+    changed = check.change or finding.estimate
+    if check.why == findings.FEW_LEVELS:
+        return _few(changed)
+    if check.why == findings.EQUAL_SCORES:
+        return _alike(finding, check.margin)
+    if check.why == findings.EXACT_TEST:
+        estimate = finding.estimate
+        p = "" if check.outcome != OPEN else f" (p {p_value(own_test(finding))})"
+        return f"all {estimate.n} differ by the same: {estimate.test}{p}"
+    if check.why in _REASONS:
+        sentence = _REASONS[check.why].format(one=finding.estimate, changed=changed)
+        return f"the baseline was not measured ({sentence})" if check.of_baseline else sentence
+    return _why_undecided(finding, check.margin)
 
 
 def check_name(check: Check) -> str:
@@ -602,8 +743,9 @@ def amount(value: float, unit: Unit, *, signed: bool = False) -> str:
 
 def margin(finding: Finding) -> str:
     """The margin in the words of a sentence: ``5 points``, of a ratio ``1.22``; of rates that are rare two ratios."""
-    if finding.mean_level < findings.RARE:
-        return "a ratio of {:g} to {:g}".format(*findings.RATIO_MARGIN)
+    if finding.has_rare_rate:
+        points = amount(finding.margin, finding.scale).replace(".0 ", " ")
+        return "{} and a ratio of {:g} to {:g}".format(points, *findings.RATIO_MARGIN)
     if finding.scale.ratio and not math.isnan(finding.margin):
         return f"{math.exp(finding.margin):.2f}"
     return amount(finding.margin, finding.scale).replace(".0 ", " ")
@@ -649,7 +791,7 @@ def p_value(value: float) -> str:
 def own_p(finding: Finding) -> str:
     """The p-value that belongs to the interval: of an answer for all questions at once, else of the row alone."""
     one = finding.estimate
-    return p_value(one.p_adjusted if finding.primary and not math.isnan(one.p_adjusted) else one.p_value)
+    return p_value(findings.adjusted_p(finding) if finding.primary or finding.questions > 1 else one.p_value)
 
 
 def counted(estimate: Estimate) -> str:

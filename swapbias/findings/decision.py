@@ -1,0 +1,213 @@
+"""One rule for the word of a gap and for the outcome of a gate: the printed interval, and what stands above it."""
+
+import math
+from dataclasses import dataclass, replace
+
+from swapbias import measures
+from swapbias.findings.finding import (
+    EQUAL_SCORES,
+    EXACT_TEST,
+    FEW_EQUAL,
+    FEW_LEVELS,
+    FOUND,
+    LEVEL,
+    MARGIN,
+    MISSING_SCORES,
+    MIXED_SIGNS,
+    MOSTLY_UNSCORED,
+    NO_RANGE,
+    NO_SPREAD,
+    NONE,
+    NOT_STABLE,
+    NOTHING_SCORED,
+    RATIO_MARGIN,
+    REPEATED_ANSWERS,
+    SMALL,
+    TOO_FEW,
+    UNDECIDED,
+    UNMEASURED,
+    UNSTABLE,
+    Finding,
+)
+from swapbias.studies import own_studies
+
+FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
+MIN_SIGN_AGREEMENT = 0.8  # share of rewordings in which a gap must have its sign
+PASSES, FAILS, OPEN = "passes", "fails", "undecided"
+STILL = 0.1  # of the margin: level means that lie closer to each other show no spread
+_HALF = 0.5  # share of the answers that may be one answer
+_WITHIN = (NONE, SMALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a gap comes to beside a margin.
+
+    Attributes:
+        verdict: one of ``VERDICTS``.
+        outcome: of a gate with that margin: ``PASSES``, ``FAILS`` or ``OPEN``.
+        reason: what decides where it is not the printed interval, one of ``REASONS``; blank for the interval.
+    """
+
+    verdict: str
+    outcome: str = OPEN
+    reason: str = ""
+
+
+def decide(finding: Finding, margin: float) -> Decision:
+    """Return the word of a gap and the outcome of a gate, by the first of these that holds.
+
+    1. Nothing was measured: Not measured.
+    2. A random factor has fewer than four levels on a side: Too few.
+    3. Most units have no score, or most answers are one answer and more are unread than the margin: Undecided.
+    4. Nothing moves, or nothing varies: the number of levels decides, or their exact test.
+    5. The printed interval: inside the margin "no gap" (or a small one), without 0 a gap, else Undecided.
+
+    Whatever missing scores could change in 4 and 5 is Undecided.
+
+    Args:
+        finding: a gap, with the interval that is printed.
+        margin: in the unit of the value; NaN where the range of scores is not known.
+    """
+    if finding.verdict == UNMEASURED:
+        return Decision(UNMEASURED, OPEN, finding.reason or NOTHING_SCORED)
+    if math.isnan(finding.estimate.value):
+        return Decision(UNMEASURED, OPEN, NOTHING_SCORED)
+    if 0 < (finding.estimate.fewest or levels_of(finding)) < FEWEST:
+        return Decision(TOO_FEW, OPEN, FEW_LEVELS)
+    if finding.estimate.n_unscored > finding.estimate.n:
+        return Decision(UNDECIDED, OPEN, MOSTLY_UNSCORED)
+    if repeats_answers(finding, margin):
+        return Decision(UNDECIDED, OPEN, REPEATED_ANSWERS)
+    decision = _by_scores(finding, margin)
+    if math.isnan(margin) and decision.outcome != OPEN:
+        return replace(decision, outcome=OPEN, reason=NO_RANGE)
+    if decision.verdict in _WITHIN and finding.has_mixed_signs(margin) and finding.study in own_studies():
+        # Groups that are labelled the wrong way round look like that.
+        return Decision(UNDECIDED, OPEN, MIXED_SIGNS)
+    if decision.verdict == FOUND and finding.sign_agreement < MIN_SIGN_AGREEMENT:
+        return Decision(UNSTABLE, OPEN, NOT_STABLE)
+    return decision
+
+
+def levels_of(finding: Finding) -> int:
+    """Return the number of independent levels that a gap rests on: of the scarcest factor, or of units."""
+    estimate = finding.estimate
+    return estimate.independent or estimate.fewest or estimate.n
+
+
+def repeats_answers(finding: Finding, margin: float) -> bool:
+    """Tell whether most answers are one, and more than the margin were not read or look like errors."""
+    share = margin / finding.scale.margin(1.0)
+    most_unread = MARGIN if math.isnan(share) else share
+    return finding.repeated_share > _HALF and finding.unread_share > most_unread
+
+
+def equal_needed(finding: Finding, margin: float) -> float:
+    """Return the number of equal levels that rules out a gap of the margin (NaN: of a unit without a range)."""
+    whole = finding.scale.margin(1.0)
+    value = finding.estimate.value
+    if math.isnan(whole):
+        return measures.equal_units_needed(MARGIN) if value == 0 else math.inf
+    if finding.has_rare_rate:
+        rarer = min(finding.baseline - finding.scale.low, finding.scale.high - finding.baseline)
+        margin = min(margin, (1 - RATIO_MARGIN[0]) * rarer)
+    if not nothing_moves(finding, margin):
+        return measures.equal_units_needed(margin / whole, value / whole)
+    return measures.equal_units_needed(margin / whole)
+
+
+def nothing_moves(finding: Finding, margin: float) -> bool:
+    """Tell whether the mean of every level of the scarcest factor lies within a tenth of the margin of no gap."""
+    estimate = finding.estimate
+    if estimate.value == 0 and math.isnan(estimate.std_error):
+        return True
+    return estimate.largest_level <= STILL * margin
+
+
+def _by_scores(finding: Finding, margin: float) -> Decision:
+    """Decide by the scores: their levels where nothing moves or varies, else the printed interval."""
+    if nothing_moves(finding, margin):
+        return _by_equal_levels(finding, margin)
+    decide_value = _by_constant if math.isnan(finding.estimate.ci_low) else _by_interval
+    decision = decide_value(finding, margin)
+    ends = [decide_value(shifted_to(finding, end), margin) for end in finding.bounds]
+    if any(_turns(finding, decision, end, value) for end, value in zip(ends, finding.bounds, strict=True)):
+        return Decision(UNDECIDED, OPEN, MISSING_SCORES)
+    if decision.outcome != OPEN and any(end.outcome != decision.outcome for end in ends):
+        return replace(decision, outcome=OPEN, reason=MISSING_SCORES)
+    return decision
+
+
+def _turns(finding: Finding, decision: Decision, end: Decision, value: float) -> bool:
+    """Tell whether missing scores that bring the gap to ``value`` would change the word or the sign of a gap.
+
+    "No gap" and a gap within the margin are one word here: neither is larger than the margin.
+    """
+    if decision.verdict == UNDECIDED:
+        return False
+    if decision.verdict in _WITHIN:
+        return end.verdict not in _WITHIN
+    return end.verdict != FOUND or value * finding.estimate.value <= 0
+
+
+def _by_equal_levels(finding: Finding, margin: float) -> Decision:
+    """Decide where nothing moves: no spread was seen, so only many levels rule out that some would move."""
+    could_exceed = finding.missing_data_low < -margin or finding.missing_data_high > margin
+    is_incomplete = could_exceed if finding.bounds else finding.estimate.n_unscored > 0
+    if is_incomplete:
+        return Decision(UNDECIDED, OPEN, MISSING_SCORES)
+    if levels_of(finding) < equal_needed(finding, margin):
+        return Decision(UNDECIDED, OPEN, FEW_EQUAL)
+    return Decision(NONE, PASSES, EQUAL_SCORES)
+
+
+def _by_constant(finding: Finding, margin: float) -> Decision:
+    """Decide where all levels show one gap that is not 0, so that there is no interval, by their exact test."""
+    estimate = finding.estimate
+    p_value = adjusted_p(finding)
+    if math.isnan(p_value):
+        return Decision(UNDECIDED, OPEN, NO_SPREAD)
+    if not p_value < LEVEL:
+        return Decision(UNDECIDED, OPEN, EXACT_TEST)
+    if abs(estimate.value) > margin:
+        return Decision(FOUND, FAILS, EXACT_TEST)
+    if levels_of(finding) < equal_needed(finding, margin):
+        return Decision(FOUND, OPEN, FEW_EQUAL)
+    return Decision(SMALL, PASSES, EXACT_TEST)
+
+
+def _by_interval(finding: Finding, margin: float) -> Decision:
+    """Decide by the printed interval; inside the margin only where a spread was seen, or many levels agree."""
+    estimate = finding.estimate
+    is_gap = estimate.ci_low > 0 or estimate.ci_high < 0
+    word = FOUND if is_gap else UNDECIDED
+    position = finding.position(margin)
+    if position == "within":
+        is_still = estimate.level_spread <= STILL * margin
+        if is_still and levels_of(finding) < equal_needed(finding, margin):
+            return Decision(word, OPEN, FEW_EQUAL)
+        return Decision(SMALL if is_gap else NONE, PASSES)
+    return Decision(word, FAILS if is_gap and position == "beyond" else OPEN)
+
+
+def adjusted_p(finding: Finding) -> float:
+    """Return the p-value over all tests of its family, or its own where there is no family."""
+    estimate = finding.estimate
+    return estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted
+
+
+def shifted_to(finding: Finding, value: float) -> Finding:
+    """Return the finding as it would be with another value and an interval as wide."""
+    estimate = finding.estimate
+    away = value - estimate.value
+    moved = replace(estimate, value=value, ci_low=estimate.ci_low + away, ci_high=estimate.ci_high + away)
+    return replace(finding, estimate=moved, ratio=_shifted_ratio(finding, away))
+
+
+def _shifted_ratio(finding: Finding, away: float) -> float:
+    """Return the ratio of two rates (of their complements, where those are rarer) after a shift of the gap."""
+    room = finding.baseline - finding.scale.low
+    if finding.has_high_rate:
+        room = finding.baseline - finding.scale.high
+    return finding.ratio + away / room if room else finding.ratio
