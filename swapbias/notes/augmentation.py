@@ -4,7 +4,7 @@ import re
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,10 @@ def in_regime(
     if regime == "neutralised":
         texts = _run(notes, swapper, "neutralise").texts.to_pylist()
         return [{**note, "text": text} for note, text in zip(original, texts, strict=True)]
-    texts = _texts(notes, _run(notes, swapper), other_of)
+    known = other_of or {}
+    unknown = [note for note in notes if note["text"] not in known]
+    made = iter(_run(unknown, swapper).texts.to_pylist() if unknown else ())
+    texts = [known[note["text"]] if note["text"] in known else next(made) for note in notes]
     swapped = [
         {**note, "gender": OTHER[note["gender"]], "text": text} for note, text in zip(original, texts, strict=True)
     ]
@@ -68,7 +71,13 @@ def counterfactual_pairs(
     nothing is swapped makes no pair: both versions would be the same text. ``other_of``: as of ``in_regime``; without
     them ``doubtful`` says (0 or 1) whether the doubt of the swap is above ``max_doubt`` (None: the median).
     """
-    done, rows = _run(notes, swapper), []
+    return _paired(notes, _run(notes, swapper), other_of, max_doubt)
+
+
+def _paired(
+    notes: Sequence[Note], done: "Swapped", other_of: Mapping[str, str] | None, max_doubt: float | None
+) -> list[dict[str, str]]:
+    rows = []
     limit = median(done.doubt.tolist() or [0.0]) if max_doubt is None else max_doubt
     swaps = zip(notes, _texts(notes, done, other_of), done.specific.tolist(), done.doubt.tolist(), strict=True)
     for note, text, specific, doubt in swaps:
@@ -182,6 +191,11 @@ class Notes:
     def _of(self, split: str, phenotype: str = "all") -> list[Note]:
         return [one for one in self.rows if one["split"] == split and phenotype in (one["phenotype"], "all")]
 
+    @cached_property
+    def _swapped(self) -> "Swapped":
+        """The test notes in the other gender, which pairs and remarks ask for again and again."""
+        return _run(self._of("test"), self.swapper)
+
     @property
     def phenotypes(self) -> tuple[str, ...]:
         """In order of appearance."""
@@ -222,7 +236,7 @@ class Notes:
 
     def pairs(self) -> list[dict[str, str]]:
         """The test notes in both genders."""
-        found = counterfactual_pairs(self._of("test"), self.swapper, self.other_of, self.max_doubt)
+        found = _paired(self._of("test"), self._swapped, self.other_of, self.max_doubt)
         return [row for row in found if row["specific"] == "0"] if self.plausible else found
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:
@@ -250,9 +264,9 @@ class Notes:
         """How many test notes are not compared, or are compared with a reservation."""
         tests = self._of("test")
         unknown = sum(not note["gender"] for note in tests)
-        pairs = counterfactual_pairs(tests, self.swapper, self.other_of)[::2]
+        pairs = _paired(tests, self._swapped, self.other_of, None)[::2]
         alike, implausible = len(tests) - unknown - len(pairs), sum(pair["specific"] != "0" for pair in pairs)
-        others = int((_run(tests, self.swapper).left.sum(axis=1) > 0).sum())
+        others = int((self._swapped.left.sum(axis=1) > 0).sum())
         what = (
             "left out: they hold gender-specific clinical terms"
             if self.plausible

@@ -187,7 +187,9 @@ class TfidfLsa(Features):
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        if len({word for text in texts for word in _lower(text)}) < 2:
+        words = (word for text in texts for word in _lower(text))
+        first = next(words, None)
+        if all(word == first for word in words):  # which looks no further than to the second word
             raise ValueError(f"{len(texts)} training texts hold fewer than two words. Check the texts.")
         weights = TfidfVectorizer(analyzer=_lower)
         table = weights.fit_transform(texts)
