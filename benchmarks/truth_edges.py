@@ -7,7 +7,7 @@ large as the margin, which a gate should not pass.
 import math
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -71,7 +71,7 @@ class Auditor:
         self.checks = self.disagreeing = 0
         self.conclude: Concluded = self._audited
         if edge.replayed:
-            self.conclude = conclusion(edge.design, edge.drawer(self.rng, effects)(0.0))
+            self.conclude = conclusion(edge.design, edge.drawer(self.rng, effects)(0.0), detectable=False)
 
     def audits(self, gap: float, *, edge: Edge | None = None, count: int = 0) -> Iterator[Audit]:
         """Yield the checks of the primary gaps of models with this gap; ``edge``: with smaller effects."""
@@ -189,10 +189,14 @@ def _edges(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     else:
         with ProcessPoolExecutor(os.cpu_count()) as pool:
             measured = list(pool.map(measure_edge, EDGES, [count] * len(EDGES)))
-    rows = [kind.cells for kinds in measured for kind in kinds]
-    by_name = dict(zip(EDGES, measured, strict=True))
+    return edge_rows(dict(zip(EDGES, measured, strict=True)), count)
+
+
+def edge_rows(measured: Mapping[str, Sequence[Measured]], count: int) -> list[tuple[str, ...]]:
+    """Return the rows of the designs, and those of five of them in one run of so many audits."""
+    rows = [kind.cells for kinds in measured.values() for kind in kinds]
     for effects in BOTH:
-        chosen = [kind.called for name in FIVE for kind in by_name[name] if kind.effects == effects]
+        chosen = [kind.called for name in FIVE for kind in measured[name] if kind.effects == effects]
         title = ("five own studies in one run, any of them", "five of these designs", effects, f"{count:,}")
         rows.append((*title, rate_text(share_of(map(any, zip(*chosen, strict=True)))), *[""] * 7))
     return rows

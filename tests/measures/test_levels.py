@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from scipy import optimize, stats
 
 from swapbias.measures import mean_score
-from swapbias.measures.contrast import Design, linear_contrast
+from swapbias.measures.contrast import level_shares, linear_contrast
 
 
 def uneven(counts, spreads, seed):
@@ -23,6 +23,14 @@ def equal_shares(levels):
     """The weight of each row where levels weigh the same: one of so many levels, of so many rows in it."""
     counts = Counter(levels.tolist())
     return np.array([1 / (len(counts) * counts[level]) for level in levels.tolist()])
+
+
+def test_the_shares_of_levels_are_those_of_their_counts():
+    levels = np.array([0, 2, 2, 1, 2])
+    assert level_shares(np.zeros(5, dtype=int), levels) == pytest.approx([1 / 3, 1 / 9, 1 / 9, 1 / 3, 1 / 9])
+    assert level_shares(np.zeros(5, dtype=int), levels) == pytest.approx(equal_shares(levels))
+    # Of two sides each has its own levels: the first 0 and 2, the second 2 and 1.
+    assert level_shares(np.array([0, 0, 1, 1, 1]), levels) == pytest.approx([1 / 2, 1 / 2, 1 / 4, 1 / 2, 1 / 4])
 
 
 def contrast(values, factors, shares):
@@ -145,12 +153,7 @@ def test_two_factors_have_the_variance_of_the_moments_of_indicators(seed):
     estimate = contrast(values, {"names": name, "templates": template}, shares)
     assert estimate.value == pytest.approx(level_means(values, name).mean())
     assert estimate.std_error**2 == pytest.approx(variances.sum())
-    assert Design.of_means(
-        np.zeros(len(name), int), {"names": name, "templates": template}, shares=shares
-    ).fewest == (
-        "names",
-        6,
-    )
+    assert (estimate.fewest_of, estimate.fewest) == ("names", 6)
 
 
 def test_equal_levels_change_nothing_where_every_level_has_as_many_rows():
