@@ -16,13 +16,12 @@ from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
-from swapbias.measures import with_range_of
 from swapbias.models import FLAGS, model_kinds, offline_reason, planned_kind, planned_name
 
 OF_TABLE = ("group", "lexicon", "unit", "range", "fixed")  # settings of -M that a table of own prompts has
 _KEY = "api_key_env"  # which no manifest says
 _ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
-_ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "base_url")
+_ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "like", "base_url")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
     "Without a model: a four-minute demonstration."
@@ -60,6 +59,7 @@ def audit(
     folder: Annotated[str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)] = None,
     resume: Annotated[str | None, ui.option("Continue the run in this folder.")] = None,
     dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
+    like: Annotated[str | None, ui.option("Plan with spreads and speed of this run.", metavar="RUN")] = None,
     no_cache: Annotated[bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")] = False,
     seed: Annotated[int, ui.option("Seed of resampling and of the demonstration.", min=0)] = 0,
     trust: Annotated[bool, ui.option("Run code that a file names.", "--trust")] = False,
@@ -74,6 +74,7 @@ def audit(
 
     swapbias audit --chat MODEL --base-url URL --study stigma_vignettes
     """
+    earlier = _earlier_run(like, dry_run=dry_run)  # first: a study of the run may have the name of another
     options |= (from_m := ui.read_settings(model_settings))
     sources = {name: context.get_parameter_source(name) for name in context.params if name != "model_settings"}
     explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *from_m]
@@ -105,7 +106,7 @@ def audit(
             raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
     if dry_run:
         for one in names or (None,):
-            for sentence in plan_sentences(replace(chosen, model=one)):
+            for sentence in plan_sentences(replace(chosen, model=one), earlier):
                 ui.show_text(sentence)
         ui.show("Nothing was loaded or sent.")
         return
@@ -137,7 +138,28 @@ def plan(
     code = command([*(arguments or ()), "--dry-run"], prog_name="swapbias plan", standalone_mode=False)
     if code:  # of Ctrl-C
         raise typer.Exit(code)
-    ui.show(f"Next    swapbias audit {join(arguments or ())}".rstrip())
+    ui.show(f"Next    swapbias audit {join(_without_like(arguments or ()))}".rstrip())
+
+
+def _earlier_run(like: str | None, *, dry_run: bool) -> "findings.EarlierRun | None":
+    """The run whose spreads a plan takes; None: none is named."""
+    if like is None:
+        return None
+    if not dry_run:
+        raise UsageError(f"--like {like} is about a plan. Write swapbias plan, or add --dry-run.")
+    return runs.earlier_run(hub.find_run(like))
+
+
+def _without_like(arguments: Sequence[str]) -> list[str]:
+    """The arguments of an audit: those of its plan without ``--like RUN``."""
+    kept: list[str] = []
+    left = iter(arguments)
+    for argument in left:
+        if argument == "--like":
+            next(left, None)
+        elif not argument.startswith("--like="):
+            kept.append(argument)
+    return kept
 
 
 def _from_file(
@@ -228,21 +250,28 @@ def _show_several(done: "runs.Several") -> None:
         raise typer.Exit(1)
 
 
-def plan_sentences(settings: "runs.Settings") -> Iterator[str]:
-    """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run."""
+def plan_sentences(settings: "runs.Settings", earlier: "findings.EarlierRun | None" = None) -> Iterator[str]:
+    """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
+
+    Args:
+        settings: of the audit.
+        earlier: a run whose spreads and speed are taken.
+
+    Raises:
+        UsageError: nothing fits the model, or the earlier run has none of the gaps.
+    """
     if settings.model is None:
-        yield from _kind_sentences(settings, None)
+        yield from _kind_sentences({"": (settings, None)}, earlier)
         return
     kind = planned_kind(settings.model, settings.kind, load=settings.load)
     if kind is not None:
-        yield from _kind_sentences(settings, kind)
+        yield from _kind_sentences({"": (settings, kind)}, earlier)
         return
     model = planned_name(settings.model, settings.load)
     yield f"{model} is not on this machine, and {offline_reason()}. A model of each kind would take:"
     fitting = [name for name in model_kinds() if _fits(settings, name)]
-    for name in fitting or model_kinds():
-        yield f"As a {name} model:"
-        yield from _kind_sentences(replace(settings, kind=name), name)
+    chosen = {f"As a {name} model:": (replace(settings, kind=name), name) for name in fitting or model_kinds()}
+    yield from _kind_sentences(chosen, earlier)
 
 
 def _fits(settings: "runs.Settings", kind: str) -> bool:
@@ -254,11 +283,46 @@ def _fits(settings: "runs.Settings", kind: str) -> bool:
     return True
 
 
-def _kind_sentences(settings: "runs.Settings", kind: str | None) -> Iterator[str]:
-    """Sentences on the plan of a model of a kind; None: no model is named."""
-    tasks, skipped = runs.plan_tasks(settings, kind=kind)
+def _kind_sentences(
+    chosen: "Mapping[str, tuple[runs.Settings, str | None]]", earlier: "findings.EarlierRun | None"
+) -> Iterator[str]:
+    """Sentences on the plan of a model of each kind, each below its title; kind None: no model is named."""
+    plans = []
+    for title, (settings, kind) in chosen.items():
+        tasks, skipped = runs.plan_tasks(settings, kind=kind)
+        plans.append((title, settings, tasks, skipped, _planned_gaps(tasks, earlier)))
+    every = [gap for *_, planned in plans for gaps in planned for gap in gaps]
+    if earlier and not any(gap.is_matched for gap in every):
+        has = listed(dict.fromkeys(f"{one.finding.study} {one.finding.experiment}" for one in earlier.gaps))
+        raise UsageError(
+            f"{earlier.place} has none of the gaps of this plan, but those of {has}. Name a run of the same "
+            "experiment, or of own prompts with the same random factors."
+        )
+    for title, settings, tasks, skipped, planned in plans:
+        yield from filter(None, [title])
+        yield from _task_sentences(settings, tasks, planned, earlier)
+        yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
+    yield from filter(None, [report.unknown_spreads(every)])
+
+
+def _planned_gaps(
+    tasks: "Sequence[runs.Task]", earlier: "findings.EarlierRun | None"
+) -> "list[list[findings.PlannedGap]]":
+    """The primary gaps of each task of one run."""
+    planned = [
+        findings.PlannedExperiment(task.study, task.experiment, task.rows[: task.n_prompts], task.model)
+        for task in tasks
+    ]
+    return findings.plan_gaps(planned, earlier)
+
+
+def _task_sentences(
+    settings: "runs.Settings", tasks: "Sequence[runs.Task]", planned: "Sequence[Sequence[findings.PlannedGap]]",
+    earlier: "findings.EarlierRun | None",
+) -> Iterator[str]:  # fmt: skip
+    """Sentences on the tasks of one run."""
     seen: set[str] = set()  # a text is sent once, whoever reads it
-    for task in tasks:
+    for task, gaps in zip(tasks, planned, strict=True):
         beside = f" and {len(task.rows) - task.n_prompts} control prompts" if len(task.rows) > task.n_prompts else ""
         takes = task.kind.announce(task.rows, settings, task.experiment, seen)
         model = planned_name(task.model, settings.load)
@@ -266,11 +330,11 @@ def _kind_sentences(settings: "runs.Settings", kind: str | None) -> Iterator[str
         yield "; ".join(filter(None, (name, takes)))
         yield from filter(None, [runs.announced(task, settings)])
         calls = "" if takes else task.kind.calls(task.experiment, task.rows)
-        design = "; ".join(filter(None, (design_note(task), calls)))
+        design = "; ".join(filter(None, (design_note(task.experiment, gaps), calls)))
         yield from [f"{design}."] if design else []
+        yield from design_details(gaps, len(task.rows), earlier)
     yield from runs.repeat_notes(tasks)
     yield from filter(None, [runs.control_note(tasks, settings)])
-    yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
 
 
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
@@ -297,25 +361,34 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
     study = corpus.study
     if study is None:
         return
+    rows = {one.name: studies.config_rows(corpus, one.configs[0]) for one in study.experiments}
     for experiment in study.experiments:
-        read = studies.config_rows(corpus, experiment.configs[0])
-        rows = [{**row, "experiment": experiment.name} for row in read]
-        designed = design_note(runs.Task(study, experiment, experiment.configs, "", rows, len(rows)))
-        yield f"{corpus.name} {experiment.name}: {len(rows)} prompts; {designed}."
+        # Each is asked of another kind of model.
+        (gaps,) = findings.plan_gaps([findings.PlannedExperiment(study, experiment, rows[experiment.name])])
+        count = len(rows[experiment.name])
+        yield f"{corpus.name} {experiment.name}: {count} prompts; {design_note(experiment, gaps)}."
+        yield from design_details(gaps, count)
+        yield from filter(None, [report.unknown_spreads(gaps)])
 
 
-def design_note(task: "runs.Task") -> str:
-    """What a planned gap is over, and how large one must be to be found; blank where there is none."""
-    experiment, rows = task.experiment, task.rows[: task.n_prompts]
+def design_note(experiment: "studies.Experiment", gaps: "Sequence[findings.PlannedGap]") -> str:
+    """What a planned gap is over, and how large one must be to be found; blank where none is compared."""
     if not experiment.measure:
         return ""
-    rows = [row for row in rows if row.get("trial", "1") == "1"]  # trials are no further prompts
-    sides, clusters = findings.planned_units(experiment, rows)
-    what = "conditions" if experiment.aggregate else "sentences" if findings.ANSWERS in experiment.rates else "pairs"
-    over = " x ".join(f"{len(set(codes.tolist())):,} {name}" for name, codes in clusters.items())
-    units = f"{len(sides):,} {what}{'' if list(clusters) == [what] else f', {over}'}"
-    gap = findings.planned_gap(task.study, experiment, rows)
-    if math.isnan(gap):
-        return f"{units}; the gap that it could find is unknown before a run"
-    unit = with_range_of(experiment.scale, (0.0, 1.0))  # spreads are shares of a range that nobody has said
-    return f"{units}; {report.detects(gap, unit)}, if the model varies like published ones"
+    return "; ".join(filter(None, (report.planned_counts(gaps), report.planned_power(gaps))))
+
+
+def design_details(
+    gaps: "Sequence[findings.PlannedGap]", prompts: int, earlier: "findings.EarlierRun | None" = None
+) -> Iterator[str]:
+    """What is assumed of planned gaps, how long their prompts take, and how many templates other gaps need."""
+    if not gaps:
+        return
+    if earlier:
+        yield from filter(None, [report.without_spreads(gaps, earlier.place)])
+    yield from report.planned_basis(gaps)
+    seconds = math.nan
+    if earlier and any(gap.is_matched for gap in gaps):  # other prompts take other times
+        yield from filter(None, [report.planned_time(prompts, earlier)])
+        seconds = earlier.seconds_a_prompt
+    yield from report.planned_table(gaps, prompts, seconds)

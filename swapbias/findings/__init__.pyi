@@ -4,9 +4,6 @@ from .analysis import (
     condition_scores as condition_scores,
     disaggregate as disaggregate,
     findings_table as findings_table,
-    planned_gap as planned_gap,
-    planned_std_error as planned_std_error,
-    planned_units as planned_units,
 )
 from .decision import (
     FAILS as FAILS,
@@ -77,6 +74,17 @@ from .gate import (
     check_gaps as check_gaps,
     lacks_range as lacks_range,
     with_verdicts as with_verdicts,
+)
+from .planning import (
+    EarlierRun as EarlierRun,
+    Needed as Needed,
+    PlannedExperiment as PlannedExperiment,
+    PlannedGap as PlannedGap,
+    Spreads as Spreads,
+    earlier_gaps as earlier_gaps,
+    plan_gaps as plan_gaps,
+    planned_gap as planned_gap,
+    planned_std_error as planned_std_error,
 )
 from .predictions import (
     BASELINE as BASELINE,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from swapbias import measures
 from swapbias.errors import arguments_named, listed
@@ -21,7 +20,6 @@ from swapbias.findings.finding import (
     CONTROL_UNMOVED,
     DIFFERENCE,
     EFFECTS,
-    LEVEL,
     NO_CONTROL,
     RARE,
     SAME_INPUT,
@@ -111,7 +109,7 @@ def disaggregate(
         every = frame[frame["experiment"] == experiment.name]
         prompts = every[every["group"] != PLACEBO]
         _check_ids(prompts, [name for name in experiment.random if name in prompts and prompts[name].notna().any()])
-        parts[experiment.name] = rows = _one_per_prompt(experiment, every)
+        parts[experiment.name] = rows = one_per_prompt(experiment, every)
         if len(every):
             context = Context(chosen.name, models[0], experiment, "score", seed)
             found += _all_findings(context, rows, every[every["group"] != PLACEBO])
@@ -119,7 +117,7 @@ def disaggregate(
         others = listed(sorted(set(frame["experiment"])))
         raise ValueError(f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
-    marked = _unmeasured(_with_primary(found, chosen.experiments), chosen.experiments, parts)
+    marked = _unmeasured(with_primary(found, chosen.experiments), chosen.experiments, parts)
     marked = corrected_for_questions(_with_repeats(marked, frame))
     if robustness:
         margins = {one.name: one.scale.margin(share_of_margin(one, margin)) for one in chosen.experiments}
@@ -166,7 +164,7 @@ def _ranged(study: Study, rows: pd.DataFrame) -> Study:
     return replace(study, experiments=tuple(experiments))
 
 
-def _one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+def one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a prompt; where no prompt was answered there is no share of those answered less either."""
     rows = over_prompts(experiment, rows)
     if ANSWERS in experiment.rates:
@@ -443,7 +441,7 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             yield context.finding(test.estimate, SPREAD, term, cluster_vars=over)
 
 
-def _with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
+def with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
     """Mark the findings that answer an experiment's question; where all rows are of one subset its gap does."""
     marked = list(found)
     for experiment in experiments:
@@ -556,7 +554,7 @@ def compare(
             trials = [set(part["trial"]) for part in parts.values() if "trial" in part]
             shared = set.intersection(*trials) if trials else set()  # that every model answered
             rows = {
-                model: _one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
+                model: one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
                 for model, part in parts.items()
             }
             first = reference if reference in rows else next(iter(rows), "")
@@ -601,7 +599,7 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
     read = replace(experiment, slices=slices, levels=levels, covariates=())
     made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
-    for one in _with_primary((replace(one, score="score") for one in made), [experiment]):
+    for one in with_primary((replace(one, score="score") for one in made), [experiment]):
         gap = MEASURES[one.measure].gap_span and (one.slice_by == "all" or one.measure != "gap_difference")
         shown = one.measure == "paired_gap" if one.view else gap or one.measure == "mean"
         if shown and (one.primary or not brief):
@@ -655,39 +653,3 @@ def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Fin
                 measure="correlation", contrast=f"{units[first]} ~ {units[second]} ({method})", subset=str(subset),
                 unit="correlation", cluster_vars="conditions", estimate=measures.correlation(x, y, method=method),
             )  # fmt: skip
-
-
-def planned_std_error(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
-    """Standard error and degrees of freedom to expect of the primary gap of planned rows, from ``spreads``.
-
-    NaN, NaN where the spreads are not known or the rows allow no interval.
-    """
-    sides, clusters = planned_units(experiment, rows)
-    spreads = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
-    if not len(sides) or not clusters:
-        return math.nan, math.nan
-    return measures.Design.of_means(sides, clusters).expected(spreads)
-
-
-def planned_gap(study: Study, experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> float:
-    """The smallest gap that an audit of these rows finds in four of five times; NaN where that is not known.
-
-    Over all primary questions of the study, as the verdict. An estimated error has a larger critical value.
-    """
-    std_error, df = planned_std_error(experiment, rows)
-    questions = max(1, sum(questions_declared(study, experiment).values()))
-    return measures.detectable_gap(std_error * (1 + 0.8 / df), df, level=LEVEL / questions)
-
-
-def planned_units(
-    experiment: Experiment, rows: Iterable[Mapping[str, Any]]
-) -> tuple[NDArray[np.intp], Mapping[str, NDArray[np.intp]]]:
-    """Of each pair, sentence or condition of the primary gap whether it is subtracted (1, else 0), its clusters."""
-    table = pd.DataFrame(list(rows)).assign(score=0.0)
-    if experiment.primary_subset in set(table.get(experiment.subset, ())):
-        table = table[table[experiment.subset] == experiment.primary_subset]
-    table = table.assign(trial="1") if ANSWERS in experiment.rates else over_prompts(experiment, table)
-    if experiment.aggregate:  # spreads are those of conditions
-        table = condition_means(experiment, table)
-    units = gap_units(Context("", "", experiment, "score"), table)
-    return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)

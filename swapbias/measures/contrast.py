@@ -228,16 +228,54 @@ class Design:
         spread = (joint**2 / self.dfs[:-1]).sum() + (more * rest) ** 2 / self.dfs[-1]
         return (math.sqrt(total), float(total**2 / spread)) if spread > 0 else (math.nan, math.nan)
 
-    def expected(self, spreads: Mapping[str, float]) -> tuple[float, float]:
-        """Standard error and degrees of freedom before any score is known; NaN where a spread is unknown.
+    def expected(self, spreads: Mapping[str, float], *, independent: bool = False) -> tuple[float, float]:
+        """Compute the standard error and degrees of freedom before any score is known.
 
-        ``spreads`` are SDs of the effects of each factor (the same on all sides); blank: of what none explains.
+        Args:
+            spreads: the SD of the effects of each factor; blank: of what none explains.
+            independent: whether a cluster has another effect on each side, as in ``components``, and not the same.
+
+        Returns:
+            NaN, NaN where a spread is unknown or a cluster makes up a side.
         """
         names = (*self.factors, "")
         if not self.estimable or not all(name in spreads for name in names):
             return math.nan, math.nan
-        scales = np.array([*(((share @ self.weights) ** 2).sum() for share in self.cluster_shares), self.scales[-1]])
+        scales = self.scales
+        if not independent:
+            shared = [((share @ self.weights) ** 2).sum() for share in self.cluster_shares]
+            scales = np.array([*shared, self.scales[-1]])
         return self.std_error(np.array([spreads[name] for name in names]) ** 2 * scales)
+
+    def components(self, values: Floats) -> dict[str, float]:
+        """Estimate the SD of the effects of each factor, and (blank) of what none explains, by the method of moments.
+
+        Args:
+            values: shape (units,), without NaN.
+
+        Returns:
+            The SDs in the unit of the values, none below 0; nothing where a cluster makes up a side.
+        """
+        if not self.estimable:
+            return {}
+        variances = self._variances(self._influence(values))
+        return dict(zip((*self.factors, ""), np.sqrt(variances).tolist(), strict=True))
+
+    def _influence(self, values: Floats) -> Floats:
+        """What each unit adds to the value beyond the mean of its side."""
+        means = np.bincount(self.sides, self.shares * values)
+        return np.asarray((self.weights[self.sides] * self.shares) * (values - means[self.sides]))
+
+    def _variances(self, influence: Floats) -> Floats:
+        """The variance of each factor's effects, and of the rest, whose expected squares come nearest."""
+        sums = [np.bincount(codes, influence) for codes in self.factors.values()]
+        squares = np.array([*(one @ one for one in sums), influence @ influence])
+        unit = self.expected_squares.max()
+        largest = squares.max()
+        if not largest > 0:
+            return np.zeros(len(squares))
+        found = scipy.optimize.nnls(self.expected_squares / unit, squares / largest)[0]
+        return np.asarray(found * largest / unit)
 
     def spread(self, values: Floats) -> tuple[float, float, float]:
         """Standard error, degrees of freedom and skewness of the weighted sum of these units' means.
@@ -246,8 +284,7 @@ class Design:
         """
         if not self.estimable:
             return _NOTHING
-        means = np.bincount(self.sides, self.shares * values)
-        influence = (self.weights[self.sides] * self.shares) * (values - means[self.sides])
+        influence = self._influence(values)
         sums = [np.bincount(codes, influence) for codes in self.factors.values()]
         flat = _FLAT_SUMS * float(np.abs(influence).sum())
         if all(float(np.abs(one).max()) <= flat / len(one) for one in sums):
@@ -258,10 +295,7 @@ class Design:
             totals = np.bincount(codes, influence * scale[codes, self.sides])
             std_error, df = math.sqrt(totals @ totals), _factor_df(share, scale * np.abs(self.weights))
         else:
-            squares = np.array([*(one @ one for one in sums), influence @ influence])
-            unit = self.expected_squares.max()
-            found = scipy.optimize.nnls(self.expected_squares / unit, squares / squares.max())[0]
-            std_error, df = self.std_error(found * self.scales * squares.max() / unit)
+            std_error, df = self.std_error(self._variances(influence) * self.scales)
         counts = [(one, len(one)) for one in sums if len(one) >= _FEWEST_SKEWED]
         third = sum(float((one**3).sum()) * n**2 / ((n - 1) * (n - 2)) for one, n in counts)
         return std_error, df, third / std_error**3

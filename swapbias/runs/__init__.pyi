@@ -10,6 +10,7 @@ from .compare import (
     comparison_table as comparison_table,
     write_comparison as write_comparison,
 )
+from .earlier import earlier_run as earlier_run
 from .plan import (
     Settings as Settings,
     Skipped as Skipped,

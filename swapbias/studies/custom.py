@@ -31,6 +31,7 @@ from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import REFUSED, SCORE, UNREADABLE, named_group, named_unit
 from swapbias.studies.catalogue import corpora, load_study, register
 from swapbias.studies.factors import (
+    SPREADS_OF,
     Columns,
     column_of,
     constant_columns,
@@ -930,7 +931,7 @@ def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.D
         reading=declared.reading if kind == "chat" else "", rubric=rubric,
         random=factors.random, random_of=fills.random_of, fixed=factors.fixed, unnamed_fills=fills.unclear,
         equal_levels=not ranks,  # rankings are balanced, and selection rates beside their gaps are means of rows
-        spreads=spreads_of(kind, factors, fills, span),
+        spreads=spreads_of(kind, factors, fills, span), spreads_of=SPREADS_OF.get(kind, ()),
         slices=slices_of(prompts, declared.slices, is_ranking=ranks), margin=declared.margin,
         limits=(limit,) if limit else (), factors=crossed, rates=("selection",) if ranks else (),
         says="ranks {more} first more often than {less}" if ranks else "",

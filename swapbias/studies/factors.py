@@ -16,11 +16,15 @@ _SAMPLED = ("template", "words")  # random whatever the number of levels: claims
 _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
 _NO_FACTORS = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
 _LARGEST_SLICED = 100  # values of a column that findings are broken down by, unless it is named as one
-# Before a run: the spreads in released outputs of gendered_stigma (masked) and occupation_sentiment (classifier),
-# those of its noun pairs for templates and names too, and for pairs that share nothing their sum.
+# Before a run: the spreads of an experiment of the package, those of its templates or noun pairs for names too, and
+# for pairs that share nothing their sum.
 _SPREADS: Mapping[str, Mapping[str, float]] = {
-    "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.13, "": 0.035},
-    "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.19, "": 0.136},
+    "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.127, "": 0.035},
+    "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.191, "": 0.136},
+}
+SPREADS_OF: Mapping[str, tuple[str, str]] = {  # study and model of the released outputs that they were computed from
+    "masked": ("gendered_stigma", "roberta-large"),
+    "classifier": ("occupation_sentiment", "bert-base-uncased (fine-tuned on SST-2)"),
 }
 
 
@@ -197,6 +201,8 @@ def spreads_of(kind: str, factors: Factors, fills: Fills, span: float) -> dict[s
         return {}
     explained = {"template", "words", "pair_id", *fills.random} & {*factors.random}
     spreads = {"": known["" if explained else "pair_id"]}
+    if [*factors.random] == ["pair_id"]:  # a pair is all that varies
+        spreads[""] = 0.0
     for column in factors.random:
         like = "words" if column in fills.random else column
         spreads[column] = known.get(like, known["condition"])

@@ -241,6 +241,7 @@ class Experiment:
     equal_levels: bool = False  # each level of the random factor with the fewest counts the same in a mean
     unnamed_fills: bool = False  # whether names recur in the texts that could not be told apart: no gap is measured
     spreads: Mapping[str, float] = field(default_factory=dict)  # SD of their effects on a gap, blank: of the rest
+    spreads_of: tuple[str, ...] = ()  # study and model of the released outputs that the spreads were computed from
     aggregate: tuple[str, ...] = ()  # columns to average over before groups are compared; the last is the unit
     rates: tuple[str, ...] = ()  # of predictions and labels, or of cosines (``findings.predictions.RATES``)
     primary_measure: str = ""  # what answers the question where neither contrast nor measure does

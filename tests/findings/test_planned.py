@@ -12,7 +12,7 @@ from scipy import stats
 from swapbias.builders import _adjective_coreference_released as chat
 from swapbias.builders._adjective_coreference_sentences import stereotypes
 from swapbias.findings import disaggregate, with_verdicts
-from swapbias.findings.analysis import planned_gap, planned_std_error, planned_units
+from swapbias.findings.planning import planned_gap, planned_std_error, planned_units
 from swapbias.findings.finding import Context
 from swapbias.findings.sensitivity import condition_means, pair_gaps
 from swapbias.measures.contrast import Design, detectable_gap, power
@@ -102,11 +102,6 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     experiment, rows = planned_in("gendered_stigma", "rq1")
     experiment = replace(experiment, slices=(), levels=(), covariates=())
     rows = pd.DataFrame(rows).assign(model_id="simulated")
-    gap = detectable_gap(0.04917 * (1 + 0.8 / 20), 20, level=0.025)  # of two questions
-    planned = f"detects gaps of {100 * gap:.1f} points in 4 of 5 runs"
-    tiny.save("bert", tmp_path / "model")
-    output = swapbias("plan", tmp_path / "model", "--study", "gendered_stigma:rq1").stdout
-    assert f"{planned}, if the model varies like published ones;" in output
     effect = {}
     for conditions in rows.groupby("label")["condition"].unique():
         drawn = np.linspace(-1, 1, len(conditions))
@@ -117,6 +112,13 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     alone = replace(load_study("gendered_stigma"), experiments=(experiment,))
     found = with_verdicts(disaggregate(scored, alone, robustness=False))
     primary = next(one for one in found if one.primary and one.measure == "gap_difference")
+    gap = detectable_gap(0.04917 * (1 + 0.8 / 20), 20, level=primary.level)
+    planned = f"detects gaps of {100 * gap:.1f} points in 4 of 5 runs"
+    tiny.save("bert", tmp_path / "model")
+    output = swapbias("plan", tmp_path / "model", "--study", "gendered_stigma:rq1").stdout
+    assert f"374 pairs, 17 templates x 22 diagnoses; {planned};" in output
+    sources = "4.2 points between templates, 11.5 between diagnoses, 3.5 left, as in the released outputs of"
+    assert f"Assumed: SD {sources} gendered_stigma for roberta-large." in output
     said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", certainty(primary))
     assert float(said[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)
 

@@ -1,0 +1,467 @@
+"""What a run can find before it is made: the smallest gap, and how many levels of its random factors others need."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swapbias.findings.analysis import experiment_findings, one_per_prompt, with_primary
+from swapbias.findings.finding import SPREAD, UNMEASURED, Context, Finding, experiment_of, primary_findings
+from swapbias.findings.gate import FEWEST, corrected_for_questions
+from swapbias.findings.sensitivity import (
+    ANSWERS,
+    CHANGE,
+    Units,
+    condition_means,
+    gap_units,
+    over_prompts,
+    primary_rows,
+    row_shares,
+)
+from swapbias.measures import MEASURES, Design, Factors, Floats, Unit, detectable_gap, shares_in, with_range_of
+from swapbias.studies import PLACEBO, Experiment, Study, load_study, own_studies
+
+SHARES = (0.02, 0.05, 0.1)  # gaps of a plan's table: shares of the range of a unit, or what a margin makes of them
+_MOST_LEVELS = 10_000  # that are tried, of one random factor on a side
+_MOST_UNITS = 200_000  # of a design that is enlarged: more take seconds
+_LEAST_SHARE = 0.25  # of the variance that one factor adds, below which another is not enlarged beside it
+_ESTIMATED = 0.8  # over the degrees of freedom: so much larger is the gap of an audit, which estimates its error
+Rows = Iterable[Mapping[str, Any]]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Spreads:
+    """How far the effects of each random factor on a gap vary.
+
+    Attributes:
+        sds: by the name of a factor the SD of its effects, in the unit of the score; blank: of what none explains.
+        study, model: whose released outputs they were computed from, where they are declared.
+        run: where the run lies that they were computed from; blank: they are declared.
+        of_error, of_df: the standard error of that run over the one that its spreads make expected, and its degrees
+            of freedom likewise. They are 1 but where one factor has levels of unequal size.
+    """
+
+    sds: Mapping[str, float]
+    study: str = ""
+    model: str = ""
+    run: str = ""
+    of_error: float = 1.0
+    of_df: float = 1.0
+
+    def error(self, design: Design) -> tuple[float, float]:
+        """Compute the standard error to expect of a design, and its degrees of freedom; NaN where unknown."""
+        std_error, df = design.expected(self.sds, independent=bool(self.run))
+        return std_error * self.of_error, df * self.of_df
+
+    def detectable(self, design: Design, level: float) -> float:
+        """Compute the smallest gap that a test at ``level`` finds in four of five runs; NaN where it is unknown."""
+        std_error, df = self.error(design)
+        if not self.run:  # those of a run are estimates already, as those of an audit are
+            std_error *= 1 + _ESTIMATED / df
+        return detectable_gap(std_error, df, level=level)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How large a design must be to find a gap.
+
+    Attributes:
+        gap: in the unit of the score.
+        levels: by the name of a random factor the number of its levels, on all sides together.
+        times: how many times as many units the design has.
+        is_found: whether that is enough; else no design finds it that has as many units as are tried.
+    """
+
+    gap: float
+    levels: Mapping[str, int]
+    times: float
+    is_found: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGap:
+    """A primary gap of a planned run.
+
+    Attributes:
+        finding: what it will be, with a value that means nothing.
+        units: what it will be the mean of.
+        spreads: how far effects are taken to vary; None: nobody knows.
+        unit: of the score; a range from 0 to 1 is assumed where none is declared.
+        is_assumed_range: whether that was assumed.
+        of_conditions: whether units are means over the prompts about a condition.
+        is_matched: whether an earlier run has a gap like it.
+    """
+
+    finding: Finding
+    units: Units
+    spreads: Spreads | None
+    unit: Unit
+    is_assumed_range: bool = False
+    of_conditions: bool = False
+    is_matched: bool = False
+
+    @property
+    def design(self) -> Design:
+        """What is compared, as the audit compares it."""
+        return design_of(self.units)
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """The number of levels of each random factor, on all sides together."""
+        return {name: len(np.unique(codes)) for name, codes in self.units.factors.items()}
+
+    @property
+    def too_few(self) -> tuple[str, int] | None:
+        """The factor with fewer levels on a side than a verdict takes, and their number; None: there are enough."""
+        name, count = self.units.fewest
+        return (name, count) if 0 < count < FEWEST else None
+
+    @property
+    def unknown(self) -> list[str]:
+        """The random factors whose spread nobody knows; blank among them: that of what none explains."""
+        known = self.spreads.sds if self.spreads else {}
+        return [name for name in (*self.units.factors, "") if name not in known]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the spreads of all that varies are known, and are not 0."""
+        return self.spreads is not None and not self.unknown and any(self.spreads.sds.values())
+
+    @property
+    def detectable(self) -> float:
+        """The smallest gap that is found in four of five runs; infinite beyond the range, NaN where it is unknown."""
+        if self.spreads is None:
+            return math.nan
+        gap = self.spreads.detectable(self.design, self.finding.level)
+        return math.inf if gap > self.unit.span else gap
+
+    @property
+    def scarcest(self) -> list[str]:
+        """The random factor that has the fewest levels on a side.
+
+        Of several with as few the one that adds most to the variance, and those that add at least a quarter of that,
+        as names of both groups do.
+        """
+        design = self.design
+        counts = _levels_on_a_side(design)
+        fewest = [name for name, count in counts.items() if count == min(counts.values())]
+        sds = self.spreads.sds if self.spreads else {}
+        added = {name: scale * sds.get(name, 1.0) ** 2 for name, scale in zip(counts, design.scales, strict=False)}
+        most = max(added[name] for name in fewest)
+        return [name for name in fewest if added[name] >= _LEAST_SHARE * most]
+
+    def gaps(self) -> list[float]:
+        """The gaps of a table: 2, 5 and 10 points; nothing where points mean nothing."""
+        gaps = [self.unit.margin(share) for share in SHARES]
+        return [] if any(map(math.isnan, gaps)) else gaps
+
+    def needed(self, gap: float) -> Needed:
+        """Find the fewest levels with which a gap is found in four of five runs.
+
+        More levels of the scarcest factors, or of all factors alike where that takes less than half of the units.
+        """
+        scarcest = self._needed(gap, self.scarcest)
+        every = self._needed(gap, [*self.design.factors])
+        if scarcest.is_found and not (every.is_found and 2 * every.times < scarcest.times):
+            return scarcest
+        return every
+
+    def _needed(self, gap: float, names: Sequence[str]) -> Needed:
+        """Find the fewest levels of these factors with which a gap is found."""
+        design, level = self.design, self.finding.level
+        counts = _levels_on_a_side(design)
+        least = min(counts[name] for name in names)
+
+        def finds(count: int) -> bool:
+            larger = enlarged(design, names, count / least)
+            return self.spreads is not None and self.spreads.detectable(larger, level) <= gap
+
+        most = _most_levels(design, names, least)
+        low, high = FEWEST - 1, FEWEST
+        while high < most and not finds(high):
+            low, high = high, min(2 * high, most)
+        is_found = high < most or finds(most)
+        while is_found and high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if finds(middle) else (middle, high)
+        larger = enlarged(design, names, high / least)
+        levels = {name: len(np.unique(codes)) for name, codes in larger.factors.items()}
+        return Needed(gap, levels, len(larger.sides) / len(design.sides), is_found)
+
+
+def design_of(units: Units) -> Design:
+    """The design of units as their estimate has it: random factors of one level are left out where others vary."""
+    _, sides = units.columns
+    factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in units.factors.items()}
+    varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
+    return Design.of_means(sides, varied or factors, units.weights, _shares(units))
+
+
+def _shares(units: Units) -> Floats | None:
+    """What each unit weighs in the mean of its side; None where all weigh the same."""
+    experiment = units.context.experiment
+    if not experiment.aggregate:
+        return None
+    weights = row_shares(experiment, units.rows, "value")
+    return shares_in(weights, np.ones(len(units.rows), dtype=bool), units.columns[1])
+
+
+def enlarged(design: Design, names: Sequence[str], times: float) -> Design:
+    """Copy levels of some factors, with their units, until there are so many times as many of them on each side."""
+    for name in names:
+        codes = design.factors[name]
+        copies = _copies(design, name, times)
+        index = np.repeat(np.arange(len(codes)), copies[codes])
+        number = np.arange(len(index)) - np.repeat(np.cumsum(copies[codes]) - copies[codes], copies[codes])
+        factors = {other: known[index] for other, known in design.factors.items()}
+        factors[name] = (np.cumsum(copies) - copies)[codes[index]] + number  # codes of copies follow each other
+        sides, shares = design.sides[index], design.shares[index]
+        shares = shares / np.bincount(sides, shares)[sides]
+        compact = {other: np.unique(known, return_inverse=True)[1] for other, known in factors.items()}
+        design = replace(design, sides=sides, shares=shares, factors=compact)
+    return design
+
+
+def _copies(design: Design, name: str, times: float) -> Codes:
+    """How often each level of a factor is taken, so that each set of levels on the same sides grows alike."""
+    codes = design.factors[name]
+    on_sides = np.zeros((int(codes.max()) + 1, len(design.weights)), dtype=bool)
+    on_sides[codes, design.sides] = True
+    copies = np.zeros(len(on_sides), dtype=np.intp)
+    for pattern in np.unique(on_sides, axis=0):
+        members = np.flatnonzero((on_sides == pattern).all(axis=1))
+        total = math.ceil(len(members) * times - 1e-9)
+        copies[members] = total // len(members) + (np.arange(len(members)) < total % len(members))
+    return copies
+
+
+def _levels_on_a_side(design: Design) -> dict[str, int]:
+    """By the name of a factor the number of its levels on the side that has the fewest."""
+    shares = zip(design.factors, design.cluster_shares, strict=True)
+    return {name: int((share > 0).sum(axis=0).min()) for name, share in shares}
+
+
+def _most_levels(design: Design, names: Sequence[str], least: int) -> int:
+    """The largest number of levels on a side that a design is enlarged to."""
+    times = (_MOST_UNITS / len(design.sides)) ** (1 / len(names))
+    return max(FEWEST, min(_MOST_LEVELS, int(least * times)))
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierGap:
+    """A primary gap of an earlier run.
+
+    Attributes:
+        finding: as the run has it.
+        kind: of the model that its experiment needs.
+        is_own: whether its study is the user's own.
+        spreads: how far effects vary; None: the run had no interval.
+    """
+
+    finding: Finding
+    kind: str
+    is_own: bool
+    spreads: Spreads | None
+
+    def fits(self, experiment: Experiment, planned: Finding, factors: Iterable[str], *, is_own: bool) -> bool:
+        """Whether a planned gap is this one, or one of own prompts with the same random factors."""
+        same_factors = self.spreads is None or {*self.spreads.sds} - {""} == {*factors}
+        if (self.finding.study, self.finding.experiment) == (planned.study, planned.experiment):
+            return same_factors and self.finding.key() == planned.key()
+        return same_factors and self.is_own and is_own and self.kind == experiment.kind
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """What a finished run says of runs like it.
+
+    Attributes:
+        place: its folder, or its name on the Hub.
+        gaps: its primary gaps.
+        rows: the number of prompts that it scored, without those whose scores were saved before.
+        seconds: that it took; NaN where it does not say.
+        unscored: by study and experiment the prompts without a score.
+    """
+
+    place: str
+    gaps: tuple[EarlierGap, ...]
+    rows: int = 0
+    seconds: float = math.nan
+    unscored: Mapping[tuple[str, str], frozenset[str]] | None = None
+
+    @property
+    def seconds_a_prompt(self) -> float:
+        """The seconds that a prompt took; NaN where that is not known."""
+        return self.seconds / self.rows if self.rows > 0 and self.seconds > 0 else math.nan
+
+    def gap(self, experiment: Experiment, planned: Finding, factors: Iterable[str]) -> EarlierGap | None:
+        """The gap of the run whose spreads a planned one takes; None: it has none like it."""
+        is_own, names = planned.study in own_studies(), [*factors]
+        fits = [one for one in self.gaps if one.fits(experiment, planned, names, is_own=is_own)]
+        same_contrast = [one for one in fits if one.finding.contrast == planned.contrast]
+        return next(iter(same_contrast or fits), None)
+
+
+def earlier_gaps(found: Iterable[Finding], items: Mapping[str, pd.DataFrame], place: str) -> Iterator[EarlierGap]:
+    """Yield the primary gaps of a finished run with the spreads of their effects.
+
+    Args:
+        found: the findings of the run.
+        items: its scored rows by study.
+        place: where it lies, for sentences.
+    """
+    for finding in primary_findings(found):
+        experiment = experiment_of(finding)
+        if experiment is None or not MEASURES[finding.measure].gap_span or finding.study not in items:
+            continue
+        spreads = None
+        if finding.verdict != UNMEASURED and finding.estimate.std_error > 0:
+            rows = items[finding.study]
+            chosen = (rows["experiment"] == finding.experiment) & (rows["model_id"] == finding.model_id)
+            spreads = _spreads_of_run(finding, rows[chosen], place)
+        yield EarlierGap(finding, experiment.kind, finding.study in own_studies(), spreads)
+
+
+def _spreads_of_run(finding: Finding, rows: pd.DataFrame, place: str) -> Spreads | None:
+    """The spreads of effects on a gap of a run, from its scored rows; None where they allow no interval."""
+    study, experiment = load_study(finding.study), experiment_of(finding)
+    if experiment is None or not len(rows):
+        return None
+    scored = one_per_prompt(experiment, rows[rows["group"] != PLACEBO])
+    units = gap_units(*primary_rows(finding, study, scored, finding.model_id))
+    if units is None:
+        return None
+    design, (values, _) = design_of(units), units.columns
+    std_error, df, _ = design.spread(values)
+    plain = Spreads(design.components(values), finding.study, finding.model_id, place)
+    expected, expected_df = plain.error(design)
+    if not (std_error > 0 and expected > 0):
+        return None
+    return replace(plain, of_error=std_error / expected, of_df=df / expected_df)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedExperiment:
+    """An experiment of a planned run: the study that declares it, its prompts and the model's name."""
+
+    study: Study
+    experiment: Experiment
+    rows: Sequence[Mapping[str, Any]]
+    model: str = ""
+
+
+def plan_gaps(planned: Sequence[PlannedExperiment], earlier: EarlierRun | None = None) -> list[list[PlannedGap]]:
+    """Find the primary gaps of a planned run.
+
+    Args:
+        planned: all experiments that it asks: the intervals of one study's gaps hold at once.
+        earlier: a run whose spreads are taken where it has the same gap; else, and without it, the declared ones.
+
+    Returns:
+        The gaps of each experiment, in the order of ``planned``; none where it compares no groups.
+    """
+    tables = [_planned_table(one, earlier) for one in planned]
+    found = [_primary_gaps(one, table) for one, table in zip(planned, tables, strict=True)]
+    # As the audit does, over all of its findings at once.
+    together = iter(corrected_for_questions([finding for gaps in found for finding in gaps]))
+    corrected = [[next(together) for _ in gaps] for gaps in found]
+    return [
+        [gap for finding in gaps if (gap := _planned_gap(one, table, finding, earlier)) is not None]
+        for one, table, gaps in zip(planned, tables, corrected, strict=True)
+    ]
+
+
+def _planned_table(planned: PlannedExperiment, earlier: EarlierRun | None) -> pd.DataFrame:
+    """Prompts as a table with drawn scores, which stand for those of the run; none where the earlier one had none."""
+    rows = [row for row in planned.rows if row.get("trial", "1") == "1"]  # trials are no further prompts
+    table = pd.DataFrame(rows).assign(experiment=planned.experiment.name)
+    scores = np.random.default_rng(0).normal(size=len(table))
+    if len(table) and earlier and earlier.unscored:
+        unscored = earlier.unscored.get((planned.study.name, planned.experiment.name), frozenset())
+        scores[table["prompt_id"].isin(unscored)] = math.nan
+    return table.assign(score=scores, **{CHANGE: scores})
+
+
+def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Finding]:
+    """The primary findings that an audit of these prompts makes, without those of other measures than a gap."""
+    experiment = planned.experiment
+    if not experiment.measure or not len(table):
+        return []
+    slices = tuple(one for one in experiment.slices if one.name == experiment.primary_slice)
+    read = replace(experiment, slices=slices, levels=(), covariates=(), scores=("score",))
+    context = Context(planned.study.name, planned.model, read, CHANGE)
+    found = experiment_findings(context, _one_row_a_prompt(experiment, table))
+    marked = with_primary((replace(one, score="score") for one in found), [experiment])
+    return [one for one in primary_findings(marked) if MEASURES[one.measure].gap_span or one.measure == SPREAD]
+
+
+def _one_row_a_prompt(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(trial="1") if ANSWERS in experiment.rates else over_prompts(experiment, table)
+
+
+def _planned_gap(
+    planned: PlannedExperiment, table: pd.DataFrame, finding: Finding, earlier: EarlierRun | None
+) -> PlannedGap | None:
+    if finding.measure == SPREAD:
+        return None
+    context, rows = primary_rows(finding, planned.study, _one_row_a_prompt(planned.experiment, table), planned.model)
+    units = gap_units(context, rows)
+    if units is None or not len(units.rows):
+        return None
+    matched = earlier.gap(planned.experiment, finding, units.factors) if earlier else None
+    if matched is not None:
+        return PlannedGap(finding, units, matched.spreads, matched.finding.scale, is_matched=True)
+    if planned.experiment.aggregate:  # declared spreads are those of conditions
+        plain = replace(context, experiment=replace(context.experiment, aggregate=()))
+        units = gap_units(plain, condition_means(planned.experiment, rows)) or units
+    unit = with_range_of(planned.experiment.scale, (0.0, 1.0))
+    is_assumed = unit != planned.experiment.scale
+    of_conditions = bool(planned.experiment.aggregate)
+    return PlannedGap(finding, units, declared_spreads(planned.experiment), unit, is_assumed, of_conditions)
+
+
+def declared_spreads(experiment: Experiment) -> Spreads | None:
+    """The spreads that an experiment declares; None where it declares none."""
+    if not experiment.spreads:
+        return None
+    sds = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
+    return Spreads(sds, *experiment.spreads_of)
+
+
+def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
+    """Find the smallest gap that an audit of these prompts alone finds in four of five runs, in its unit.
+
+    Returns:
+        The largest one where the experiment has several gaps; NaN where that is not known, or beyond the range.
+    """
+    (gaps,) = plan_gaps([PlannedExperiment(study, experiment, [*rows])])
+    detectable = max((gap.detectable for gap in gaps), default=math.nan)
+    return detectable if math.isfinite(detectable) else math.nan
+
+
+def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]:
+    """Compute the standard error and degrees of freedom to expect of the first gap, from the declared spreads.
+
+    NaN, NaN where the spreads are not known or the rows allow no interval.
+    """
+    sides, clusters = planned_units(experiment, rows)
+    spreads = declared_spreads(experiment)
+    if not len(sides) or not clusters or spreads is None:
+        return math.nan, math.nan
+    return spreads.error(Design.of_means(sides, clusters))
+
+
+def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, Factors]:
+    """Of each pair, sentence or condition of the first gap whether it is subtracted (1, else 0), and its clusters."""
+    table = pd.DataFrame(list(rows)).assign(score=0.0)
+    if experiment.primary_subset in set(table.get(experiment.subset, ())):
+        table = table[table[experiment.subset] == experiment.primary_subset]
+    table = _one_row_a_prompt(experiment, table)
+    table = condition_means(experiment, table)
+    units = gap_units(Context("", "", experiment, "score"), table)
+    return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)

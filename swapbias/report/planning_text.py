@@ -1,0 +1,168 @@
+"""Sentences on a planned run: what it compares, the gap that it finds, and what smaller gaps take."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from swapbias.errors import listed
+from swapbias.findings import ANSWERS, FEWEST, EarlierRun, Needed, PlannedGap
+from swapbias.measures import Unit
+from swapbias.report.text import amount, detects, form_in, number, shown
+
+_WIDEST = 24  # columns for the names of random factors in a table
+
+
+def planned_counts(gaps: Sequence[PlannedGap]) -> str:
+    """What a planned gap is the mean of: ``374 pairs, 17 templates x 22 diagnoses``; blank where there is none."""
+    if not gaps:
+        return ""
+    gap, noun = gaps[0], _unit_noun(gaps[0])
+    over = " x ".join(f"{count:,} {name}" for name, count in gap.levels.items())
+    counted = f"{len(gap.units.rows):,} {noun}"
+    return counted if [*gap.levels] == [noun] else f"{counted}, {over}"
+
+
+def _unit_noun(gap: PlannedGap) -> str:
+    experiment = gap.units.context.experiment
+    if ANSWERS in experiment.rates:
+        return "sentences"
+    if gap.of_conditions:
+        return "conditions"
+    return "pairs" if experiment.measure == "paired_gap" else "prompts"
+
+
+def planned_power(gaps: Sequence[PlannedGap]) -> str:
+    """How large a gap must be to be found by a planned run: the end of a sentence, after what it compares."""
+    for gap in gaps:
+        if gap.too_few is not None:
+            name, count = gap.too_few
+            few = f"only 1 level of {name} is" if count == 1 else f"{count} {name} are"
+            return f"{few} too few for a verdict; at least {FEWEST} are needed"
+    sizes = [gap.detectable for gap in gaps]
+    if not gaps or any(map(math.isnan, sizes)):
+        return "the gap that it could find is unknown before a run"
+    if math.inf in sizes:
+        return f"a run of this size cannot find any gap, not even one of {_whole(gaps[0].unit)}"
+    ranked = sorted(zip(sizes, gaps, strict=True), key=lambda both: both[0])
+    sharpest, bluntest = ranked[0], ranked[-1]
+    text = detects(bluntest[0], bluntest[1].unit)
+    least = amount(sharpest[0], sharpest[1].unit)
+    if least in text:
+        return text
+    return f"{text}, of {least} in the sharpest of {len(gaps)} comparisons"
+
+
+def _whole(unit: Unit) -> str:
+    """The largest gap that scores can have: ``100 points``."""
+    return _whole_points(unit.span, unit)
+
+
+def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
+    """Which spreads are assumed and where they come from, and for how many questions at once; none where unknown."""
+    gap = next((gap for gap in gaps if gap.spreads is not None and not gap.unknown), None)
+    if gap is None or gap.spreads is None:
+        return
+    scale = ", if scores lie between 0 and 1" if gap.is_assumed_range else ""
+    source = f"as in the released outputs of {gap.spreads.study} for {shown(gap.spreads.model)}{scale}"
+    if gap.spreads.run:
+        source = f"as in {shown(gap.spreads.run)} for {shown(gap.spreads.model)}"
+    yield f"Assumed: {_deviations(gap)}, {source}."
+    if gap.finding.questions > 1:
+        yield f"The interval holds for the {gap.finding.questions} questions of this run at once."
+
+
+def _deviations(gap: PlannedGap) -> str:
+    """Standard deviations by random factor: ``SD 4.2 points between templates, 11.5 between names, 3.5 left``."""
+    sds = gap.spreads.sds if gap.spreads else {}
+    written, parts = form_in(gap.unit), list[str]()
+    for name in gap.units.factors:
+        size = number(written.at(sds[name]), digits=written.digits)
+        unit = f" {written.unit}" if written.unit and not parts else ""
+        parts.append(f"{size}{unit} between {name}")
+    if sds[""]:
+        parts.append(f"{number(written.at(sds['']), digits=written.digits)} left")
+    return f"SD {', '.join(parts)}"
+
+
+def planned_time(prompts: int, earlier: EarlierRun) -> str:
+    """How long so many prompts take at the speed of an earlier run; blank where that is not known."""
+    if math.isnan(earlier.seconds_a_prompt):
+        return ""
+    takes = _minutes(prompts * earlier.seconds_a_prompt)
+    minutes = f"{takes} minute{'' if takes in ('1', 'under 1') else 's'}"
+    speed = f"{earlier.seconds:,.0f} s for {earlier.rows:,} prompts"
+    return f"Time: {minutes}, at the speed of {shown(earlier.place)} ({speed})."
+
+
+def _minutes(seconds: float) -> str:
+    """Minutes, rounded up."""
+    return "under 1" if seconds < 60 else f"{math.ceil(seconds / 60):,}"
+
+
+def without_spreads(gaps: Sequence[PlannedGap], place: str) -> str:
+    """Why the spreads of an earlier run are not used for these gaps; blank where they are."""
+    if all(gap.spreads is not None and gap.spreads.run for gap in gaps):
+        return ""
+    if any(gap.is_matched for gap in gaps):
+        return f"{shown(place)} shows no spread of this gap: too little was scored, or nothing varies."
+    return f"{shown(place)} has no such gap, so its spreads are not used here."
+
+
+def unknown_spreads(gaps: Sequence[PlannedGap]) -> str:
+    """What is not known of these gaps before a run, and how to know it; blank where all is known."""
+    names = dict.fromkeys(name for gap in gaps for name in gap.unknown if name)
+    if not any(gap.unknown for gap in gaps):
+        return ""
+    missing = f" of {listed([*names])}" if names else ""
+    step = "audit a part first (--limit 200), then plan again with --like RUN"
+    return f"Where the gap is unknown, no spread{missing} is known: {step}."
+
+
+def planned_table(gaps: Sequence[PlannedGap], prompts: int, seconds: float = math.nan) -> Iterator[str]:
+    """Lines of a table: how many templates, names or pairs gaps of 2, 5 and 10 points need.
+
+    Args:
+        gaps: of one experiment; the table is about the one that is hardest to find.
+        prompts: the number that its model reads, other wordings included.
+        seconds: that a prompt takes; NaN where nobody knows.
+    """
+    if not gaps or not all(gap.is_known for gap in gaps):
+        return
+    gap = max(gaps, key=lambda planned: math.inf if math.isnan(planned.detectable) else planned.detectable)
+    sizes = gap.gaps()
+    if not sizes:
+        yield "Say the range of the scores (-M range=0,5) to see what other gaps need."
+        return
+    if gap.detectable == math.inf:
+        yield _needed_sentence(gap)
+    names = [*gap.design.factors]
+    header = ["to find a gap of", *(shown(name, _WIDEST) for name in names), "prompts"]
+    if not math.isnan(seconds):
+        header.append("minutes")
+    lines = [[_whole_points(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)] for size in sizes]
+    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    for first, *others in (header, *lines):
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        yield "   ".join(["", *cells]).rstrip()
+
+
+def _whole_points(size: float, unit: Unit) -> str:
+    return amount(size, unit).replace(".0 ", " ")
+
+
+def _cells(row: Needed, names: Sequence[str], prompts: int, seconds: float) -> list[str]:
+    """The cells behind a gap: levels of each factor, prompts and, where the speed is known, minutes."""
+    count = math.ceil(prompts * row.times)
+    cells = [*(f"{row.levels[name]:,}" for name in names), f"{count:,}"]
+    if not row.is_found:
+        cells = [f"> {cell}" for cell in cells]
+    if math.isnan(seconds):
+        return cells
+    return [*cells, _minutes(count * seconds) if row.is_found else f"> {_minutes(count * seconds)}"]
+
+
+def _needed_sentence(gap: PlannedGap) -> str:
+    """How many levels find at least the largest gap there is."""
+    largest = gap.needed(gap.unit.span)
+    counts = " x ".join(f"{count:,} {name}" for name, count in largest.levels.items())
+    least = "At least" if largest.is_found else "More than"
+    return f"{least} {counts} are needed to find a gap of {_whole(gap.unit)}."
