@@ -75,13 +75,11 @@ from .gate import (
     lacks_range as lacks_range,
     with_verdicts as with_verdicts,
 )
+from .planned_spreads import EarlierRun as EarlierRun, Spreads as Spreads, earlier_gaps as earlier_gaps
 from .planning import (
-    EarlierRun as EarlierRun,
     Needed as Needed,
     PlannedExperiment as PlannedExperiment,
     PlannedGap as PlannedGap,
-    Spreads as Spreads,
-    earlier_gaps as earlier_gaps,
     plan_gaps as plan_gaps,
     planned_gap as planned_gap,
     planned_std_error as planned_std_error,

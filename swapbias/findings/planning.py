@@ -1,7 +1,7 @@
 """What a run can find before it is made: the smallest gap, and how many levels of its random factors others need."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias.findings.analysis import experiment_findings, one_per_prompt, with_primary
-from swapbias.findings.finding import SPREAD, UNMEASURED, Context, Finding, experiment_of, primary_findings
+from swapbias.findings.analysis import experiment_findings, with_primary
+from swapbias.findings.finding import SPREAD, Context, Finding, primary_findings
 from swapbias.findings.gate import FEWEST, corrected_for_questions
+from swapbias.findings.planned_spreads import EarlierRun, Spreads, declared_spreads, design_of
 from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
@@ -20,50 +21,16 @@ from swapbias.findings.sensitivity import (
     gap_units,
     over_prompts,
     primary_rows,
-    row_shares,
 )
-from swapbias.measures import MEASURES, Design, Factors, Floats, Unit, detectable_gap, shares_in, with_range_of
-from swapbias.studies import PLACEBO, Experiment, Study, load_study, own_studies
+from swapbias.measures import MEASURES, Design, Factors, Unit, with_range_of
+from swapbias.studies import Experiment, Study
 
 SHARES = (0.02, 0.05, 0.1)  # gaps of a plan's table: shares of the range of a unit, or what a margin makes of them
 _MOST_LEVELS = 10_000  # that are tried, of one random factor on a side
 _MOST_UNITS = 200_000  # of a design that is enlarged: more take seconds
 _LEAST_SHARE = 0.25  # of the variance that one factor adds, below which another is not enlarged beside it
-_ESTIMATED = 0.8  # over the degrees of freedom: so much larger is the gap of an audit, which estimates its error
 Rows = Iterable[Mapping[str, Any]]
 Codes = NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
-class Spreads:
-    """How far the effects of each random factor on a gap vary.
-
-    Attributes:
-        sds: by the name of a factor the SD of its effects, in the unit of the score; blank: of what none explains.
-        study, model: whose released outputs they were computed from, where they are declared.
-        run: where the run lies that they were computed from; blank: they are declared.
-        of_error, of_df: the standard error of that run over the one that its spreads make expected, and its degrees
-            of freedom likewise. They are 1 but where one factor has levels of unequal size.
-    """
-
-    sds: Mapping[str, float]
-    study: str = ""
-    model: str = ""
-    run: str = ""
-    of_error: float = 1.0
-    of_df: float = 1.0
-
-    def error(self, design: Design) -> tuple[float, float]:
-        """Compute the standard error to expect of a design, and its degrees of freedom; NaN where unknown."""
-        std_error, df = design.expected(self.sds, independent=bool(self.run))
-        return std_error * self.of_error, df * self.of_df
-
-    def detectable(self, design: Design, level: float) -> float:
-        """Compute the smallest gap that a test at ``level`` finds in four of five runs; NaN where it is unknown."""
-        std_error, df = self.error(design)
-        if not self.run:  # those of a run are estimates already, as those of an audit are
-            std_error *= 1 + _ESTIMATED / df
-        return detectable_gap(std_error, df, level=level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,23 +161,6 @@ class PlannedGap:
         return Needed(gap, levels, len(larger.sides) / len(design.sides), is_found)
 
 
-def design_of(units: Units) -> Design:
-    """The design of units as their estimate has it: random factors of one level are left out where others vary."""
-    _, sides = units.columns
-    factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in units.factors.items()}
-    varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
-    return Design.of_means(sides, varied or factors, units.weights, _shares(units))
-
-
-def _shares(units: Units) -> Floats | None:
-    """What each unit weighs in the mean of its side; None where all weigh the same."""
-    experiment = units.context.experiment
-    if not experiment.aggregate:
-        return None
-    weights = row_shares(experiment, units.rows, "value")
-    return shares_in(weights, np.ones(len(units.rows), dtype=bool), units.columns[1])
-
-
 def enlarged(design: Design, names: Sequence[str], times: float) -> Design:
     """Copy levels of some factors, with their units, until there are so many times as many of them on each side."""
     for name in names:
@@ -250,99 +200,6 @@ def _most_levels(design: Design, names: Sequence[str], least: int) -> int:
     """The largest number of levels on a side that a design is enlarged to."""
     times = (_MOST_UNITS / len(design.sides)) ** (1 / len(names))
     return max(FEWEST, min(_MOST_LEVELS, int(least * times)))
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierGap:
-    """A primary gap of an earlier run.
-
-    Attributes:
-        finding: as the run has it.
-        kind: of the model that its experiment needs.
-        is_own: whether its study is the user's own.
-        spreads: how far effects vary; None: the run had no interval.
-    """
-
-    finding: Finding
-    kind: str
-    is_own: bool
-    spreads: Spreads | None
-
-    def fits(self, experiment: Experiment, planned: Finding, factors: Iterable[str], *, is_own: bool) -> bool:
-        """Whether a planned gap is this one, or one of own prompts with the same random factors."""
-        same_factors = self.spreads is None or {*self.spreads.sds} - {""} == {*factors}
-        if (self.finding.study, self.finding.experiment) == (planned.study, planned.experiment):
-            return same_factors and self.finding.key() == planned.key()
-        return same_factors and self.is_own and is_own and self.kind == experiment.kind
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierRun:
-    """What a finished run says of runs like it.
-
-    Attributes:
-        place: its folder, or its name on the Hub.
-        gaps: its primary gaps.
-        rows: the number of prompts that it scored, without those whose scores were saved before.
-        seconds: that it took; NaN where it does not say.
-        unscored: by study and experiment the prompts without a score.
-    """
-
-    place: str
-    gaps: tuple[EarlierGap, ...]
-    rows: int = 0
-    seconds: float = math.nan
-    unscored: Mapping[tuple[str, str], frozenset[str]] | None = None
-
-    @property
-    def seconds_a_prompt(self) -> float:
-        """The seconds that a prompt took; NaN where that is not known."""
-        return self.seconds / self.rows if self.rows > 0 and self.seconds > 0 else math.nan
-
-    def gap(self, experiment: Experiment, planned: Finding, factors: Iterable[str]) -> EarlierGap | None:
-        """The gap of the run whose spreads a planned one takes; None: it has none like it."""
-        is_own, names = planned.study in own_studies(), [*factors]
-        fits = [one for one in self.gaps if one.fits(experiment, planned, names, is_own=is_own)]
-        same_contrast = [one for one in fits if one.finding.contrast == planned.contrast]
-        return next(iter(same_contrast or fits), None)
-
-
-def earlier_gaps(found: Iterable[Finding], items: Mapping[str, pd.DataFrame], place: str) -> Iterator[EarlierGap]:
-    """Yield the primary gaps of a finished run with the spreads of their effects.
-
-    Args:
-        found: the findings of the run.
-        items: its scored rows by study.
-        place: where it lies, for sentences.
-    """
-    for finding in primary_findings(found):
-        experiment = experiment_of(finding)
-        if experiment is None or not MEASURES[finding.measure].gap_span or finding.study not in items:
-            continue
-        spreads = None
-        if finding.verdict != UNMEASURED and finding.estimate.std_error > 0:
-            rows = items[finding.study]
-            chosen = (rows["experiment"] == finding.experiment) & (rows["model_id"] == finding.model_id)
-            spreads = _spreads_of_run(finding, rows[chosen], place)
-        yield EarlierGap(finding, experiment.kind, finding.study in own_studies(), spreads)
-
-
-def _spreads_of_run(finding: Finding, rows: pd.DataFrame, place: str) -> Spreads | None:
-    """The spreads of effects on a gap of a run, from its scored rows; None where they allow no interval."""
-    study, experiment = load_study(finding.study), experiment_of(finding)
-    if experiment is None or not len(rows):
-        return None
-    scored = one_per_prompt(experiment, rows[rows["group"] != PLACEBO])
-    units = gap_units(*primary_rows(finding, study, scored, finding.model_id))
-    if units is None:
-        return None
-    design, (values, _) = design_of(units), units.columns
-    std_error, df, _ = design.spread(values)
-    plain = Spreads(design.components(values), finding.study, finding.model_id, place)
-    expected, expected_df = plain.error(design)
-    if not (std_error > 0 and expected > 0):
-        return None
-    return replace(plain, of_error=std_error / expected, of_df=df / expected_df)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,14 +280,6 @@ def _planned_gap(
     is_assumed = unit != planned.experiment.scale
     of_conditions = bool(planned.experiment.aggregate)
     return PlannedGap(finding, units, declared_spreads(planned.experiment), unit, is_assumed, of_conditions)
-
-
-def declared_spreads(experiment: Experiment) -> Spreads | None:
-    """The spreads that an experiment declares; None where it declares none."""
-    if not experiment.spreads:
-        return None
-    sds = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
-    return Spreads(sds, *experiment.spreads_of)
 
 
 def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
