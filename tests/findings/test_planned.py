@@ -12,8 +12,8 @@ from scipy import stats
 from swapbias.builders import _adjective_coreference_released as chat
 from swapbias.builders._adjective_coreference_sentences import stereotypes
 from swapbias.findings import disaggregate, with_verdicts
-from swapbias.findings.planning import planned_gap, planned_std_error, planned_units
 from swapbias.findings.finding import Context
+from swapbias.findings.planning import planned_gap, planned_std_error, planned_units
 from swapbias.findings.sensitivity import condition_means, pair_gaps
 from swapbias.measures.contrast import Design, detectable_gap, power
 from swapbias.models.auto import CAUSAL

@@ -1,0 +1,103 @@
+"""Spreads that plans assume: named, recomputed from released outputs, and those of a design's components."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swapbias.findings.finding import Context
+from swapbias.findings.planned_spreads import Spreads, design_of
+from swapbias.findings.planning import enlarged
+from swapbias.findings.sensitivity import gap_units
+from swapbias.measures.contrast import Design
+from swapbias.studies import own_studies
+from swapbias.studies.catalogue import load_corpus, load_study, studies
+from swapbias.studies.custom import open_study
+from swapbias.studies.tables import upstream_file
+
+
+def experiment_of(study, name):
+    return next(one for one in load_study(study).experiments if one.name == name)
+
+
+@pytest.mark.parametrize("study", studies())
+def test_spreads_are_declared_with_the_study_and_the_model_of_the_outputs_that_they_are_of(study):
+    for one in load_study(study).experiments:
+        assert bool(one.spreads) == bool(one.spreads_of), one.name
+        if one.spreads:
+            source, model = one.spreads_of
+            assert model in {released.model for released in load_corpus(source).released}
+
+
+def test_own_prompts_name_the_outputs_that_their_spreads_are_of():
+    pairs = [(word, number) for number in range(5) for word in ("he", "she")]
+    rows = pd.DataFrame([{"text": f"{word} is {number}", "group": word, "pair": number} for word, number in pairs])
+    study = open_study(rows, reference="he", name="sourced")
+    assert "sourced" in own_studies()
+    by_kind = {one.kind: one for one in study.experiments}
+    assert by_kind["classifier"].spreads_of[0] == "occupation_sentiment"
+    whole = np.sqrt(0.125**2 + 0.048**2 + 0.136**2)  # pairs that share nothing vary by all that varies there
+    assert by_kind["classifier"].spreads == {"pair_id": pytest.approx(whole, abs=5e-4), "": 0.0}
+    assert by_kind["causal"].spreads == {}
+    assert by_kind["causal"].spreads_of == ()
+
+
+@pytest.mark.parametrize(("name", "model"), [("masked", "albert-base-v2"), ("causal", "pythia-410m")])
+def test_spreads_of_gest_are_those_of_the_released_scores(upstream, name, model):
+    experiment = experiment_of("gest", name)
+    assert experiment.spreads_of == ("gest", model)
+    released = next(one for one in load_corpus("gest").released if (one.model, one.experiment) == (model, name))
+    rows = pd.DataFrame(released.rows({path: upstream_file("gest", path) for path in released.files}))
+    units = gap_units(Context("", "", experiment, "score"), rows)
+    found = design_of(units).components(units.columns[0])
+    declared = {experiment.random.get(column, column): value for column, value in experiment.spreads.items()}
+    assert found == pytest.approx(declared, abs=6e-4)
+
+
+def test_components_of_a_balanced_table_are_those_of_its_analysis_of_variance():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(6, 1)) + 2 * rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(6, 8))
+    rows, columns = np.indices(table.shape).reshape(2, -1)
+    rest = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+    residual = (rest**2).sum() / (5 * 7)
+    by_hand = [table.mean(1).var(ddof=1) - residual / 8, table.mean(0).var(ddof=1) - residual / 6, residual]
+    design = Design.of_means(np.zeros(48, dtype=int), {"rows": rows, "columns": columns}, (1.0,))
+    assert design.components(table.ravel()) == pytest.approx(
+        dict(zip(("rows", "columns", ""), np.sqrt(by_hand), strict=True))
+    )
+    one_level = Design.of_means(np.zeros(8, dtype=int), {"a": np.zeros(8, dtype=int)}, (1.0,))
+    assert one_level.components(np.arange(8.0)) == {}
+    assert [*design.components(np.ones(48)).values()] == pytest.approx([0, 0, 0], abs=1e-12)
+
+
+def test_components_make_the_error_of_the_audit_expected_whatever_the_design():
+    # Two sides, unequal clusters that both sides share, unequal weights: the audit's own error, from its components.
+    rng = np.random.default_rng(1)
+    for weights in ((1.0,), (1.0, -1.0)):
+        sides = rng.integers(len(weights), size=90)
+        factors = {"a": rng.integers(7, size=90), "b": rng.integers(9, size=90)}
+        shares = rng.uniform(1, 3, size=90)
+        shares /= np.bincount(sides, shares)[sides]
+        design = Design.of_means(sides, factors, weights, shares)
+        values = rng.normal(size=90) + rng.normal(size=7)[factors["a"]] + 2 * rng.normal(size=9)[factors["b"]]
+        std_error, df, _ = design.spread(values)
+        assert design.expected(design.components(values), independent=True) == pytest.approx((std_error, df))
+
+
+def test_an_enlarged_design_has_the_levels_and_the_error_of_one_that_is_made_so():
+    # 4 templates x 3 names on each of two sides, the templates three times: as 12 templates x 3 names.
+    def crossed(templates, names):
+        side, template, name = np.indices((2, templates, names)).reshape(3, -1)
+        return Design.of_means(side, {"templates": template + templates * side, "names": name}, (1.0, -1.0))
+
+    sds = {"templates": 0.3, "names": 0.2, "": 0.1}
+    spreads = Spreads(sds, run="a run")
+    tripled = enlarged(crossed(4, 3), ["templates"], 3.0)
+    assert spreads.error(tripled) == pytest.approx(spreads.error(crossed(12, 3)))
+    both = enlarged(crossed(4, 3), ["templates", "names"], 2.0)
+    assert spreads.error(both) == pytest.approx(spreads.error(crossed(8, 6)))
+    fewer = enlarged(crossed(4, 3), ["templates"], 0.5)
+    assert spreads.error(fewer) == pytest.approx(spreads.error(crossed(2, 3)))
+    for design in (tripled, both, fewer):
+        assert np.bincount(design.sides, design.shares) == pytest.approx(1)
+    ninth = enlarged(crossed(8, 3), ["templates"], 9 / 8)
+    assert len(np.unique(ninth.factors["templates"])) == 18  # 9 on each side
