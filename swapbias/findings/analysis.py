@@ -11,7 +11,7 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.errors import arguments_named, listed
-from swapbias.findings.families import corrected_for_questions, corrected_for_rows, questions_declared
+from swapbias.findings.families import corrected_for_questions, corrected_for_rows
 from swapbias.findings.finding import (
     ALL,
     ALL_GAPS,

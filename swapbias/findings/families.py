@@ -7,7 +7,7 @@ from dataclasses import replace
 from swapbias import measures
 from swapbias.findings.finding import DIFFERENCE, SPREAD, UNMEASURED, Finding, experiment_of
 from swapbias.measures import MEASURES
-from swapbias.studies import Experiment, Study, load_study
+from swapbias.studies import load_study
 
 _Key = tuple[str, ...]
 
@@ -74,12 +74,6 @@ def _at_level(finding: Finding, times: float, family: str) -> Finding:
     # No p-value is no test: never one.
     p_adjusted = p_value if math.isnan(p_value) else min(1.0, times * p_value)
     return replace(finding, estimate=replace(estimate, p_adjusted=p_adjusted, family=family))
-
-
-def questions_declared(study: Study, experiment: Experiment) -> dict[str, int]:
-    """The number of contrasts of each experiment for the same kind of model; of packs of this one alone."""
-    same = (one for one in study.experiments if one.kind == experiment.kind and one.measure)
-    return {one.name: len(one.gaps) for one in same if one.name == experiment.name or not study.packs}
 
 
 def corrected_for_rows(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:

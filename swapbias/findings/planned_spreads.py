@@ -9,8 +9,8 @@ import pandas as pd
 
 from swapbias.findings.analysis import one_per_prompt
 from swapbias.findings.finding import UNMEASURED, Finding, experiment_of, primary_findings
-from swapbias.findings.sensitivity import Units, gap_units, primary_rows, row_shares
-from swapbias.measures import MEASURES, Design, Floats, detectable_gap, shares_in
+from swapbias.findings.sensitivity import Units, gap_units, primary_rows
+from swapbias.measures import MEASURES, Design, detectable_gap
 from swapbias.studies import PLACEBO, Experiment, load_study, own_studies
 
 _ESTIMATED = 0.8  # over the degrees of freedom: so much larger is the gap of an audit, which estimates its error
@@ -62,16 +62,7 @@ def design_of(units: Units) -> Design:
     _, sides = units.columns
     factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in units.factors.items()}
     varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
-    return Design.of_means(sides, varied or factors, units.weights, _shares(units))
-
-
-def _shares(units: Units) -> Floats | None:
-    """What each unit weighs in the mean of its side; None where all weigh the same."""
-    experiment = units.context.experiment
-    if not experiment.aggregate:
-        return None
-    weights = row_shares(experiment, units.rows, "value")
-    return shares_in(weights, np.ones(len(units.rows), dtype=bool), units.columns[1])
+    return Design.of_means(sides, varied or factors, units.weights, units.shares())
 
 
 @dataclass(frozen=True, slots=True)

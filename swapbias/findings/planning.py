@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.findings.analysis import experiment_findings, with_primary
+from swapbias.findings.decision import FEWEST
+from swapbias.findings.families import corrected_for_questions
 from swapbias.findings.finding import SPREAD, Context, Finding, primary_findings
-from swapbias.findings.gate import FEWEST, corrected_for_questions
 from swapbias.findings.planned_spreads import EarlierRun, Spreads, declared_spreads, design_of
 from swapbias.findings.sensitivity import (
     ANSWERS,
@@ -85,8 +86,8 @@ class PlannedGap:
     @property
     def too_few(self) -> tuple[str, int] | None:
         """The factor with fewer levels on a side than a verdict takes, and their number; None: there are enough."""
-        name, count = self.units.fewest
-        return (name, count) if 0 < count < FEWEST else None
+        estimate = self.finding.estimate
+        return (estimate.fewest_of, estimate.fewest) if 0 < estimate.fewest < FEWEST else None
 
     @property
     def unknown(self) -> list[str]:

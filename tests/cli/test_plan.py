@@ -138,9 +138,10 @@ def test_prompts_that_the_earlier_run_could_not_score_are_left_out(folder):
     shutil.copy(folder / "scoring.py", folder / "gaps.py")
     with (folder / "gaps.py").open("a") as file:
         file.write(
-            "\ndef some(texts):\n"
+            "\nLOST = ['Anna1 did task 3.', 'Paul2 did task 3.', 'Anna4 did task 8.']\n"
+            "def some(texts):\n"
             "    pairs = zip(texts, score(texts))\n"
-            "    return [float('nan') if 'task 3' in text else value for text, value in pairs]\n"
+            "    return [float('nan') if text in LOST else value for text, value in pairs]\n"
         )
     done = swapbias(
         "audit", "gaps:some", "--prompts", "mine.csv", "--reference", "male", "--out", "holes", cwd=folder
