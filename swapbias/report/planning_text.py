@@ -32,14 +32,13 @@ def _unit_noun(gap: PlannedGap) -> str:
 
 def planned_power(gaps: Sequence[PlannedGap]) -> str:
     """How large a gap must be to be found by a planned run: the end of a sentence, after what it compares."""
-    for gap in gaps:
-        if gap.too_few is not None:
-            name, count = gap.too_few
-            few = f"only 1 level of {name} is" if count == 1 else f"{count} {name} are"
-            return f"{few} too few for a verdict; at least {FEWEST} are needed"
+    few = next((_too_few(*gap.too_few) for gap in gaps if gap.too_few is not None), "")
     sizes = [gap.detectable for gap in gaps]
-    if not gaps or any(map(math.isnan, sizes)):
-        return "the gap that it could find is unknown before a run"
+    is_unknown = not gaps or any(gap.unknown for gap in gaps)
+    if is_unknown or (not few and any(map(math.isnan, sizes))):
+        return "; ".join(filter(None, (few, "the gap that it could find is unknown before a run")))
+    if few:
+        return few
     if math.inf in sizes:
         return f"a run of this size cannot find any gap, not even one of {_whole(gaps[0].unit)}"
     ranked = sorted(zip(sizes, gaps, strict=True), key=lambda both: both[0])
@@ -49,6 +48,11 @@ def planned_power(gaps: Sequence[PlannedGap]) -> str:
     if least in text:
         return text
     return f"{text}, of {least} in the sharpest of {len(gaps)} comparisons"
+
+
+def _too_few(name: str, count: int) -> str:
+    few = f"only 1 level of {name} is" if count == 1 else f"{count} {name} are"
+    return f"{few} too few for a verdict; at least {FEWEST} are needed"
 
 
 def _whole(unit: Unit) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
+from tests.conftest import ROOT
 
 SCORER = '''
 import hashlib
@@ -269,3 +270,19 @@ def test_a_run_in_which_nothing_varies_gives_no_spread(folder):
     output = plan(folder, "mine.csv", "--like", "flat", model="scoring:flat")
     assert "flat shows no spread of this gap: too little was scored, or nothing varies." in output
     assert "the gap that it could find is unknown before a run" in output
+
+
+@pytest.mark.parametrize(
+    ("page", "arguments"),
+    [
+        ("audit.md", ("--study", "gendered_stigma:rq1")),
+        ("chat.md", ("--study", "adjective_coreference", "--chat", "MODEL", "--base-url", "https://host/v1", "-M",
+                     "price-in=0.5", "-M", "price-out=1.5")),
+    ],
+)  # fmt: skip
+def test_the_examples_of_the_docs_are_what_a_plan_prints(page, arguments):
+    blocks = re.findall(r"^```\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+    block = next(block for block in blocks if "detects gaps of" in block)
+    printed = " ".join(swapbias("plan", *arguments).stdout.split())
+    for sentence in block.strip().splitlines():
+        assert " ".join(sentence.split()) in printed
