@@ -79,7 +79,7 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
         every, schema = iter(self.corpus_config.rows() if rows is None else rows), self.info.features.arrow_schema
         for number, batch in enumerate(iter(lambda: list(islice(every, GROUP)), [])):
             self.credentialed |= any(row.get("credentialed") == "True" for row in batch)
-            yield number, pa.Table.from_pylist([*map(self.corpus_config.typed, batch)], schema=schema)
+            yield number, pa.Table.from_pylist([*self.corpus_config.typed_rows(batch)], schema=schema)
 
 
 # --- licences and sources ---------------------------------------------------------------------------------

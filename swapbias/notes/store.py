@@ -75,6 +75,6 @@ def _write(config: Config, file: Path, schema: "pa.Schema") -> None:
 
 
 def _batches(config: Config) -> Iterator[list[dict[str, object]]]:
-    rows = map(config.typed, config.rows())
+    rows = config.typed_rows(config.rows())
     while batch := [*islice(rows, _BATCH)]:
         yield batch

@@ -164,7 +164,7 @@ def load_prompts(corpus: str, config: str | None = None, *, data: "str | PathLik
         # Not from_generator: it would leave the notes in the cache of datasets, which others may read.
         stored: Dataset = Dataset.from_file(str(chosen.stored(chosen)), split=NamedSplit(chosen.split))
         return stored
-    rows = [chosen.typed(row) for row in config_rows(leaf, chosen.name)]
+    rows = [*chosen.typed_rows(config_rows(leaf, chosen.name))]
     return Dataset.from_dict(
         {one: [row[one] for row in rows] for one in chosen.published}, features=config_features(chosen)
     )

@@ -376,20 +376,35 @@ class Config:
 
     def typed(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row as it is published: every value of its column's type, a class by its number, else ValueError."""
-        read: Mapping[str, Callable[[Any], Any]] = {
-            "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
-            "candidates": lambda every: [one._asdict() for one in every], MESSAGES: turns,
-        }  # fmt: skip
-        found: dict[str, Any] = {}
-        for column, source in zip(self.published, self.columns, strict=True):
-            kind, value = self.type_of(column), row[source]
-            try:
-                found[column] = read[kind](value) if isinstance(kind, str) else kind.index(value)
-            except (ValueError, KeyError) as error:
-                expected = kind if isinstance(kind, str) else f"one of {listed(kind)}"
-                what = f"{self.name}: {column} is {quoted(value)}, expected {expected}"
-                raise ValueError(f"{what}. Correct the table.") from error
+        (found,) = self.typed_rows([row])
         return found
+
+    def typed_rows(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Rows as they are published, as of ``typed``; how each column is read is found out once."""
+        kinds = [self.type_of(column) for column in self.published]
+        columns = [*zip(self.published, self.columns, kinds, map(_reader, kinds), strict=True)]
+        for row in rows:
+            found: dict[str, Any] = {}
+            for column, source, kind, read in columns:
+                value = row[source]
+                try:
+                    found[column] = read(value)
+                except (ValueError, KeyError) as error:
+                    expected = kind if isinstance(kind, str) else f"one of {listed(kind)}"
+                    what = f"{self.name}: {column} is {quoted(value)}, expected {expected}"
+                    raise ValueError(f"{what}. Correct the table.") from error
+            yield found
+
+
+def _reader(kind: Type) -> Callable[[Any], Any]:
+    """What makes the published value of a text (of candidates: of candidates)."""
+    if not isinstance(kind, str):
+        return kind.index
+    read: Mapping[str, Callable[[Any], Any]] = {
+        "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
+        "candidates": lambda every: [one._asdict() for one in every], MESSAGES: turns,
+    }  # fmt: skip
+    return read[kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
