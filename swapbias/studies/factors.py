@@ -11,7 +11,7 @@ from swapbias.studies.study import Slice
 
 FEWEST_LEVELS = 4  # of a random factor: an interval over fewer is too wide to say anything
 _NAMES = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
-_NAMES_OF_RANKINGS = {"names": "sets of names", "condition": "jobs"}
+_NAMES_OF_RANKINGS = {"names": "sets of names", "condition": "jobs", "pair_id": "rankings"}
 _SAMPLED = ("template", "words")  # random whatever the number of levels: claims are about others too
 _BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
 _NO_FACTORS = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
@@ -83,7 +83,7 @@ def factors_of(
         is_ranking: whether the prompts are rankings of candidates.
 
     Returns:
-        The factors, of which names differ from each other; pairs where nothing else is random.
+        The factors, of which names differ; pairs are random where nothing else that is random has several levels.
     """
     pairs = _values_of_pairs(prompts, fills, is_ranking=is_ranking)
     kept = [column for name in fixed if (column := column_of(name, is_ranking=is_ranking)) in pairs]
@@ -97,10 +97,12 @@ def factors_of(
     recurring = _recurring_columns(pairs, [*kept, *sampled])
     sampled += [column for column in recurring if _count_levels(pairs[column]) >= FEWEST_LEVELS]
     kept += [column for column in recurring if column not in sampled and (pairs[column] != "").all()]
+    if not fills.random and not any(column not in pairs or pairs[column].nunique() > 1 for column in sampled):
+        sampled.append("pair_id")  # beside one template too: an interval over the pairs of that
     known = _NAMES_OF_RANKINGS if is_ranking else _NAMES
     names = _different_names([*sampled, *kept], known, set(fills.random.values()))
     of_random = {column: names[column] for column in sampled} | fills.random
-    return Factors(of_random or {"pair_id": _NAMES["pair_id"]}, {column: names[column] for column in kept})
+    return Factors(of_random, {column: names[column] for column in kept})
 
 
 def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -> pd.DataFrame:
@@ -110,7 +112,7 @@ def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -
     """
     allowed = [column for column in own_columns(prompts) if column not in _NO_FACTORS]
     if is_ranking:
-        allowed = list(_NAMES_OF_RANKINGS)
+        allowed = ["names", "condition"]
     constant = constant_columns(prompts, allowed)
     columns = [column for column in allowed if column in constant or column in _SAMPLED]
     pairs = prompts.drop_duplicates("pair_id").set_index("pair_id")[columns]

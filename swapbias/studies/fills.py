@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from swapbias.studies.fill_slots import label_pairs
-from swapbias.studies.text_pairs import FEWEST_FILLS, difference
+from swapbias.studies.text_pairs import FEWEST_FILLS, SLOT, difference, is_word
 
 UNNAMED = (
     "The names or words that these texts swap could not be found, so there is no verdict. "
@@ -76,6 +76,11 @@ def _add_columns(found: Fills, part: FilledPairs, owners: Mapping[str, str], num
             found.random_of[column] = owner
 
 
+def _has_words(template: str) -> bool:
+    """Whether a template holds more than its slot: texts that share a period alone are of no one template."""
+    return any(token != SLOT and is_word(token) for token in template.split())
+
+
 def filled_pairs(rows: pd.DataFrame, group: str, reference: str) -> FilledPairs:
     """Find the fills of each pair of two groups, and which of them are a sample."""
     rows = rows.assign(name=rows.get("name", "")).drop_duplicates(["pair_id", "group"]).set_index("pair_id")
@@ -98,5 +103,5 @@ def filled_pairs(rows: pd.DataFrame, group: str, reference: str) -> FilledPairs:
     if len(sampled) > 1 and counts[FILL_PAIR] == counts[GROUP_FILL] == counts[REFERENCE_FILL]:
         sampled = [FILL_PAIR]
     are_named = both["template"].nunique() > 1 or (texts == 1 and bool((both["template"] != "").all()))
-    are_templates = recur and not are_named
+    are_templates = recur and not are_named and (texts > 1 or _has_words(found.templates[0]))
     return FilledPairs(pairs, sampled, "names" if named else "words", are_templates, found.unclear)

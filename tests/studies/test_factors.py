@@ -1,5 +1,7 @@
 """What own prompts declare for the inference: columns that recur are a sample of many from four levels on."""
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -7,7 +9,7 @@ import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.hub import own_study
 from swapbias.runs import Run
-from swapbias.studies import check_study, load_study, new_study, open_study
+from swapbias.studies import check_study, config_rows, load_study, new_study, open_study
 
 WHO = (("female", "She"), ("male", "He"))
 
@@ -204,3 +206,86 @@ def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, ca
     capsys.readouterr()
     with pytest.raises(StudyError, match=r"fixed names the column 'moods'.*Did you mean mood\?"):
         app(["plan", "vader", *own, "-M", "fixed=moods"], standalone_mode=False)
+
+
+WOMEN, MEN = ["Emily", "Anne", "Jill", "Sarah", "Laurie"], ["Greg", "Todd", "Neil", "Jay", "Brett"]
+
+
+def named(text="{name} was late for work.", prompts=1, **columns):
+    return pd.DataFrame([
+        {"text": text.format(name=name, prompt=prompt), "group": group, "pair": f"{prompt}-{number}"} | columns
+        for prompt in range(prompts)
+        for number, pair in enumerate(zip(WOMEN, MEN, strict=True))
+        for group, name in zip(("female", "male"), pair, strict=True)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        named(),
+        named("{name} said: “I was late.” Was {name} right?"),
+        named(template="late"),
+        named().assign(name=lambda rows: rows["text"].str.split().str[0]),
+        named("{name}迟到了。"),
+        named("{name} was <mask>.").assign(candidates="late|early"),
+    ],
+    ids=["no column", "name twice", "column template", "column name", "Chinese", "mask"],
+)
+def test_one_text_with_several_names_is_one_template(rows):
+    experiment = first(rows)
+    assert list(experiment.random) == ["template", "fill_pair"]
+    assert experiment.random["template"] == "templates"
+    prompts = pd.DataFrame(config_rows("waits", experiment.configs[0]))
+    assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
+    chosen = first(rows, fixed=["template"])
+    assert (list(chosen.random), chosen.fixed) == (["fill_pair"], {"template": "templates"})
+    prompts = pd.DataFrame(config_rows("waits", chosen.configs[0]))
+    assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
+
+
+def test_texts_that_are_no_one_template_are_left_as_they_are():
+    assert declared(table(40)) == ({"pair_id": "pairs"}, {})
+    assert declared(table(40), fixed="template") == ({"pair_id": "pairs"}, {"template": "templates"})
+    assert list(first(named("{name} waited {prompt} hours.", prompts=2)).random) == ["template", "fill_pair"]
+    languages = [("Llego tarde.", "I am late."), ("Me voy.", "I leave now."), ("Hola a todos.", "Hello, folks.")]
+    rows = [
+        {"text": text, "group": group, "pair": str(pair)}
+        for pair, texts in enumerate(languages)
+        for group, text in zip(("female", "male"), texts, strict=True)
+    ]
+    assert "template" not in first(pd.DataFrame(rows)).random  # they share a period alone
+    one_word = named("{name} left.").replace(dict.fromkeys(WOMEN, "She") | dict.fromkeys(MEN, "He"), regex=True)
+    assert declared(one_word) == ({"pair_id": "pairs"}, {})
+
+
+def test_a_folder_with_one_template_declares_it(tmp_path):
+    new_study(tmp_path / "at_work")
+    folder = tmp_path / "at_work"
+    lines = (folder / "templates.csv").read_text().splitlines()
+    (folder / "templates.csv").write_text("\n".join([*lines[:2], lines[6]]) + "\n")
+    lines = (folder / "wordings.csv").read_text().splitlines()
+    kept = [line for line in lines if line.startswith(("template_id", "works", "mask_tired"))]
+    (folder / "wordings.csv").write_text("\n".join(kept) + "\n")
+    for random, rest in (('["template", "words", "condition"]', "condition"), ('["words"]', "pair_id")):
+        text = (folder / "study.toml").read_text()
+        (folder / "study.toml").write_text(re.sub(r"random = \[.*?\]", f"random = {random}", text))
+        masked, classifier, _ = open_study(folder).experiments
+        assert set(masked.random) == {"template", rest}  # of which each mask has another condition
+        assert set(classifier.random) == {"template", "words", "condition"}
+    edited(folder, "study.toml", ("slices =", 'fixed = ["template"]\nslices ='))
+    masked, classifier, _ = open_study(folder).experiments
+    assert (set(masked.random), masked.fixed["template"]) == ({"pair_id"}, "templates")
+    assert (set(classifier.random), classifier.fixed["template"]) == ({"words", "condition"}, "templates")
+
+
+def test_one_template_is_one_for_each_of_several_groups():
+    names = {"female": WOMEN, "male": MEN, "nb": ["Sky", "Ash", "Wren", "Sage", "Ari"]}
+    rows = pd.DataFrame([
+        {"text": f"{names[group][number]} was late for work.", "group": group, "pair": str(number)}
+        for number in range(5) for group in names
+    ])  # fmt: skip
+    experiment = first(rows)
+    assert experiment.random["template"] == "templates"
+    assert all("template" in gap.random for gap in experiment.gaps)
+    assert all(gap.fixed == {"template": "templates"} for gap in first(rows, fixed="template").gaps)
