@@ -51,6 +51,7 @@ def audit(
     unit: str = "",
     range: Sequence[float] | None = None,
     fixed: str | Sequence[str] = (),
+    shared_fills: bool = False,
     progress: bool = True,
     engine: "str | Engine" = "local",
     own_store: bool = False,
@@ -80,7 +81,7 @@ def audit(
             run and reads a complete one. None: a temporary folder, which is removed with the returned object.
         limit, seed, margin, wordings: most prompts per config; of resampling; a gap below this share of the range of
             its unit counts as none (None: as the study says, else .05); read prompts in five other wordings too.
-        prompts, reference, group, lexicon, unit, range, fixed: your own, as ``open_study`` takes them.
+        prompts, reference, group, lexicon, unit, range, fixed, shared_fills: your own, as ``open_study`` takes them.
         progress: show bars, where there is a terminal or a notebook.
         engine: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
@@ -93,11 +94,11 @@ def audit(
     if prompts is not None:
         words = None if lexicon is None else Path(lexicon)
         of_table: dict[str, Any] = {"reference": reference, "group": group, "lexicon": words, "unit": unit}
-        named.append(own_study(prompts, **of_table, range=range, fixed=fixed).name)
-    elif reference != "" or group != "" or lexicon or unit or range is not None or fixed:
+        named.append(own_study(prompts, **of_table, range=range, fixed=fixed, shared_fills=shared_fills).name)
+    elif reference != "" or group != "" or lexicon or unit or range is not None or fixed or shared_fills:
         raise UsageError(
-            "reference, group, lexicon, unit, range and fixed are about own prompts. Add prompts=, or write them in "
-            "the study.toml of a folder."
+            "reference, group, lexicon, unit, range, fixed and shared_fills are about own prompts. Add prompts=, or "
+            "write them in the study.toml of a folder."
         )
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}

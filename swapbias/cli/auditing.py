@@ -18,7 +18,7 @@ from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
 from swapbias.models import FLAGS, model_kinds, offline_reason, planned_kind, planned_name
 
-OF_TABLE = ("group", "lexicon", "unit", "range", "fixed")  # settings of -M that a table of own prompts has
+OF_TABLE = ("group", "lexicon", "unit", "range", "fixed", "shared_fills")  # settings of -M of a table of own prompts
 _KEY = "api_key_env"  # which no manifest says
 _ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
 _ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "like", "base_url")
@@ -191,8 +191,8 @@ def _studies(study: list[str] | None, prompts: Path | None, reference: str, run:
         return [*names, hub.own_study(prompts, reference=reference, **of_table).name]
     if reference or any(name in run for name in OF_TABLE):
         raise UsageError(
-            "--reference, group, lexicon, unit, range and fixed are about own prompts. Add --prompts, or write them "
-            "in the study.toml of a folder."
+            "--reference, group, lexicon, unit, range, fixed and shared-fills are about own prompts. Add --prompts, "
+            "or write them in the study.toml of a folder."
         )
     return names
 

@@ -102,6 +102,7 @@ _RUN = (
     Setting("unit", "prompts", str, "", "Own prompts: what a classifier's or function's score is."),
     Setting("range", "prompts", str, "", "Own prompts: least and largest score, as 0,5."),
     Setting("fixed", "prompts", tuple[str, ...], None, "Own prompts: a column whose values the claim is about."),
+    Setting("shared_fills", "prompts", bool, False, "Own prompts: a name or word may stand for two groups."),
     Setting("engine", "cluster", str, "local", "local, or ray: workers on machines of a cluster."),
     Setting("address", "cluster", str | None, None, "Your Ray cluster, as HOST:PORT or auto; none: this machine."),
     Setting("workers", "cluster", int | None, None, "Number of workers; as the cluster has room for by default."),

@@ -26,18 +26,18 @@ from .catalogue import (
     studies as studies,
 )
 from .custom import (
-    STUDY_FILES as STUDY_FILES,
     Check as Check,
     check_study as check_study,
-    faults as faults,
     new_study as new_study,
     open_study as open_study,
     own_corpus as own_corpus,
-    parse_study as parse_study,
     reopen_study as reopen_study,
     study_files as study_files,
 )
 from .factors import Columns as Columns
+from .own_faults import faults as faults
+from .own_prompts import parse_study as parse_study
+from .own_tables import STUDY_FILES as STUDY_FILES
 from .ranges import (
     Range as Range,
     in_unit as in_unit,

@@ -3,38 +3,23 @@
 import csv
 import json
 import logging
-import math
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files as resources
-from itertools import chain, count, islice, product
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pandas as pd
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
 
-from swapbias.errors import StudyError, UsageError, arguments_named, listed, quoted
+from swapbias.errors import StudyError, UsageError, arguments_named, quoted
 from swapbias.files import LOCK, locked, write_whole
-from swapbias.measures import REFUSED, SCORE, UNREADABLE, named_group, named_unit
-from swapbias.studies.catalogue import corpora, load_study, register
+from swapbias.measures import SCORE, named_group, named_unit
+from swapbias.studies.catalogue import load_study, register
+from swapbias.studies.declaration import Declaration, options_of, shown
 from swapbias.studies.factors import (
     SPREADS_OF,
     Columns,
-    column_of,
-    constant_columns,
     factors_of,
     own_columns,
     read_columns,
@@ -42,12 +27,24 @@ from swapbias.studies.factors import (
     spreads_of,
 )
 from swapbias.studies.fills import UNNAMED, Fills, fills_of
-from swapbias.studies.ranges import Range, ScoreRange, range_of, read_range, unit_declared
+from swapbias.studies.own_faults import faults, warnings
+from swapbias.studies.own_prompts import Parsed, parse_study
+from swapbias.studies.own_tables import (
+    CVS,
+    DECLARATION,
+    LEXICON,
+    NAMES,
+    PROMPTS,
+    SLOTS,
+    STUDY_FILES,
+    Files,
+    table_column,
+    unique_names,
+)
+from swapbias.studies.ranges import Range, read_range, unit_declared
 from swapbias.studies.study import (
-    MASK,
     MESSAGES,
     PLACEBO,
-    PLACEBO_COLUMNS,
     PROMPT_COLUMNS,
     Candidate,
     Config,
@@ -55,41 +52,12 @@ from swapbias.studies.study import (
     Experiment,
     Rubric,
     Study,
-    balanced_rankings,
-    conversation,
-    did_you_mean,
-    drawn_names,
-    fill,
-    names_of,
-    shown_cvs,
-    slots,
     text_of,
     unknown,
 )
-from swapbias.studies.table_layout import UNNAMED_COLUMN, composed, layout_of, without_index
-from swapbias.studies.tables import Lexicon, decoded, shown_names, table_rows
+from swapbias.studies.table_layout import composed
+from swapbias.studies.tables import Lexicon
 
-DECLARATION = "study.toml"
-TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
-WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
-CVS, NAMES = "cvs.csv", "names.csv"  # of candidates to rank
-_REQUIRED = {
-    TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
-    WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
-    CVS: ("job", "cv"), NAMES: ("group", "name"),
-}  # fmt: skip
-STUDY_FILES = (DECLARATION, *_REQUIRED)
-MOST_PROMPTS = 1_000_000  # of a study
-Files = Mapping[str, bytes]
-_MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
-_RESERVED = {
-    *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
-    "where", "counted", "positive_control", "same_input",
-}  # fmt: skip
-_TEXTS = ("text", "template", "cv", "description")  # columns that are read as they are, blanks at their ends included
-_AS_WRITTEN = (*_TEXTS, "candidates", "word")
-_COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
 _log = logging.getLogger("swapbias")
 _CONFIGS = {"masks": ("masked",), "questions": ("chat",), "texts": ("classifier", "causal")}  # who reads what
@@ -121,15 +89,24 @@ _KINDS = {
 @arguments_named()
 def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    origin: str = "", unit: str = "", range: Range = None, fixed: Columns = (),
+    origin: str = "", unit: str = "", range: Range = None, fixed: Columns = (), shared_fills: bool = False,
 ) -> Study:  # fmt: skip
     """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files."""
     files = study_files(
-        source, reference=reference, group=group, lexicon=lexicon, name=name, unit=unit, range=range, fixed=fixed
+        source,
+        reference=reference,
+        group=group,
+        lexicon=lexicon,
+        name=name,
+        unit=unit,
+        range=range,
+        fixed=fixed,
+        shared_fills=shared_fills,
     )
     parsed = parse_study(files)
     named = partial(_with_file_names, source=source, lexicon=lexicon)
-    register(corpus := _corpus(parsed, origin, named))
+    _refuse(faults(parsed), named)
+    register(corpus := _corpus(parsed, origin))
     for sentence in (*warnings(parsed), *_unnamed(corpus)):
         _log.warning("%s", named(sentence))
     return load_study(parsed.declared.name)
@@ -182,15 +159,15 @@ def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> 
 
 def study_files(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    unit: str = "", range: Range = None, fixed: Columns = (),
+    unit: str = "", range: Range = None, fixed: Columns = (), shared_fills: bool = False,
 ) -> dict[str, bytes]:  # fmt: skip
     """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
     place = Path(source).expanduser() if isinstance(source, str | Path) else None
     if place is not None and place.is_dir():
-        if reference or group or lexicon or unit or range or fixed:
+        if reference or group or lexicon or unit or range or fixed or shared_fills:
             raise UsageError(
-                f"{place} says reference, group, words, unit, range and fixed columns in its files. Write them "
-                "there, and drop --reference and the like."
+                f"{place} says reference, group, words, unit, range, fixed columns and shared fills in its files. "
+                "Write them there, and drop --reference and the like."
             )
         if not (place / DECLARATION).is_file():
             raise UsageError(f"{place} holds no {DECLARATION}. Write one with swapbias study new.")
@@ -220,6 +197,7 @@ def study_files(
     keys = {
         "name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups, "unit": unit,
         "range": list(read_range(range)), "fixed": read_columns(fixed),
+        "shared_fills": bool(shared_fills),
     }  # fmt: skip
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
@@ -264,554 +242,25 @@ def new_study(folder: Path, template: str = "slots") -> list[Path]:
     return [folder / one.name for one in example]
 
 
-# --- study.toml ---------------------------------------------------------------------------------------
-
-
-def _new_name(value: str) -> str:
-    if value in corpora():
-        raise ValueError(f"name is {quoted(value)}, a study of the package. Choose another.")
-    return value
-
-
-Kind = Literal["masked", "classifier", "causal", "chat"]
-Reading = Literal["text", "person", "options", "ranking"]
-Text = Annotated[str, Field(strict=True, max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
-_as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
-Texts = Annotated[tuple[Text, ...], _as_list]
-Name = Annotated[Text, AfterValidator(composed)]  # of a group, as tables have it
-
-
-class Declaration(BaseModel, extra="forbid", frozen=True):
-    """What ``study.toml`` says, as docs/study_toml.md explains; descriptions say what a value must be, for errors."""
-
-    name: Annotated[
-        Text, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$", description="a-z, 0-9 and _, a letter first, 50 at most"),
-        AfterValidator(_new_name),
-    ] = "study"  # fmt: skip
-    title: Text = "study"
-    question: Text = ""
-    url: Annotated[Text, Field(pattern=r"^(https?://.*)?$", description="one that begins with https://")] = ""
-    licence: Text = "other"
-    version: Annotated[Text, Field(pattern=r"^\d+\.\d+\.\d+$", description="three numbers as in 1.0.0")] = "1.0.0"
-    groups: Annotated[tuple[Name, ...], _as_list] = ()
-    reference: Name = ""
-    kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
-    reading: Annotated[Reading, Field(description=", ".join(get_args(Reading)))] = "text"
-    ask: Text = "Rank these candidates for a job as [job], the best first. Answer with names only."
-    answers: Annotated[Texts, Field(validate_default=True)] = ()
-    rubric: Text = ""
-    rubric_options: Annotated[Texts, Field(validate_default=True)] = ()
-    unit: Text = ""
-    range: Annotated[ScoreRange | None, Field(description="two numbers as in [0, 5], the smaller one first")] = None
-    margin: Annotated[
-        float | None,
-        Field(ge=0, le=1, strict=True, allow_inf_nan=False, description="a number from 0 to 1 (5 points is 0.05)"),
-    ] = None
-    random: Texts = ()
-    fixed: Texts = ()
-    slices: Texts = ()
-    limits: Texts = ()
-
-    @field_validator("answers", "rubric_options")
-    @classmethod
-    def _options(cls, options: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        key, before = info.field_name, info.data
-        question = before.get("rubric" if key == "rubric_options" else "kind")
-        if question is None:  # which is wrong itself
-            return options
-        ranks = before.get("reading") == "ranking"
-        has_question = bool(question) if key == "rubric_options" else "chat" in question and not ranks
-        if options and not has_question:
-            raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
-        if not has_question:
-            return options
-        example = f'{key} = ["0=Yes", "1=No"]'
-        try:
-            low, high = range_of(options_of(options))
-        except ValueError as error:
-            raise ValueError(f"{key} cannot be read ({error}) Write {example}.") from error
-        if low == high:
-            raise ValueError(
-                f"{key} all count {low:g}, so that no gap could show. Let two count differently: {example}."
-            )
-        return options
-
-    @field_validator("range")
-    @classmethod
-    def _range(cls, ends: ScoreRange | None, info: ValidationInfo) -> ScoreRange | None:
-        kinds = info.data.get("kind")
-        if ends is not None and kinds and "classifier" not in kinds:
-            raise ValueError("range is that of a classifier's scores; answers and words have their own. Remove it.")
-        return ends
-
-
-def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
-    """The options of a question as ``study.toml`` has them: ``0=Not likely``, ``=Do not know`` (counts nothing)."""
-    parts = [part.partition("=") for part in declared]
-    try:
-        found = tuple(Candidate(text.strip(), float(value) if value.strip() else None) for value, _, text in parts)
-    except ValueError:
-        found = ()
-    texts = {one.text.casefold() for one in found}
-    if any(one.value is not None and not math.isfinite(one.value) for one in found):
-        found = ()
-    counted = [one for one in found if one.value is not None]
-    if len(found) < 2 or not counted or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
-        raise ValueError(f"options {listed(map(repr, declared))}, expected different ones, each value=option.")
-    return found
-
-
-def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
-    """What ``study.toml`` says without what is wrong, and by key a sentence for each fault, in the order of lines."""
-    try:
-        values = tomllib.loads(text := decoded(DECLARATION, content))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return Declaration(), {"": f"{DECLARATION} is no valid TOML: {error}. Correct it."}
-    except ValueError as error:
-        return Declaration(), {"": str(error)}
-    found: dict[str, tuple[int, str]] = {}
-    values = {key: value for key, value in values.items() if value or key not in ("name", "title")}
-    for key in sorted({"name", "title"} - {*values}):
-        found[key] = text.count("\n") + 1, f'{key} is missing. Add {key} = "...".'
-    try:
-        declared = Declaration(**values)
-    except ValidationError as error:
-        for fault in error.errors():
-            key, value = str(fault["loc"][0]), fault["input"]
-            found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
-        together = {"kind", "answers", "rubric", "rubric_options"}  # valid only with each other
-        dropped = {*found, *(together if found.keys() & together else ())}
-        declared = Declaration(**{key: value for key, value in values.items() if key not in dropped})
-    by_line = sorted(found.items(), key=lambda one: one[1][0])
-    return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in by_line}
-
-
-def _sentence(key: str, value: Any, fault: Mapping[str, Any]) -> str:
-    known = Declaration.model_fields
-    if key not in known:
-        return f"{shown(key)} is none of {', '.join(known)}.{did_you_mean(key, list(known)) or ' Remove it.'}"
-    if message := str(fault.get("ctx", {}).get("error", "")):
-        return message
-    is_list = known[key].default == () and len(fault["loc"]) == 1
-    form = "a list of texts" if is_list else "a text of one line, 1,000 letters at most"
-    return f"{key} is {quoted(value)}, expected {known[key].description or form}. Correct it."
-
-
-def line_of(text: str, key: str, value: Any = "") -> int:
-    """The line of a declaration where a key stands, or after it the text that is its value; 1 where none does."""
-    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t]*=", text, re.MULTILINE)
-    start = found.end() if found else 0
-    inside = text.find(f'"{value}"', start) if isinstance(value, str) and value else -1
-    return text.count("\n", 0, max(start, inside)) + 1
-
-
-# --- tables -------------------------------------------------------------------------------------------
-
-
-def shown(name: str) -> str:
-    """A name of a group or pair in a sentence; what is long may be a text, and is not repeated."""
-    return quoted(name) if len(name) <= 40 and len(name.split()) <= 4 else f"(a name of {len(name)} letters)"
-
-
-def _read_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame:
-    """The rows of a table that can be read, by their lines in the file; what is wrong is added to ``faults``."""
-    valid: dict[int, dict[str, str]] = {}
-    wrong: list[str] = []
-    layout = layout_of(content, _REQUIRED[name])
-    try:
-        optional = ("candidates", *layout.unnamed)
-        rows = table_rows(
-            name, layout.content, partial(_header_faults, name), optional=optional, delimiter=layout.delimiter
-        )
-        for number, row, found in rows:
-            line = number + layout.skipped
-            if number > 1 and not any(map(str.strip, row.values())):
-                continue
-            found += [
-                f"column {one!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. Shorten it."
-                for one, cell in row.items()
-                if one not in (*_TEXTS, "candidates")
-                and not (len(cell) <= _MOST_LETTERS and cell.strip().isprintable())
-            ]
-            wrong += [f"{name}:{line}: {what}" for what in found]
-            if not found:
-                valid[line] = {
-                    one: cell if one in _AS_WRITTEN else composed(cell.strip()) for one, cell in row.items()
-                }
-    except ValueError as error:
-        valid, wrong = {}, [str(error)]
-    faults += wrong if valid or wrong else [f"{name} holds no rows below its header. Add some."]
-    table = pd.DataFrame(list(valid.values()), index=list(valid), dtype=object)
-    if name == PROMPTS and "pair" not in table:
-        table = table.rename(columns={"pair_id": "pair"})  # as swapped files call it
-    table, of_index = without_index(table, layout.unnamed)
-    faults += [f"{name}:{1 + layout.skipped}: {fault}" for fault in of_index]
-    if name == TEMPLATES and valid and "template_id" not in table:
-        table["template_id"] = unique_names(table["template"])
-    return table
-
-
-def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
-    for one in _REQUIRED[name]:
-        if one not in columns:
-            hint = "Save it with commas between cells" if len(columns) == 1 and {*columns[0]} & {*";|"} else "Add it"
-            yield f"column {one!r} is missing, found {shown_names(columns)}. {hint}."
-    for number, one in enumerate(columns, start=1):
-        if one and columns.index(one) < number - 1:
-            yield f"a column ({shown_names([one])}) stands twice. Name one of them anew."
-        is_pair = one == "pair_id" and name == PROMPTS and "pair" not in columns
-        if one in _RESERVED and not is_pair and not (one == "wording" and name == WORDINGS):
-            hint = "Call it pair." if one == "pair_id" else "Name it anew."
-            yield f"column {quoted(one)} is a name that scored prompts use themselves. {hint}"
-        if not (UNNAMED_COLUMN.fullmatch(one) or re.fullmatch(r"[A-Za-z][\w -]{0,39}", one)):
-            yield f"cell {number} is no name of a column. Use letters, digits, - and _."
-
-
-# --- prompts ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """The files of a study as parsed, and every prompt that they make, other wordings included.
-
-    Of ``prompts`` ``where`` is file and line, ``counted`` what is counted at the mask (words with bars between, or a
-    label of the lexicon), ``unit`` numbers the pairs in each wording, ``masked`` says whether the text holds a mask.
-    """
-
-    files: Files = field(repr=False)
-    declared: Declaration  # what study.toml says, without what is wrong
-    wrong: Mapping[str, str]  # by key of study.toml what is wrong with it
-    tables: Mapping[str, pd.DataFrame]  # as texts, indexed by lines in the file; templates have a template_id
-    faults: list[str]  # of tables and templates; what is wrong is not among the rows
-    labels: tuple[str, ...]  # the groups of the lexicon's words, in order
-    group_names: tuple[str, ...]  # those that the tables hold, in order
-    groups: tuple[str, ...]  # those that are compared, the reference among them
-    prompts: pd.DataFrame  # none where files cannot be read
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The groups that are compared with the reference."""
-        return tuple(one for one in self.groups if one != self.declared.reference)
-
-    def line(self, key: str, value: str = "") -> str:
-        """File and line of a key of the declaration, or of a text in its value."""
-        text = self.files.get(DECLARATION, b"").decode("utf-8-sig", "replace")
-        return f"{DECLARATION}:{line_of(text, key, value)}"
-
-
-def parse_study(files: Files) -> Parsed:
-    """The files of a study, parsed; faults are collected, not raised."""
-    declared, wrong = read_declaration(files.get(DECLARATION, b""))
-    faults: list[str] = []
-    tables = {name: _read_table(name, files[name], faults) for name in _REQUIRED if name in files}
-    labels = tuple(table_column(tables, LEXICON, "group").unique())
-    of_tables = pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS, NAMES)])
-    names = tuple(of_tables.unique()) or labels
-    groups = declared.groups or names
-    made = pd.DataFrame()
-    source = [one for one in (TEMPLATES, PROMPTS, CVS) if one in tables]
-    if len(source) != 1:
-        tables_named = f"{TEMPLATES}, {PROMPTS} or {CVS}"
-        faults.append(f"{DECLARATION}: beside it stands {tables_named}, expected one. Add or remove one.")
-    elif (CVS in tables) != (NAMES in tables) or (not wrong and (CVS in tables) != (declared.reading == "ranking")):
-        faults.append(f'{DECLARATION}: {CVS}, {NAMES} and reading = "ranking" go together. Add what is missing.')
-    elif all(map(len, tables.values())):
-        if CVS in tables:
-            made = _of_candidates(tables, groups, declared.ask, faults)
-        else:
-            made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
-    if len(made) > MOST_PROMPTS:
-        faults.append(f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them.")
-        made = made[:0]
-    made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object).fillna("")
-    masked = made["text"].str.contains(MASK, regex=False).astype(bool)
-    if labels:  # the words of its group, or the only ones there are
-        listed = made["group"].where(made["group"].isin(labels), labels[0] if len(labels) == 1 else "")
-        made["counted"] = made["counted"].where(made["counted"] != "", listed)
-    made["counted"] = made["counted"].where(masked | (CVS in tables), "")
-    units = made.groupby(["pair_id", "wording"], sort=False).ngroup()
-    prompts = made.assign(unit=units, masked=masked).reset_index(drop=True)
-    return Parsed(files, declared, wrong, tables, faults, labels, names, groups, prompts)
-
-
-def table_column(tables: Mapping[str, pd.DataFrame], table: str, name: str) -> "pd.Series[str]":
-    """A column of a table; without values where there is none."""
-    return tables.get(table, pd.DataFrame()).get(name, pd.Series(dtype=object))
-
-
-def _of_table(made: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
-    pairs = made["pair"] if "pair" in made else [f"row{line}" for line in made.index]
-    made = made.rename(columns={"candidates": "counted"}).drop(columns="pair", errors="ignore")
-    made = made.assign(pair_id=pairs, where=[f"{PROMPTS}:{line}" for line in made.index])
-    if "group" in made:
-        return made
-    masked = made["text"].str.contains(MASK, regex=False)  # one text, and the words of each group
-    of_groups = made[masked].drop(columns="counted", errors="ignore")
-    return pd.concat([made[~masked], of_groups.merge(pd.Series(groups, name="group", dtype=object), how="cross")])
-
-
-def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], faults: list[str]) -> pd.DataFrame:
-    """Every template and wording with every row of slots and every condition that it asks for."""
-    records = {name: table.to_dict("records") for name, table in tables.items()}
-    words, conditions = (records.get(one, []) for one in (SLOTS, CONDITIONS))
-    of_words, of_conditions = ({*one[0]} if one else set() for one in (words, conditions))
-    every = [
-        (f"{name}:{line}", one)
-        for name in (TEMPLATES, WORDINGS) if name in tables
-        for line, one in zip(tables[name].index, records[name], strict=True)
-    ]  # fmt: skip
-    known = {one["template_id"]: one for one in reversed(records[TEMPLATES])}
-    filling = {slot for _, one in every for slot in slots(one["template"])} - {"condition"} | {"pair", "group"}
-    alone = [{"pair": "", "group": group} for group in groups]
-    rows: list[dict[str, str]] = []
-    for where, one in every:
-        name, wanted = one["template_id"], set(slots(one["template"]))
-        found = list(_slot_faults(one["template"], of_words | of_conditions))
-        if name not in known:
-            found = [f"{TEMPLATES} holds no template {shown(name)}. Correct its template_id."]
-        faults += [f"{where}: {what}" for what in found]
-        pairs = words if wanted & of_words else alone
-        about = conditions if wanted - of_words else [{"condition": ""}]
-        for condition, word in product(about, pairs) if not found else ():
-            values = {**condition, **word, **{key: condition[key] for key in condition.keys() - (wanted & of_words)}}
-            more = {key: cell for key, cell in values.items() if key not in filling}
-            pair = "/".join(filter(None, (name, word["pair"], values["condition"])))
-            rows.append({
-                **known[name], **more, "words": word["pair"], "group": word["group"], "pair_id": pair,
-                "text": fill(one["template"], **{slot: values[slot] for slot in wanted}), "template": name,
-                "wording": one.get("wording", ""), "where": where,
-            })  # fmt: skip
-        if len(rows) > MOST_PROMPTS:
-            break
-    return pd.DataFrame(rows, dtype=object).drop(columns="template_id", errors="ignore")
-
-
-def _of_candidates(
-    tables: Mapping[str, pd.DataFrame], groups: Sequence[str], ask: str, faults: list[str]
-) -> pd.DataFrame:
-    """Rankings of one candidate of each group, balanced over places and CVs; a row a candidate."""
-    cvs = {str(job): part for job, part in tables[CVS].groupby("job", sort=False)}
-    people = tables[NAMES].assign(line=tables[NAMES].index).drop_duplicates(["group", "name"])
-    names = {group: people.loc[people["group"] == group, "name"].tolist() for group in groups}
-    facts = {(one["group"], one["name"]): one for one in people.to_dict("records")}
-    size = len(groups)
-    faults += [
-        f"{NAMES}: group {shown(group)} has {len(every)} names, expected {size} or more. Add some."
-        for group, every in names.items() if len(every) < size
-    ]  # fmt: skip
-    for job, part in cvs.items():
-        if len(part) < size:
-            faults.append(
-                f"{CVS}:{part.index[0]}: job {shown(job)} has {len(part)} CVs, expected {size} or more. Add some."
-            )
-        faults += [
-            f"{CVS}:{line}: the CV has no slot [name]. Write it where the name stands."
-            for line, text in part["cv"].items() if "[name]" not in text
-        ]  # fmt: skip
-    if faults or size < 2:
-        return pd.DataFrame()
-    rows = []
-    for job, number, order in balanced_rankings({job: len(part) for job, part in cvs.items()}, drawn_names(names)):
-        part = cvs[job]
-        described = [one for one in part.get("description", pd.Series(dtype=object)) if one.strip()]
-        shown_text = shown_cvs([part["cv"].iloc[one.cv].replace("[name]", one.name) for one in order])
-        turns = [("system", described[0])] if described else []
-        text = conversation(*turns, ("user", f"{ask.replace('[job]', job)}\n\n{shown_text.strip()}"))
-        for place, one in enumerate(order):
-            fact = facts[one.group, one.name]
-            rows.append({
-                **{key: value for key, value in fact.items() if key != "line"}, "where": f"{NAMES}:{fact['line']}",
-                "pair_id": f"{job}/{number + 1}", "text": text, "counted": one.name, "condition": job,
-                "candidates": names_of(order, place),
-                "template": f"{job}, CV {one.cv + 1}", "names": f"set {number + 1}", "position": str(place + 1),
-            })  # fmt: skip
-    return pd.DataFrame(rows, dtype=object)
-
-
-def _slot_faults(template: str, columns: set[str]) -> Iterator[str]:
-    """Slots of a template that no column fills, and what is written like a slot and is none."""
-    wanted = set(slots(template))
-    for one in sorted(wanted - columns | wanted & {"pair", "group"}):
-        yield f"no column of {SLOTS} or {CONDITIONS} fills the slot [{one}]. Add one, or correct it."
-    for odd in re.finditer(r"\{(\w+)\}|\[(\w+)\]", template):
-        if (odd[1] or odd[2]).lower() in {name.lower() for name in columns - wanted}:
-            yield f"{odd[0]} is no slot. Write [name], with a column of that name: a-z and _."
-
-
-def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:
-    """A readable name for each text: ``non_binary``, and ``non_binary_2`` for a later one that is alike."""
-    found: list[str] = []
-    for text in texts:
-        base = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:most].strip("_") or "other"
-        names = chain((base,), (f"{base}_{number}" for number in count(2)))
-        found.append(next(one for one in names if one not in found))
-    return found
-
-
-def faults(parsed: Parsed) -> list[str]:
-    """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
-    found = [*parsed.wrong.values(), *parsed.faults]
-    is_made = len(parsed.prompts) > 0
-    whole = is_made and not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
-    found += _group_faults(parsed, whole)
-    if is_made:
-        found += [*_text_faults(parsed), *(_pair_faults(parsed) if whole else ()), *_column_faults(parsed)]
-    return list(dict.fromkeys(found))
-
-
-def _group_faults(parsed: Parsed, whole: bool) -> Iterator[str]:
-    """Of names of groups; where other faults hide some of them only whether the declaration agrees with itself."""
-    groups, declared, reference = parsed.groups, parsed.declared.groups, parsed.declared.reference
-    known = parsed.group_names if whole else declared
-    for name in declared:
-        if known and name not in (*known, reference):
-            yield f"{parsed.line('groups', name)}: The group {_none_of(name, known)}"
-    if reference and known and reference not in known:
-        yield f"{parsed.line('reference')}: The reference {_none_of(reference, known)}"
-    if not whole:
-        return
-    by_form: dict[str, str] = {}
-    for name in known:
-        if by_form.setdefault(name.casefold(), name) != name:
-            first = shown(by_form[name.casefold()])
-            yield f"The groups {first} and {shown(name)} differ by case alone. Write both alike."
-    how = "--reference (in a folder: reference = ... in study.toml)"
-    if len(groups) < 2:
-        table = PROMPTS if PROMPTS in parsed.tables else SLOTS
-        yield f"{table}: the groups are {_names(groups)}, expected two or more. Add rows of another."
-    elif not reference:
-        yield f"The groups are {_names(groups)}, and none is the reference. Name it with {how}."
-    elif reference not in groups and reference in known:
-        yield f"{parsed.line('reference')}: The reference {_none_of(reference, groups)}"
-    columns = list(parsed.tables.get(PROMPTS, ()))
-    for one in ("group", "pair") if columns else ():
-        if one not in columns and not ("group" not in columns and parsed.labels):
-            yield f"{PROMPTS}:1: column {one!r} is missing, found {', '.join(columns)}. Add it."
-    # Where words alone name groups, only the spelling of one that nothing compares is looked at.
-    words_only = known == parsed.labels
-    compared = groups if words_only else known
-    for line, name in table_column(parsed.tables, LEXICON, "group").items() if len(parsed.labels) > 1 else ():
-        if name not in compared and (not words_only or did_you_mean(name, compared)):
-            yield f"{LEXICON}:{line}: group {_none_of(name, compared)}"
-
-
-def _none_of(name: str, known: Sequence[str]) -> str:
-    return f"{shown(name)} is none of {_names(known)}.{did_you_mean(name, known) or ' Correct it.'}"
-
-
-def _names(groups: Sequence[str]) -> str:
-    names = [one if shown(one) == quoted(one) else shown(one) for one in groups]
-    return (", ".join(names[:10]) or "none") + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
-    """The sentence about the first prompt of each line, with its pair, group, words, slot and masks filled in."""
-    for row in rows.drop_duplicates("where").to_dict("records"):
-        wording = f" in wording {shown(row['wording'])}" if row["wording"] else ""
-        what = sentence.format(
-            pair=f"pair {shown(row['pair_id'])}{wording}", group=shown(row["group"]), words=shown(row["counted"]),
-            slot=next(iter(slots(row["text"])), ""), masks=row["text"].count(MASK), before=row.get("before"),
-        )  # fmt: skip
-        yield f"{row['where']}: {what}"
-
-
-def _text_faults(parsed: Parsed) -> Iterator[str]:
-    prompts = parsed.prompts
-    text, masked = prompts["text"].astype(str), prompts["masked"]
-    what = "is not filled. Put a word there, or take the brackets away."
-    yield from _of_rows(prompts[text.map(slots).astype(bool)], f"the slot [{{slot}}] {what}")
-    what = f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK]."
-    yield from _of_rows(prompts[text.str.upper().str.contains("[MASK]", regex=False)], what)
-    what = f"{{masks}} times {MASK}, expected one at most. Split the text."
-    yield from _of_rows(prompts[text.str.count(MASK) > 1], what)
-    what = f"{LEXICON} has no words of {{group}}" if parsed.labels else "no words are given to count there"
-    what = f"the text holds {MASK} and {what}. Add {LEXICON} (-M lexicon) or a column candidates."
-    yield from _of_rows(prompts[masked & (prompts["counted"] == "")], what)
-    kinds = set(parsed.declared.kind)
-    if kinds and not ("masked" in kinds and masked.any()) and not (kinds - {"masked"} and not masked.all()):
-        yield f"{parsed.line('kind')}: no text can be read by a model of kind {', '.join(sorted(kinds))}. Change it."
-
-
-def _pair_faults(parsed: Parsed) -> Iterator[str]:
-    """Of each pair, in each of its wordings."""
-    prompts, groups = parsed.prompts, parsed.groups
-    first = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
-    again = prompts.assign(before=first)[prompts.duplicated(["unit", "group"])]
-    yield from _of_rows(again, "{pair} has group {group} already in {before}. Remove one.")
-    units = prompts.drop_duplicates("unit")
-    compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
-    for group in sorted(groups):
-        lacking = units[~units["unit"].isin(compared["unit"][compared["group"] == group])].assign(group=group)
-        yield from _of_rows(lacking, "{pair} has no row of {group}. Add it, so that the groups are balanced.")
-    counts = compared.assign(read=compared["text"] + "\n" + compared["counted"]).groupby("unit")
-    counts = counts[["group", "masked", "read"]].nunique().reindex(units["unit"], fill_value=1).set_axis(units.index)
-    mixed = units[counts["masked"] > 1]
-    yield from _of_rows(mixed, f"{{pair}} holds {MASK} in one text and not in another. Write both alike.")
-    same = units[(counts["read"] == 1) & (counts["group"] > 1)]
-    what = "{pair} has the same text in every group: nothing is swapped"
-    yield from _of_rows(same[same["counted"] == ""], f"{what}. Change one.")
-    what = f"{what}, for the words of {{words}} alone are counted there. Change one."
-    yield from _of_rows(same[same["counted"] != ""], what)
-
-
-def _column_faults(parsed: Parsed) -> Iterator[str]:
-    """Of columns that the declaration names."""
-    known = {*own_columns(parsed.prompts), "template"}
-    if parsed.faults:  # of tables that could not be read
-        known |= {column for table in parsed.tables.values() for column in table} | {"words", "condition"}
-    for key in ("random", "fixed", "slices"):
-        for name in getattr(parsed.declared, key):
-            column = column_of(name, is_ranking=CVS in parsed.tables)
-            where = parsed.line(key, name)
-            if column not in known:
-                hint = did_you_mean(name, sorted(known - {"text", "group", "pair_id"})) or " Correct it."
-                yield f"{where}: {key} names the column {shown(name)}, and no table has it.{hint}"
-            elif not parsed.faults and column not in constant_columns(parsed.prompts, [column]):
-                yield f"{where}: {shown(name)} differs within a pair, expected one value. Take it out."
-            elif key == "fixed" and name in parsed.declared.random:
-                yield f"{where}: {shown(name)} stands in random and in fixed. Take it out of one."
-            elif key == "fixed" and column == "pair_id":
-                yield f"{where}: fixed names the pairs, and every interval is about other pairs too. Take it out."
-
-
-def warnings(parsed: Parsed) -> Iterator[str]:
-    """Texts with blanks at their ends, pairs that share almost nothing."""
-    texts = parsed.prompts["text"].astype(str)
-    ends = parsed.prompts["where"][texts != texts.str.strip()]
-    if len(ends):
-        counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
-        yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
-    if found := list(islice(_unlike_pairs(parsed.prompts), 21)):  # so many are looked for, and five are named
-        rest = f"; {len(found) - 5}{' or more' if len(found) > 20 else ''} others" if len(found) > 5 else ""
-        why = "A gap between them does not come from the swapped words. Check the pairs."
-        yield f"Texts of one pair share almost nothing: {'; '.join(found[:5])}{rest}. {why}"
-
-
-def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
-    """Where texts of a pair stand that share hardly a word and, unlike "doctor" and "doctora", hardly a letter."""
-    first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
-    rows = zip(prompts["text"], prompts["where"], first["text"], first["where"], prompts["pair_id"], strict=True)
-    for text, where, other, before, pair in (row for row in rows if row[0] != row[2]):
-        one, two = text.lower(), other.lower()
-        words, others = set(_WORD.findall(one)), set(_WORD.findall(two))
-        fewest = min(len(words), len(others))
-        unlike = fewest >= 3 and len(words & others) < fewest / 4
-        if unlike and SequenceMatcher(None, one[:200], two[:200], autojunk=False).ratio() < 0.5:
-            yield f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
-
-
 # --- the corpus ---------------------------------------------------------------------------------------
 
 
 def own_corpus(files: Files, *, origin: str = "") -> Corpus:
     """The corpus that the files of a study come to; StudyError has a line for each fault, with file and line."""
-    return _corpus(parse_study(files), origin)
+    parsed = parse_study(files)
+    _refuse(faults(parsed))
+    return _corpus(parsed, origin)
 
 
-def _corpus(parsed: Parsed, origin: str = "", named: Callable[[str], str] = str) -> Corpus:
-    if found := faults(parsed):
+def _refuse(found: Sequence[str], named: Callable[[str], str] = str) -> None:
+    """Raise a StudyError of the first faults, where there are any."""
+    if found:
         rest = [f"{len(found) - 20} more: list all with swapbias study check."] if len(found) > 20 else []
         raise StudyError(named("\n".join([*found[:20], *rest])))
+
+
+def _corpus(parsed: Parsed, origin: str = "") -> Corpus:
+    """The corpus of a study without faults."""
     declared, prompts = parsed.declared, parsed.prompts
     ranks = CVS in parsed.tables
     lexicons, labels = ({}, dict.fromkeys(prompts["counted"], "")) if ranks else _lexicons(parsed)

@@ -108,14 +108,18 @@ def factors_of(
 def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -> pd.DataFrame:
     """Give by pair the values of the columns that may be factors; of rankings sets of names and jobs alone.
 
-    A template may be that of one row of a pair: then the first is given.
+    Pairs with the same texts count once. A template may be that of one row of a pair: then the first is given.
     """
     allowed = [column for column in own_columns(prompts) if column not in _NO_FACTORS]
     if is_ranking:
         allowed = ["names", "condition"]
     constant = constant_columns(prompts, allowed)
     columns = [column for column in allowed if column in constant or column in _SAMPLED]
-    pairs = prompts.drop_duplicates("pair_id").set_index("pair_id")[columns]
+    read = prompts["group"] + "\n" + prompts["text"] + "\n" + prompts["counted"]
+    texts = pd.util.hash_array(read.to_numpy(dtype=object), categorize=False)
+    sums = pd.Series(texts, index=prompts.index).groupby(prompts["pair_id"], sort=False).transform("sum")
+    pairs = prompts.assign(texts=sums).drop_duplicates("pair_id").drop_duplicates("texts")
+    pairs = pairs.set_index("pair_id")[columns]
     if "template" in fills.by_pair:
         pairs = pairs.assign(template=fills.by_pair["template"])
     return pairs

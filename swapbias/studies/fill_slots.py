@@ -95,11 +95,11 @@ def _find_slots(pairs: Sequence[_Pair], inflected: bool) -> None:
 
 
 def _content(span: tuple[Words, Words]) -> Content:
-    return Content(*(_fill_words(tokens) for tokens in span))
+    return Content(*(fill_words(tokens) for tokens in span))
 
 
-def _fill_words(tokens: Words) -> Words:
-    """The words of a slot; letters of a script without blanks stay together."""
+def fill_words(tokens: Words) -> Words:
+    """List the words of a slot without pronouns; letters of a script without blanks stay together."""
     words: list[str] = []
     is_open = False
     for token in tokens:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 SLOT = "_"
+_WRITTEN = "__"  # in place of a shared token that a text itself writes like a slot, as in "Name: ____"
 FEWEST_FILLS = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
 # English words that go with the fill, whatever it is; in other languages what is constant in a template is left out.
 PRONOUNS = frozenset((
@@ -100,7 +101,7 @@ def difference(text: str, other: str) -> Difference:
     spans: list[Span] = []
     for is_shared, left, right in _aligned(tokens_of(text), tokens_of(other)):
         if is_shared:
-            frame += left
+            frame += [_WRITTEN if token == SLOT else token for token in left]
         else:
             frame.append(SLOT)
             spans.append((tuple(left), tuple(right)))

@@ -30,6 +30,7 @@ _WITH_LISTS = ("candidates", MESSAGES)  # columns whose cells may be lists
 def open_study(
     source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
     origin: str = "", unit: str = "", range: studies.Range = None, fixed: studies.Columns = (),
+    shared_fills: bool = False,
 ) -> Study:  # fmt: skip
     """Open a study from a folder or one table; it is known by its name from now on like those of the package.
 
@@ -50,6 +51,7 @@ def open_study(
         origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
         unit, range: of a table: what the score of a classifier or function is, and its least and largest value.
         fixed: of a table: columns whose levels the claim is about; others that recur over pairs are a sample.
+        shared_fills: of a table: allow a name or word to stand for two groups, as "she" in stereotypes and others.
 
     Returns:
         The study.
@@ -69,6 +71,7 @@ def open_study(
         unit=unit,
         range=range,
         fixed=fixed,
+        shared_fills=shared_fills,
     )
 
 

@@ -75,7 +75,7 @@ def test_links_lead_to_files(page):
 
 
 def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
-    from swapbias.studies.custom import Declaration
+    from swapbias.studies.declaration import Declaration
 
     page = (ROOT / "docs" / "study_toml.md").read_text()
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == set(Declaration.model_fields)

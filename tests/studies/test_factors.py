@@ -95,7 +95,7 @@ def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
     experiment = open_study(tmp_path / "folder").experiments[0]
     assert experiment.random == {"mood": "moods", "template": "templates"}  # what is declared, and what recurs
     assert experiment.fixed == {"topic": "topics"}
-    with pytest.raises(UsageError, match="says reference, group, words, unit, range and fixed columns in its files"):
+    with pytest.raises(UsageError, match="says reference, group, words, unit, range, fixed columns and shared fills"):
         open_study(tmp_path / "folder", fixed="topic")
 
 
@@ -199,7 +199,7 @@ def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, ca
     assert load_study("waits").experiments[0].fixed == {"topic": "topics", "mood": "moods"}
     swapbias.audit("vader", prompts="waits.csv", reference="male", fixed=["mood"], progress=False)
     assert load_study("waits").experiments[0].fixed == {"mood": "moods"}
-    with pytest.raises(UsageError, match="range and fixed are about own prompts"):
+    with pytest.raises(UsageError, match="fixed and shared_fills are about own prompts"):
         swapbias.audit("vader", fixed="mood")
     with pytest.raises(UsageError, match=r"own prompts\. Add --prompts"):
         app(["plan", "vader", "-M", "fixed=mood"], standalone_mode=False)

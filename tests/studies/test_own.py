@@ -13,9 +13,9 @@ from datasets import Dataset
 import swapbias
 from swapbias.cli.auditing import study_designs
 from swapbias.errors import StudyError, UsageError
-from swapbias.studies import check_study, config_rows, custom, load_lexicon, new_study, open_study, own_studies
+from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_prompts, own_studies
 from swapbias.studies.catalogue import load_corpus
-from swapbias.studies.custom import Declaration
+from swapbias.studies.declaration import Declaration
 from swapbias.studies.study import turns
 
 KEYS = list(Declaration.model_fields)
@@ -105,7 +105,7 @@ def test_each_of_several_groups_is_compared_with_the_reference():
     assert [(one.name, one.groups) for one in chosen.experiments] == [("classifier", ()), ("causal", ())]
     with pytest.raises(StudyError, match=r"prompts\.csv:4: pair 'left' has no row of 'nonbinary'"):
         open_study(table(THREE[:-1]), reference="male", name="three")
-    rows = [(text, group, f"{pair}{place}", pair, place) for text, group, pair, place in ROWS for place in "xy"]
+    rows = [(f"{text} {x}", group, f"{pair}{x}", pair, x) for text, group, pair, _ in ROWS for x in "xy"]
     study = open_study(table(rows, ("text", "group", "pair", "template", "condition")), reference="male")
     first = study.experiments[0]
     assert (first.random, first.fixed) == ({"template": "templates"}, {"condition": "conditions"})  # two of each
@@ -201,8 +201,8 @@ def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
         open_study(rows, reference="male")
     with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '4' has no row of 'male'"):
         open_study(pd.concat([pairs(3), pairs(5).iloc[[8]]]), reference="male")
-    assert custom.MOST_PROMPTS >= 1_000_000
-    monkeypatch.setattr(custom, "MOST_PROMPTS", 7)
+    assert own_prompts.MOST_PROMPTS >= 1_000_000
+    monkeypatch.setattr(own_prompts, "MOST_PROMPTS", 7)
     with pytest.raises(ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."):
         open_study(pairs(4), reference="male")
     assert len(open_study(pairs(3), reference="male").experiments) == 2

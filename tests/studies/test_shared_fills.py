@@ -1,0 +1,209 @@
+"""A name or word that stands for two groups: labels that are swapped in some pairs average to no gap."""
+
+import pandas as pd
+import pytest
+
+import swapbias
+from swapbias.errors import StudyError, UsageError
+from swapbias.studies import check_study, new_study, open_study
+from swapbias.studies.text_pairs import difference
+from swapbias.swapping import check_study as check_prompts
+
+WOMEN, MEN = ["Emily", "Anne", "Jill", "Sarah"], ["Greg", "Todd", "Neil", "Jay"]
+JOBS = ["nurse", "cook", "clerk", "driver", "judge", "baker"]
+SHE = [(f"She is a {job}.", f"He is a {job}.") for job in JOBS]
+NAMED = [
+    (f"{woman} is a {job}.", f"{man} is a {job}.") for job in JOBS for woman, man in zip(WOMEN, MEN, strict=True)
+]
+OUT = "Correct the group of one. If both are meant, set shared_fills = true (-M shared-fills=true)."
+
+
+def table(pairs, groups=("female", "male")):
+    return pd.DataFrame([
+        {"text": text, "group": group, "pair": str(number)}
+        for number, texts in enumerate(pairs)
+        for group, text in zip(groups, texts, strict=True)
+    ])  # fmt: skip
+
+
+def swapped(pairs, every=2):
+    """The pairs, of which every so many has its labels the wrong way round."""
+    return [texts[::-1] if number % every else texts for number, texts in enumerate(pairs)]
+
+
+def check(pairs, groups=("female", "male"), **options):
+    return check_study(table(pairs, groups), reference=groups[-1], **options).faults
+
+
+def test_labels_that_are_swapped_in_some_pairs_are_refused_with_both_rows():
+    assert check(swapped(SHE)) == [
+        f"prompts.csv:4: 'He' stands for 'female' here and for 'male' in prompts.csv:3. {OUT}",
+        f"prompts.csv:5: 'She' stands for 'male' here and for 'female' in prompts.csv:2. {OUT}",
+    ]
+    with pytest.raises(StudyError, match=r"set shared_fills = true \(shared_fills=True\)"):
+        open_study(table(swapped(SHE)), reference="male")
+    assert check(swapped(SHE), shared_fills=True) == check(SHE) == []
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        swapped(NAMED, 5),
+        [*NAMED, ("Greg left.", "Bill left.")],
+        swapped([("She lost her keys.", "He lost his keys."), ("She is late.", "He is late.")]),
+        swapped([(f"{one} lost her {job} job.", f"{two} lost his {job} job.") for job in JOBS
+                 for one, two in zip(WOMEN, MEN, strict=True)], 3),
+        swapped([("La doctora llegó.", "El doctor llegó."), ("La doctora habla.", "El doctor habla.")]),
+        swapped([("她是医生。", "他是医生。"), ("她是教师。", "他是教师。")]),
+        swapped([("Call 王丽 now.", "Call 李强 now."), ("王丽 left.", "李强 left.")]),
+        swapped([("My gay friend left.", "My friend left."), ("A gay man sat.", "A man sat.")]),
+        swapped([("The widow is late.", "The widower is late."), ("A widow left.", "A widower left.")]),
+    ],
+    ids=["names", "a name", "pronouns", "with pronouns", "Spanish", "Chinese", "Chinese names", "added", "nouns"],
+)  # fmt: skip
+def test_names_and_words_of_any_kind_are_found(pairs):
+    faults = check(pairs)
+    assert faults
+    assert all(" stands for " in one and one.endswith(OUT) for one in faults)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        SHE, NAMED,
+        [("Emily helped Greg.", "Greg helped Emily."), ("Greg saw Emily.", "Emily saw Greg.")],
+        [("She told her husband.", "He told his wife."), ("The wife left.", "The husband left.")],
+        [("She met him.", "He met her."), ("We saw her.", "We saw him.")],
+        [("She is late.", "She be late."), ("They are late.", "They is late."), ("I don't.", "I ain't."),
+         ("He doesn't.", "He don't.")],
+        [("Jordan lost her keys.", "Jordan lost his keys."), ("Emily is late.", "Greg is late.")],
+        [("Emily Jordan left.", "Greg Jordan left."), ("Emily Lee left.", "Greg Lee left.")],
+        [("A pregnant woman came.", "A man came."), ("A woman left.", "A tall man left.")],
+    ],
+)  # fmt: skip
+def test_words_of_both_texts_and_words_that_go_with_others_are_no_fill(pairs):
+    assert check(pairs) == []
+
+
+def test_any_two_of_several_groups_share_no_fill():
+    groups = ("female", "nb", "male")
+    pairs = [("She left.", "They left.", "He left."), ("She sat.", "They sat.", "He sat.")]
+    assert check(pairs, groups) == []
+    assert check([pairs[0], ("They sat.", "She sat.", "He sat.")], groups) == [
+        f"prompts.csv:5: 'They' stands for 'female' here and for 'nb' in prompts.csv:3. {OUT}",
+        f"prompts.csv:6: 'She' stands for 'nb' here and for 'female' in prompts.csv:2. {OUT}",
+    ]
+    crossed = [(f"A Black woman {verb}.", f"A Black man {verb}.", f"A white man {verb}.") for verb in ("left", "sat")]
+    assert check(crossed, ("Black women", "Black men", "white men")) == []
+
+
+def test_the_column_name_and_the_words_at_a_mask_say_what_is_swapped(tmp_path):
+    rows = table([(f"A call for {one}.", f"A call for {two}.") for one, two in zip(WOMEN, MEN, strict=True)])
+    rows = rows.assign(name=[name for pair in zip(WOMEN, MEN, strict=True) for name in pair])
+    assert check_study(rows, reference="male").faults == []
+    rows.loc[7, "name"] = "emily"
+    (fault,) = check_study(rows, reference="male").faults
+    assert fault.startswith("prompts.csv:9: 'emily' stands for 'male' here and for 'female' in prompts.csv:2. ")
+    words = ["she|her", "he|him", "she|her", "he|him", "he|him|they", "she|her|they"]
+    masks = table([(f"The {job} said <mask> left.",) * 2 for job in JOBS[:3]]).assign(candidates=words)
+    assert [one.partition(" here")[0] for one in check_study(masks, reference="male").faults] == [
+        "prompts.csv:6: 'he' stands for 'female'", "prompts.csv:6: 'him' stands for 'female'",
+        "prompts.csv:7: 'she' stands for 'male'", "prompts.csv:7: 'her' stands for 'male'",
+    ]  # fmt: skip
+    assert check_study(masks[:4], reference="male").faults == []
+    masks.to_csv(tmp_path / "mine.csv", index=False)
+    with pytest.raises(StudyError, match=r"mine\.csv:6: 'he' stands for 'female' here and for 'male' in mine\.csv:3"):
+        open_study(tmp_path / "mine.csv", reference="male")
+
+
+def changed(folder, name, *changes):
+    text = (folder / name).read_text()
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    (folder / name).write_text(text)
+
+
+def test_rows_of_slots_are_compared_as_a_whole(tmp_path):
+    new_study(tmp_path / "at_work")
+    folder = tmp_path / "at_work"
+    changed(folder, "slots.csv", ("6,female,Sarah", "6,female,Jacob"))  # a name alone, with other pronouns
+    assert check_study(folder).faults == []
+    changed(folder, "slots.csv", ("6,male,Peter,he,him", "6,male,Emily,she,her"), ("Jacob,she,her", "Jacob,he,him"))
+    assert check_study(folder).faults == [
+        f"slots.csv:12: 'Jacob, he, him' stands for 'female' here and for 'male' in slots.csv:3. {OUT}",
+        f"slots.csv:13: 'Emily, she, her' stands for 'male' here and for 'female' in slots.csv:2. {OUT}",
+    ]
+    changed(folder, "study.toml", ("slices =", "shared_fills = true\nslices ="))
+    assert open_study(folder).experiments[0].name == "masked"
+    changed(folder, "study.toml", ("shared_fills = true", 'shared_fills = "yes"'))
+    assert check_study(folder).faults == ["study.toml:12: shared_fills is 'yes', expected true or false. Correct it."]
+
+
+def test_names_to_rank_and_words_to_count_are_of_one_group(tmp_path):
+    """What counts for two groups is counted for the last alone, so that no declaration allows it."""
+    new_study(tmp_path / "at_work")
+    changed(tmp_path / "at_work", "lexicon.csv", ("boy,male", "She,male"))
+    changed(tmp_path / "at_work", "study.toml", ("slices =", "shared_fills = true\nslices ="))
+    assert check_study(tmp_path / "at_work").faults == [
+        "lexicon.csv:9: 'She' is a word of 'male' here and of 'female' in lexicon.csv:2. Remove it from one."
+    ]
+    new_study(tmp_path / "hire", "ranking")
+    changed(tmp_path / "hire", "names.csv", ("White men,Brad,", "White men,Emily,"))
+    assert check_study(tmp_path / "hire").faults == [
+        "names.csv:10: 'Emily' is a name of 'White men' here and of 'White women' in names.csv:5. Remove it from one."
+    ]
+    texts = pd.DataFrame({"text": [f"The {job} said <mask> left." for job in JOBS]})
+    (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\nshe,male\n")
+    with pytest.raises(StudyError, match=r"words\.csv:4: 'she' is a word of 'male' here and of 'female' in words"):
+        open_study(texts, reference="male", lexicon=tmp_path / "words.csv")
+
+
+def test_other_faults_come_first_and_long_notes_and_pairs_of_one_text_are_left_out():
+    rows = table(swapped(SHE))
+    rows.loc[0, "text"] = "[she] is a nurse."
+    assert len(check_study(rows, reference="male").faults) == 1
+    filler = "The wound was dry and clean. " * 150
+    assert check([(f"{one}{filler}", f"{two}{filler}") for one, two in swapped(SHE)]) == []
+
+
+def test_a_swap_in_pairs_is_an_audit_as_it_comes(tmp_path):
+    from swapbias.cli import app
+
+    texts = [
+        "She told her husband that she was late.", "The husband left.", "His wife said he should wait for her.",
+        "Mr. Smith and his son saw him.", "Ms. Brown told her that she was right.", "The nurse saw him.",
+        "He left her.", "My sister called.", "The father of the bride cried.",
+    ]  # fmt: skip
+    pd.DataFrame({"text": texts}).to_csv(tmp_path / "texts.csv", index=False)
+    place = [str(tmp_path / "texts.csv"), "--column", "text", "--mode", "pairs", "--out", str(tmp_path / "pairs")]
+    app(["swap", *place], standalone_mode=False)
+    faults = check_prompts(tmp_path / "pairs", reference="male").faults
+    assert [one for one in faults if "stands for" in one] == []
+
+
+def test_the_command_line_and_python_allow_shared_fills_alike(tmp_path, monkeypatch, capsys):
+    from swapbias.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    stereotypes = [
+        ("The nurse said she left.", "The nurse said he left."),
+        ("The cook said he left.", "The cook said she left."),
+    ]
+    table(stereotypes, ("stereotype", "other")).to_csv("mine.csv", index=False)
+    own = ["--prompts", "mine.csv", "--reference", "other"]
+    with pytest.raises(
+        StudyError, match=r"mine\.csv:4: 'he' stands for 'stereotype' here and for 'other' in mine\.csv:3"
+    ):
+        app(["plan", "vader", *own], standalone_mode=False)
+    assert app(["plan", "vader", *own, "-M", "shared-fills=true"], standalone_mode=False) in (0, None)
+    capsys.readouterr()
+    with pytest.raises(UsageError, match="shared_fills are about own prompts"):
+        swapbias.audit("vader", shared_fills=True)
+
+
+def test_a_text_that_holds_the_mark_of_a_slot_is_read():
+    """As forms do: "Name: ____"."""
+    assert difference("Name: _ she _", "Name: _ he _").frame == ("Name", ":", "__", "_", "__")
+    forms = [(f"Patient ____: {job}. She signs: _", f"Patient ____: {job}. He signs: _") for job in JOBS]
+    assert open_study(table(forms), reference="male").experiments[0].random == {"pair_id": "pairs"}
