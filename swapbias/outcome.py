@@ -18,7 +18,7 @@ import pandas as pd
 from swapbias import findings, report, runs
 from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named, listed
 from swapbias.files import is_url, write_whole
-from swapbias.findings import MARGIN, Finding, findings_table
+from swapbias.findings import Finding, findings_table
 from swapbias.hub import find_run, own_study, study_names
 from swapbias.models import Progress, Scorer, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
@@ -224,7 +224,7 @@ class Audit:
     @arguments_named()
     def assert_below(
         self,
-        margin: float = MARGIN,
+        margin: float | None = None,
         *,
         study: str | None = None,
         baseline: "Audit | str | PathLike[str] | None" = None,
@@ -232,8 +232,9 @@ class Audit:
     ) -> None:
         """Pass only where intervals say that no primary gap is as large as a margin: ``swapbias check`` in Python.
 
-        ``margin``: a share of the range of the unit; ``study``: ``name[:experiment]``; ``baseline``: another audit
-        of the same prompts (its folder, or OWNER/NAME on the Hub), beside which no gap may be larger by the margin;
+        ``margin``: a share of the range of the unit, None: that of the audit; ``study``: ``name[:experiment]``;
+        ``baseline``: another audit of the same prompts (its folder, or OWNER/NAME on the Hub), beside which no gap
+        may be larger by the margin;
         ``undecided``: pass too where the intervals leave it open. AssertionError: a gap is larger, or undecided.
         """
         before = None if baseline is None else _read(baseline)

@@ -231,8 +231,14 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", *, verbose: bool
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
     demo = any(one["model_id"] == "calibration" for one in manifest["models"])
-    gate = f"swapbias check {run.place} --max-gap 0.05  # 0.05 is 5 points"
+    gate = f"swapbias check {run.place}{_margin_comment(found)}"
     ui.show(f"Next    {'swapbias audit YOUR_MODEL' if demo else gate}")
+
+
+def _margin_comment(found: "Sequence[findings.Finding]") -> str:
+    """Return the margin that a gate would read, as a comment; blank where the gaps have several, or none."""
+    margins = {report.margin(one) for one in findings.primary_findings(found) if not math.isnan(one.margin)}
+    return f"  # no gap above {margins.pop()}" if len(margins) == 1 else ""
 
 
 def _show_several(done: "runs.Several") -> None:

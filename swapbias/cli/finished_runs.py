@@ -19,7 +19,7 @@ _LM_EVAL = "lm-eval"  # the form that a study is exported in
 
 def check(
     places: ui.Runs,
-    max_gap: Annotated[float, ui.option("Largest gap that passes: a share of the range, or 5pt.", **ui.SHARE)] = 0.05,
+    max_gap: Annotated[float | None, ui.option("Largest gap that passes, or 5pt [the audit's].", **ui.SHARE)] = None,
     baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
     study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,

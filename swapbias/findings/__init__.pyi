@@ -93,6 +93,7 @@ from .predictions import (
     by_the_judge as by_the_judge,
     without_groups as without_groups,
 )
+from .repeats import HALF as HALF, Repeats as Repeats, commonest as commonest
 from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
 from .sensitivity import (
     ANSWERS as ANSWERS,

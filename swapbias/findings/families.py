@@ -95,15 +95,15 @@ def corrected_for_rows(found: Sequence[Finding], method: str, many: Collection[s
             key = (finding.experiment, finding.score, finding.measure, contrast, finding.view, finding.slice_by)
             families.setdefault(key, []).append(index)
     corrected = list(found)
-    for key, members in families.items():
+    for table, members in families.items():
         if has_verdict(found[members[0]]):
-            name = _family_name(key, len(members), "bonferroni")
+            name = _family_name(table, len(members), "bonferroni")
             for index in members:
                 row = replace(found[index], questions=len(members))
                 corrected[index] = _at_level(row, len(members), name)
             continue
         adjusted = measures.adjust([found[index].estimate.p_value for index in members], method)
-        name = _family_name(key, len(members), method)
+        name = _family_name(table, len(members), method)
         for index, p_adjusted in zip(members, adjusted, strict=True):
             estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=name)
             corrected[index] = replace(found[index], estimate=estimate)
@@ -111,6 +111,7 @@ def corrected_for_rows(found: Sequence[Finding], method: str, many: Collection[s
 
 
 def _family_name(key: _Key, count: int, method: str) -> str:
+    """Name the rows of a table with their number and the method of correction."""
     experiment, score, measure, _, view, slice_by = key
     table = f"{experiment} {measure} of {score} by {slice_by}"
     viewed = f", {view}" if view else ""

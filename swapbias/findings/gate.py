@@ -8,7 +8,7 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.errors import UsageError, listed, points_hint
-from swapbias.findings.decision import FAILS, FEWEST, OPEN, PASSES, STILL, decide
+from swapbias.findings.decision import FAILS, FEWEST, OPEN, PASSES, STILL, decide, nothing_moves
 from swapbias.findings.families import corrected_for_questions, has_verdict
 from swapbias.findings.finding import (
     FEW_LEVELS,
@@ -278,7 +278,8 @@ def _changed(check: Check, change: Estimate, total: Estimate, *, is_same: bool) 
         outcome = FAILS
     elif outer.high < margin and inner.high < margin:
         outcome = PASSES
-        if not (outer.shows(margin) and inner.shows(margin)):
+        is_still = nothing_moves(finding, margin)
+        if not (outer.shows(margin, is_still=is_still) and inner.shows(margin, is_still=is_still)):
             return replace(check, why=FEW_EQUAL_CHANGES)
     most = margin + abs(before)
     if outcome != OPEN and any((abs(end) <= most) != (outcome == PASSES) for end in finding.bounds):
@@ -315,9 +316,9 @@ class _Side:
         if is_constant:
             low = high = estimate.value
         is_open = is_constant and estimate.value != 0 and not estimate.p_value < finding.level
-        ends = sorted((sign * low, sign * high))
         return cls(
-            *ends,
+            low=min(sign * low, sign * high),
+            high=max(sign * low, sign * high),
             is_constant=is_constant and estimate.value != 0,
             is_open=is_open,
             spread=estimate.level_spread,
@@ -325,9 +326,12 @@ class _Side:
             span=finding.scale.margin(1.0),
         )
 
-    def shows(self, margin: float) -> bool:
-        """Tell whether the change is shown to be smaller than the margin: a spread was seen, or many levels agree."""
-        if self.spread > STILL * margin or (self.is_constant and self.high < 0):
+    def shows(self, margin: float, *, is_still: bool) -> bool:
+        """Tell whether the change is shown to be smaller than the margin: a spread was seen, or many levels agree.
+
+        ``is_still``: whether the model's own gap shows no spread.
+        """
+        if not is_still and (self.spread > STILL * margin or (self.is_constant and self.high < 0)):
             return True
         room = min(margin, margin - self.high)
         return self.levels >= measures.equal_units_needed(room / self.span)

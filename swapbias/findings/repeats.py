@@ -69,6 +69,8 @@ def commonest(rows: pd.DataFrame) -> Repeats | None:
         return None
     levels, counts = np.unique(values, return_counts=True)
     largest = int(counts.argmax())
+    if levels[largest] == 0 and "lexicon" in rows and (rows["lexicon"] != "").any():
+        return None  # listed words that are unlikely everywhere
     return Repeats(f"{levels[largest]:g}", int(counts[largest]), len(rows), float(unread.mean()), is_answer=False)
 
 

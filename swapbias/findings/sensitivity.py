@@ -185,7 +185,8 @@ class Units:
 
         Where all levels show one gap, its p-value is that of an exact test of the levels.
         """
-        values, sides = (column[chosen] for column in self.columns)
+        values, sides = self.columns
+        values, sides = values[chosen], sides[chosen]
         factors = measures.rows_of(self.factors, chosen)
         varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
         factors = varied or factors

@@ -265,6 +265,7 @@ def study_parts(
             read=read,
             verdicts=[(one[0].experiment, str(each)) for one in mine for each in wording.verdicts(one, found)],
             rows=rows[:_MOST_ROWS],
+            interval=wording.interval_head([one for results in mine for one in results]),
             count=len(rows),
             url=results_url,
             private=results_private,

@@ -125,8 +125,9 @@ class _Groups:
         if not self.paired or len(signs) > 1:
             return found
         name, spread = clustered_name(factors, "paired t"), spread_of(values, scale)
-        named = {"test": name} if found.test == test else {}
-        return replace(found, **named, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan)
+        if found.test == test:
+            found = replace(found, test=name)
+        return replace(found, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan)
 
     def omnibus(self, weights: Sequence[Floats]) -> Omnibus:
         """Whether any of these contrasts is not 0."""

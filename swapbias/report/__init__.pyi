@@ -22,6 +22,7 @@ from .text import (
     check_name as check_name,
     checked as checked,
     gated as gated,
+    margin as margin,
     number as number,
     shown as shown,
     terminal as terminal,

@@ -60,7 +60,8 @@ def render(
     return html(
         "page.html.j2", command=command, meanings=meanings or {}, packed=packed,
         manifest=manifest, models=manifest["models"], size=_size(manifest, items),
-        answers=_answers(found), reached={one.verdict for one in primary_findings(found)}, several=_several(found),
+        answers=_answers(found), margins=text.margins(found), judged_alone=text.judged_alone(found),
+        reached={one.verdict for one in primary_findings(found)}, several=_several(found),
         planted=[one for one in found if not one.view and one.published and one.published.planted],
         sections=[_section(found, items.get(study), study, name, packed or {}) for study, name in names],
         studies=studies,
@@ -167,10 +168,12 @@ def axis_of(found: Sequence[Finding]) -> Axis:
 
 
 def dot_of(finding: Finding, group: int | None = None) -> Dot:
-    """A value on its scale; hollow where it may be zero, by its corrected test or by its interval without one."""
+    """A value on its scale; hollow where it may be zero, by its printed interval, or by its test without one."""
     written, one = text.form(finding), finding.estimate
     low, high = text.within(finding)
-    sure = one.p_adjusted < 0.05 or (math.isnan(one.p_adjusted) and (one.ci_low > 0 or one.ci_high < 0))
+    sure = one.ci_low > 0 or one.ci_high < 0
+    if math.isnan(one.ci_low):
+        sure = findings.adjusted_p(finding) < findings.LEVEL
     hollow = MEASURES[finding.measure].signed and not sure
     return Dot(written.at(one.value), written.at(low), written.at(high), group, hollow)
 
@@ -192,7 +195,7 @@ def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
         parts.setdefault(part, []).append(Row(row, dots, tuple(cells), first.primary))
-    heads = [unit, "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}interval", *["p"] * bool(name), "n"]
+    heads = [unit, text.interval_head(one for *_, one in placed), *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(group, title) for title, group in (columns or {}).values()]
     sides = {" minus ".join(text.sides(one)) for *_, one in placed} if not name and unit == "points" else {"what"}

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from swapbias import findings
@@ -72,7 +72,7 @@ _REASONS = {
     findings.NOTHING_SCORED: "nothing was scored that the question needs",
     findings.MOSTLY_UNSCORED: "more than half could not be scored",
     findings.NOT_STABLE: "too few rewordings have the same sign",
-    findings.NO_SPREAD: "nothing varies, so there is no interval",
+    findings.NO_SPREAD: "there is no interval, because too little varies or was scored",
     findings.NO_RANGE: "the range of the score is not known: audit again with range",
     "same_model_scores": "both models score these prompts the same",
     "few_equal_changes": "nothing varies, and {changed.n} pairs are too few to rule out a larger change",
@@ -176,10 +176,8 @@ def _sentence(finding: Finding) -> str:
         return f"{model}: {plain(finding.contrast)}: {different} (one test of all, p {p_value(one.p_adjusted)})"
     if not finding.verdict or not _is_gap(finding):
         return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {_size(finding)}"
-    if finding.reason == findings.EQUAL_SCORES:
-        return f"{_alike(finding, finding.margin)}: {first} and {second} score the same"
-    if finding.reason == findings.FEW_EQUAL and findings.nothing_moves(finding, finding.margin):
-        return equal_pairs(finding, finding.margin)
+    if finding.verdict in (NONE, UNDECIDED) and findings.nothing_moves(finding, finding.margin):
+        return _alike(finding, finding.margin) if finding.verdict == NONE else equal_pairs(finding, finding.margin)
     few = f"{_few(one)}. Among them " if finding.verdict == TOO_FEW else ""
     return f"{few}{_claim(finding)} {_size(finding)}{_ending(finding)}"
 
@@ -246,6 +244,44 @@ def interval_name(finding: Finding) -> str:
         return "95 % interval"
     over = "questions of this run" if finding.primary else "rows of this table"
     return f"simultaneous 95 % interval over the {finding.questions} {over}"
+
+
+def interval_head(found: Iterable[Finding]) -> str:
+    """What a column of intervals is called: simultaneous where one of them holds for several questions or rows."""
+    name = "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}interval"
+    return f"simultaneous {name}" if any(finding.questions > 1 for finding in found) else name
+
+
+def covered_by(finding: Finding) -> str:
+    """For how much an interval and a p-value hold: ``3 questions``, ``11 rows``; blank for the row alone."""
+    if finding.questions < 2:
+        return ""
+    return f"{finding.questions} {'questions' if finding.primary else 'rows'}"
+
+
+def margins(found: Sequence[Finding]) -> str:
+    """The margins of a run's answers in words; ``the margin`` where there is none."""
+    known = [finding for finding in findings.primary_findings(found) if not math.isnan(finding.margin)]
+    return listed(list(dict.fromkeys(map(margin, known)))) if known else "the margin"
+
+
+def judged_alone(found: Sequence[Finding]) -> str:
+    """That each study of several is judged alone, and how often one of so many null studies shows a gap."""
+    primary = [
+        finding
+        for finding in findings.primary_findings(found)
+        if finding.verdict not in ("", UNMEASURED) and not math.isnan(finding.estimate.value)
+    ]
+    count = len({(finding.study, finding.model_id) for finding in primary})
+    if count < 2:
+        return ""
+    chance = 100 * (1 - (1 - LEVEL) ** count)
+    several_models = len({finding.model_id for finding in primary}) > 1
+    judged = "study and model" if several_models else "study"
+    return (
+        f"Each {judged} is judged alone. Where nothing differs, up to {chance:.0f} of 100 runs of {count} show a gap "
+        "somewhere."
+    )
 
 
 def plain_interval(finding: Finding) -> str:
@@ -317,6 +353,8 @@ def _why_undecided(finding: Finding, limit: float) -> str:
         return f"all {one.n} differ by the same, over too few {names} (p {p_value(own_test(finding))})"
     if finding.reason in _REASONS and finding.reason:
         return _REASONS[finding.reason].format(one=one, changed=one)
+    if math.isnan(one.std_error):
+        return "there is no interval, because too little varies or was scored"
     larger = "" if math.isnan(limit) else f", and may be larger than the margin of {_limit(finding, limit)}"
     return f"this may be chance{larger}"
 
@@ -570,12 +608,15 @@ def _alike(finding: Finding, limit: float) -> str:
     """That nothing moves, or that all differ by the same."""
     one = finding.estimate
     if math.isnan(one.std_error):
-        return f"all {one.n} pairs {'differ by the same' if one.value else 'score the same'}"
-    names = one.fewest_of or "pairs"
+        first, second = sides(finding)
+        if finding.measure == DIFFERENCE and not one.value:
+            return f"{first} and {second} score the same"
+        same = "differ by the same" if one.value else f"about {first} and {second} score the same"
+        return f"all {one.n} pairs {same}"
+    levels = f"the means of all {findings.levels_of(finding)} {one.fewest_of or 'pairs'}"
     close = amount(findings.STILL * limit, finding.scale)
-    if findings.nothing_moves(finding, limit):
-        return f"the means of all {findings.levels_of(finding)} {names} lie within {close} of no gap"
-    return f"the means of all {findings.levels_of(finding)} {names} lie within {close} of each other"
+    zero = "no gap" if findings.nothing_moves(finding, limit) else "each other"
+    return f"{levels} lie within {close} of {zero}"
 
 
 def _too_few_equal(finding: Finding, limit: float | None = None) -> str:
@@ -583,12 +624,14 @@ def _too_few_equal(finding: Finding, limit: float | None = None) -> str:
     limit = finding.margin if limit is None else limit
     one = finding.estimate
     needed = findings.equal_needed(finding, limit)
-    names = one.fewest_of or "pairs"
+    same = _alike(finding, limit)
+    if math.isnan(one.std_error) and one.fewest_of and findings.levels_of(finding) < one.n:
+        same = f"{same} (over {findings.levels_of(finding)} {one.fewest_of})"
     size = "" if math.isnan(limit) else f" of {amount(limit, finding.scale).replace('.0 ', ' ')}"
-    count = "" if math.isnan(one.std_error) is False else f" over {findings.levels_of(finding)} {names}"
     if math.isinf(needed):
-        return f"{_alike(finding, limit)}{count}, which no number of {names} makes smaller than the margin"
-    return f"{_alike(finding, limit)}{count}, but {needed:,.0f} {names} are needed to rule out a gap{size}"
+        return f"{same}, which is no less than a gap{size}"
+    names = f" {one.fewest_of}" if findings.levels_of(finding) < one.n else ""
+    return f"{same}, but {needed:,.0f}{names} are needed to rule out a gap{size}"
 
 
 def blinding(finding: Finding) -> str:
@@ -923,7 +966,9 @@ def inference(finding: Finding) -> str:
 
 def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
     """Verdicts on each model, of a single question its numbers (``verbose``: of each), and warnings."""
-    lines, several = list[str](), questions(found)
+    several = questions(found)
+    alone = judged_alone(found)
+    lines = ["", *_wrapped(alone)] if alone else []
     for results in several:
         first, experiment = results[0], experiment_of(results[0])
         name = f"{first.study}:{first.experiment}, {shown(first.model_id)}"
@@ -942,7 +987,8 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
     if len(found) < 2 or not all(MEASURES[one.measure].gap_span and one.scale.in_points for one in found):
         return []
     heads = {" minus ".join(sides(one)) for one in found}
-    rows = [(heads.pop() if len(heads) == 1 else "", "points", "95 % interval", "n", "verdict")]
+    name = "simultaneous 95 %" if any(one.questions > 1 for one in found) else "95 % interval"
+    rows = [(heads.pop() if len(heads) == 1 else "", "points", name, "n", "verdict")]
     for one in found:
         is_difference = one.measure == "gap_difference" and len(found) <= 4
         name = "the first minus the second" if is_difference else row_name(one)

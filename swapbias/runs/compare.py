@@ -13,7 +13,7 @@ import pandas as pd
 
 from swapbias import findings
 from swapbias.errors import UsageError
-from swapbias.findings import MARGIN, MOST_DETAILED, Finding, Gate, comparisons, experiment_of, findings_table
+from swapbias.findings import MOST_DETAILED, Finding, Gate, comparisons, experiment_of, findings_table
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import is_credentialed, public_model, writing
@@ -114,13 +114,14 @@ def comparison_table(comparison: ComparisonPage) -> pd.DataFrame:
 def check_run(
     run: Results | Path | str,
     *,
-    max_gap: float = MARGIN,
+    max_gap: float | None = None,
     baseline: Results | Path | str | None = None,
     studies: Sequence[str] = (),
 ) -> Gate:
     """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
 
-    Runs are results or folders; ``max_gap``: a share of the range of each unit; ``studies``: ``NAME[:EXPERIMENT]``.
+    Runs are results or folders; ``max_gap``: a share of the range of each unit, None: the margin of each finding;
+    ``studies``: ``NAME[:EXPERIMENT]``.
     """
     mine = run if isinstance(run, Results) else read_run(Path(run))
     rows: dict[str, Any] = {}

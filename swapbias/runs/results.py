@@ -84,7 +84,7 @@ class LazyItems(UserDict[str, Any]):
 def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
     run, manifest, items, every = scoring.run, scoring.manifest, scoring.items, [*scoring.every.values()]
-    found = findings.with_verdicts(_found(items, every, settings.seed), margin=settings.margin)
+    found = findings.with_verdicts(_found(items, every, settings), margin=settings.margin)
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in every:
         for name in one.task.lexicons:
@@ -111,7 +111,7 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     return found
 
 
-def _found(items: Items, every: Sequence[ScoredTask], seed: int) -> list[Finding]:
+def _found(items: Items, every: Sequence[ScoredTask], settings: Settings) -> list[Finding]:
     """The findings of every study and model, in the unit of the scorer: VADER and raw scores are no probabilities."""
     found: list[Finding] = []
     for name, frame in items.items():
@@ -125,7 +125,11 @@ def _found(items: Items, every: Sequence[ScoredTask], seed: int) -> list[Finding
             read = {one.task.experiment.name: as_read(one) for one in mine if one.task.study.name == name}
             experiments = tuple(read.get(one.name, one) for one in study.experiments)
             found += findings.disaggregate(
-                part, replace(study, experiments=experiments), expected=expected, seed=seed
+                part,
+                replace(study, experiments=experiments),
+                expected=expected,
+                seed=settings.seed,
+                margin=settings.margin,
             )
     return found
 
@@ -193,24 +197,22 @@ def _same_inputs(items: Items) -> Iterator[str]:
 
 
 def _repeated(items: Items) -> Iterator[str]:
-    """Name an answer that is more than half of those of an experiment and model, unless scores are 0 or 1.
+    """Name an answer or score that is more than half of those of an experiment and model, unless they are 0 or 1.
 
     One that counts 0 or 1 may well be the commonest; one that is not read may be the text of an error.
     """
-    for study, frame in ((study, frame) for study, frame in items.items() if {"answer", "said_other"} <= {*frame}):
+    for study, frame in items.items():
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
-            texts = rows["answer"].fillna("").astype(str).str.strip()
-            text, count = next(iter(texts[texts != ""].value_counts().items()), ("", 0))
-            is_read = rows.loc[texts == text, "score"].notna().any()
-            if 2 * count > len(rows) and not (is_read and _is_binary(rows["score"])):
-                shown = shorten(str(text), _MOST_SHOWN, placeholder=" ...")
-                yield f"{study} {name}: {count:,} of {len(rows):,} answers of {model_id} are the same: {shown!r}."
-
-
-def _is_binary(scores: "pd.Series[float]") -> bool:
-    """Whether scores are 0 and 1 alone, also as percentage points."""
-    levels = {*scores.dropna()}
-    return levels <= {0.0, 1.0} or levels <= {0.0, 100.0}
+            repeats = findings.commonest(rows)
+            if repeats is None or not repeats.share > findings.HALF:
+                continue
+            content = repr(shorten(repeats.content, _MOST_SHOWN, placeholder=" ...")) if repeats.is_answer else ""
+            what = (
+                f"answers of {model_id} are the same: {content}"
+                if content
+                else (f"scores of {model_id} are the same: {repeats.content}")
+            )
+            yield f"{study} {name}: {repeats.count:,} of {repeats.rows:,} {what}."
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True, command: str = "") -> None:

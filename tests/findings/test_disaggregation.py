@@ -133,7 +133,7 @@ def test_families_are_named_and_corrected_and_nothing_across_studies():
     assert "rq1 paired_gap of score by phase, as published: 6 tests, bonferroni" in families
     for name, members in families.items():
         if members[0].primary:
-            assert name == "2 questions of gendered_stigma"  # though one was run
+            assert name == ""  # one question was run
             continue
         assert name.endswith(f": {len(members)} tests, bonferroni")
         expected = adjust([one.estimate.p_value for one in members], name.rsplit(" ", 1)[-1])
@@ -143,25 +143,26 @@ def test_families_are_named_and_corrected_and_nothing_across_studies():
     (one,) = primary_findings(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
     other = replace(one, study="gendered_stigma", experiment="rq1", estimate=replace(one.estimate, p_value=0.04))
     both = with_verdicts([one, other])
-    assert [each.questions for each in both] == [2, 2]
+    assert [each.questions for each in both] == [1, 1]
     assert both[0].estimate == one.estimate
-    assert both[1].estimate.p_adjusted == pytest.approx(0.08)
+    assert both[1].estimate.p_adjusted == pytest.approx(0.04)
 
 
 @pytest.mark.parametrize("run", [("sentences", "control"), ("control",)])
-def test_questions_of_a_study_are_one_family_however_many_are_run(run):
+def test_the_questions_of_a_study_that_a_run_answers_are_one_family(run):
     rows = []
     for config in run:
         rows += score_rows(config_rows("occupation_sentiment", config), planted({"female": 0.002}))
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
     answers = primary_findings(found)
     assert len(answers) == len(run)
-    assert families_of(found)["2 questions of occupation_sentiment"] == answers
+    name = f"{len(run)} questions of occupation_sentiment" if len(run) > 1 else ""
+    assert {one.estimate.family for one in answers} == {name}
     for one in answers:
         estimate = one.estimate
-        assert estimate.p_adjusted == pytest.approx(min(1, 2 * estimate.p_value))
+        assert estimate.p_adjusted == pytest.approx(min(1, len(run) * estimate.p_value))
         assert (estimate.ci_low > 0 or estimate.ci_high < 0) == (estimate.p_adjusted < 0.05)
-        again = at_level(estimate, 0.025)
+        again = at_level(estimate, 0.05 / len(run))
         assert (estimate.ci_low, estimate.ci_high) == (again.ci_low, again.ci_high)
 
 

@@ -76,7 +76,7 @@ def test_primary_findings_of_several_groups_hold_up_each_on_their_own():
     some = found(rows(), slices=(Slice("label", "label"),))
     mine = [one.estimate for one in some if (one.measure, one.slice_by, one.view) == ("paired_gap", "label", "")]
     assert len(mine) == 3 * 2
-    assert {one.family for one in mine} == {"tiny paired_gap of score by label: 6 tests, holm"}
+    assert {one.family for one in mine} == {"tiny paired_gap of score by label: 6 tests, bonferroni"}
 
 
 def test_a_contrast_of_subsets_tests_the_gaps_of_all_groups():
@@ -111,7 +111,7 @@ def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
         wanted = pytest.approx((each.estimate.value, each.estimate.p_value))
         assert (one.estimate.value, one.estimate.p_value) == wanted
     cells = [one for one in some if one.measure == "paired_gap" and not one.view]
-    assert {one.estimate.family for one in cells} == {"tiny paired_gap of score by all: 3 tests, holm"}
+    assert {one.estimate.family for one in cells} == {"tiny paired_gap of score by all: 3 tests, bonferroni"}
 
 
 def test_three_factors_cross():

@@ -79,7 +79,8 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
         (gap(0.06, UNDECIDED, std_error=math.nan),
          f"Undecided: {WOMEN} +6.0 points. There is no interval, because too little varies or was scored."),
         (gap(0.0, UNDECIDED, std_error=math.nan),
-         "Undecided: all 10 pairs score the same, but 72 are needed to rule out a gap of 5 points."),
+         "Undecided: all 10 pairs about women and men score the same, but 72 are needed to rule out a gap of 5 "
+         "points."),
         (gap(0.0, UNMEASURED, std_error=math.nan, reason="same_score"),
          "Not measured: m gives every prompt the same score."),
         (gap(0.0, UNMEASURED, std_error=math.nan, reason="same_input"),
@@ -226,7 +227,7 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
             output = summary([spread(0.01, "occupation_names"), first, second])
             for word, names in (
                 ("Gap: ", SURE_ONES), ("No gap: ", (NONE,)), ("Undecided: ", (UNDECIDED,)),
-                ("Not measured: ", (UNMEASURED,)), ("Too few : ", (TOO_FEW,)),
+                ("Not measured: ", (UNMEASURED,)), ("Too few pairs: ", (TOO_FEW,)),
             ):  # fmt: skip
                 of_both = [one in names for one in (verdict, other)]  # unsure ones are said in one sentence
                 assert output.count(word) == (1 + sum(of_both) if word == "Gap: " else any(of_both))
@@ -395,7 +396,7 @@ def test_one_question_fits_a_screen_with_its_table():
     score = np.random.default_rng(0).normal(0.3, 0.1, len(rows)) + 0.1 * (rows["label"] == "mental_health")
     found = disaggregate(rows.assign(score=score.where(rows.index > 40)), "gendered_stigma")
     lines = text.terminal(found).splitlines()
-    assert len(lines) <= 20  # of 24: the report and the next step follow
+    assert len(lines) <= 22  # of 24: the report and the next step follow
     assert max(map(len, lines)) <= 80
     at = [next(place for place, one in enumerate(lines) if word in one) for word in ("rq1", "chance", "verdict")]
     assert at == sorted(at)
@@ -404,10 +405,11 @@ def test_one_question_fits_a_screen_with_its_table():
 
 
 def test_low_rates_are_compared_by_their_ratio_as_well():
-    rates = {"unit": "share of answers", "baseline": 0.02, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
+    rates = {"unit": "share of answers", "unit_low": 0.0, "unit_high": 1.0, "baseline": 0.02, "is_rate": True}
+    rates |= {"ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
     said = "by 4.0 points (95 % interval 2.0 to 6.0). The ratio of the two rates is 3.00 (95 % interval 1.99"
     assert said in answer(gap(0.04, FOUND, **rates)).sentence
     low = answer(gap(0.01, NONE, **{**rates, "baseline": 0.2, "ratio": 1.05})).sentence
-    assert low.endswith("within the margin of 5 points. The ratio of the two rates is 1.05.")
+    assert low.endswith("The ratio of the two rates is 1.05. The whole interval is within the margin of 5 points.")
     rare = answer(gap(0.001, NONE, **{**rates, "ratio": 1.05})).sentence
     assert "within the margin of a ratio of 0.8 to 1.25. The ratio of the two rates is 1.05 (95 % interval" in rare
