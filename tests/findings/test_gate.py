@@ -10,7 +10,7 @@ from scipy import stats
 
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.findings.finding import FOUND, SMALL, TOO_FEW, UNDECIDED, UNREAD_SWAP, Finding, unmeasured
+from swapbias.findings.finding import FOUND, TOO_FEW, UNDECIDED, UNREAD_SWAP, Finding, unmeasured
 from swapbias.findings.gate import FAILS, OPEN, PASSES, check_gaps, with_verdicts
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason
