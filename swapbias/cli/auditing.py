@@ -132,6 +132,8 @@ def plan(
     """Show what an audit costs and which gaps it can find.
 
     It takes the models, files and options of swapbias audit, as swapbias audit --help explains them.
+
+    With --like RUN it takes how far scores spread, and how long they took, from an earlier run.
     """
     program: Any = context.find_root().command
     command = program.get_command(context, "audit")

@@ -299,19 +299,22 @@ def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]
 
     NaN, NaN where the spreads are not known or the rows allow no interval.
     """
-    sides, clusters = planned_units(experiment, rows)
-    spreads = declared_spreads(experiment)
-    if not len(sides) or not clusters or spreads is None:
+    units, spreads = _first_units(experiment, rows), declared_spreads(experiment)
+    if units is None or not len(units.rows) or spreads is None:
         return math.nan, math.nan
-    return spreads.error(Design.of_means(sides, clusters))
+    return spreads.error(design_of(units))
 
 
 def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, Factors]:
     """Of each pair, sentence or condition of the first gap whether it is subtracted (1, else 0), and its clusters."""
+    units = _first_units(experiment, rows)
+    return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)
+
+
+def _first_units(experiment: Experiment, rows: Rows) -> Units | None:
+    """The units of the first gap of prompts without scores; None where it has no two groups."""
     table = pd.DataFrame(list(rows)).assign(score=0.0)
     if experiment.primary_subset in set(table.get(experiment.subset, ())):
         table = table[table[experiment.subset] == experiment.primary_subset]
-    table = _one_row_a_prompt(experiment, table)
-    table = condition_means(experiment, table)
-    units = gap_units(Context("", "", experiment, "score"), table)
-    return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)
+    table = condition_means(experiment, _one_row_a_prompt(experiment, table))
+    return gap_units(Context("", "", replace(experiment, aggregate=()), "score"), table)

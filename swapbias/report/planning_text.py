@@ -80,11 +80,12 @@ def _deviations(gap: PlannedGap) -> str:
     written, parts = form_in(gap.unit), list[str]()
     for name in gap.units.factors:
         size = number(written.at(sds[name]), digits=written.digits)
-        unit = f" {written.unit}" if written.unit and not parts else ""
-        parts.append(f"{size}{unit} between {name}")
+        points = " points" if gap.unit.in_points and not parts else ""
+        parts.append(f"{size}{points} between {name}")
     if sds[""]:
         parts.append(f"{number(written.at(sds['']), digits=written.digits)} left")
-    return f"SD {', '.join(parts)}"
+    unit = f" of {written.unit}" if written.unit and not gap.unit.in_points else ""
+    return f"SD{unit} {', '.join(parts)}"
 
 
 def planned_time(prompts: int, earlier: EarlierRun) -> str:
@@ -112,9 +113,13 @@ def without_spreads(gaps: Sequence[PlannedGap], place: str) -> str:
 
 
 def unknown_spreads(gaps: Sequence[PlannedGap]) -> str:
-    """What is not known of these gaps before a run, and how to know it; blank where all is known."""
-    names = dict.fromkeys(name for gap in gaps for name in gap.unknown if name)
-    if not any(gap.unknown for gap in gaps):
+    """What is not known of these gaps before a run, and how to know it; blank where all is known.
+
+    Those of an earlier run that shows no spread are left out: it has been said of them already.
+    """
+    unknown = [gap for gap in gaps if gap.unknown and not gap.is_matched]
+    names = dict.fromkeys(name for gap in unknown for name in gap.unknown if name)
+    if not unknown:
         return ""
     missing = f" of {listed([*names])}" if names else ""
     step = "audit a part first (--limit 200), then plan again with --like RUN"

@@ -35,7 +35,9 @@ def earlier_run(results: Results) -> EarlierRun:
         frame = results.items[study]
         rows += len(frame)
         for experiment, part in frame.groupby("experiment", sort=False):
-            unscored[study, str(experiment)] = frozenset(part.loc[part["score"].isna(), "prompt_id"])
+            missing = part["score"].isna()
+            if not missing.all():  # else the run says nothing of which prompts can be scored
+                unscored[study, str(experiment)] = frozenset(part.loc[missing, "prompt_id"])
     fresh = rows - int(results.manifest.get("from_cache") or 0)
     return EarlierRun(results.place, gaps, fresh, _seconds(results.manifest), unscored)
 

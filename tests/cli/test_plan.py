@@ -286,3 +286,12 @@ def test_the_examples_of_the_docs_are_what_a_plan_prints(page, arguments):
     printed = " ".join(swapbias("plan", *arguments).stdout.split())
     for sentence in block.strip().splitlines():
         assert " ".join(sentence.split()) in printed
+
+
+def test_an_earlier_run_that_scored_nothing_says_so(tmp_path):
+    tiny.save("bert", tmp_path / "model")
+    asks = ("./model", "--study", "social_distance:attitude", "--no-wordings", "--limit", "40")
+    assert swapbias("audit", *asks, "--out", "run", cwd=tmp_path).returncode == 0
+    output = swapbias("plan", *asks, "--like", "run", cwd=tmp_path).stdout
+    assert "run shows no spread of this gap: too little was scored, or nothing varies." in output
+    assert "detects gaps" not in output

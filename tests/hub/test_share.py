@@ -101,6 +101,16 @@ def test_the_command_shares_and_says_which_options_need_each_other(models, run, 
     assert "--again needs --create-pr" in capsys.readouterr().err
 
 
+def test_a_plan_takes_the_spreads_of_a_shared_run(models, run, capsys):
+    assert command("share", run.folder, *SHARE) == 0
+    capsys.readouterr()
+    assert command("plan", "vader", "--study", "occupation_sentiment", "--like", "alice/audits") == 0
+    shown = capsys.readouterr().out
+    # The model of this run gives all pairs one gap.
+    assert "alice/audits shows no spread of this gap" in shown
+    assert "at the speed of alice/audits" in shown
+
+
 def test_a_shared_run_is_checked_and_is_a_baseline(models, run, capsys, tmp_path):
     assert command("share", run.folder, *SHARE) == 0
     capsys.readouterr()
