@@ -10,7 +10,7 @@ import typer
 
 from swapbias import findings, hub, report, studies, swapping
 from swapbias.cli import terminal as ui
-from swapbias.cli.auditing import study_designs
+from swapbias.cli.auditing import OF_TABLE, study_designs
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
 from swapbias.models import LoadOptions, written
 
@@ -224,14 +224,21 @@ def new(
     ui.show(f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}")
 
 
-@study.command("check", cls=ui.Sectioned)
+@study.command("check", cls=ui.WithSettings)
 def check_folder(
     source: Annotated[Path, ui.argument("SOURCE", "Folder of the study, or a file of prompts.")],
     reference: Annotated[str, ui.option("Of a file: the group that is subtracted.")] = "",
     words: Annotated[Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")] = None,
+    settings: ui.ModelSettings = None,
 ) -> None:
-    """Find faults by file and line; exit 1 where an audit would refuse the study."""
-    found = swapping.check_study(source, reference=reference, lexicon=words)
+    """Find faults by file and line; exit 1 where an audit would refuse the study.
+
+    Settings of own prompts are those of swapbias audit: -M fixed=topic.
+    """
+    of_table = ui.read_settings(settings, OF_TABLE)
+    if words and "lexicon" in of_table:
+        raise UsageError("lexicon is an option and a setting of -M. Drop one of them.")
+    found = swapping.check_study(source, reference=reference, **{"lexicon": words} | of_table)
     designs = [*study_designs(found.corpus)] if found.corpus else []
     for sentence in (*found.faults, *found.advice, *designs):
         ui.show(sentence)

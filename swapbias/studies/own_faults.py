@@ -113,7 +113,10 @@ def _pair_faults(parsed: Parsed) -> Iterator[str]:
     yield from _of_rows(again, "{pair} has group {group} already in {before}. Remove one.")
     units = prompts.drop_duplicates("unit")
     compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
-    for group in sorted(groups):
+    misspelled = {
+        name for name in groups if name not in parsed.group_names and did_you_mean(name, parsed.group_names)
+    }
+    for group in sorted({*groups} - misspelled):
         lacking = units[~units["unit"].isin(compared["unit"][compared["group"] == group])].assign(group=group)
         yield from _of_rows(lacking, "{pair} has no row of {group}. Add it, so that the groups are balanced.")
     counts = compared.assign(read=compared["text"] + "\n" + compared["counted"]).groupby("unit")

@@ -190,6 +190,7 @@ def memory(count):
 
 def test_an_own_study_takes_little_more_memory_than_its_texts():
     """As dicts a prompt took above 1,500 bytes; its text has 65 letters, and its file some 80 bytes."""
+    memory(1_500)  # the interpreter's table of interned words grows once
     small, large = memory(500), memory(1_500)
     for place, most in ((0, 400), (1, 1_800)):
         assert (large[place] - small[place]) / 2_000 < most
@@ -253,6 +254,23 @@ def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, aft
 def test_a_broken_table_is_refused_with_its_line(source, options, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         open_study(source, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "faults"),
+    [
+        ({"group": "female"}, ["The group 'female' is none of Male, Female. Did you mean Female?"]),
+        ({"group": "Femal"}, ["The group 'Femal' is none of Male, Female. Did you mean Female?"]),
+        ({"group": "female", "reference": "male"}, [
+            "The group 'female' is none of Male, Female. Did you mean Female?",
+            "The reference 'male' is none of Male, Female. Did you mean Male?",
+        ]),
+    ],
+)  # fmt: skip
+def test_a_misspelled_group_is_the_only_fault(options, faults):
+    """Not that each pair has no row of it as well."""
+    rows = table().assign(group=lambda rows: rows["group"].str.title())
+    assert check_study(rows, **{"reference": "Male"} | options).faults == faults
 
 
 def test_a_fault_names_the_users_own_file(tmp_path):

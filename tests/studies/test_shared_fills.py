@@ -198,6 +198,13 @@ def test_the_command_line_and_python_allow_shared_fills_alike(tmp_path, monkeypa
         app(["plan", "vader", *own], standalone_mode=False)
     assert app(["plan", "vader", *own, "-M", "shared-fills=true"], standalone_mode=False) in (0, None)
     capsys.readouterr()
+    allowed = {"": 1, "true": 0, "false": 1}
+    for value, code in allowed.items():
+        more = ["-M", f"shared-fills={value}"] if value else []
+        check_file = ["study", "check", "mine.csv", "--reference", "other"]
+        assert bool(app([*check_file, *more], standalone_mode=False)) == code
+    with pytest.raises(UsageError, match="Unknown setting 'temperature'"):
+        app(["study", "check", "mine.csv", "-M", "temperature=2"], standalone_mode=False)
     with pytest.raises(UsageError, match="shared_fills are about own prompts"):
         swapbias.audit("vader", shared_fills=True)
 
