@@ -299,18 +299,18 @@ def _kind_sentences(
     for title, (settings, kind) in chosen.items():
         tasks, skipped = runs.plan_tasks(settings, kind=kind)
         plans.append((title, settings, tasks, skipped, _planned_gaps(tasks, earlier)))
-    every = [gap for *_, planned in plans for gaps in planned for gap in gaps]
-    if earlier and not any(gap.is_matched for gap in every):
-        has = listed(dict.fromkeys(f"{one.finding.study} {one.finding.experiment}" for one in earlier.gaps))
+    together = [gap for *_, planned in plans for gaps in planned for gap in gaps]
+    if earlier and not any(gap.is_matched for gap in together):
+        has = listed(dict.fromkeys(f"{gap.finding.study} {gap.finding.experiment}" for gap in earlier.gaps))
         raise UsageError(
-            f"{earlier.place} has none of the gaps of this plan, but those of {has}. Name a run of the same "
+            f"{earlier.name} has none of the gaps of this plan, but those of {has}. Name a run of the same "
             "experiment, or of own prompts with the same random factors."
         )
     for title, settings, tasks, skipped, planned in plans:
         yield from filter(None, [title])
         yield from _task_sentences(settings, tasks, planned, earlier)
         yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
-    yield from filter(None, [report.unknown_spreads(every)])
+    yield from filter(None, [report.unknown_spreads(together)])
 
 
 def _planned_gaps(
@@ -393,7 +393,7 @@ def design_details(
     if not gaps:
         return
     if earlier:
-        yield from filter(None, [report.without_spreads(gaps, earlier.place)])
+        yield from filter(None, [report.without_spreads(gaps, earlier.name)])
     yield from report.planned_basis(gaps)
     seconds = math.nan
     if earlier and any(gap.is_matched for gap in gaps):  # other prompts take other times

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swapbias.findings.analysis import one_per_prompt
 from swapbias.findings.finding import UNMEASURED, Finding, experiment_of, primary_findings
@@ -13,6 +14,7 @@ from swapbias.findings.sensitivity import Units, gap_units, primary_rows
 from swapbias.measures import MEASURES, Design, detectable_gap
 from swapbias.studies import PLACEBO, Experiment, load_study, own_studies
 
+Codes = NDArray[np.intp]
 _ESTIMATED = 0.8  # over the degrees of freedom: so much larger is the gap of an audit, which estimates its error
 
 
@@ -57,12 +59,24 @@ def declared_spreads(experiment: Experiment) -> Spreads | None:
     return Spreads(sds, study, model)
 
 
-def design_of(units: Units) -> Design:
-    """The design of units as their estimate has it: random factors of one level are left out where others vary."""
+def factors_of(units: Units) -> dict[str, Codes]:
+    """The random factors of units with the level of each unit, also one of which there is a single level."""
+    single = {units.single: np.zeros(len(units.rows), dtype=np.intp)} if units.single else {}
+    return {**single, **units.factors}
+
+
+def design_of(units: Units, *, single: bool = False) -> Design:
+    """The design of units as their estimate has it: random factors of one level are left out where others vary.
+
+    Args:
+        units: what a gap is the mean of.
+        single: keep a random factor of one level, of which a larger design may have several.
+    """
     _, sides = units.columns
-    factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in units.factors.items()}
+    factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors_of(units).items()}
     varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
-    return Design.of_means(sides, varied or factors, units.weights, units.shares())
+    kept = factors if single or not varied else varied
+    return Design.of_means(sides, kept, units.weights, units.shares())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +108,14 @@ class EarlierRun:
     """What a finished run says of runs like it.
 
     Attributes:
-        place: its folder, or its name on the Hub.
+        name: its folder, or its name on the Hub.
         gaps: its primary gaps.
         rows: the number of prompts that it scored, without those whose scores were saved before.
         seconds: that it took; NaN where it does not say.
         unscored: by study and experiment the prompts without a score.
     """
 
-    place: str
+    name: str
     gaps: tuple[EarlierGap, ...]
     rows: int = 0
     seconds: float = math.nan
@@ -114,21 +128,22 @@ class EarlierRun:
 
     def gap(self, experiment: Experiment, planned: Finding, factors: Iterable[str]) -> EarlierGap | None:
         """The gap of the run whose spreads a planned one takes; None: it has none like it."""
-        is_own, names = planned.study in own_studies(), [*factors]
-        fits = [one for one in self.gaps if one.fits(experiment, planned, names, is_own=is_own)]
-        same_contrast = [one for one in fits if one.finding.contrast == planned.contrast]
+        is_own = planned.study in own_studies()
+        names = [*factors]
+        fits = [gap for gap in self.gaps if gap.fits(experiment, planned, names, is_own=is_own)]
+        same_contrast = [gap for gap in fits if gap.finding.contrast == planned.contrast]
         return next(iter(same_contrast or fits), None)
 
 
-def earlier_gaps(found: Iterable[Finding], items: Mapping[str, pd.DataFrame], place: str) -> Iterator[EarlierGap]:
+def earlier_gaps(findings: Iterable[Finding], items: Mapping[str, pd.DataFrame], run: str) -> Iterator[EarlierGap]:
     """Yield the primary gaps of a finished run with the spreads of their effects.
 
     Args:
-        found: the findings of the run.
+        findings: those of the run.
         items: its scored rows by study.
-        place: where it lies, for sentences.
+        run: where it lies, for sentences.
     """
-    for finding in primary_findings(found):
+    for finding in primary_findings(findings):
         experiment = experiment_of(finding)
         if experiment is None or not MEASURES[finding.measure].gap_span or finding.study not in items:
             continue
@@ -136,11 +151,11 @@ def earlier_gaps(found: Iterable[Finding], items: Mapping[str, pd.DataFrame], pl
         if finding.verdict != UNMEASURED and finding.estimate.std_error > 0:
             rows = items[finding.study]
             chosen = (rows["experiment"] == finding.experiment) & (rows["model_id"] == finding.model_id)
-            spreads = _spreads_of_run(finding, rows[chosen], place)
+            spreads = _spreads_of_run(finding, rows[chosen], run)
         yield EarlierGap(finding, experiment.kind, finding.study in own_studies(), spreads)
 
 
-def _spreads_of_run(finding: Finding, rows: pd.DataFrame, place: str) -> Spreads | None:
+def _spreads_of_run(finding: Finding, rows: pd.DataFrame, run: str) -> Spreads | None:
     """The spreads of effects on a gap of a run, from its scored rows; None where they allow no interval."""
     study, experiment = load_study(finding.study), experiment_of(finding)
     if experiment is None or not len(rows):
@@ -149,9 +164,10 @@ def _spreads_of_run(finding: Finding, rows: pd.DataFrame, place: str) -> Spreads
     units = gap_units(*primary_rows(finding, study, scored, finding.model_id))
     if units is None:
         return None
-    design, (values, _) = design_of(units), units.columns
+    design = design_of(units)
+    values, _ = units.columns
     std_error, df, _ = design.spread(values)
-    plain = Spreads(design.components(values), finding.study, finding.model_id, place)
+    plain = Spreads(design.components(values), finding.study, finding.model_id, run)
     expected, expected_df = plain.error(design)
     if not (std_error > 0 and expected > 0):
         return None

@@ -1,19 +1,19 @@
 """What a run can find before it is made: the smallest gap, and how many levels of its random factors others need."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from swapbias.findings.analysis import experiment_findings, with_primary
 from swapbias.findings.decision import FEWEST
 from swapbias.findings.families import corrected_for_questions
 from swapbias.findings.finding import SPREAD, Context, Finding, primary_findings
-from swapbias.findings.planned_spreads import EarlierRun, Spreads, declared_spreads, design_of
+from swapbias.findings.planned_spreads import Codes, EarlierRun, Spreads, declared_spreads, design_of, factors_of
 from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
@@ -29,9 +29,9 @@ from swapbias.studies import Experiment, Study
 SHARES = (0.02, 0.05, 0.1)  # gaps of a plan's table: shares of the range of a unit, or what a margin makes of them
 _MOST_LEVELS = 10_000  # that are tried, of one random factor on a side
 _MOST_UNITS = 200_000  # of a design that is enlarged: more take seconds
+_CHEAP = 2.0  # times the units: more levels of all factors are not tried where the scarcest alone take no more
 _LEAST_SHARE = 0.25  # of the variance that one factor adds, below which another is not enlarged beside it
 Rows = Iterable[Mapping[str, Any]]
-Codes = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class PlannedGap:
 
     @property
     def design(self) -> Design:
-        """What is compared, as the audit compares it."""
-        return design_of(self.units)
+        """What is compared, as the audit compares it; a random factor of one level stays, for more may be added."""
+        return design_of(self.units, single=True)
 
     @property
     def levels(self) -> dict[str, int]:
         """The number of levels of each random factor, on all sides together."""
-        return {name: len(np.unique(codes)) for name, codes in self.units.factors.items()}
+        return {name: len(np.unique(codes)) for name, codes in factors_of(self.units).items()}
 
     @property
     def too_few(self) -> tuple[str, int] | None:
@@ -92,8 +92,8 @@ class PlannedGap:
     @property
     def unknown(self) -> list[str]:
         """The random factors whose spread nobody knows; blank among them: that of what none explains."""
-        known = self.spreads.sds if self.spreads else {}
-        return [name for name in (*self.units.factors, "") if name not in known]
+        sds = self.spreads.sds if self.spreads else {}
+        return [name for name in (*factors_of(self.units), "") if name not in sds]
 
     @property
     def is_known(self) -> bool:
@@ -120,8 +120,8 @@ class PlannedGap:
         fewest = [name for name, count in counts.items() if count == min(counts.values())]
         sds = self.spreads.sds if self.spreads else {}
         added = {name: scale * sds.get(name, 1.0) ** 2 for name, scale in zip(counts, design.scales, strict=False)}
-        most = max(added[name] for name in fewest)
-        return [name for name in fewest if added[name] >= _LEAST_SHARE * most]
+        largest = max(added[name] for name in fewest)
+        return [name for name in fewest if added[name] >= _LEAST_SHARE * largest]
 
     def gaps(self) -> list[float]:
         """The gaps of a table: 2, 5 and 10 points; nothing where points mean nothing."""
@@ -131,50 +131,57 @@ class PlannedGap:
     def needed(self, gap: float) -> Needed:
         """Find the fewest levels with which a gap is found in four of five runs.
 
-        More levels of the scarcest factors, or of all factors alike where that takes less than half of the units.
+        More levels of the scarcest factors, or the same number of all factors that have fewer, where that takes less
+        than half of the units.
         """
-        scarcest = self._needed(gap, self.scarcest)
-        every = self._needed(gap, [*self.design.factors])
-        if scarcest.is_found and not (every.is_found and 2 * every.times < scarcest.times):
-            return scarcest
-        return every
+        counts = _levels_on_a_side(self.design)
+        scarcest = self.scarcest
+        by_scarcest = self._needed(gap, lambda count: {name: count / counts[name] for name in scarcest})
+        if len(scarcest) == len(counts) or (by_scarcest.is_found and by_scarcest.times <= _CHEAP):
+            return by_scarcest
+        by_all = self._needed(gap, lambda count: {name: max(1.0, count / counts[name]) for name in counts})
+        is_cheaper = by_all.is_found and _CHEAP * by_all.times < by_scarcest.times
+        return by_all if is_cheaper or not by_scarcest.is_found else by_scarcest
 
-    def _needed(self, gap: float, names: Sequence[str]) -> Needed:
-        """Find the fewest levels of these factors with which a gap is found."""
+    def _needed(self, gap: float, times_of: Callable[[int], Mapping[str, float]]) -> Needed:
+        """Find the fewest levels with which a gap is found; ``times_of``: by factor the growth to so many levels."""
         design, level = self.design, self.finding.level
-        counts = _levels_on_a_side(design)
-        least = min(counts[name] for name in names)
+
+        def is_too_large(count: int) -> bool:
+            return len(design.sides) * math.prod(times_of(count).values()) > _MOST_UNITS
 
         def finds(count: int) -> bool:
-            larger = enlarged(design, names, count / least)
+            larger = enlarged(design, times_of(count))
             return self.spreads is not None and self.spreads.detectable(larger, level) <= gap
 
-        most = _most_levels(design, names, least)
+        tried = range(FEWEST, _MOST_LEVELS + 1)
+        limit = FEWEST + max(0, bisect_left(tried, True, key=is_too_large) - 1)
         low, high = FEWEST - 1, FEWEST
-        while high < most and not finds(high):
-            low, high = high, min(2 * high, most)
-        is_found = high < most or finds(most)
+        while high < limit and not finds(high):
+            low, high = high, min(2 * high, limit)
+        is_found = high < limit or finds(limit)
         while is_found and high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if finds(middle) else (middle, high)
-        larger = enlarged(design, names, high / least)
+        larger = enlarged(design, times_of(high))
         levels = {name: len(np.unique(codes)) for name, codes in larger.factors.items()}
         return Needed(gap, levels, len(larger.sides) / len(design.sides), is_found)
 
 
-def enlarged(design: Design, names: Sequence[str], times: float) -> Design:
-    """Copy levels of some factors, with their units, until there are so many times as many of them on each side."""
-    for name in names:
+def enlarged(design: Design, times: Mapping[str, float]) -> Design:
+    """Copy levels of factors, with their units, until there are so many times as many of them on each side."""
+    for name, factor_times in times.items():
         codes = design.factors[name]
-        copies = _copies(design, name, times)
+        copies = _copies(design, name, factor_times)
         index = np.repeat(np.arange(len(codes)), copies[codes])
         number = np.arange(len(index)) - np.repeat(np.cumsum(copies[codes]) - copies[codes], copies[codes])
-        factors = {other: known[index] for other, known in design.factors.items()}
+        factors = {factor: levels[index] for factor, levels in design.factors.items()}
         factors[name] = (np.cumsum(copies) - copies)[codes[index]] + number  # codes of copies follow each other
         sides, shares = design.sides[index], design.shares[index]
         shares = shares / np.bincount(sides, shares)[sides]
-        compact = {other: np.unique(known, return_inverse=True)[1] for other, known in factors.items()}
-        design = replace(design, sides=sides, shares=shares, factors=compact)
+        if not copies.all():  # levels of other factors may be left out with them
+            factors = {factor: np.unique(levels, return_inverse=True)[1] for factor, levels in factors.items()}
+        design = replace(design, sides=sides, shares=shares, factors=factors)
     return design
 
 
@@ -197,12 +204,6 @@ def _levels_on_a_side(design: Design) -> dict[str, int]:
     return {name: int((share > 0).sum(axis=0).min()) for name, share in shares}
 
 
-def _most_levels(design: Design, names: Sequence[str], least: int) -> int:
-    """The largest number of levels on a side that a design is enlarged to."""
-    times = (_MOST_UNITS / len(design.sides)) ** (1 / len(names))
-    return max(FEWEST, min(_MOST_LEVELS, int(least * times)))
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedExperiment:
     """An experiment of a planned run: the study that declares it, its prompts and the model's name."""
@@ -223,14 +224,14 @@ def plan_gaps(planned: Sequence[PlannedExperiment], earlier: EarlierRun | None =
     Returns:
         The gaps of each experiment, in the order of ``planned``; none where it compares no groups.
     """
-    tables = [_planned_table(one, earlier) for one in planned]
-    found = [_primary_gaps(one, table) for one, table in zip(planned, tables, strict=True)]
+    tables = [_planned_table(part, earlier) for part in planned]
+    primary = [_primary_gaps(part, table) for part, table in zip(planned, tables, strict=True)]
     # As the audit does, over all of its findings at once.
-    together = iter(corrected_for_questions([finding for gaps in found for finding in gaps]))
-    corrected = [[next(together) for _ in gaps] for gaps in found]
+    together = iter(corrected_for_questions([finding for findings in primary for finding in findings]))
+    corrected = [[next(together) for _ in findings] for findings in primary]
     return [
-        [gap for finding in gaps if (gap := _planned_gap(one, table, finding, earlier)) is not None]
-        for one, table, gaps in zip(planned, tables, corrected, strict=True)
+        [gap for finding in findings if (gap := _planned_gap(part, table, finding, earlier)) is not None]
+        for part, table, findings in zip(planned, tables, corrected, strict=True)
     ]
 
 
@@ -250,12 +251,12 @@ def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Findi
     experiment = planned.experiment
     if not experiment.measure or not len(table):
         return []
-    slices = tuple(one for one in experiment.slices if one.name == experiment.primary_slice)
+    slices = tuple(part for part in experiment.slices if part.name == experiment.primary_slice)
     read = replace(experiment, slices=slices, levels=(), covariates=(), scores=("score",))
     context = Context(planned.study.name, planned.model, read, CHANGE)
-    found = experiment_findings(context, _one_row_a_prompt(experiment, table))
-    marked = with_primary((replace(one, score="score") for one in found), [experiment])
-    return [one for one in primary_findings(marked) if MEASURES[one.measure].gap_span or one.measure == SPREAD]
+    findings = experiment_findings(context, _one_row_a_prompt(experiment, table))
+    marked = primary_findings(with_primary((replace(finding, score="score") for finding in findings), [experiment]))
+    return [finding for finding in marked if MEASURES[finding.measure].gap_span or finding.measure == SPREAD]
 
 
 def _one_row_a_prompt(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
@@ -271,7 +272,7 @@ def _planned_gap(
     units = gap_units(context, rows)
     if units is None or not len(units.rows):
         return None
-    matched = earlier.gap(planned.experiment, finding, units.factors) if earlier else None
+    matched = earlier.gap(planned.experiment, finding, factors_of(units)) if earlier else None
     if matched is not None:
         return PlannedGap(finding, units, matched.spreads, matched.finding.scale, is_matched=True)
     if planned.experiment.aggregate:  # declared spreads are those of conditions
@@ -287,9 +288,12 @@ def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
     """Find the smallest gap that an audit of these prompts alone finds in four of five runs, in its unit.
 
     Returns:
-        The largest one where the experiment has several gaps; NaN where that is not known, or beyond the range.
+        The largest one where the experiment has several gaps; NaN where that is not known, beyond the range, or too
+        few levels of a random factor let nothing be found.
     """
     (gaps,) = plan_gaps([PlannedExperiment(study, experiment, [*rows])])
+    if any(gap.too_few for gap in gaps):
+        return math.nan
     detectable = max((gap.detectable for gap in gaps), default=math.nan)
     return detectable if math.isfinite(detectable) else math.nan
 
@@ -299,7 +303,8 @@ def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]
 
     NaN, NaN where the spreads are not known or the rows allow no interval.
     """
-    units, spreads = _first_units(experiment, rows), declared_spreads(experiment)
+    units = _first_units(experiment, rows)
+    spreads = declared_spreads(experiment)
     if units is None or not len(units.rows) or spreads is None:
         return math.nan, math.nan
     return spreads.error(design_of(units))

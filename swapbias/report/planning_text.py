@@ -78,7 +78,7 @@ def _deviations(gap: PlannedGap) -> str:
     """Standard deviations by random factor: ``SD 4.2 points between templates, 11.5 between names, 3.5 left``."""
     sds = gap.spreads.sds if gap.spreads else {}
     written, parts = form_in(gap.unit), list[str]()
-    for name in gap.units.factors:
+    for name in gap.levels:
         size = number(written.at(sds[name]), digits=written.digits)
         points = " points" if gap.unit.in_points and not parts else ""
         parts.append(f"{size}{points} between {name}")
@@ -95,7 +95,7 @@ def planned_time(prompts: int, earlier: EarlierRun) -> str:
     takes = _minutes(prompts * earlier.seconds_a_prompt)
     minutes = f"{takes} minute{'' if takes in ('1', 'under 1') else 's'}"
     speed = f"{earlier.seconds:,.0f} s for {earlier.rows:,} prompts"
-    return f"Time: {minutes}, at the speed of {shown(earlier.place)} ({speed})."
+    return f"Time: {minutes}, at the speed of {shown(earlier.name)} ({speed})."
 
 
 def _minutes(seconds: float) -> str:
@@ -103,13 +103,13 @@ def _minutes(seconds: float) -> str:
     return "under 1" if seconds < 60 else f"{math.ceil(seconds / 60):,}"
 
 
-def without_spreads(gaps: Sequence[PlannedGap], place: str) -> str:
+def without_spreads(gaps: Sequence[PlannedGap], run: str) -> str:
     """Why the spreads of an earlier run are not used for these gaps; blank where they are."""
     if all(gap.spreads is not None and gap.spreads.run for gap in gaps):
         return ""
     if any(gap.is_matched for gap in gaps):
-        return f"{shown(place)} shows no spread of this gap: too little was scored, or nothing varies."
-    return f"{shown(place)} has no such gap, so its spreads are not used here."
+        return f"{shown(run)} shows no spread of this gap: too little was scored, or nothing varies."
+    return f"{shown(run)} has no such gap, so its spreads are not used here."
 
 
 def unknown_spreads(gaps: Sequence[PlannedGap]) -> str:

@@ -91,13 +91,13 @@ def test_an_enlarged_design_has_the_levels_and_the_error_of_one_that_is_made_so(
 
     sds = {"templates": 0.3, "names": 0.2, "": 0.1}
     spreads = Spreads(sds, run="a run")
-    tripled = enlarged(crossed(4, 3), ["templates"], 3.0)
+    tripled = enlarged(crossed(4, 3), {"templates": 3.0})
     assert spreads.error(tripled) == pytest.approx(spreads.error(crossed(12, 3)))
-    both = enlarged(crossed(4, 3), ["templates", "names"], 2.0)
+    both = enlarged(crossed(4, 3), {"templates": 2.0, "names": 2.0})
     assert spreads.error(both) == pytest.approx(spreads.error(crossed(8, 6)))
-    fewer = enlarged(crossed(4, 3), ["templates"], 0.5)
+    fewer = enlarged(crossed(4, 3), {"templates": 0.5})
     assert spreads.error(fewer) == pytest.approx(spreads.error(crossed(2, 3)))
     for design in (tripled, both, fewer):
         assert np.bincount(design.sides, design.shares) == pytest.approx(1)
-    ninth = enlarged(crossed(8, 3), ["templates"], 9 / 8)
+    ninth = enlarged(crossed(8, 3), {"templates": 9 / 8})
     assert len(np.unique(ninth.factors["templates"])) == 18  # 9 on each side
