@@ -1,7 +1,8 @@
 """Find names and words that stand in two groups of a user's own study: its labels may be swapped in some pairs."""
 
+import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
 from math import ceil
 from typing import NamedTuple
@@ -13,9 +14,9 @@ from swapbias.studies.fill_slots import fill_words
 from swapbias.studies.own_prompts import Parsed
 from swapbias.studies.own_tables import LEXICON, NAMES, PROMPTS, SLOTS, TEMPLATES, WORDINGS, table_column
 from swapbias.studies.study import slots
-from swapbias.studies.text_pairs import bare, difference, is_joined, tokens_of
+from swapbias.studies.text_pairs import bare, difference, is_joined
 
-_MOST_COMPARED = 100_000  # texts of two groups; of more every second, third ... pair is compared
+_MOST_COMPARED = 20_000  # texts of two groups; of more every second, third ... pair is compared
 _LONGEST = 3_000  # letters of a text: longer ones are notes, which say more than one slot
 _MOST_NAMED = 20  # faults
 _PRONOUNS = {
@@ -162,12 +163,11 @@ def _swapped_words(text: str, other: str) -> _Both:
 
 def _own_words(spans: Sequence[Sequence[str]], other: str) -> Swapped | None:
     """Give the words of a text in the places where it differs; pronouns count by whom they are about."""
-    in_other = {bare(token).casefold() for token in tokens_of(other)}
     tokens = [bare(token) for span in spans for token in span]
-    pronouns = [token for token in tokens if token.casefold() in _PRONOUNS.keys() - in_other]
+    pronouns = [token for token in tokens if token.casefold() in _PRONOUNS and not _stands_in(token, other)]
     persons = {_PRONOUNS[token.casefold()] for token in pronouns}
     words = [word for span in spans for word in fill_words(tuple(span)) if word.casefold() not in _FUNCTION_WORDS]
-    words = [word for word in words if not _stands_in(word, other, in_other)]
+    words = [word for word in words if not _stands_in(word, other)]
     if not words and not persons:
         return None
     is_one_person = len(persons) < 2 and len(words) < 2  # else she meets him, and he meets her
@@ -175,9 +175,11 @@ def _own_words(spans: Sequence[Sequence[str]], other: str) -> Swapped | None:
     return Swapped((*(word.casefold() for word in words), "", *about), " ".join(words or pronouns[:1]))
 
 
-def _stands_in(word: str, text: str, tokens: Collection[str]) -> bool:
-    """Whether a text holds a word; of scripts without blanks tokens are letters."""
-    return word in text if is_joined(word) else word.casefold() in tokens
+def _stands_in(word: str, text: str) -> bool:
+    """Whether a text holds a whole word; scripts without blanks between words have no ends of words."""
+    if is_joined(word):
+        return word in text
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _of_masks(parsed: Parsed) -> Iterator[Fill]:
