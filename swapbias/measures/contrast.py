@@ -433,7 +433,12 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
     """
     if not abs(gap) < margin:
         return math.inf
-    return math.floor(math.log(level) / math.log((1 - margin) / (1 - abs(gap)))) + 1 if margin < 1 else 1
+    if margin >= 1:
+        return 1
+    # By log1p: 1 less a tiny margin is 1.
+    share = math.log1p(-margin) - math.log1p(-abs(gap))
+    needed = math.log(level) / share if share < 0 else math.inf
+    return math.inf if math.isinf(needed) else math.floor(needed) + 1
 
 
 def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
