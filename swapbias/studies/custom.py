@@ -164,27 +164,18 @@ def study_files(
     """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
     place = Path(source).expanduser() if isinstance(source, str | Path) else None
     if place is not None and place.is_dir():
-        if reference or group or lexicon or unit or range or fixed or shared_fills:
+        if any((reference, group, lexicon, unit, range, fixed, shared_fills)):
             raise UsageError(
                 f"{place} says reference, group, words, unit, range, fixed columns and shared fills in its files. "
                 "Write them there, and drop --reference and the like."
             )
-        if not (place / DECLARATION).is_file():
-            raise UsageError(f"{place} holds no {DECLARATION}. Write one with swapbias study new.")
-        return {name: (place / name).read_bytes() for name in STUDY_FILES if (place / name).is_file()}
+        return _files_of_folder(place)
     if place is not None:
         if not place.is_file():
             raise UsageError(f"{source} is no folder of a study and no file of prompts. Check the path.")
         content, name = place.read_bytes(), name or _study_name(place.stem)
     else:
-        table = _with_class_names(source)
-        if not isinstance(table, pd.DataFrame):
-            found = type(source).__name__
-            raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
-        if "candidates" in table:  # as corpora have them, or as a CSV file does
-            table = table.assign(candidates=[_words(one) for one in table["candidates"]])
-        if MESSAGES in table:
-            table = table.assign(text=[text_of(one) for one in table[MESSAGES]]).drop(columns=MESSAGES)
+        table = _prompt_table(source)
         if "group" in table:
             reference, group = (named_group(one, set(map(str, table["group"]))) for one in (reference, group))
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
@@ -196,12 +187,31 @@ def study_files(
     groups = [group, reference] if group else []
     keys = {
         "name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups, "unit": unit,
-        "range": list(read_range(range)), "fixed": read_columns(fixed),
-        "shared_fills": bool(shared_fills),
+        "range": list(read_range(range)), "fixed": read_columns(fixed), "shared_fills": bool(shared_fills),
     }  # fmt: skip
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
     return {DECLARATION: "".join(lines).encode(), PROMPTS: content, **words}
+
+
+def _files_of_folder(folder: Path) -> dict[str, bytes]:
+    """Read the files of a study from its folder."""
+    if not (folder / DECLARATION).is_file():
+        raise UsageError(f"{folder} holds no {DECLARATION}. Write one with swapbias study new.")
+    return {name: (folder / name).read_bytes() for name in STUDY_FILES if (folder / name).is_file()}
+
+
+def _prompt_table(source: Any) -> pd.DataFrame:
+    """Give prompts in memory as a table whose cells are those of a CSV file."""
+    table = _with_class_names(source)
+    if not isinstance(table, pd.DataFrame):
+        found = type(source).__name__
+        raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
+    if "candidates" in table:  # as corpora have them, or as a CSV file does
+        table = table.assign(candidates=[_words(one) for one in table["candidates"]])
+    if MESSAGES in table:
+        table = table.assign(text=[text_of(one) for one in table[MESSAGES]]).drop(columns=MESSAGES)
+    return table
 
 
 def _with_class_names(source: Any) -> Any:

@@ -89,11 +89,7 @@ def factors_of(
     kept = [column for name in fixed if (column := column_of(name, is_ranking=is_ranking)) in pairs]
     declared = (column_of(name, is_ranking=is_ranking) for name in random)
     sampled = [column for column in declared if column == "pair_id" or _varies(pairs, column)]
-    rest = [column for column in pairs if column not in (*kept, *sampled)]
-    if is_ranking:
-        sampled += [column for column in rest if column == "names"]
-    else:
-        sampled += [column for column in _SAMPLED if column in rest and _is_sample(pairs[column], column)]
+    sampled += _samples(pairs.drop(columns=[*kept, *sampled], errors="ignore"), is_ranking=is_ranking)
     recurring = _recurring_columns(pairs, [*kept, *sampled])
     sampled += [column for column in recurring if _count_levels(pairs[column]) >= FEWEST_LEVELS]
     kept += [column for column in recurring if column not in sampled and (pairs[column] != "").all()]
@@ -130,9 +126,12 @@ def _varies(pairs: pd.DataFrame, column: str) -> bool:
     return column in pairs and (column != "words" or pairs[column].nunique() > 1)
 
 
-def _is_sample(values: "pd.Series[str]", column: str) -> bool:
-    """Whether templates or words are a sample: two or more, and of several pairs one template too."""
-    return values.nunique() > 1 or (column == "template" and len(values) > 1)
+def _samples(pairs: pd.DataFrame, *, is_ranking: bool) -> list[str]:
+    """List what is a sample whatever its number: sets of names, two templates or words, one template of all pairs."""
+    if is_ranking:
+        return [column for column in pairs if column == "names"]
+    counts = {column: pairs[column].nunique() for column in _SAMPLED if column in pairs}
+    return [column for column in counts if counts[column] > 1 or (column == "template" and len(pairs) > 1)]
 
 
 def _recurring_columns(pairs: pd.DataFrame, chosen: Sequence[str]) -> list[str]:
