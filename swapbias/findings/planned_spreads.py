@@ -50,15 +50,6 @@ class Spreads:
         return detectable_gap(std_error, df, level=level)
 
 
-def declared_spreads(experiment: Experiment) -> Spreads | None:
-    """The spreads that an experiment declares; None where it declares none."""
-    if not experiment.spreads:
-        return None
-    sds = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
-    study, model = experiment.spreads_of or ("", "")
-    return Spreads(sds, study, model)
-
-
 def factors_of(units: Units) -> dict[str, Codes]:
     """The random factors of units with the level of each unit, also one of which there is a single level."""
     single = {units.single: np.zeros(len(units.rows), dtype=np.intp)} if units.single else {}
@@ -77,6 +68,36 @@ def design_of(units: Units, *, single: bool = False) -> Design:
     varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
     kept = factors if single or not varied else varied
     return Design.of_means(sides, kept, units.weights, units.shares())
+
+
+def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
+    """The spreads that an experiment declares, for units; None where it declares none.
+
+    Effects of a random factor that is nested in another (each condition in one template) are part of what is left.
+    """
+    if not experiment.spreads:
+        return None
+    sds = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
+    if "" in sds:
+        sds[""] = math.sqrt(sds[""] ** 2 + _nested_variance(experiment, units))
+    study, model = experiment.spreads_of or ("", "")
+    return Spreads(sds, study, model)
+
+
+def _nested_variance(experiment: Experiment, units: Units) -> float:
+    """The variance that effects of nested factors add to each unit, so that the value varies as much by them."""
+    design = design_of(units)
+    added = 0.0
+    for column, spread in experiment.spreads.items():
+        name = experiment.random.get(column, column)
+        if column not in units.rows or name in factors_of(units):
+            continue
+        codes, levels = pd.factorize(units.rows[column])
+        cluster_shares = np.zeros((len(levels), len(design.weights)))
+        np.add.at(cluster_shares, (codes, design.sides), design.shares)
+        if len(levels) > 1:  # else all units share it
+            added += spread**2 * float(((cluster_shares @ design.weights) ** 2).sum()) / float(design.scales[-1])
+    return added
 
 
 @dataclass(frozen=True, slots=True)

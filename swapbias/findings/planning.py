@@ -281,7 +281,8 @@ def _planned_gap(
     unit = with_range_of(planned.experiment.scale, (0.0, 1.0))
     is_assumed = unit != planned.experiment.scale
     of_conditions = bool(planned.experiment.aggregate)
-    return PlannedGap(finding, units, declared_spreads(planned.experiment), unit, is_assumed, of_conditions)
+    spreads = declared_spreads(planned.experiment, units)
+    return PlannedGap(finding, units, spreads, unit, is_assumed, of_conditions)
 
 
 def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
@@ -304,10 +305,10 @@ def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]
     NaN, NaN where the spreads are not known or the rows allow no interval.
     """
     units = _first_units(experiment, rows)
-    spreads = declared_spreads(experiment)
-    if units is None or not len(units.rows) or spreads is None:
+    if units is None or not len(units.rows):
         return math.nan, math.nan
-    return spreads.error(design_of(units))
+    spreads = declared_spreads(experiment, units)
+    return (math.nan, math.nan) if spreads is None else spreads.error(design_of(units))
 
 
 def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, Factors]:

@@ -6,11 +6,11 @@ import pytest
 
 from swapbias.findings.finding import Context
 from swapbias.findings.planned_spreads import Spreads, design_of
-from swapbias.findings.planning import enlarged
+from swapbias.findings.planning import PlannedExperiment, enlarged, plan_gaps
 from swapbias.findings.sensitivity import gap_units
 from swapbias.measures.contrast import Design
 from swapbias.studies import own_studies
-from swapbias.studies.catalogue import load_corpus, load_study, studies
+from swapbias.studies.catalogue import config_rows, load_corpus, load_study, studies
 from swapbias.studies.custom import open_study
 from swapbias.studies.tables import upstream_file
 
@@ -101,3 +101,23 @@ def test_an_enlarged_design_has_the_levels_and_the_error_of_one_that_is_made_so(
         assert np.bincount(design.sides, design.shares) == pytest.approx(1)
     ninth = enlarged(crossed(8, 3), {"templates": 9 / 8})
     assert len(np.unique(ninth.factors["templates"])) == 18  # 9 on each side
+
+
+def test_effects_of_a_factor_nested_in_another_are_part_of_what_is_left():
+    # 20 pairs: 5 templates, each with 2 conditions of its own, each with 2 pairs. Conditions add .048^2 / 10 to the
+    # variance of the gap, which is 2 x .048^2 for each of 20 pairs; templates .125^2 / 5, the rest .136^2 / 20.
+    pairs = [(template, condition, number) for template in range(5) for condition in range(2) for number in range(2)]
+    rows = pd.DataFrame([
+        {"text": f"{word} {template} {condition} {number}", "group": word, "pair": f"{template}/{condition}/{number}",
+         "template": template, "condition": f"{template}/{condition}"}
+        for template, condition, number in pairs
+        for word in ("he", "she")
+    ])  # fmt: skip
+    study = open_study(rows, reference="he", name="nested")
+    experiment = experiment_of("nested", "classifier")
+    ((gap,),) = plan_gaps([PlannedExperiment(study, experiment, config_rows("nested", experiment.configs[0]))])
+    assert gap.levels == {"templates": 5}
+    left = np.sqrt(0.136**2 + 2 * 0.048**2)
+    assert gap.spreads.sds == pytest.approx({"templates": 0.125, "conditions": 0.048, "": left})
+    std_error, _ = gap.spreads.error(gap.design)
+    assert std_error**2 == pytest.approx(0.125**2 / 5 + 0.048**2 / 10 + 0.136**2 / 20)
