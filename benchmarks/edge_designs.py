@@ -24,6 +24,7 @@ Reading = Callable[[np.random.Generator, Floats, NDArray[np.intp]], Floats]  # o
 TEMPLATES = {"template": 0.125, "": 0.136}  # SDs of effects on pairs, as released outputs of classifiers have them
 WORDS = TEMPLATES | {"fill_pair": 0.125}
 BOTH, THREE = ("normal", "lognormal"), ("normal", "heavy", "lognormal")
+RANKED = {"names": 0.1, "condition": 0.1, "": 0.1}
 REFERENCE, OTHERS = "male", ("female", "they", "trans", "agender")
 RATIO = 1.25  # the ratio of rates that is no longer within the margin, where they are rare
 LEVEL_SPREAD = 0.25  # SD of what the texts of a pair share, where scores come in steps
@@ -354,9 +355,7 @@ def _rankings() -> Edge:
             (Path(folder) / name).write_text(text, encoding="utf-8")
         study = open_study(folder)
     rows = rows_of(study.name, "questions")
-    design = design_of(
-        "rankings of 2", "4 jobs x 24 sets of names", study.name, "chat", rows, {"names": 0.1, "": 0.1}
-    )
+    design = design_of("rankings of 2", "4 jobs x 24 sets of names", study.name, "chat", rows, RANKED)
     return Edge(design, ("normal",), ranked, replayed=False)
 
 

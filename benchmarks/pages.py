@@ -34,6 +34,12 @@ _TOLD = (  # what, beside what, and the pairs of sides whose numbers stand in th
     ("a second audit of the same model", "the first",
      (("second_audit", "second audit", "audit that scores everything"),)),
 )  # fmt: skip
+_EFFECTS = ("normal", "lognormal")
+CALLED, PASSED = (
+    4,
+    7,
+)  # places of shares in the rows of ``truth_edges``: called a gap without one, passed at the margin
+EDGES_HEADING = "### In own prompts"
 _COPYING = 0.05  # less than this share of a limit is a limit that nobody could come near
 
 
@@ -105,9 +111,32 @@ def _times(one: Result, ours: str, against: str) -> str:
     return f"{ratio:.1f}" if ratio < 20 else f"{ratio:.0f}"
 
 
+def edge_table(rows: Sequence[Sequence[str]], column: int, what: str) -> str:
+    """Return a column of the audits at the edges as percentages, by the kind of effects.
+
+    Args:
+        rows: of the series ``truth_edges``: design, levels, kind of effects, audits and shares.
+        column: the place of a share in its rows.
+        what: the heading of the percentages.
+    """
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        if row[column] and row[2] in _EFFECTS:
+            cells.setdefault((row[0], row[1]), {})[row[2]] = f"{100 * float(row[column]):.1f} %"
+    head = ("own prompts", *(f"{what}, {effects} effects" for effects in _EFFECTS))
+    lines = [
+        (f"{design}: {levels}", *(shares.get(effects, "") for effects in _EFFECTS))
+        for (design, levels), shares in cells.items()
+    ]
+    return markdown(head, lines).strip()
+
+
 def pages(found: Sequence[Result | Steps]) -> dict[str, tuple[str, str]]:
-    """Heading and first paragraph of each page that says how fast it is, by its path in the repository."""
+    """Heading and first paragraph of each page that says how fast it is or how often it errs, by its path."""
+    (edges,) = (one.rows for one in found if isinstance(one, Steps) and one.name == "truth_edges")
     return {
         "README.md": ("## Speed and truth", sentence(found) + "."),
         "benchmarks/README.md": ("## Summary", summary(found).strip()),
+        "docs/verdicts.md": (EDGES_HEADING, edge_table(edges, CALLED, "called a gap without one")),
+        "docs/gate.md": (EDGES_HEADING, edge_table(edges, PASSED, "passed at the margin")),
     }

@@ -140,7 +140,7 @@ def _own_names() -> Iterator[Design]:
             for group, place in (("female", number), ("male", (number + shift * prompt) % 6))
         ]
         name = f"own_names_{shift}"
-        study = open_study(pd.DataFrame(table), reference="male", name=name)
+        study = open_study(pd.DataFrame(table), reference="male", name=name, range=(0, 1))
         asked = next(one for one in study.experiments if one.kind == "classifier")
         spreads = NAMES | {column: 0.125 / math.sqrt(len(columns)) for column in columns}
         rows = rows_of(name, asked.configs[0])
@@ -350,7 +350,7 @@ def _quickly(design: Design, effects: str, count: int, planted: float) -> Iterat
     """The primary findings of so many audits of models with this gap, as those of ``audits``."""
     rng = np.random.default_rng([len(design.rows), sorted(EFFECTS).index(effects), round(1e6 * (1 + planted))])
     simulate = partial(simulator(design), rng, EFFECTS[effects])
-    conclude = conclusion(design, simulate(planted))
+    conclude = conclusion(design, simulate(planted), detectable=False)
     return (conclude(simulate(planted)) for _ in range(count))
 
 
@@ -365,7 +365,7 @@ def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         for before, gap in BASELINES:
             rng = np.random.default_rng([len(rows), count])
             simulate = partial(simulator(calm), rng, EFFECTS[effects])
-            conclude = conclusion(calm, simulate(gap))
+            conclude = conclusion(calm, simulate(gap), detectable=False)
             seen = [_gated(calm, conclude, simulate(gap), simulate(before)) for _ in range(count)]
             passed, failed = (share_of(one == outcome for one in seen) for outcome in (PASSES, FAILS))
             larger = round(abs(gap) - abs(before), 9)

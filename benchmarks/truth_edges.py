@@ -198,7 +198,7 @@ def edge_rows(measured: Mapping[str, Sequence[Measured]], count: int) -> list[tu
     for effects in BOTH:
         chosen = [kind.called for name in FIVE for kind in measured[name] if kind.effects == effects]
         title = ("five own studies in one run, any of them", "five of these designs", effects, f"{count:,}")
-        rows.append((*title, rate_text(share_of(map(any, zip(*chosen, strict=True)))), *[""] * 7))
+        rows.append((*title, rate_text(share_of(map(any, zip(*chosen, strict=False)))), *[""] * 7))
     return rows
 
 

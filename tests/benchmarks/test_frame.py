@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import frame, table
+from benchmarks import frame, pages, table
 from benchmarks.frame import Prepared, Side, Workload, measure
 from tests.conftest import ROOT
 
@@ -177,3 +177,52 @@ def test_the_tables_of_swappers_are_those_of_the_page_of_results():
         name = f"{patient}, the {parts[name]}% of least doubt" if name in parts else name
         known = [*rows["test", name], *rows["real reports", name][:2]]
         assert [one.replace("0.", ".")[: len(cell)] for one, cell in zip(known, cells, strict=True)] == cells, name
+
+
+@pytest.mark.parametrize(
+    ("page", "column", "what"),
+    [("verdicts", pages.CALLED, "called a gap without one"), ("gate", pages.PASSED, "passed at the margin")],
+)
+def test_the_tables_of_own_prompts_are_those_of_the_page_of_results(page, column, what):
+    written = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert pages.edge_table(rows_of("The inference at its edges"), column, what) in written
+
+
+def test_a_table_of_own_prompts_has_a_row_for_each_design_and_a_column_for_each_kind_of_effects():
+    rows = [
+        ("templates", "4", "normal", "2,000", ".045"),
+        ("templates", "4", "heavy", "2,000", ".031"),
+        ("templates", "4", "lognormal", "2,000", ".100"),
+        ("few affected", "20", "1 of 20", "2,000", ".385"),
+        ("rates", "8", "normal", "500", ""),
+    ]
+    assert pages.edge_table(rows, 4, "passed").splitlines()[2:] == ["| templates: 4 | 4.5 % | 10.0 % |"]
+
+
+def test_the_rates_of_own_prompts_on_the_pages_are_those_of_the_page_of_results():
+    rows = rows_of("The inference at its edges")
+    one_study = [row for row in rows if not row[0].startswith("five own studies")]
+
+    def largest(effects, column):
+        return max(100 * float(row[column]) for row in one_study if row[2] == effects and row[column])
+
+    def only(design, column):
+        return [f"{100 * float(row[column]):.1f}" for row in rows if row[0].startswith(design)]
+
+    called = [largest(effects, pages.CALLED) for effects in ("normal", "lognormal")]
+    passed = [largest(effects, pages.PASSED) for effects in ("normal", "lognormal")]
+    five = only("five own studies", pages.CALLED)
+    few, moved = (only(design, pages.PASSED)[0] for design in ("1 of 20 templates", "1 of 10 words"))
+    for page, sentence in (
+        ("verdicts", f"normal effects at most {called[0]:.1f} % are called a gap"),
+        ("verdicts", f"with them it is at most {called[1]:.1f} %"),
+        (
+            "verdicts",
+            f"called a gap in {five[0]} % of runs with normal effects, and in {five[1]} % with lognormal ones",
+        ),
+        ("gate", f"at most {passed[0]:.1f} % with normal effects and {passed[1]:.1f} % with lognormal ones"),
+        ("gate", f"a gate passes {few} % of studies with 20 templates"),
+        ("gate", f"of which 1 in 10 moves, it passes {moved} %"),
+    ):
+        written = " ".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").split())
+        assert sentence in written
