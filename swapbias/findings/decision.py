@@ -46,7 +46,7 @@ class Decision:
     Attributes:
         verdict: one of ``VERDICTS``.
         outcome: of a gate with that margin: ``PASSES``, ``FAILS`` or ``OPEN``.
-        reason: what decides where it is not the printed interval, one of ``REASONS``; blank for the interval.
+        reason: what decides where it is not the printed interval (``FEW_EQUAL`` ...); blank for the interval.
     """
 
     verdict: str

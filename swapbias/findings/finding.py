@@ -21,12 +21,11 @@ RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 # Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
 # moves with strong words in place of the swapped ones, or nobody could ask whether one does, names that could not be
-# found in the texts.
-SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS = UNMEASURED_REASONS = (
-    "same_score", "same_input", "unread_swap", "no_control", "unnamed_fills",
+# found in the texts, no score at all.
+SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS, NOTHING_SCORED = UNMEASURED_REASONS = (
+    "same_score", "same_input", "unread_swap", "no_control", "unnamed_fills", "nothing_scored",
 )  # fmt: skip
 # What else decides a word or a gate in place of the printed interval.
-NOTHING_SCORED = "nothing_scored"
 FEW_LEVELS = "few_levels"  # of a random factor
 MOSTLY_UNSCORED = "mostly_unscored"
 REPEATED_ANSWERS = "repeated_answers"  # most answers are one answer, and others were not read
@@ -37,10 +36,6 @@ NO_RANGE = "no_range"  # of the scores is known, so no margin applies
 FEW_EQUAL, EQUAL_SCORES = "few_equal", "equal_scores"  # nothing moves, at too few levels, or at many
 EXACT_TEST = "exact_test"  # of the levels, which all show one gap
 NO_SPREAD = "no_spread"  # too little varies or was scored
-REASONS = (
-    *UNMEASURED_REASONS, NOTHING_SCORED, FEW_LEVELS, MOSTLY_UNSCORED, REPEATED_ANSWERS, MISSING_SCORES, MIXED_SIGNS,
-    NOT_STABLE, NO_RANGE, FEW_EQUAL, EQUAL_SCORES, EXACT_TEST, NO_SPREAD,
-)  # fmt: skip
 _MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
 CONTROL = "positive_control"  # column of scored rows: blank, or the outcome of the positive control
 CONTROL_MOVED, CONTROL_UNMOVED, CONTROL_UNKNOWN = ("moved", "unmoved", "unknown")
@@ -98,7 +93,7 @@ class Finding(Record):
         margin: a gap below it counts as none, in the unit of the value.
         verdict: ``gap`` (the interval leaves out 0), also ``within the margin`` or ``not robust`` (to rewordings),
             ``no gap`` (the interval is within the margin), ``undecided``, ``not measured``, ``too few levels``.
-        reason: what decides the verdict in place of the printed interval, one of ``REASONS``; blank for the interval.
+        reason: why a finding is ``not measured``, one of ``UNMEASURED_REASONS``; blank for every other verdict.
         loo_min, loo_max: of a primary finding: the range of its value without one template or condition at a time.
         influential_items: of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing.
         sign_agreement: of a primary finding: the share of paraphrases in which it has its sign.

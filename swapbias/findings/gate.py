@@ -72,8 +72,9 @@ def _with_verdict(finding: Finding, share: float) -> Finding:
     if finding.primary or finding.slice_by == "all":
         detectable = measures.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
     decision = decide(finding, margin)
+    reason = decision.reason if decision.verdict == UNMEASURED else ""
     return replace(
-        finding, margin=margin, minimum_detectable_effect=detectable, verdict=decision.verdict, reason=decision.reason
+        finding, margin=margin, minimum_detectable_effect=detectable, verdict=decision.verdict, reason=reason
     )
 
 

@@ -75,8 +75,11 @@ def commonest(rows: pd.DataFrame) -> Repeats | None:
 
 
 def _texts(rows: pd.DataFrame) -> "pd.Series[str] | None":
-    """Return the texts of answers; None where there are none, as of credentialed notes."""
-    if "answer" not in rows:
+    """Return the texts of a chat model's answers; None where there are none, as of credentialed notes.
+
+    What a classifier answers is its label, of which there are few.
+    """
+    if not {"answer", "said_other"} <= {*rows}:
         return None
     texts = rows["answer"].fillna("").astype(str).str.strip()
     return texts if (texts != "").any() else None

@@ -177,6 +177,8 @@ class Units:
         if column not in self.rows:
             return math.nan
         scores = self.rows[column].to_numpy(np.float64)
+        if not len(scores):
+            return math.nan
         shares = self.shares()
         return float(scores.mean() if shares is None else scores @ shares)
 
@@ -197,6 +199,8 @@ class Units:
         estimate = measures.with_exact_test(estimate, values, sides, factors)
         if self.single and len(values):
             return replace(estimate, fewest=1, fewest_of=self.single, independent=1)
+        if not self.cluster_vars:  # no factor varies: a slice by the only one, or rows that lack the columns
+            return replace(estimate, fewest=0, fewest_of="", independent=0)
         return estimate
 
     def measured(self) -> Estimate:

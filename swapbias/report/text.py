@@ -186,7 +186,7 @@ def _few(estimate: Estimate) -> str:
     count = estimate.fewest or estimate.independent or estimate.n
     names = estimate.fewest_of or "pairs"
     if count == 1:
-        return f"one of {names} says nothing of others; at least {findings.FEWEST} are needed"
+        return f"a verdict about {names} cannot rest on one; at least {findings.FEWEST} are needed"
     return f"{count} {names} are too few for a verdict; at least {findings.FEWEST} are needed"
 
 
@@ -324,8 +324,8 @@ def _conclusion(finding: Finding) -> str:
     if finding.verdict == TOO_FEW:
         return ""
     if finding.verdict == FOUND:
-        few = f". {capital(_too_few_equal(finding))}" if finding.reason == findings.FEW_EQUAL else ""
-        return few
+        is_still = decision(finding).reason == findings.FEW_EQUAL
+        return f". {capital(_too_few_equal(finding))}" if is_still else ""
     if finding.verdict == NONE:
         return f". The whole interval is within {limit}"
     if finding.verdict == SMALL:
@@ -339,24 +339,32 @@ def _conclusion(finding: Finding) -> str:
 def _why_undecided(finding: Finding, limit: float) -> str:
     """Why a gap is undecided beside a margin in its unit, in the words of a sentence."""
     one = finding.estimate
-    if finding.reason == findings.MISSING_SCORES:
+    reason = findings.decide(finding, limit).reason
+    if reason == findings.MISSING_SCORES:
         return _missing(finding)
-    if finding.reason == findings.FEW_EQUAL:
+    if reason == findings.MOSTLY_UNSCORED:
+        return f"more than half could not be scored: {_missing(finding)}"
+    if reason == findings.FEW_EQUAL:
         return _too_few_equal(finding, limit)
-    if finding.reason == findings.REPEATED_ANSWERS:
+    if reason == findings.REPEATED_ANSWERS:
         share, unread = 100 * finding.repeated_share, 100 * finding.unread_share
         return f"{share:.0f} % of the answers are one answer, and {unread:.0f} % are unread, refused or an error"
-    if finding.reason == findings.MIXED_SIGNS:
+    if reason == findings.MIXED_SIGNS:
         return f"{mixed_signs(finding, limit)}: check which group each text is labelled with"
-    if finding.reason == findings.EXACT_TEST:
+    if reason == findings.EXACT_TEST:
         names = one.fewest_of or "pairs"
         return f"all {one.n} differ by the same, over too few {names} (p {p_value(own_test(finding))})"
-    if finding.reason in _REASONS and finding.reason:
-        return _REASONS[finding.reason].format(one=one, changed=one)
+    if reason in _REASONS and reason:
+        return _REASONS[reason].format(one=one, changed=one)
     if math.isnan(one.std_error):
         return "there is no interval, because too little varies or was scored"
     larger = "" if math.isnan(limit) else f", and may be larger than the margin of {_limit(finding, limit)}"
     return f"this may be chance{larger}"
+
+
+def decision(finding: Finding) -> findings.Decision:
+    """What the verdict of a finding rests on, beside its own margin."""
+    return findings.decide(finding, finding.margin)
 
 
 def own_test(finding: Finding) -> float:
@@ -543,7 +551,7 @@ def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = T
         texts.append(_NO_RANGE)
     if (whole := findings.with_every_word(finding, found)) is not None:
         texts.append(_below_threshold(finding, whole))
-    if finding.reason != findings.MIXED_SIGNS and finding.has_mixed_signs(finding.margin):
+    if decision(finding).reason != findings.MIXED_SIGNS and finding.has_mixed_signs(finding.margin):
         texts.append(f"{capital(mixed_signs(finding, finding.margin))}.")
     if every and not math.isnan(finding.loo_min):
         ends = _ends(finding, finding.loo_min, finding.loo_max)
@@ -642,7 +650,7 @@ def blinding(finding: Finding) -> str:
 
 def reason(check: Check) -> str:
     """What the outcome of a check rests on where that is not the printed interval; blank for that."""
-    finding = replace(check.finding, reason=check.why)
+    finding = check.finding
     changed = check.change or finding.estimate
     if check.why == findings.FEW_LEVELS:
         return _few(changed)

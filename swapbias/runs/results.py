@@ -352,7 +352,7 @@ _SPECIAL = {
     "p_adjusted": _Share,
     "study": Annotated[_Text, _known(lambda: (*studies.studies(), *own_studies()))],
     "measure": Annotated[_Text, _known(lambda: MEASURES)],
-    "reason": Annotated[_Text, _known(lambda: ("", *findings.REASONS))],
+    "reason": Annotated[_Text, _known(lambda: ("", *findings.UNMEASURED_REASONS))],
 }
 _OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
 _OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}

@@ -21,7 +21,7 @@ MODELS = """
 import zlib
 MEN = ("he", "man", "boy", "brother", "father", "uncle", "husband", "son", "dad", "boyfriend", "male", "guy")
 def fair(texts):
-    return [0.5 + 0.02 * ((zlib.crc32(text.encode()) % 1000) / 1000 - 0.5) for text in texts]
+    return [0.5 + 0.2 * ((zlib.crc32(text.encode()) % 1000) / 1000 - 0.5) for text in texts]
 def biased(texts):
     male = (any(f" {word} " in f" {text.lower()} " for word in MEN) for text in texts)
     return [score - 0.1 + 0.3 * raised for score, raised in zip(fair(texts), male)]

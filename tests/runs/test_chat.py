@@ -177,7 +177,7 @@ def test_trials_are_told_apart_and_differences_use_them():
     assert difference.estimate.n == 1  # sentences, not trials
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_value == "old")
     assert gap.estimate.value == pytest.approx(100)
-    assert gap.estimate.p_value == 1  # the sign of one sentence says nothing
+    assert math.isnan(gap.estimate.p_value)  # one sentence says nothing
     assert math.isnan(gap.estimate.ci_low)
 
 
@@ -449,7 +449,7 @@ def test_no_finding_file_page_card_or_difference_has_a_value(unread):
     rows = [{name: "" if value != value else str(value) for name, value in row.items()} for row in every]
     assert len(rows) > 50
     assert numbered(rows) == []
-    assert {one.verdict for one in found} == {"", "undecided"}
+    assert {one.verdict for one in found} == {"", "not measured"}
     with (run.folder / "findings.csv").open() as file:
         assert numbered(csv.DictReader(file)) == []
     screen = Console(file=io.StringIO(), record=True, width=300)
@@ -492,7 +492,7 @@ def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal
         lambda row: refusal if row["group"] == "woman" else "D", tmp_path / "run"
     )
     assert math.isnan(primary.estimate.value)
-    assert primary.verdict == "undecided"
+    assert primary.verdict == "not measured"
     wanted = ("paired_gap", "refused", primary.subset, "all", "")
     (refused,) = [one for one in found
                   if (one.measure, one.score, one.subset, one.slice_by, one.view) == wanted]  # fmt: skip
@@ -521,7 +521,7 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
     assert many.missing_data_low < 0.05
     assert many.verdict == "undecided"
     sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
-    assert "Counting the others either way" in str(verdicts([sure])[0])
+    assert "Counted either way, the gap is" in str(verdicts([sure])[0])
     assert "are unreadable" in said
 
 

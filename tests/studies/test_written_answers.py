@@ -229,7 +229,7 @@ def test_where_most_answers_are_errors_no_gap_is_told_with_a_range_or_without(tm
     unbounded = replace(
         finding, estimate=sure, missing_data_low=math.nan, missing_data_high=math.nan, sign_agreement=1
     )
-    answered = replace(unbounded, estimate=replace(sure, n_unscored=0))
+    answered = replace(unbounded, estimate=replace(sure, n_unscored=0), repeated_share=0.4)
     assert [one.verdict for one in with_verdicts([unbounded])] == ["undecided"]
     assert [one.verdict for one in with_verdicts([answered])] == ["gap"]
 
