@@ -98,6 +98,8 @@ class Edge:
         if self.read is None or self.keeps_mean:
             return gap
         least, most = -_FARTHEST, _FARTHEST
+        if gap >= self._mean_gap(effects, most):  # no model of this kind has so large a gap
+            return most
         return float(
             scipy.optimize.brentq(lambda latent: self._mean_gap(effects, latent) - gap, least, most, xtol=1e-4)
         )
