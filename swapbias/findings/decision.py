@@ -60,7 +60,8 @@ def decide(finding: Finding, margin: float) -> Decision:
     1. Nothing was measured: Not measured.
     2. A random factor has fewer than four levels on a side: Too few.
     3. Most units have no score, or most answers are one answer and more are unread than the margin: Undecided.
-    4. Nothing moves, or nothing varies: the number of levels decides, or their exact test.
+    4. Nothing moves or varies, at fewer levels than rule out the margin: no interval is believed, and an exact test
+       of the levels decides whether there is a gap.
     5. The printed interval: inside the margin "no gap" (or a small one), without 0 a gap, else Undecided.
 
     Whatever missing scores could change in 4 and 5 is Undecided.
@@ -79,15 +80,24 @@ def decide(finding: Finding, margin: float) -> Decision:
         return Decision(UNDECIDED, OPEN, MOSTLY_UNSCORED)
     if repeats_answers(finding, margin):
         return Decision(UNDECIDED, OPEN, REPEATED_ANSWERS)
-    decision = _by_scores(finding, margin)
+    decision = _by_scores(with_interval(finding), margin)
     if math.isnan(margin) and decision.outcome != OPEN:
         return replace(decision, outcome=OPEN, reason=NO_RANGE)
     if decision.verdict in _WITHIN and finding.has_mixed_signs(margin) and finding.study in own_studies():
         # Groups that are labelled the wrong way round look like that.
         return Decision(UNDECIDED, OPEN, MIXED_SIGNS)
-    if decision.verdict == FOUND and finding.sign_agreement < MIN_SIGN_AGREEMENT:
+    is_by_interval = decision.reason != FEW_EQUAL
+    if decision.verdict == FOUND and is_by_interval and finding.sign_agreement < MIN_SIGN_AGREEMENT:
         return Decision(UNSTABLE, OPEN, NOT_STABLE)
     return decision
+
+
+def with_interval(finding: Finding) -> Finding:
+    """Return a finding with the interval of its standard error, also where it was not believed beside a margin."""
+    estimate = finding.estimate
+    if not math.isnan(estimate.ci_low) or math.isnan(estimate.std_error):
+        return finding
+    return replace(finding, estimate=measures.at_level(estimate, finding.level))
 
 
 def levels_of(finding: Finding) -> int:
@@ -125,11 +135,23 @@ def nothing_moves(finding: Finding, margin: float) -> bool:
     return estimate.largest_level <= STILL * margin
 
 
+def shows_no_spread(finding: Finding, margin: float) -> bool:
+    """Tell whether so few levels agree so closely on a gap within the margin that no interval is believed."""
+    is_close = finding.position(margin) == "within" and finding.estimate.level_spread <= STILL * margin
+    if not (is_close or nothing_moves(finding, margin)):
+        return False
+    return levels_of(finding) < equal_needed(finding, margin)
+
+
 def _by_scores(finding: Finding, margin: float) -> Decision:
     """Decide by the scores: their levels where nothing moves or varies, else the printed interval."""
-    if nothing_moves(finding, margin):
+    has_interval = not math.isnan(finding.estimate.ci_low)
+    if nothing_moves(finding, margin) and not has_interval:
         return _by_equal_levels(finding, margin)
-    decide_value = _by_constant if math.isnan(finding.estimate.ci_low) else _by_interval
+    if has_interval and shows_no_spread(finding, margin):
+        decide_value = _by_signs
+    else:
+        decide_value = _by_interval if has_interval else _by_constant
     decision = decide_value(finding, margin)
     ends = [decide_value(shifted_to(finding, end), margin) for end in finding.bounds]
     if any(_turns(finding, decision, end, value) for end, value in zip(ends, finding.bounds, strict=True)):
@@ -177,17 +199,28 @@ def _by_constant(finding: Finding, margin: float) -> Decision:
     return Decision(SMALL, PASSES, EXACT_TEST)
 
 
+def _by_signs(finding: Finding, margin: float) -> Decision:
+    """Decide where no interval is believed: a gap where all of enough levels lie to one side of 0, else nothing."""
+    is_gap = exact_p(finding) < LEVEL and not nothing_moves(finding, margin)
+    return Decision(FOUND if is_gap else UNDECIDED, OPEN, FEW_EQUAL)
+
+
+def exact_p(finding: Finding) -> float:
+    """Return the p-value of the sign test of the levels over all tests of the family; 1 where signs may differ."""
+    estimate = finding.estimate
+    if not abs(estimate.value) > estimate.level_spread:
+        return 1.0
+    return min(1.0, finding.questions * math.ldexp(2.0, -levels_of(finding)))
+
+
 def _by_interval(finding: Finding, margin: float) -> Decision:
-    """Decide by the printed interval; inside the margin only where a spread was seen, or many levels agree."""
+    """Decide by the printed interval."""
     estimate = finding.estimate
     is_gap = estimate.ci_low > 0 or estimate.ci_high < 0
-    word = FOUND if is_gap else UNDECIDED
     position = finding.position(margin)
     if position == "within":
-        is_still = estimate.level_spread <= STILL * margin
-        if is_still and levels_of(finding) < equal_needed(finding, margin):
-            return Decision(word, OPEN, FEW_EQUAL)
         return Decision(SMALL if is_gap else NONE, PASSES)
+    word = FOUND if is_gap else UNDECIDED
     return Decision(word, FAILS if is_gap and position == "beyond" else OPEN)
 
 

@@ -8,9 +8,10 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.errors import UsageError, listed, points_hint
-from swapbias.findings.decision import FAILS, FEWEST, OPEN, PASSES, STILL, decide, nothing_moves
+from swapbias.findings.decision import FAILS, FEWEST, OPEN, PASSES, STILL, decide, exact_p, nothing_moves
 from swapbias.findings.families import corrected_for_questions, has_verdict
 from swapbias.findings.finding import (
+    FEW_EQUAL,
     FEW_LEVELS,
     MARGIN,
     MISSING_SCORES,
@@ -72,9 +73,23 @@ def _with_verdict(finding: Finding, share: float) -> Finding:
     if finding.primary or finding.slice_by == "all":
         detectable = measures.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
     decision = decide(finding, margin)
+    if decision.reason == FEW_EQUAL and not math.isnan(estimate.std_error):
+        estimate, detectable = _without_interval(finding, margin), math.nan
     reason = decision.reason if decision.verdict == UNMEASURED else ""
     return replace(
-        finding, margin=margin, minimum_detectable_effect=detectable, verdict=decision.verdict, reason=reason
+        finding, estimate=estimate, margin=margin, minimum_detectable_effect=detectable, verdict=decision.verdict,
+        reason=reason,
+    )  # fmt: skip
+
+
+def _without_interval(finding: Finding, margin: float) -> Estimate:
+    """Return the estimate without its interval, which is not believed, and with the exact p-value of its levels.
+
+    Where nothing moves no test is looked at either.
+    """
+    p_value = math.nan if nothing_moves(finding, margin) else exact_p(finding)
+    return replace(
+        finding.estimate, ci_low=math.nan, ci_high=math.nan, p_value=p_value / finding.questions, p_adjusted=p_value
     )
 
 

@@ -195,7 +195,8 @@ def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
         parts.setdefault(part, []).append(Row(row, dots, tuple(cells), first.primary))
-    heads = [unit, text.interval_head(one for *_, one in placed), *["p"] * bool(name), "n"]
+    interval = text.interval_head(one for *_, one in placed).replace(" ", "\N{NO-BREAK SPACE}")
+    heads = [unit, interval, *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(group, title) for title, group in (columns or {}).values()]
     sides = {" minus ".join(text.sides(one)) for *_, one in placed} if not name and unit == "points" else {"what"}

@@ -233,7 +233,7 @@ def _size(finding: Finding) -> str:
         low, high = (-high, -low) if claimed and one.value < 0 else (low, high)
         written = (lambda end: f"{math.exp(end):.2f}") if unit.ratio else form_in(unit)
         size, ends = amount(one.value, unit, signed=not claimed), f"{written(low)} to {written(high)}"
-    each = f" in each of {one.n} pairs" if claimed else ""
+    each = f" in each of {one.n} pairs" if claimed and math.isnan(one.std_error) else ""
     ends = ends.replace("+", "") if claimed else ends
     return f"{size}{each}" if math.isnan(low) else f"{size} ({interval_name(finding)} {ends})"
 
@@ -248,7 +248,7 @@ def interval_name(finding: Finding) -> str:
 
 def interval_head(found: Iterable[Finding]) -> str:
     """What a column of intervals is called: simultaneous where one of them holds for several questions or rows."""
-    name = "95\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}interval"
+    name = "95 % interval"
     return f"simultaneous {name}" if any(finding.questions > 1 for finding in found) else name
 
 

@@ -105,7 +105,7 @@ def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstr
     assert len(found) > 100
     assert all(math.isnan(number) for one in found for number in
                (one.estimate.value, one.estimate.ci_low, one.missing_data_low, one.missing_data_high))  # fmt: skip
-    assert {one.verdict for one in found} <= {"", "undecided"}
+    assert {one.verdict for one in found} <= {"", "not measured"}
 
 
 def test_people_stand_beside_the_model():
@@ -135,7 +135,7 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
         run, found = start(settings, tmp_path / "run", **quiet, draw=False)
     (gap,) = [one for one in found if one.primary]
     assert gap.estimate.ci_low < 0.25 < gap.estimate.ci_high
-    assert gap.questions == 17  # contrasts that the study declares for chat models
+    assert gap.questions == 1  # that the run answers
     assert "questions + people" in gap.cluster_vars
     items = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
     refused = sum(mixed("refused", prompt) < 0.02 for prompt in rows)
@@ -149,9 +149,9 @@ def test_a_blind_model_has_no_gap_anywhere_between_people():
     gaps = [one for one in found if one.measure in ("paired_gap", "group_spread")]
     assert gaps
     assert [one.estimate.value for one in gaps] == pytest.approx([0.0] * len(gaps), abs=1e-6)
-    # 54 combinations of question and person, or 36, all score the same: fewer than the 72 that rule a gap out.
+    # Six questions, all of which score the same: fewer than the 72 that rule a gap out.
     few = [one for one in gaps if one.primary and one.measure == "paired_gap"]
-    assert {(one.estimate.independent, one.verdict) for one in few} == {(54, "undecided"), (36, "undecided")}
+    assert {(one.estimate.independent, one.verdict) for one in few} == {(6, "undecided")}
 
 
 def test_further_trials_are_no_further_prompts():

@@ -152,7 +152,7 @@ def test_families_are_named_and_corrected_and_nothing_across_studies():
 def test_the_questions_of_a_study_that_a_run_answers_are_one_family(run):
     rows = []
     for config in run:
-        rows += score_rows(config_rows("occupation_sentiment", config), planted({"female": 0.002}))
+        rows += score_rows(config_rows("occupation_sentiment", config), planted({"female": 0.2}))
     found = disaggregate(pd.DataFrame(rows), "occupation_sentiment")
     answers = primary_findings(found)
     assert len(answers) == len(run)
