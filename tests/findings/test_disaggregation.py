@@ -126,7 +126,7 @@ def families_of(found):
 
 
 def test_families_are_named_and_corrected_and_nothing_across_studies():
-    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.002}))
+    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.2}))
     families = families_of(disaggregate(pd.DataFrame(rows), "gendered_stigma"))
     assert "rq1 paired_gap of score by phase: 6 tests, bonferroni" in families
     # The published t tests of the slices beside: to count them in would double the price of every slice.
