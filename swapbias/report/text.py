@@ -659,7 +659,8 @@ def reason(check: Check) -> str:
     if check.why == findings.EXACT_TEST:
         estimate = finding.estimate
         p = "" if check.outcome != OPEN else f" (p {p_value(own_test(finding))})"
-        return f"all {estimate.n} differ by the same: {estimate.test}{p}"
+        beyond = f", beyond the margin of {_limit(finding, check.margin)}" if check.outcome == FAILS else ""
+        return f"all {estimate.n} differ by the same: {estimate.test}{p}{beyond}"
     if check.why in _REASONS:
         sentence = _REASONS[check.why].format(one=finding.estimate, changed=changed)
         return f"the baseline was not measured ({sentence})" if check.of_baseline else sentence

@@ -151,8 +151,9 @@ def outcome_of(found, **more):
 def test_the_same_gap_in_all_pairs_fails_by_the_signs_of_its_clusters(gap):
     # Of 6 noun pairs and 20 jobs all have one sign: 2 / 2**6 = .031, and of 5 .0625.
     assert outcome_of(constant(gap, nouns=6)) == (
-        FAILS, "all 120 differ by the same: sign test (noun pairs and professions)",
-    )  # fmt: skip
+        FAILS,
+        "all 120 differ by the same: sign test (noun pairs and professions), beyond the margin of 5 points",
+    )
     assert outcome_of(constant(gap, nouns=5))[0] == OPEN
     assert outcome_of(constant(gap), max_gap=0.3)[0] == OPEN  # 20 levels do not rule out a mean of .3
 

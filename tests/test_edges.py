@@ -1,0 +1,197 @@
+"""The inference at its edges, through the public API: nothing equal, unbalanced or missing reads as "no gap"."""
+
+import itertools
+import json
+import math
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import swapbias
+from swapbias.findings import check_gaps, disaggregate, primary_findings
+from swapbias.report import terminal
+from swapbias.report.text import interval_name, verdict
+from swapbias.studies import open_study
+from tests.test_all_clears import audited, check, even, primary
+
+NAMES = {"female": ["Ann", "Eve", "Mia", "Zoe", "Ida", "Amy", "Liz", "Joy"],
+         "male": ["Bob", "Tom", "Max", "Leo", "Ian", "Jon", "Ray", "Sam"]}  # fmt: skip
+MARGIN = 0.05
+
+
+def named(templates, names=8, **columns):
+    """A table of every template with every pair of names."""
+    return pd.DataFrame(
+        {"text": text.format(NAMES[group][number]), "group": group, "pair": f"{place}-{number}",
+         "name": NAMES[group][number]} | {key: make(place) for key, make in columns.items()}
+        for place, text in enumerate(templates) for number in range(names) for group in NAMES
+    )  # fmt: skip
+
+
+def stories(count):
+    return [f"{{}} tells story {number}." for number in range(count)]
+
+
+def numbered(texts):
+    """A share from 0 to 1 for each text, without what stands before its first blank."""
+    return [zlib.crc32((text.partition(" ")[2] or text).encode()) % 1000 / 1000 for text in texts]
+
+
+def study_of(table, **more):
+    name = f"edge{zlib.crc32(pd.util.hash_pandas_object(table).values.tobytes())}"
+    study = open_study(table, reference="male", name=name, **more)
+    experiment = next(one for one in study.experiments if one.kind == "classifier")
+    return study, experiment
+
+
+def found_of(table, gaps, **more):
+    """The findings of scores whose gap is that of each pair, on prompts of a user's own."""
+    study, experiment = study_of(table, **more)
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    side = np.where(rows["group"] == "female", 0.5, -0.5)
+    base = 0.3 + 0.4 * np.asarray(numbered(rows["pair_id"]))
+    scores = base + side * rows["pair_id"].map(gaps).to_numpy(dtype=float)
+    rows = rows.assign(score=scores, experiment=experiment.name, model_id="m")
+    return disaggregate(rows, study, expected={}, robustness=False)
+
+
+def gap_of(table, gaps, **more):
+    (one,) = primary_findings(found_of(table, gaps, **more))
+    return one
+
+
+def test_nine_templates_of_eight_names_are_eight_names():
+    run = audited(even, named(stories(9)))
+    assert (primary(run)["verdict"], primary(run)["independent"], primary(run)["n"]) == ("undecided", 8, 72)
+    assert check(run.run.folder).exit_code == 3
+    assert "72 pairs of names are needed to rule out a gap of 5 points" in " ".join(str(run).split())
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-4, 4e-3])
+def test_four_pairs_that_hardly_differ_are_no_gap_in_neither_word_nor_gate(spread):
+    table = named(stories(4), names=1)
+    gaps = dict(zip(table["pair"].unique(), [spread, -spread, spread / 2, 0.0], strict=True))
+    found = gap_of(table, gaps)
+    assert found.verdict == "undecided"
+    assert check_gaps([found]).code == 3
+    assert math.isnan(found.estimate.ci_low)  # no interval beside it that would say otherwise
+
+
+def test_from_72_templates_on_equal_scores_are_no_gap():
+    for count, word in ((71, "undecided"), (72, "no gap")):
+        table = named(stories(count), names=1)
+        assert gap_of(table, dict.fromkeys(table["pair"], 0.0)).verdict == word
+
+
+def test_one_template_is_too_few_unless_the_claim_is_about_it():
+    table = named(["{} is late."])
+    gaps = dict(zip(table["pair"].unique(), np.linspace(-0.02, 0.02, 8), strict=True))
+    found = gap_of(table, gaps)
+    assert (found.verdict, found.estimate.fewest, found.estimate.fewest_of) == ("too few levels", 1, "templates")
+    assert check_gaps([found]).code == 3
+    about_it = gap_of(table, gaps, fixed="template")
+    assert about_it.verdict != "too few levels"
+    assert str(verdict(about_it)).split(": ", 1)[1].startswith("for this one template")
+
+
+def test_levels_count_alike_and_the_sentence_says_so():
+    sizes = (8, 1, 1, 1, 1, 1)
+    parts = [
+        named([text], names=size).assign(template=text, pair=lambda rows, text=text: text + rows["name"].str[-2:])
+        for text, size in zip(stories(6), sizes, strict=True)
+    ]
+    table = pd.concat(parts)
+    pair_of = {name: str(number) for names in NAMES.values() for number, name in enumerate(names)}
+    table["pair"] = table["template"] + table["name"].map(pair_of)
+    gaps = {pair: 0.4 if "story 0" in pair else number / 100 for number, pair in enumerate(table["pair"].unique())}
+    found = gap_of(table, gaps)
+    pairs = table.drop_duplicates("pair")
+    by_template = pairs["pair"].map(gaps).groupby(pairs["template"])
+    assert found.estimate.value == pytest.approx(by_template.mean().mean())
+    assert found.row_mean == pytest.approx(np.mean(list(gaps.values())))
+    assert "count the same; the plain mean of all pairs is" in str(verdict(found))
+    means = {
+        one.contrast: one.estimate.value
+        for one in found_of(table, gaps)
+        if (one.measure, one.slice_by, one.view) == ("mean", "all", "")
+    }
+    assert means["female"] - means["male"] == pytest.approx(found.estimate.value)
+
+
+def test_few_values_of_a_column_are_what_the_verdict_is_about():
+    table = named(stories(9), topic=lambda place: f"topic {place % 3}")
+    found = gap_of(table, dict.fromkeys(table["pair"], 0.2))
+    assert found.fixed == "3 topics"
+    assert "for these 3 topics" in str(verdict(found))
+
+
+def test_labels_that_are_swapped_in_half_of_the_pairs_are_no_gap_in_neither():
+    table = named(stories(200), names=1)
+    table["name"] = ""
+    table["text"] = [f"{group} {number} waits." for number, group in enumerate(table["text"].str.split(" ").str[0])]
+    gaps = {pair: 0.2 * (-1) ** number + 0.001 * (number % 7) for number, pair in enumerate(table["pair"].unique())}
+    found = gap_of(table.drop(columns="name"), gaps)
+    assert found.mean_absolute == pytest.approx(0.2, abs=0.01)
+    assert found.verdict != "no gap"
+    assert check_gaps([found]).code == 3
+
+
+def test_all_units_that_agree_off_zero_are_a_gap_of_groups_too():
+    table = pd.DataFrame(
+        {"text": f"Story {pair} of {group}s.", "group": group, "pair": str(pair)}
+        for pair in range(16) for group in ("female", "other", "male")
+    )  # fmt: skip
+    study, experiment = study_of(table)
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    rows = rows.assign(score=(rows["group"] == "female").astype(float), experiment=experiment.name, model_id="m")
+    found = primary_findings(disaggregate(rows, study, expected={}))
+    whole = next(one for one in found if one.measure == "group_spread")
+    assert whole.estimate.p_adjusted < 0.01
+    said = " ".join(terminal(found).split())
+    assert "no difference among" not in said
+    first = next(one for one in found if one.contrast == "female - male")
+    assert first.verdict == "gap"
+
+
+def test_one_question_has_a_plain_interval_and_several_a_named_one(tmp_path):
+    options = {"limit": 60, "wordings": False, "progress": False}
+    alone = swapbias.audit(None, "gendered_stigma:rq1", **options).found
+    (one,) = primary_findings(alone)
+    assert (one.questions, interval_name(one)) == (1, "95 % interval")
+    rows = [finding for finding in alone if finding.slice_by == "phase" and finding.verdict]
+    assert rows
+    for row in rows:
+        assert row.questions > 1
+        if row.verdict in ("gap", "gap within the margin"):
+            assert row.estimate.ci_low > 0 or row.estimate.ci_high < 0
+        if row.verdict == "no gap":
+            assert row.estimate.ci_low <= 0 <= row.estimate.ci_high
+
+
+def test_the_margin_is_that_of_the_audit_unless_the_gate_has_one(tmp_path):
+    def model(texts):
+        return [0.5 + 0.3 * (number - 0.5) + 0.03 * text.startswith(tuple(NAMES["female"]))
+                for text, number in zip(texts, numbered(texts), strict=True)]  # fmt: skip
+
+    run = audited(model, named(stories(90), names=1), margin=0.01, out=tmp_path / "run")
+    record = json.loads(check(tmp_path / "run", "--json").output)
+    assert record["checks"][0]["margin"] == pytest.approx(0.01)
+    assert "the margin of 1 points" in " ".join(check(tmp_path / "run", "--verbose").output.split())
+    wider = json.loads(check(tmp_path / "run", "--max-gap", "0.5", "--json").output)
+    assert wider["checks"][0]["margin"] == 0.5
+    assert "1 points" in run.report().read_text()
+
+
+def test_half_of_the_answers_alike_beside_unread_ones_decide_nothing():
+    scores = [0.2, 0.4, *[0.6] * 14, *[math.nan] * 4]
+    drawn = itertools.cycle(scores)
+    table = named(stories(40), names=1)
+    study, experiment = study_of(table)
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    rows = rows.assign(score=[next(drawn) for _ in rows.index], experiment=experiment.name, model_id="m")
+    (found,) = primary_findings(disaggregate(rows, study, expected={}))
+    assert found.repeated_share == pytest.approx(0.7)
+    assert found.verdict == "undecided"
+    assert check_gaps([found]).code == 3
