@@ -12,7 +12,7 @@ import pytest
 import swapbias
 from swapbias.findings import check_gaps, disaggregate, primary_findings
 from swapbias.report import terminal
-from swapbias.report.text import interval_name, verdict
+from swapbias.report.text import checked, interval_name, verdict
 from swapbias.studies import open_study
 from tests.test_all_clears import audited, check, even, primary
 
@@ -178,10 +178,10 @@ def test_the_margin_is_that_of_the_audit_unless_the_gate_has_one(tmp_path):
     run = audited(model, named(stories(90), names=1), margin=0.01, out=tmp_path / "run")
     record = json.loads(check(tmp_path / "run", "--json").output)
     assert record["checks"][0]["margin"] == pytest.approx(0.01)
-    assert "the margin of 1 points" in " ".join(check(tmp_path / "run", "--verbose").output.split())
+    assert "the margin of 1 point." in " ".join(check(tmp_path / "run", "--verbose").output.split())
     wider = json.loads(check(tmp_path / "run", "--max-gap", "0.5", "--json").output)
     assert wider["checks"][0]["margin"] == 0.5
-    assert "1 points" in run.report().read_text()
+    assert "margin of 1 point" in run.report().read_text()
 
 
 def test_half_of_the_answers_alike_beside_unread_ones_decide_nothing():
@@ -195,3 +195,82 @@ def test_half_of_the_answers_alike_beside_unread_ones_decide_nothing():
     assert found.repeated_share == pytest.approx(0.7)
     assert found.verdict == "undecided"
     assert check_gaps([found]).code == 3
+
+
+def of_three_groups(count, score):
+    """The findings of pairs about three groups, by a function of group and pair."""
+    table = pd.DataFrame(
+        {"text": f"Story {pair} of {group}s.", "group": group, "pair": str(pair)}
+        for pair in range(count) for group in ("female", "other", "male")
+    )  # fmt: skip
+    study, experiment = study_of(table)
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    scores = [score(group, pair) for group, pair in zip(rows["group"], rows["pair_id"], strict=True)]
+    rows = rows.assign(score=scores, experiment=experiment.name, model_id="m")
+    return disaggregate(rows, study, expected={})
+
+
+@pytest.mark.parametrize(("count", "word", "code"), [(20, "Undecided", 3), (80, "No gap", 0)])
+def test_equal_scores_of_three_groups_have_one_word_and_the_reason(count, word, code):
+    def even_score(group, pair):
+        return 0.3 + 0.4 * numbered([f"x {pair}"])[0]
+
+    found = of_three_groups(count, even_score)
+    said = " ".join(terminal(found).split())
+    assert f"{word.upper()} m scores the 3 groups the same." in said
+    assert "may be chance" not in said
+    if code:
+        assert "hardly vary over too few pairs to rule out a gap of 5 points" in said
+    assert check_gaps(found).code == code
+
+
+def test_pairs_that_differ_both_ways_do_not_score_the_same():
+    table = named(stories(4), names=1)
+    gaps = dict(zip(table["pair"].unique(), [0.002, -0.002, 0.001, -0.001], strict=True))
+    assert "score the same" not in " ".join(terminal(found_of(table, gaps), verbose=True).split())
+
+
+def test_a_gate_that_passes_names_what_was_not_scored():
+    table = named(stories(80), names=1)
+    rng = np.random.default_rng(3)
+    gaps = {pair: rng.normal(0, 0.01) for pair in table["pair"].unique()}
+    gaps[table["pair"].iloc[0]] = math.nan
+    found = found_of(table, gaps)
+    (check_of_gap,) = check_gaps(found).checks
+    assert check_of_gap.outcome == "passes"
+    assert checked(check_of_gap).endswith("within the margin of 5 points; 1 of 80 has no score.")
+
+
+def test_an_undecided_gap_hinges_on_no_item_without_which_it_is_undecided():
+    table = named(stories(8), names=1)
+    gaps = dict(zip(table["pair"].unique(), [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.05, -0.04], strict=True))
+    study, experiment = study_of(table)
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    side = np.where(rows["group"] == "female", 0.5, -0.5)
+    scores = 0.5 + side * rows["pair_id"].map(gaps).to_numpy(dtype=float)
+    (found,) = primary_findings(
+        disaggregate(rows.assign(score=scores, experiment=experiment.name, model_id="m"), study, expected={})
+    )
+    assert found.verdict == "undecided"
+    assert found.loo_min < 0 < found.loo_max
+    assert found.influences == []
+
+
+def test_a_gap_that_shows_no_spread_does_not_pass_beside_a_baseline(tmp_path):
+    """All eight names change by one point, and the two gaps lie within half a point of each other."""
+
+    def model(shift):
+        def score_of(text, number):
+            is_female = text.startswith(tuple(NAMES["female"]))
+            return 0.2 + 0.5 * number + shift * is_female + 0.02 * (zlib.crc32(text.encode()) % 1000 / 1000)
+
+        def score(texts):
+            return [score_of(text, number) for text, number in zip(texts, numbered(texts), strict=True)]
+
+        return score
+
+    table = named(stories(9))
+    audited(model(0.0), table, name="old", out=tmp_path / "old")
+    audited(model(0.01), table, name="new", out=tmp_path / "new")
+    assert check(tmp_path / "new").exit_code == 3
+    assert check(tmp_path / "new", "--baseline", tmp_path / "old").exit_code == 3

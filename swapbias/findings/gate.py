@@ -8,7 +8,18 @@ import pandas as pd
 
 from swapbias import measures
 from swapbias.errors import UsageError, listed, points_hint
-from swapbias.findings.decision import FAILS, FEWEST, OPEN, PASSES, STILL, decide, exact_p, nothing_moves
+from swapbias.findings.decision import (
+    FAILS,
+    FEWEST,
+    OPEN,
+    PASSES,
+    STILL,
+    decide,
+    exact_p,
+    nothing_moves,
+    shows_no_spread,
+    with_interval,
+)
 from swapbias.findings.families import corrected_for_questions, has_verdict
 from swapbias.findings.finding import (
     FEW_EQUAL,
@@ -294,7 +305,7 @@ def _changed(check: Check, change: Estimate, total: Estimate, *, is_same: bool) 
         outcome = FAILS
     elif outer.high < margin and inner.high < margin:
         outcome = PASSES
-        is_still = nothing_moves(finding, margin)
+        is_still = nothing_moves(finding, margin) or shows_no_spread(with_interval(finding), margin)
         if not (outer.shows(margin, is_still=is_still) and inner.shows(margin, is_still=is_still)):
             return replace(check, why=FEW_EQUAL_CHANGES)
     most = margin + abs(before)

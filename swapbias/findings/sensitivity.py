@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from swapbias import measures
 from swapbias.errors import listed
 from swapbias.findings.decision import FEWEST, decide, nothing_moves, shifted_to
-from swapbias.findings.finding import EFFECTS, LEVEL, UNMEASURED, Context, Finding, unit_fields
+from swapbias.findings.finding import (
+    EFFECTS,
+    FOUND,
+    LEVEL,
+    SMALL,
+    UNMEASURED,
+    UNSTABLE,
+    Context,
+    Finding,
+    unit_fields,
+)
 from swapbias.measures import MEASURES, Estimate, Factors, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
@@ -28,6 +38,7 @@ _CONSTANT = 1e-6  # of the largest score: scores that differ by less are one num
 _OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SAME = 1e-9  # scores of two models closer than this share of them are the same: batches of other sizes add up so
+_GAPS = (FOUND, SMALL, UNSTABLE)
 _NAMED = 3  # items that change a verdict, at most
 
 
@@ -412,7 +423,8 @@ def _hinges(
         p_adjusted = min(1.0, primary.questions * part.p_value) if part.p_value == part.p_value else math.nan
         again = _moved_bounds(primary, replace(part, p_adjusted=p_adjusted))
         verdict = decide(again, margin).verdict
-        turns = primary.estimate.value * part.value < 0
+        are_gaps = verdict in _GAPS and whole in _GAPS
+        turns = are_gaps and primary.estimate.value * part.value < 0
         if turns or verdict != whole:
             yield abs(part.value - primary.estimate.value), ["sign" if turns else verdict, name, item]
 

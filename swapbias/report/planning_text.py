@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from swapbias.errors import listed
 from swapbias.findings import ANSWERS, FEWEST, EarlierRun, Needed, PlannedGap
 from swapbias.measures import Unit
-from swapbias.report.text import amount, detects, form_in, number, shown
+from swapbias.report.text import amount, detects, form_in, number, shown, whole_amount
 
 _WIDEST = 24  # columns for the names of random factors in a table
 
@@ -57,7 +57,7 @@ def _too_few(name: str, count: int) -> str:
 
 def _whole(unit: Unit) -> str:
     """The largest gap that scores can have: ``100 points``."""
-    return _whole_points(unit.span, unit)
+    return whole_amount(unit.span, unit)
 
 
 def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
@@ -147,15 +147,11 @@ def planned_table(gaps: Sequence[PlannedGap], prompts: int, seconds: float = mat
     header = ["to find a gap of", *(shown(name, _WIDEST) for name in names), "prompts"]
     if not math.isnan(seconds):
         header.append("minutes")
-    lines = [[_whole_points(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)] for size in sizes]
+    lines = [[whole_amount(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)] for size in sizes]
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
     for first, *others in (header, *lines):
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         yield "   ".join(["", *cells]).rstrip()
-
-
-def _whole_points(size: float, unit: Unit) -> str:
-    return amount(size, unit).replace(".0 ", " ")
 
 
 def _cells(row: Needed, names: Sequence[str], prompts: int, seconds: float) -> list[str]:

@@ -17,6 +17,7 @@ MOST_NAMES = 5  # of a list in a sentence
 WIDTH = 80  # columns of a terminal
 OWN_NOTES = "own"  # the phenotype of a user's notes whose label has no name
 _LOW = 0.25  # mean rates below it are also compared by their ratio
+_EQUAL = 1e-9  # a spread of means below it is rounding
 _LONGEST = 2_000  # characters of a sentence
 _SURE = (FOUND, SMALL, UNSTABLE)
 _WORDS = {**dict.fromkeys(_SURE, "Gap"), NONE: "No gap", UNDECIDED: "Undecided", UNMEASURED: "Not measured"}
@@ -77,6 +78,14 @@ _REASONS = {
     "same_model_scores": "both models score these prompts the same",
     "few_equal_changes": "nothing varies, and {changed.n} pairs are too few to rule out a larger change",
     "sign_test_of_change": "all {changed.n} change by the same: sign test",
+}
+# Why several gaps are undecided, as the ends of a sentence that names them.
+_OPEN = {
+    "": "may be chance",
+    findings.FEW_EQUAL: "hardly vary over too few {names} to rule out a gap of {margin}",
+    findings.MISSING_SCORES: "lack scores that could change this",
+    findings.MOSTLY_UNSCORED: "lack more than half of their scores",
+    findings.REPEATED_ANSWERS: "have one answer for most prompts, and others that were not read",
 }
 _NOTHING_SCORED = "could not score what the question needs"
 _UNMEASURED_CLAIMS = {
@@ -242,7 +251,9 @@ def interval_name(finding: Finding) -> str:
     """What the printed interval is: ``95 % interval``, or for how many questions or rows it holds at once."""
     if finding.questions < 2:
         return "95 % interval"
-    over = "questions of this run" if finding.primary else "rows of this table"
+    over = "rows of this table"
+    if finding.primary:
+        over = "differences of this comparison" if finding.measure == DIFFERENCE else "questions of this run"
     return f"simultaneous 95 % interval over the {finding.questions} {over}"
 
 
@@ -374,13 +385,18 @@ def own_test(finding: Finding) -> float:
 
 def _missing(finding: Finding) -> str:
     """How many units have no score, and what the gap could be."""
-    one = finding.estimate
-    count = "some have no score"
-    if one.n_unscored:
-        count = f"{one.n_unscored:,} of {one.n + one.n_unscored:,} have no score"
+    count = _unscored(finding.estimate) or "some have no score"
     if not finding.bounds:
         return f"{count}, which could change this"
     return f"{count}. Counted either way, the gap is {_ends(finding, *finding.bounds)}"
+
+
+def _unscored(estimate: Estimate) -> str:
+    """How many units have no score: ``4 of 404 have no score``; blank where each has one."""
+    if not estimate.n_unscored:
+        return ""
+    verb = "has" if estimate.n_unscored == 1 else "have"
+    return f"{estimate.n_unscored:,} of {estimate.n + estimate.n_unscored:,} {verb} no score"
 
 
 def mixed_signs(finding: Finding, limit: float) -> str:
@@ -436,7 +452,7 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
         ends = {
             "Gap": f"lie {_toward(first)} by up to {amount(first.estimate.value, first.scale)}{_ending(first)}",
             "No gap": f"are within the margin of {margin(first)}",
-            "Undecided": "may be chance",
+            "Undecided": _why_several(several),
         }
         if len(several) == 1:
             yield verdict(first)
@@ -445,6 +461,13 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
         else:
             few = _few(first.estimate) if first.verdict == TOO_FEW else _sentence(first)
             yield Verdict(reached, f"for {names}, {few}.")
+
+
+def _why_several(found: Sequence[Finding]) -> str:
+    """Why several gaps are undecided, as the end of a sentence that names them."""
+    names = found[0].estimate.fewest_of or "pairs"
+    reasons = dict.fromkeys(_OPEN.get(decision(finding).reason, "cannot be decided") for finding in found)
+    return ", or ".join(reasons).format(margin=margin(found[0]), names=names)
 
 
 def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
@@ -473,7 +496,7 @@ def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
         says = f"{change} {moves} {model}'s gaps between {groups} {test}"
     elif p < LEVEL:
         says = f"{model} scores {groups} differently {test}"
-    elif math.isnan(p) and one.value == 0:
+    elif math.isnan(p) and abs(one.value) < _EQUAL:
         reached = "No gap" if {each.verdict for each in judged} == {NONE} else reached
         says = f"{model} scores {groups} the same"
     if whole.verdict == UNMEASURED or (math.isnan(p) and math.isnan(one.value)):
@@ -490,7 +513,8 @@ def certainty(finding: Finding) -> str:
     if math.isnan(one.value):
         return ""
     if math.isnan(one.ci_low) and not finding.tests_all_groups:
-        why = "too little varies or was scored" if one.value else "all pairs score the same"
+        is_equal = not one.value and math.isnan(one.std_error)
+        why = "all pairs score the same" if is_equal else "too little varies or was scored"
         return f"There is no interval: {why}."
     random = finding.cluster_vars.replace(" + ", " and ")
     allows = f"allows for other {random} of the same kind" if random else "is about these rows only"
@@ -560,7 +584,7 @@ def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = T
     texts += [f"Not robust: {'; '.join(influences)}."] if influences else []
     if every and not math.isnan(finding.sign_agreement):
         texts.append(f"{100 * finding.sign_agreement:.0f} % of rewordings have the same sign.")
-    if finding.bounds:
+    if finding.bounds and not math.isnan(one.value):
         could = ": they alone could turn its sign" if min(finding.bounds) < 0 < max(finding.bounds) else ""
         texts.append(f"Counting missing answers either way, the value is {_ends(finding, *finding.bounds)}{could}.")
     if one.n_unscored:
@@ -583,7 +607,7 @@ def _below_threshold(finding: Finding, whole: Finding) -> str:
     experiment = experiment_of(finding)
     share = 100 * experiment.word_threshold if experiment else math.nan
     ends = interval(whole)
-    sure = "" if ends == "–" else f" (95 % interval {ends})"
+    sure = "" if ends == "–" else f" ({interval_name(whole)} {ends})"
     return (
         f"This study does not count words below {share:g} % at the blank. With every listed word the gap is "
         f"{value(whole)}{sure}."
@@ -592,7 +616,7 @@ def _below_threshold(finding: Finding, whole: Finding) -> str:
 
 def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
     """The same question counted in other ways: what is changed, value, 95 % interval, p-value, verdict if any."""
-    rows = [("nothing", value(finding), interval(finding), p_value(finding.estimate.p_value), word(finding))]
+    rows = [("nothing", value(finding), interval(finding), own_p(finding), word(finding))]
     place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
     for one in found:
         other = (one.measure == finding.measure and one is not finding) or one.measure in _VARIATIONS
@@ -600,7 +624,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
             name = _TESTS[one.view] if one.view else name
-            rows.append((name, value(one), interval(one), p_value(one.estimate.p_value), word(one)))
+            rows.append((name, value(one), interval(one), own_p(one), word(one)))
     return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
 
@@ -635,7 +659,7 @@ def _too_few_equal(finding: Finding, limit: float | None = None) -> str:
     same = _alike(finding, limit)
     if math.isnan(one.std_error) and one.fewest_of and findings.levels_of(finding) < one.n:
         same = f"{same} (over {findings.levels_of(finding)} {one.fewest_of})"
-    size = "" if math.isnan(limit) else f" of {amount(limit, finding.scale).replace('.0 ', ' ')}"
+    size = "" if math.isnan(limit) else f" of {whole_amount(limit, finding.scale)}"
     if math.isinf(needed):
         return f"{same}, which is no less than a gap{size}"
     names = f" {one.fewest_of}" if findings.levels_of(finding) < one.n else ""
@@ -682,10 +706,15 @@ def checked(check: Check) -> str:
     if change is not None:
         ends |= {PASSES: "not larger than the baseline by", FAILS: "larger than the baseline by more than"}
         before = amount(check.baseline.value if check.baseline else math.nan, one.scale, signed=True)
-        low, high = map(form_in(one.scale), (change.ci_low, change.ci_high))
-        moved = f"{amount(change.value, one.scale, signed=True)} ({low} to {high})"
+        moved = amount(change.value, one.scale, signed=True)
+        if not math.isnan(change.ci_low):
+            low, high = map(form_in(one.scale), (change.ci_low, change.ci_high))
+            moved = f"{moved} ({low} to {high})"
         texts.append(f"baseline {before}, change {moved} over {change.n} units")
     texts.append(reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}")
+    unscored = _unscored(one.estimate)
+    if unscored not in texts[-1]:
+        texts.append(unscored)
     gaps = [f"{amount(each.estimate.value, each.scale, signed=True)} ({set_name(each)})" for each in check.components]
     also = f" Levels not gated: {listed(gaps)}." if gaps else ""
     return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(texts)}.{also}", 600)
@@ -796,11 +825,17 @@ def amount(value: float, unit: Unit, *, signed: bool = False) -> str:
 def margin(finding: Finding) -> str:
     """The margin in the words of a sentence: ``5 points``, of a ratio ``1.22``; of rates that are rare two ratios."""
     if finding.has_rare_rate:
-        points = amount(finding.margin, finding.scale).replace(".0 ", " ")
+        points = whole_amount(finding.margin, finding.scale)
         return "{} and a ratio of {:g} to {:g}".format(points, *findings.RATIO_MARGIN)
     if finding.scale.ratio and not math.isnan(finding.margin):
         return f"{math.exp(finding.margin):.2f}"
-    return amount(finding.margin, finding.scale).replace(".0 ", " ")
+    return whole_amount(finding.margin, finding.scale)
+
+
+def whole_amount(value: float, unit: Unit) -> str:
+    """Return a margin or another number that somebody chose: ``5 points``, ``1 point``, ``0.5 points``."""
+    text = amount(value, unit).replace(".0 ", " ")
+    return "1 point" if text == "1 points" else text
 
 
 def _ends(finding: Finding, low: float, high: float) -> str:
@@ -988,7 +1023,7 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
         if len(several) == 1 or verbose:
             lines += _numbers([*(part for one in results for part in parts(one, found)), *results])
         details = [certainty(first), *cautions(first, found)] if verbose else cautions(first, found, every=False)
-        lines += _wrapped(" ".join(details), 2) if len(results) == 1 else []
+        lines += _wrapped(" ".join(filter(None, details)), 2) if len(results) == 1 else []
     return "\n".join(lines[1:])
 
 
