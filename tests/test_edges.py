@@ -274,3 +274,20 @@ def test_a_gap_that_shows_no_spread_does_not_pass_beside_a_baseline(tmp_path):
     audited(model(0.01), table, name="new", out=tmp_path / "new")
     assert check(tmp_path / "new").exit_code == 3
     assert check(tmp_path / "new", "--baseline", tmp_path / "old").exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["stigma_social_class", "stigma_race"])
+def test_a_difference_of_zero_between_equal_gaps_is_not_called_the_same_score(name):
+    """Every pair differs by 100 points, in both sets of conditions."""
+    study = swapbias.studies.load_study("group_packs")
+    experiment = next(one for one in study.experiments if one.name == name)
+    rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.configs[0]))
+    scores = (rows["group"] == experiment.group).astype(float)
+    rows = rows.assign(score=scores, experiment=name, model_id="m")
+    found = disaggregate(rows, study, expected={}, robustness=False)
+    said = " ".join(terminal(found, verbose=True).split())
+    assert "score the same" not in said
+    assert "groups the same" not in said
+    assert "interval leaves out" not in said  # there is none
+    assert "the gaps difference" not in said
+    assert check_gaps(found).code == 3

@@ -87,6 +87,8 @@ _OPEN = {
     findings.MOSTLY_UNSCORED: "lack more than half of their scores",
     findings.REPEATED_ANSWERS: "have one answer for most prompts, and others that were not read",
 }
+_DIFFERENCE_OF = "difference of gaps, "  # before the names of two groups
+_OF_PAIRS = ("paired_gap", "group_gap")  # of which no gap is one score for both groups
 _NOTHING_SCORED = "could not score what the question needs"
 _UNMEASURED_CLAIMS = {
     findings.SAME_SCORE: "gives every prompt the same score",
@@ -432,7 +434,8 @@ def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
         return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(each, names, strict=True)]
     sizes = [f"by {amount(one.estimate.value, one.scale)} {name}" for one, name in zip(each, names, strict=True)]
     claim = f"in each case {_claim(each[0]).removesuffix(' by')}, {listed(sizes)}"
-    return [Verdict("Gap", f"{claim}. Each interval leaves out zero.")]
+    have_intervals = not any(math.isnan(one.estimate.ci_low) for one in each)
+    return [Verdict("Gap", f"{claim}. Each interval leaves out zero." if have_intervals else f"{claim}.")]
 
 
 def listed(names: Sequence[str], most: int = 1_000) -> str:
@@ -448,7 +451,12 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
         key = (word(one), one.verdict, _toward(one)) if word(one) == "Gap" and alike else (word(one), one.verdict)
         alike.setdefault(key, []).append(one)
     for (reached, *_), several in alike.items():
-        first, names = several[0], listed([name(one) for one in several], MOST_NAMES)
+        first, noun = several[0], "gaps"
+        titles = [name(one) for one in several]
+        if all(title.startswith(_DIFFERENCE_OF) for title in titles):
+            noun = "differences of gaps"
+            titles = [title.removeprefix(_DIFFERENCE_OF) for title in titles]
+        names = listed(titles, MOST_NAMES)
         ends = {
             "Gap": f"lie {_toward(first)} by up to {amount(first.estimate.value, first.scale)}{_ending(first)}",
             "No gap": f"are within the margin of {margin(first)}",
@@ -457,7 +465,7 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
         if len(several) == 1:
             yield verdict(first)
         elif reached in ends:
-            yield Verdict(reached, f"the gaps {start}{names} {ends[reached]}.")
+            yield Verdict(reached, f"the {noun} {start}{names} {ends[reached]}.")
         else:
             few = _few(first.estimate) if first.verdict == TOO_FEW else _sentence(first)
             yield Verdict(reached, f"for {names}, {few}.")
@@ -467,7 +475,7 @@ def _why_several(found: Sequence[Finding]) -> str:
     """Why several gaps are undecided, as the end of a sentence that names them."""
     names = found[0].estimate.fewest_of or "pairs"
     reasons = dict.fromkeys(_OPEN.get(decision(finding).reason, "cannot be decided") for finding in found)
-    return ", or ".join(reasons).format(margin=margin(found[0]), names=names)
+    return ", or ".join(reasons).format(margin=whole_amount(found[0].margin, found[0].scale), names=names)
 
 
 def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
@@ -499,6 +507,8 @@ def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     elif math.isnan(p) and abs(one.value) < _EQUAL:
         reached = "No gap" if {each.verdict for each in judged} == {NONE} else reached
         says = f"{model} scores {groups} the same"
+        if whole.contrast == findings.ALL_GAPS:
+            says = f"{model}'s gaps between {groups} are the same in both sets of conditions"
     if whole.verdict == UNMEASURED or (math.isnan(p) and math.isnan(one.value)):
         yield verdict(whole)
         judged *= whole.verdict != UNMEASURED
@@ -513,7 +523,7 @@ def certainty(finding: Finding) -> str:
     if math.isnan(one.value):
         return ""
     if math.isnan(one.ci_low) and not finding.tests_all_groups:
-        is_equal = not one.value and math.isnan(one.std_error)
+        is_equal = not one.value and math.isnan(one.std_error) and finding.measure in _OF_PAIRS
         why = "all pairs score the same" if is_equal else "too little varies or was scored"
         return f"There is no interval: {why}."
     random = finding.cluster_vars.replace(" + ", " and ")
@@ -643,8 +653,13 @@ def _alike(finding: Finding, limit: float) -> str:
         first, second = sides(finding)
         if finding.measure == DIFFERENCE and not one.value:
             return f"{first} and {second} score the same"
-        same = "differ by the same" if one.value else f"about {first} and {second} score the same"
-        return f"all {one.n} pairs {same}"
+        if one.value:
+            return f"all {one.n} pairs differ by the same"
+        if finding.measure == "gap_difference":
+            return f"the gap, {first} minus {second}, is the same in all {one.n} pairs"
+        if finding.measure in EFFECTS:
+            return f"the effect is 0 in all {one.n} pairs"
+        return f"all {one.n} pairs about {first} and {second} score the same"
     levels = f"the means of all {findings.levels_of(finding)} {one.fewest_of or 'pairs'}"
     close = amount(findings.STILL * limit, finding.scale)
     zero = "no gap" if findings.nothing_moves(finding, limit) else "each other"
@@ -660,6 +675,8 @@ def _too_few_equal(finding: Finding, limit: float | None = None) -> str:
     if math.isnan(one.std_error) and one.fewest_of and findings.levels_of(finding) < one.n:
         same = f"{same} (over {findings.levels_of(finding)} {one.fewest_of})"
     size = "" if math.isnan(limit) else f" of {whole_amount(limit, finding.scale)}"
+    if math.isinf(needed) and abs(one.value) < limit:
+        return f"{same}, at a rate that has no ratio to decide by"
     if math.isinf(needed):
         return f"{same}, which is no less than a gap{size}"
     names = f" {one.fewest_of}" if findings.levels_of(finding) < one.n else ""
@@ -938,7 +955,7 @@ def compared(finding: Finding) -> str:
     """What a gap subtracts from what, by the names of groups; any other quantity in words."""
     both, experiment = " minus ".join(sides(finding)), experiment_of(finding)
     if finding.measure == "gap_difference":
-        return f"difference of gaps, {both}"
+        return f"{_DIFFERENCE_OF}{both}"
     if finding.score != "score" or not finding.group or not MEASURES[finding.measure].gap_span:
         return quantity(finding)
     names = [group_name(experiment, one) for one in (finding.within, finding.against) if one]
