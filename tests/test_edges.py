@@ -11,6 +11,7 @@ import pytest
 
 import swapbias
 from swapbias.findings import check_gaps, disaggregate, primary_findings
+from swapbias.measures import omnibus
 from swapbias.report import terminal
 from swapbias.report.text import checked, interval_name, verdict
 from swapbias.studies import open_study
@@ -291,3 +292,33 @@ def test_a_difference_of_zero_between_equal_gaps_is_not_called_the_same_score(na
     assert "interval leaves out" not in said  # there is none
     assert "the gaps difference" not in said
     assert check_gaps(found).code == 3
+
+
+@pytest.mark.parametrize("name", ["occupation_names", "occupation_age", "diagnosis_age"])
+def test_an_effect_of_crossed_factors_whose_units_all_agree_is_decided(name):
+    study = swapbias.studies.load_study("group_packs")
+    experiment = next(one for one in study.experiments if one.name == name)
+    rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.configs[0]))
+    scores = (rows["group"] == experiment.group).astype(float)
+    found = disaggregate(
+        rows.assign(score=scores, experiment=name, model_id="m"), study, expected={}, robustness=False
+    )
+    effects = [one for one in primary_findings(found) if one.verdict]
+    assert {one.verdict for one in effects} == {"gap"}
+    assert "no difference among" not in " ".join(terminal(found).split())
+
+
+@pytest.mark.parametrize(("templates", "is_decided"), [(4, False), (5, False), (6, True)])
+def test_a_constant_gap_over_templates_that_both_sides_share_takes_six(templates, is_decided):
+    """Names stand on one side each, and templates on both: four templates are not eight."""
+    rows = [
+        (group, template, f"{group}{name}") for group in "ab" for template in range(templates) for name in range(9)
+    ]
+    groups, places, names = zip(*rows, strict=True)
+    whole = omnibus(
+        [float(group == "a") for group in groups],
+        groups,
+        cluster_ids={"templates": places, "names": names},
+        reference_group="b",
+    )
+    assert (whole.estimate.p_value < 0.05) == is_decided

@@ -292,15 +292,16 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
 def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: Factors) -> Estimate:
     """Return an estimate without spread with an exact p-value over levels, where all levels agree on a gap.
 
-    Of differences of pairs (one side) that of the sign test: 2 / 2**levels where all are equal. Of two sides that of
-    a permutation: 2 / the number of ways to choose one side's levels among all. The largest of any factor.
+    Of differences of pairs (one side) that of the sign test: 2 / 2**levels where all are equal. So of levels that
+    several sides share. Of sides with levels of their own that of a permutation: 2 / the number of ways to choose one
+    side's levels among those of the two sides with the fewest. The largest of any factor.
 
     Args:
         estimate: of ``linear_contrast``.
         values, sides, factors: as there.
 
     Returns:
-        The estimate as it is where it has a spread, is 0, levels differ or are one, or there are more than two sides.
+        The estimate as it is where it has a spread, is 0, or levels differ or are one.
     """
     has_gap = estimate.value != 0 and not math.isnan(estimate.value)
     agrees = estimate.level_spread <= _ROUNDING * abs(estimate.value)
@@ -311,19 +312,21 @@ def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: F
     over = f" ({names})" if names else ""
     if count == 1:
         return replace(estimate, p_value=sign_test_p(values, factors), test=f"sign test{over}")
-    if count == 2:
-        return replace(estimate, p_value=_permutation_p(sides, factors), test=f"permutation of levels{over}")
-    return estimate
+    return replace(estimate, p_value=_permutation_p(sides, factors), test=f"permutation of levels{over}")
 
 
 def _permutation_p(sides: Codes, factors: Factors) -> float:
-    """Return the two-sided p where all levels of one side differ from the other's, the largest of any factor."""
+    """Return the two-sided p where all levels of one side differ from others', the largest of any factor."""
     p_values = []
     for codes in factors.values() or (np.arange(len(sides)),):
         levels = np.unique(np.column_stack([sides, codes]), axis=0)
-        first, second = np.bincount(levels[:, 0], minlength=2).tolist()
-        p_values.append(min(1.0, 2 / math.comb(first + second, first)))
-    return max(p_values)
+        counts = sorted(np.bincount(levels[:, 0]).tolist())
+        distinct = len(np.unique(codes))
+        if distinct < len(levels):  # a level that sides share has a gap of its own
+            p_values.append(math.ldexp(2.0, -distinct))
+        if distinct > counts[0]:
+            p_values.append(2 / math.comb(counts[0] + counts[1], counts[0]))
+    return min(1.0, max(p_values))
 
 
 def omnibus(
