@@ -265,6 +265,13 @@ def interval_head(found: Iterable[Finding]) -> str:
     return f"simultaneous {name}" if any(finding.questions > 1 for finding in found) else name
 
 
+def named_interval(finding: Finding) -> str:
+    """The printed interval, and for how many questions or rows it holds at once: ``−0.5 to +0.4 (for 2 rows)``."""
+    covered = covered_by(finding)
+    ends = interval(finding)
+    return f"{ends} (for {covered})" if covered and ends != "–" else ends
+
+
 def covered_by(finding: Finding) -> str:
     """For how much an interval and a p-value hold: ``3 questions``, ``11 rows``; blank for the row alone."""
     if finding.questions < 2:
@@ -626,7 +633,7 @@ def _below_threshold(finding: Finding, whole: Finding) -> str:
 
 def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
     """The same question counted in other ways: what is changed, value, 95 % interval, p-value, verdict if any."""
-    rows = [("nothing", value(finding), interval(finding), own_p(finding), word(finding))]
+    rows = [("nothing", value(finding), named_interval(finding), own_p(finding), word(finding))]
     place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
     for one in found:
         other = (one.measure == finding.measure and one is not finding) or one.measure in _VARIATIONS
@@ -634,7 +641,7 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
             name = _TESTS[one.view] if one.view else name
-            rows.append((name, value(one), interval(one), own_p(one), word(one)))
+            rows.append((name, value(one), named_interval(one), own_p(one), word(one)))
     return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
 
 
