@@ -199,7 +199,8 @@ def _scored(design: Design, scores: Floats) -> pd.DataFrame:
 
 
 def _numbers(estimate: Estimate) -> tuple[float, ...]:
-    return estimate.value, estimate.std_error, estimate.df, estimate.p_value, estimate.n
+    """The numbers that a replay must give again; a p-value may be missing where no interval is believed."""
+    return estimate.value, estimate.std_error, estimate.df, estimate.n
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,8 +155,10 @@ def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(card, monkeypatc
 
     words, group, gap = PLANTED.get(corpus, ("", "", 0.0))
 
-    def planted(prompt):  # with a little noise, for what does not vary has no interval
-        return 0.4 + 0.2 * prompt.group.endswith(group) + zlib.crc32(prompt.prompt_id.encode()) % 7 / 1000
+    def planted(prompt):  # with effects of every level, for what does not vary has no interval
+        levels = (prompt.template, prompt.condition, prompt.construct, prompt.label, prompt.prompt_id)
+        effects = (zlib.crc32(f"{level}/{prompt.group}".encode()) % 61 / 1000 for level in levels)
+        return 0.4 + 0.2 * prompt.group.endswith(group) + sum(effects)
 
     monkeypatch.setattr("datasets.load_dataset", loaded)
     monkeypatch.setattr("swapbias.load_scorer", lambda model: baselines.RuleScorer(planted), raising=False)
@@ -167,7 +169,7 @@ def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(card, monkeypatc
     assert re.search(r"[-+]?[\d.]+ to [-+]?[\d.]+", told)
     if words:
         (line,) = [line.strip() for line in told.splitlines() if line.strip().startswith(f"{words}: ")]
-        assert float(line.removeprefix(words)[2:].split()[0]) == pytest.approx(gap, abs=0.005)
+        assert float(line.removeprefix(words)[2:].split()[0]) == pytest.approx(gap, abs=0.04)
 
 
 def test_every_pinned_repository_is_told_with_commit_licence_and_use(card):
