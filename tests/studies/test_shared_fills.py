@@ -182,6 +182,7 @@ def test_a_swap_in_pairs_is_an_audit_as_it_comes(tmp_path):
     assert [one for one in faults if "stands for" in one] == []
 
 
+@pytest.mark.usefixtures("audits")
 def test_the_command_line_and_python_allow_shared_fills_alike(tmp_path, monkeypatch, capsys):
     from swapbias.cli import app
 
