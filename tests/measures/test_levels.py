@@ -74,7 +74,10 @@ def moments(values, levels):
             [left * per_level, (weights**2 * (1 - 2 * weights + per_level)).sum()],
         ]
     )
-    theta, rest = optimize.nnls(expected, np.array([of_levels, of_rows]))[0]
+    squares = np.array([of_levels, of_rows])
+    theta, rest = np.linalg.solve(expected, squares)
+    if min(theta, rest) < 0:
+        theta, rest = optimize.nnls(expected, squares)[0]
     return theta / size + rest * per_level, theta, rest
 
 
