@@ -302,9 +302,9 @@ class Design:
 
 
 def _least_squares(matrix: Floats, squares: Floats) -> Floats:
-    """Solve for variances, none below 0: the exact solution where it has none, else by non-negative least squares.
+    """Solve for variances, none below 0: the exact solution where it has none, else by least squares with that bound.
 
-    scipy 1.12 to 1.15 stop ``nnls`` a percent short of an exact solution near 0.
+    ``scipy.optimize.nnls`` of scipy 1.15.0 ends at another point where a variance is 0.
     """
     try:
         exact = np.linalg.solve(matrix, squares)
@@ -312,7 +312,8 @@ def _least_squares(matrix: Floats, squares: Floats) -> Floats:
         exact = np.full(len(squares), -1.0)
     if exact.min() >= 0 and np.allclose(matrix @ exact, squares):
         return np.asarray(exact, dtype=np.float64)
-    return np.asarray(scipy.optimize.nnls(matrix, squares)[0], dtype=np.float64)
+    bounded = scipy.optimize.lsq_linear(matrix, squares, bounds=(0, np.inf), method="bvls")
+    return np.asarray(np.maximum(bounded.x, 0.0), dtype=np.float64)
 
 
 def _factor_df(share: Floats, scale: Floats) -> float:

@@ -77,7 +77,7 @@ def moments(values, levels):
     squares = np.array([of_levels, of_rows])
     theta, rest = np.linalg.solve(expected, squares)
     if min(theta, rest) < 0:
-        theta, rest = optimize.nnls(expected, squares)[0]
+        theta, rest = optimize.lsq_linear(expected, squares, bounds=(0, np.inf), method="bvls").x
     return theta / size + rest * per_level, theta, rest
 
 
