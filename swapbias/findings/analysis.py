@@ -33,7 +33,7 @@ from swapbias.findings.finding import (
 )
 from swapbias.findings.gate import share_of_margin, with_verdicts
 from swapbias.findings.predictions import RATES, SIGNED, judgements
-from swapbias.findings.repeats import commonest
+from swapbias.findings.repeats import commonest, is_binary
 from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
@@ -120,7 +120,7 @@ def disaggregate(
         raise ValueError(f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts.")
     known = published_for(chosen.name, models[0]) if expected is None else expected
     marked = _unmeasured(with_primary(found, chosen.experiments), chosen.experiments, parts)
-    marked = corrected_for_questions(_with_repeats(marked, frame))
+    marked = corrected_for_questions(_with_repeats(marked, chosen.experiments, frame))
     if robustness:
         margins = {one.name: one.scale.margin(share_of_margin(one, margin)) for one in chosen.experiments}
         marked = [
@@ -136,9 +136,12 @@ def disaggregate(
     return with_verdicts(joined, margin=margin)
 
 
-def _with_repeats(found: Sequence[Finding], rows: pd.DataFrame) -> list[Finding]:
+def _with_repeats(found: Sequence[Finding], experiments: Iterable[Experiment], rows: pd.DataFrame) -> list[Finding]:
     """The findings of scores that were read, each with how many rows have the commonest answer and are unread."""
-    repeats = {name: commonest(part) for name, part in rows.groupby("experiment", sort=False)}
+    units = {experiment.name: experiment.scale for experiment in experiments}
+    repeats = {
+        name: commonest(part, units[name]) for name, part in rows.groupby("experiment", sort=False) if name in units
+    }
     marked = []
     for finding in found:
         repeated = repeats.get(finding.experiment)
@@ -256,9 +259,7 @@ def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
     unit = unit_of(context.experiment, context.score)
     if unit.is_rate or not unit.in_points:
         return unit.is_rate
-    scores = rows[context.score].to_numpy(dtype=np.float64)
-    at_ends = np.isin(scores[~np.isnan(scores)], (unit.low, unit.high))
-    return bool(len(at_ends) and at_ends.all())
+    return is_binary(rows[context.score].to_numpy(dtype=np.float64), unit)
 
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:

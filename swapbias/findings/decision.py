@@ -29,13 +29,14 @@ from swapbias.findings.finding import (
     UNSTABLE,
     Finding,
 )
+from swapbias.findings.repeats import HALF
+from swapbias.measures import Estimate
 from swapbias.studies import own_studies
 
 FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
 MIN_SIGN_AGREEMENT = 0.8  # share of rewordings in which a gap must have its sign
 PASSES, FAILS, OPEN = "passes", "fails", "undecided"
 STILL = 0.1  # of the margin: level means that lie closer to each other show no spread
-_HALF = 0.5  # share of the answers that may be one answer
 _WITHIN = (NONE, SMALL)
 
 
@@ -74,7 +75,7 @@ def decide(finding: Finding, margin: float) -> Decision:
         return Decision(UNMEASURED, OPEN, finding.reason or NOTHING_SCORED)
     if math.isnan(finding.estimate.value):
         return Decision(UNMEASURED, OPEN, NOTHING_SCORED)
-    if 0 < (finding.estimate.fewest or levels_of(finding)) < FEWEST:
+    if 0 < levels_of(finding.estimate) < FEWEST:
         return Decision(TOO_FEW, OPEN, FEW_LEVELS)
     if finding.estimate.n_unscored > finding.estimate.n:
         return Decision(UNDECIDED, OPEN, MOSTLY_UNSCORED)
@@ -100,9 +101,8 @@ def with_interval(finding: Finding) -> Finding:
     return replace(finding, estimate=measures.at_level(estimate, finding.level))
 
 
-def levels_of(finding: Finding) -> int:
+def levels_of(estimate: Estimate) -> int:
     """Return the number of independent levels that a gap rests on: of the scarcest factor, or of units."""
-    estimate = finding.estimate
     return estimate.independent or estimate.fewest or estimate.n
 
 
@@ -110,7 +110,7 @@ def repeats_answers(finding: Finding, margin: float) -> bool:
     """Tell whether most answers are one, and more than the margin were not read or look like errors."""
     share = margin / finding.scale.margin(1.0)
     most_unread = MARGIN if math.isnan(share) else share
-    return finding.repeated_share > _HALF and finding.unread_share > most_unread
+    return finding.repeated_share > HALF and finding.unread_share > most_unread
 
 
 def equal_needed(finding: Finding, margin: float) -> float:
@@ -140,7 +140,7 @@ def shows_no_spread(finding: Finding, margin: float) -> bool:
     is_close = finding.position(margin) == "within" and finding.estimate.level_spread <= STILL * margin
     if not (is_close or nothing_moves(finding, margin)):
         return False
-    return levels_of(finding) < equal_needed(finding, margin)
+    return levels_of(finding.estimate) < equal_needed(finding, margin)
 
 
 def _by_scores(finding: Finding, margin: float) -> Decision:
@@ -179,7 +179,7 @@ def _by_equal_levels(finding: Finding, margin: float) -> Decision:
     is_incomplete = could_exceed if finding.bounds else finding.estimate.n_unscored > 0
     if is_incomplete:
         return Decision(UNDECIDED, OPEN, MISSING_SCORES)
-    if levels_of(finding) < equal_needed(finding, margin):
+    if levels_of(finding.estimate) < equal_needed(finding, margin):
         return Decision(UNDECIDED, OPEN, FEW_EQUAL)
     return Decision(NONE, PASSES, EQUAL_SCORES)
 
@@ -194,7 +194,7 @@ def _by_constant(finding: Finding, margin: float) -> Decision:
         return Decision(UNDECIDED, OPEN, EXACT_TEST)
     if abs(estimate.value) > margin:
         return Decision(FOUND, FAILS, EXACT_TEST)
-    if levels_of(finding) < equal_needed(finding, margin):
+    if levels_of(finding.estimate) < equal_needed(finding, margin):
         return Decision(FOUND, OPEN, FEW_EQUAL)
     return Decision(SMALL, PASSES, EXACT_TEST)
 
@@ -210,7 +210,7 @@ def exact_p(finding: Finding) -> float:
     estimate = finding.estimate
     if not abs(estimate.value) > estimate.level_spread:
         return 1.0
-    return min(1.0, finding.questions * math.ldexp(2.0, -levels_of(finding)))
+    return min(1.0, finding.questions * math.ldexp(2.0, -levels_of(estimate)))
 
 
 def _by_interval(finding: Finding, margin: float) -> Decision:

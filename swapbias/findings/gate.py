@@ -16,6 +16,7 @@ from swapbias.findings.decision import (
     STILL,
     decide,
     exact_p,
+    levels_of,
     nothing_moves,
     shows_no_spread,
     with_interval,
@@ -288,7 +289,7 @@ def _changed(check: Check, change: Estimate, total: Estimate, *, is_same: bool) 
     finding, margin = check.finding, check.margin
     if max(finding.estimate.n_unscored - finding.estimate.n, change.n_unscored - change.n) > 0:
         return replace(check, why=MOSTLY_UNSCORED)
-    if finding.verdict == TOO_FEW or (change.fewest or change.independent) < FEWEST:
+    if finding.verdict == TOO_FEW or levels_of(change) < FEWEST:
         return replace(check, why=FEW_LEVELS)
     if is_same:
         enough = change.n >= measures.equal_units_needed(margin / finding.scale.margin(1.0))

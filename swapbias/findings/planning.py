@@ -84,10 +84,9 @@ class PlannedGap:
         return {name: len(np.unique(codes)) for name, codes in factors_of(self.units).items()}
 
     @property
-    def too_few(self) -> tuple[str, int] | None:
-        """The factor with fewer levels on a side than a verdict takes, and their number; None: there are enough."""
-        estimate = self.finding.estimate
-        return (estimate.fewest_of, estimate.fewest) if 0 < estimate.fewest < FEWEST else None
+    def too_few(self) -> bool:
+        """Whether a random factor has fewer levels on a side than a verdict takes."""
+        return 0 < self.finding.estimate.fewest < FEWEST
 
     @property
     def unknown(self) -> list[str]:

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swapbias.measures import Unit
 from swapbias.studies import PLACEBO
 
-HALF = 0.5
+HALF = 0.5  # share of the rows that may have one answer or score
 _LONG = 12  # words: a longer answer that comes again and again is no choice of an option
 _OF_ERRORS = re.compile(
     r"\b(errors?|exceptions?|limit|quota|timeout|timed out|unavailable|overloaded|try again|denied|invalid|failed"
@@ -43,11 +44,16 @@ class Repeats:
         return self.count / self.rows if self.rows else math.nan
 
 
-def commonest(rows: pd.DataFrame) -> Repeats | None:
+def commonest(rows: pd.DataFrame, unit: Unit) -> Repeats | None:
     """Return the commonest answer of scored rows of one experiment and model, or without answers the commonest score.
 
+    Args:
+        rows: with ``score``, and of a chat model ``answer`` and ``said_other``.
+        unit: of the scores.
+
     Returns:
-        None where scores are 0 and 1 (of which one is always common), and where nothing was scored or answered.
+        None where scores are the two ends of their range (of which one is always common), and where nothing was
+        scored or answered.
     """
     rows = rows[rows["group"] != PLACEBO] if "group" in rows else rows
     scores = rows["score"].to_numpy(dtype=np.float64)
@@ -59,13 +65,13 @@ def commonest(rows: pd.DataFrame) -> Repeats | None:
     if texts is not None:
         text, count = next(iter(texts[texts != ""].value_counts().items()))
         is_text = (texts == text).to_numpy()
-        if is_binary(scores) and not np.isnan(scores[is_text]).all():
+        if is_binary(scores, unit) and not np.isnan(scores[is_text]).all():
             return None
         if len(str(text).split()) > _LONG or _OF_ERRORS.search(str(text)):
             unread = unread | is_text
         return Repeats(str(text), int(count), len(rows), float(unread.mean()), is_answer=True)
     values = scores[~np.isnan(scores)]
-    if not len(values) or is_binary(scores):
+    if not len(values) or is_binary(scores, unit):
         return None
     levels, counts = np.unique(values, return_counts=True)
     largest = int(counts.argmax())
@@ -85,7 +91,8 @@ def _texts(rows: pd.DataFrame) -> "pd.Series[str] | None":
     return texts if (texts != "").any() else None
 
 
-def is_binary(scores: NDArray[np.float64]) -> bool:
-    """Tell whether scores are 0 and 1 alone, also as percentage points."""
-    levels = set(np.unique(scores[~np.isnan(scores)]).tolist())
-    return levels <= {0.0, 1.0} or levels <= {0.0, 100.0}
+def is_binary(scores: NDArray[np.float64], unit: Unit) -> bool:
+    """Tell whether all scores that there are lie at the two ends of their range: 0 and 1, where none is known."""
+    ends = unit.ends if unit.in_points else (0.0, 1.0)
+    values = scores[~np.isnan(scores)]
+    return bool(len(values) and np.isin(values, ends).all())

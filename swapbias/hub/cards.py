@@ -1,9 +1,10 @@
 """README.md files of the Hub: header, text between markers, tables, and what they say of audits."""
 
 import hashlib
+import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
@@ -247,7 +248,7 @@ def study_parts(
     made = {}
     for study in (load_study(name) for name in dict.fromkeys(one.study for one, *_ in answers)):
         mine = [one for one in answers if one[0].study == study.name]
-        rows = [row for results in mine for row in _rows(results, found)]
+        shown = [finding for results in mine for finding in _shown(results, found)]
         skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
         read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine}
         part = rendered(
@@ -264,9 +265,9 @@ def study_parts(
             read_as=_read_as(manifest, audited),
             read=read,
             verdicts=[(one[0].experiment, str(each)) for one in mine for each in wording.verdicts(one, found)],
-            rows=rows[:_MOST_ROWS],
-            interval=wording.interval_head([one for results in mine for one in results]),
-            count=len(rows),
+            rows=[_cells(finding, shown) for finding in shown[:_MOST_ROWS]],
+            interval=wording.interval_head(shown),
+            count=len(shown),
             url=results_url,
             private=results_private,
             skipped=[one for one in skipped if not one.startswith(PART_OF)],
@@ -298,13 +299,19 @@ def _date(manifest: Mapping[str, Any]) -> str:
     return str(manifest.get("finished") or manifest.get("started") or "")[:10]
 
 
-def _rows(results: Sequence[Finding], found: Sequence[Finding]) -> Iterator[list[str]]:
-    """The numbers of an experiment: its answers, each before the gaps that it compares."""
-    for one in (each for result in results for each in (result, *wording.parts(result, found))):
-        n = f"{one.estimate.n} (+{one.estimate.n_unscored} unscored)" if one.estimate.n_unscored else one.estimate.n
-        margin = "–" if one.margin != one.margin else wording.margin(one)
-        cells = (one.experiment, wording.row_name(one), wording.value(one), wording.interval(one), margin, str(n))
-        yield list(map(markdown, cells))
+def _shown(results: Sequence[Finding], found: Sequence[Finding]) -> list[Finding]:
+    """The answers of an experiment, each before the gaps that it compares."""
+    return [finding for result in results for finding in (result, *wording.parts(result, found))]
+
+
+def _cells(finding: Finding, others: Sequence[Finding]) -> list[str]:
+    """A row of a card's table; ``others``: the findings of all rows."""
+    estimate = finding.estimate
+    count = f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n)
+    margin = "–" if math.isnan(finding.margin) else wording.margin(finding)
+    interval = wording.interval_cell(finding, others)
+    cells = (finding.experiment, wording.row_name(finding), wording.value(finding), interval, margin, count)
+    return list(map(markdown, cells))
 
 
 # --- sections between markers -----------------------------------------------------------------------------

@@ -87,17 +87,19 @@ class Levels:
             shares: of each unit in the mean of its side; None: all weigh the same.
         """
         weight = np.ones(len(values)) if shares is None else shares
-        used = weight > 0
-        cells = self.codes[used] * (int(sides.max()) + 1) + sides[used]
-        _, first, cell_of = np.unique(cells, return_index=True, return_inverse=True)
-        totals = np.bincount(cell_of, weight[used])
-        # From the first value of each, so that equal values have exactly their mean.
-        start = values[used][first]
-        means = start + np.bincount(cell_of, weight[used] * (values[used] - start[cell_of])) / totals
-        side_of = sides[used][first]
-        side_sums = np.bincount(side_of, totals)
-        side_means = np.bincount(side_of, totals * means) / side_sums
-        zero = 0.0 if len(side_sums) == 1 else float(side_means.mean())
+        side_count = int(sides.max()) + 1
+        cells = self.codes * side_count + sides
+        totals = np.bincount(cells, weight)
+        # From one value of each level, so that equal values have exactly their mean.
+        start = np.zeros(len(totals))
+        start[cells] = values
+        sums = np.bincount(cells, weight * (values - start[cells]))
+        used = np.flatnonzero(totals > 0)
+        totals = totals[used]
+        means = start[used] + sums[used] / totals
+        side_of = used % side_count
+        side_means = np.bincount(side_of, totals * means) / np.bincount(side_of, totals)
+        zero = 0.0 if side_count == 1 else float(side_means.mean())
         return float(np.abs(means - zero).max()), float(np.abs(means - side_means[side_of]).max())
 
 
@@ -112,24 +114,24 @@ def scarcest_levels(sides: Codes, factors: Factors) -> Levels:
         return Levels("", 0, np.empty(0, dtype=np.intp))
     if not factors:
         return Levels("", int(np.bincount(sides).min()), np.arange(len(sides)))
-    counts = {name: _fewest_levels(sides, codes) for name, codes in factors.items()}
+    counts = {name: int((level_sizes(sides, codes) > 0).sum(axis=0).min()) for name, codes in factors.items()}
     name = min(counts, key=counts.__getitem__)
     return Levels(name, counts[name], factors[name])
 
 
-def _fewest_levels(sides: Codes, codes: Codes) -> int:
-    """Return how many levels of a factor the side has that has the fewest."""
-    levels = np.unique(np.column_stack([sides, codes]), axis=0)
-    return int(np.bincount(levels[:, 0]).min())
+def level_sizes(sides: Codes, codes: Codes) -> NDArray[np.intp]:
+    """Return the number of units of each level of a factor on each side, shape (levels, sides)."""
+    side_count = int(sides.max(initial=0)) + 1
+    level_count = int(codes.max(initial=0)) + 1
+    cells = codes * side_count + sides
+    return np.bincount(cells, minlength=level_count * side_count).reshape(level_count, side_count)
 
 
 def level_shares(sides: Codes, codes: Codes) -> Floats:
     """Return the share of each unit in the mean of its side in which each level of a factor weighs the same."""
-    cells = codes * (int(sides.max(initial=0)) + 1) + sides
-    _, cell_of, sizes = np.unique(cells, return_inverse=True, return_counts=True)
-    levels = np.unique(np.column_stack([sides, codes]), axis=0)
-    count = np.bincount(levels[:, 0])
-    return np.asarray(1 / (sizes[cell_of] * count[sides]))
+    sizes = level_sizes(sides, codes)
+    levels = (sizes > 0).sum(axis=0)
+    return np.asarray(1 / (sizes[codes, sides] * levels[sides]))
 
 
 def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: Codes) -> Floats | None:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from swapbias.measures.contrast import (
     clustered_name,
+    level_sizes,
     linear_contrast,
     mean_of,
     pooled_spread,
@@ -319,10 +320,10 @@ def _permutation_p(sides: Codes, factors: Factors) -> float:
     """Return the two-sided p where all levels of one side differ from others', the largest of any factor."""
     p_values = []
     for codes in factors.values() or (np.arange(len(sides)),):
-        levels = np.unique(np.column_stack([sides, codes]), axis=0)
-        counts = sorted(np.bincount(levels[:, 0]).tolist())
-        distinct = len(np.unique(codes))
-        if distinct < len(levels):  # a level that sides share has a gap of its own
+        is_there = level_sizes(sides, codes) > 0
+        counts = sorted(is_there.sum(axis=0).tolist())
+        distinct = int(is_there.any(axis=1).sum())
+        if distinct < sum(counts):  # a level that sides share has a gap of its own
             p_values.append(math.ldexp(2.0, -distinct))
         if distinct > counts[0]:
             p_values.append(2 / math.comb(counts[0] + counts[1], counts[0]))

@@ -131,7 +131,7 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
                 dots = [page.dot_of(found, place)] * any(found is one for one in drawn)
                 rows.append(Row(page.printable(model.name), dots, tuple((cell, None) for cell in cells)))
     reference = page.printable(text.shown(compared.reference, 20))
-    heads = (f"{unit} ({text.interval_head(known)})", "verdict", f"minus {reference}")
+    heads = (f"{unit} (95 % interval)", "verdict", f"minus {reference}")
     return Chart("", "", heads, parts, page.axis_of(drawn), unit)
 
 

@@ -180,7 +180,9 @@ def dot_of(finding: Finding, group: int | None = None) -> Dot:
 
 def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns | None = None) -> Chart:
     """Findings as rows on one scale; without a name it is that of an answer, which has no p-values."""
-    unit, axis = text.form(placed[0][-1]).unit, axis_of([one for *_, one in placed])
+    drawn = [one for *_, one in placed]
+    unit = text.form(drawn[0]).unit
+    axis = axis_of(drawn)
     rows: dict[tuple[str, str, int], dict[str, Finding]] = {}
     for at, (part, row, column, one) in enumerate(placed):
         rows.setdefault((part, row, 0 if columns else at), {})[column] = one
@@ -188,14 +190,14 @@ def chart_of(name: str, caption: str, placed: Sequence[Placed], columns: Columns
     for (part, row, _), mine in rows.items():
         first = next(iter(mine.values()))
         size, dots = first.estimate, [dot_of(first)]
-        cells = [(text.form(first)(size.value), size.value), (text.interval(first), size.ci_low)]
+        cells = [(text.form(first)(size.value), size.value), (text.interval_cell(first, drawn), size.ci_low)]
         cells += [*[(text.own_p(first), size.p_value)] * bool(name), (text.counted(size), size.n)]
         if columns:
             dots = [dot_of(mine[at], group) for at, (_, group) in columns.items() if at in mine]
             values = [mine.get(at) for at in columns]
             cells = [(text.own_value(each), each.estimate.value) if each else ("", math.nan) for each in values]
         parts.setdefault(part, []).append(Row(row, dots, tuple(cells), first.primary))
-    interval = text.interval_head(one for *_, one in placed).replace(" ", "\N{NO-BREAK SPACE}")
+    interval = text.interval_head(drawn).replace(" ", "\N{NO-BREAK SPACE}")
     heads = [unit, interval, *["p"] * bool(name), "n"]
     heads = [title for title, _ in columns.values()] if columns else heads
     keys = [(group, title) for title, group in (columns or {}).values()]

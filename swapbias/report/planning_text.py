@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from swapbias.errors import listed
-from swapbias.findings import ANSWERS, FEWEST, EarlierRun, Needed, PlannedGap
+from swapbias.findings import ANSWERS, EarlierRun, Needed, PlannedGap
 from swapbias.measures import Unit
-from swapbias.report.text import amount, detects, form_in, number, shown, whole_amount
+from swapbias.report.text import amount, detects, form_in, number, shown, too_few_levels, whole_amount
 
 _WIDEST = 24  # columns for the names of random factors in a table
 
@@ -32,7 +32,7 @@ def _unit_noun(gap: PlannedGap) -> str:
 
 def planned_power(gaps: Sequence[PlannedGap]) -> str:
     """How large a gap must be to be found by a planned run: the end of a sentence, after what it compares."""
-    few = next((_too_few(*gap.too_few) for gap in gaps if gap.too_few is not None), "")
+    few = next((too_few_levels(gap.finding.estimate) for gap in gaps if gap.too_few), "")
     sizes = [gap.detectable for gap in gaps]
     is_unknown = not gaps or any(gap.unknown for gap in gaps)
     if is_unknown or (not few and any(map(math.isnan, sizes))):
@@ -48,11 +48,6 @@ def planned_power(gaps: Sequence[PlannedGap]) -> str:
     if least in text:
         return text
     return f"{text}, of {least} in the sharpest of {len(gaps)} comparisons"
-
-
-def _too_few(name: str, count: int) -> str:
-    few = f"only 1 level of {name} is" if count == 1 else f"{count} {name} are"
-    return f"{few} too few for a verdict; at least {FEWEST} are needed"
 
 
 def _whole(unit: Unit) -> str:

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from swapbias import findings
@@ -189,12 +189,13 @@ def _sentence(finding: Finding) -> str:
         return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {_size(finding)}"
     if finding.verdict in (NONE, UNDECIDED) and findings.nothing_moves(finding, finding.margin):
         return _alike(finding, finding.margin) if finding.verdict == NONE else equal_pairs(finding, finding.margin)
-    few = f"{_few(one)}. Among them " if finding.verdict == TOO_FEW else ""
+    few = f"{too_few_levels(one)}. Among them " if finding.verdict == TOO_FEW else ""
     return f"{few}{_claim(finding)} {_size(finding)}{_ending(finding)}"
 
 
-def _few(estimate: Estimate) -> str:
-    count = estimate.fewest or estimate.independent or estimate.n
+def too_few_levels(estimate: Estimate) -> str:
+    """That the levels of a random factor are too few for a verdict, and how many are needed."""
+    count = findings.levels_of(estimate)
     names = estimate.fewest_of or "pairs"
     if count == 1:
         return f"a verdict about {names} cannot rest on one; at least {findings.FEWEST} are needed"
@@ -259,17 +260,20 @@ def interval_name(finding: Finding) -> str:
     return f"simultaneous 95 % interval over the {finding.questions} {over}"
 
 
-def interval_head(found: Iterable[Finding]) -> str:
-    """What a column of intervals is called: simultaneous where one of them holds for several questions or rows."""
-    name = "95 % interval"
-    return f"simultaneous {name}" if any(finding.questions > 1 for finding in found) else name
+def interval_head(found: Sequence[Finding]) -> str:
+    """What a column of intervals is called; of several kinds ``95 % interval``, and each cell says its own."""
+    if found and all(finding.questions > 1 for finding in found):
+        return "simultaneous 95 % interval"
+    return "95 % interval"
 
 
-def named_interval(finding: Finding) -> str:
-    """The printed interval, and for how many questions or rows it holds at once: ``−0.5 to +0.4 (for 2 rows)``."""
-    covered = covered_by(finding)
-    ends = interval(finding)
-    return f"{ends} (for {covered})" if covered and ends != "–" else ends
+def interval_cell(finding: Finding, found: Sequence[Finding], *, own: bool = False) -> str:
+    """The printed interval in a column of those of ``found``: ``−0.5 to +0.4 (simultaneous)`` among plain ones."""
+    ends = interval(finding, own=own)
+    is_named = "simultaneous" in interval_head(found)
+    if is_named or finding.questions < 2 or math.isnan(finding.estimate.ci_low):
+        return ends
+    return f"{ends} (simultaneous)"
 
 
 def covered_by(finding: Finding) -> str:
@@ -373,7 +377,7 @@ def _why_undecided(finding: Finding, limit: float) -> str:
         return f"{mixed_signs(finding, limit)}: check which group each text is labelled with"
     if reason == findings.EXACT_TEST:
         names = one.fewest_of or "pairs"
-        return f"all {one.n} differ by the same, over too few {names} (p {p_value(own_test(finding))})"
+        return f"all {one.n} differ by the same, over too few {names} (p {p_value(findings.adjusted_p(finding))})"
     if reason in _REASONS and reason:
         return _REASONS[reason].format(one=one, changed=one)
     if math.isnan(one.std_error):
@@ -385,11 +389,6 @@ def _why_undecided(finding: Finding, limit: float) -> str:
 def decision(finding: Finding) -> findings.Decision:
     """What the verdict of a finding rests on, beside its own margin."""
     return findings.decide(finding, finding.margin)
-
-
-def own_test(finding: Finding) -> float:
-    """The p-value over all tests of its family, or its own where there is no family."""
-    return findings.adjusted_p(finding)
 
 
 def _missing(finding: Finding) -> str:
@@ -474,7 +473,7 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
         elif reached in ends:
             yield Verdict(reached, f"the {noun} {start}{names} {ends[reached]}.")
         else:
-            few = _few(first.estimate) if first.verdict == TOO_FEW else _sentence(first)
+            few = too_few_levels(first.estimate) if first.verdict == TOO_FEW else _sentence(first)
             yield Verdict(reached, f"for {names}, {few}.")
 
 
@@ -633,7 +632,8 @@ def _below_threshold(finding: Finding, whole: Finding) -> str:
 
 def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
     """The same question counted in other ways: what is changed, value, 95 % interval, p-value, verdict if any."""
-    rows = [("nothing", value(finding), named_interval(finding), own_p(finding), word(finding))]
+    compared_rows = [finding]
+    names = ["nothing"]
     place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
     for one in found:
         other = (one.measure == finding.measure and one is not finding) or one.measure in _VARIATIONS
@@ -641,14 +641,20 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
         if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
             name = _TESTS[one.view] if one.view else name
-            rows.append((name, value(one), named_interval(one), own_p(one), word(one)))
-    return rows if len(rows) > 1 and not math.isnan(finding.estimate.value) else []
+            compared_rows.append(one)
+            names.append(name)
+    if len(names) < 2 or math.isnan(finding.estimate.value):
+        return []
+    return [
+        (name, value(one), interval_cell(one, compared_rows), own_p(one), word(one))
+        for name, one in zip(names, compared_rows, strict=True)
+    ]
 
 
 def equal_pairs(finding: Finding, limit: float) -> str:
     """Why units that all have the same value decide nothing."""
     one = finding.estimate
-    if findings.levels_of(finding) >= findings.equal_needed(finding, limit):
+    if findings.levels_of(finding.estimate) >= findings.equal_needed(finding, limit):
         return f"{_alike(finding, limit)}, but {one.n_unscored} could not be scored"
     return _too_few_equal(finding, limit)
 
@@ -667,7 +673,7 @@ def _alike(finding: Finding, limit: float) -> str:
         if finding.measure in EFFECTS:
             return f"the effect is 0 in all {one.n} pairs"
         return f"all {one.n} pairs about {first} and {second} score the same"
-    levels = f"the means of all {findings.levels_of(finding)} {one.fewest_of or 'pairs'}"
+    levels = f"the means of all {findings.levels_of(finding.estimate)} {one.fewest_of or 'pairs'}"
     close = amount(findings.STILL * limit, finding.scale)
     zero = "no gap" if findings.nothing_moves(finding, limit) else "each other"
     return f"{levels} lie within {close} of {zero}"
@@ -679,14 +685,14 @@ def _too_few_equal(finding: Finding, limit: float | None = None) -> str:
     one = finding.estimate
     needed = findings.equal_needed(finding, limit)
     same = _alike(finding, limit)
-    if math.isnan(one.std_error) and one.fewest_of and findings.levels_of(finding) < one.n:
-        same = f"{same} (over {findings.levels_of(finding)} {one.fewest_of})"
+    if math.isnan(one.std_error) and one.fewest_of and findings.levels_of(finding.estimate) < one.n:
+        same = f"{same} (over {findings.levels_of(finding.estimate)} {one.fewest_of})"
     size = "" if math.isnan(limit) else f" of {whole_amount(limit, finding.scale)}"
     if math.isinf(needed) and abs(one.value) < limit:
         return f"{same}, at a rate that has no ratio to decide by"
     if math.isinf(needed):
         return f"{same}, which is no less than a gap{size}"
-    names = f" {one.fewest_of}" if findings.levels_of(finding) < one.n else ""
+    names = f" {one.fewest_of}" if findings.levels_of(finding.estimate) < one.n else ""
     return f"{same}, but {needed:,.0f}{names} are needed to rule out a gap{size}"
 
 
@@ -701,12 +707,12 @@ def reason(check: Check) -> str:
     finding = check.finding
     changed = check.change or finding.estimate
     if check.why == findings.FEW_LEVELS:
-        return _few(changed)
+        return too_few_levels(changed)
     if check.why == findings.EQUAL_SCORES:
         return _alike(finding, check.margin)
     if check.why == findings.EXACT_TEST:
         estimate = finding.estimate
-        p = "" if check.outcome != OPEN else f" (p {p_value(own_test(finding))})"
+        p = "" if check.outcome != OPEN else f" (p {p_value(findings.adjusted_p(finding))})"
         beyond = f", beyond the margin of {_limit(finding, check.margin)}" if check.outcome == FAILS else ""
         return f"all {estimate.n} differ by the same: {estimate.test}{p}{beyond}"
     if check.why in _REASONS:
@@ -771,6 +777,8 @@ def of_models(found: Sequence[Finding]) -> str:
 def own_value(finding: Finding) -> str:
     """A value with its 95 % interval, and its bounds if answers are missing: ``+3.1 (−0.4 to +6.6)``."""
     ends, written = interval(finding), form(finding)
+    if finding.questions > 1:
+        ends = ends if ends == "–" else f"{ends}, simultaneous"
     bounds = finding.bounds if finding.measure == "mean" else ()
     missing = f"; {' to '.join(map(written, bounds))} whatever was not answered" if bounds else ""
     return written(finding.estimate.value) + (f" ({ends})" if ends != "–" else "") + missing
@@ -1055,14 +1063,19 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
     if len(found) < 2 or not all(MEASURES[one.measure].gap_span and one.scale.in_points for one in found):
         return []
     heads = {" minus ".join(sides(one)) for one in found}
-    name = "simultaneous 95 %" if any(one.questions > 1 for one in found) else "95 % interval"
-    rows = [(heads.pop() if len(heads) == 1 else "", "points", name, "n", "verdict")]
+    heading = heads.pop() if len(heads) == 1 else ""
+    rows: list[tuple[str, ...]] = [(heading, "points", "95 % interval", "for", "n", "verdict")]
     for one in found:
         is_difference = one.measure == "gap_difference" and len(found) <= 4
         name = "the first minus the second" if is_difference else row_name(one)
-        rows.append((name, form(one)(one.estimate.value), interval(one), counted(one.estimate), word(one).lower()))
+        covered = covered_by(one) or "1 row"
+        numbers = (form(one)(one.estimate.value), interval(one), covered, counted(one.estimate))
+        rows.append((name, *numbers, word(one).lower()))
+    if not any(one.questions > 1 for one in found):
+        rows = [(*row[:3], *row[4:]) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    room = min(widths[0], WIDTH - 10 - sum(widths[1:]))
+    between = 2 * len(widths)  # blanks before each column
+    room = min(widths[0], WIDTH - between - sum(widths[1:]))
     cells = [[f"{shown(name, room):<{room}}", *map(str.rjust, rest, widths[1:-1])] for name, *rest, _ in rows]
     lines = [f"  {'  '.join([*row, last])}".rstrip() for row, (*_, last) in zip(cells, rows, strict=True)]
     return ["", *lines, f"  {point(found[0])}"]

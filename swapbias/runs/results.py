@@ -202,8 +202,9 @@ def _repeated(items: Items) -> Iterator[str]:
     One that counts 0 or 1 may well be the commonest; one that is not read may be the text of an error.
     """
     for study, frame in items.items():
+        units = {experiment.name: experiment.scale for experiment in load_study(study).experiments}
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
-            repeats = findings.commonest(rows)
+            repeats = findings.commonest(rows, units[name])
             if repeats is None or not repeats.share > findings.HALF:
                 continue
             content = repr(shorten(repeats.content, _MOST_SHOWN, placeholder=" ...")) if repeats.is_answer else ""
