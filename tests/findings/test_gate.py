@@ -245,3 +245,19 @@ def test_each_kind_of_error_is_rare(gap, wrong, right):
 def test_each_kind_of_error_beside_a_baseline_is_rare(gap, before, wrong):
     rng = np.random.default_rng([int(100 * abs(gap)), int(100 * before)])
     assert shares(against(gap, before, rng) for _ in range(AUDITS))[wrong] <= MOST
+
+
+def test_rows_without_a_random_factor_are_not_too_few_but_have_no_interval():
+    bare = replace(BARE, experiments=(replace(BARE.experiments[0], random={}),))
+    rows = scored(0.3, np.random.default_rng(5))
+    found = primary_findings(disaggregate(rows, bare, expected={}, robustness=False))
+    assert [one.verdict for one in found] == [UNDECIDED]
+    assert outcome_of(found) == (OPEN, "there is no interval, because too little varies or was scored")
+
+
+def test_a_baseline_of_rows_without_their_random_columns_says_that_there_is_no_interval():
+    plain = {"template": "", "condition": ""}
+    rows = [scored(gap, np.random.default_rng(seed)).assign(**plain) for seed, gap in ((5, 0.3), (6, 0.1))]
+    outcome, why = beside(*rows)
+    assert outcome == OPEN
+    assert why == "there is no interval, because too little varies or was scored"
