@@ -168,5 +168,5 @@ def forest(found: Sequence[Finding]) -> "Figure":
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_xlabel(text.form(found[0]).unit)
     if len(labels) > 1:
-        axis.legend(loc="upper left", bbox_to_anchor=(0, -0.3 / figure.get_figheight()), ncols=3, frameon=False)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
