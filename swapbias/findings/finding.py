@@ -161,7 +161,7 @@ class Finding(Record):
     @property
     def scale(self) -> Unit:
         """The unit with its range."""
-        return named_unit(self.unit, self.unit_low, self.unit_high)
+        return replace(named_unit(self.unit, self.unit_low, self.unit_high), taken_from=self.own_unit)
 
     @property
     def level(self) -> float:
@@ -346,7 +346,6 @@ class Context:
             fields["unit"] = MEASURES[measure].unit
         elif "unit" not in more:
             fields |= unit_fields(unit_of(self.experiment, self.score))
-            fields["own_unit"] = self.experiment.own_unit if self.score == "score" else ""
         fields |= more
         return Finding(
             study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
@@ -357,7 +356,7 @@ class Context:
 def unit_fields(unit: Unit) -> dict[str, Any]:
     """The fields of a finding that say its unit."""
     low, high = unit.ends
-    return {"unit": unit.name, "unit_low": low, "unit_high": high}
+    return {"unit": unit.name, "unit_low": low, "unit_high": high, "own_unit": unit.taken_from}
 
 
 def _in_number(name: str, count: int) -> str:

@@ -23,8 +23,6 @@ from swapbias.studies import (
     upstream_file,
 )
 
-COUNT = "count"  # the unit of a fact that is no comparison of groups
-
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
@@ -68,7 +66,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         yield NotAtHand(study.name, "every model", "outputs", "its authors released none to recompute from")
     for released in corpus.released:
         try:
-            found = _recomputed(study, corpus, released)
+            found, counted = _recomputed(study, corpus, released)
         except UpstreamMissingError as error:
             yield NotAtHand(study.name, released.model, released.experiment, str(error))
             continue
@@ -78,26 +76,38 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         for finding in found:
             if finding.view == AS_PUBLISHED or finding.key() not in own:  # the paper's numbers are by its statistic
                 yield from _reproduced(released, finding, files)
+        for finding in counted:
+            yield from _reproduced(released, finding, files, is_answer=True)
 
 
-def _recomputed(study: Study, corpus: Corpus, released: Released) -> list[Finding]:
+def _recomputed(study: Study, corpus: Corpus, released: Released) -> tuple[list[Finding], list[Finding]]:
+    """The findings of released outputs, and the facts of them that are no comparison of groups."""
     files = {path: upstream_file(corpus.name, path) for path in released.files}
     rows = [{**row, "model_id": released.model} for row in released.rows(files)]
     found = disaggregate(pd.DataFrame(rows), study, robustness=False) if rows else []
     known = published_for(study.name, released.model)
+    facts = []
     for subset, measure, contrast, number in released.counts(files) if released.counts else ():
         counted = Finding(
             study=study.name, experiment=released.experiment, model_id=released.model, measure=measure,
-            contrast=contrast, subset=subset, unit=COUNT, estimate=Estimate(number),
+            contrast=contrast, subset=subset, unit="count", estimate=Estimate(number),
         )  # fmt: skip
-        found.append(replace(counted, published=known.get(counted.key())))  # some counts are in no paper
-    return found
+        facts.append(replace(counted, published=known.get(counted.key())))  # some counts are in no paper
+    return found, facts
 
 
-def _reproduced(released: Released, finding: Finding, file: str) -> Iterator[Reproduced]:
-    """Each printed quantity of a finding, of a corrected run what differs alone; what no paper prints of all rows."""
-    published, overall = finding.published or Published(), finding.score == "score" and finding.slice_by == "all"
-    answers = finding.unit == COUNT or (overall and (finding.measure == "mean" or MEASURES[finding.measure].gap_span))
+def _is_answer(finding: Finding) -> bool:
+    """Whether a finding is a gap or a mean of all rows."""
+    is_whole = finding.score == "score" and finding.slice_by == "all"
+    return is_whole and (finding.measure == "mean" or MEASURES[finding.measure].gap_span > 0)
+
+
+def _reproduced(
+    released: Released, finding: Finding, file: str, *, is_answer: bool | None = None
+) -> Iterator[Reproduced]:
+    """Each printed quantity of a finding, of a corrected run what differs alone; what no paper prints of answers."""
+    published = finding.published or Published()
+    answers = _is_answer(finding) if is_answer is None else is_answer
     for quantity in ("value", "p_value", "effect_size"):
         printed, recomputed, note = getattr(published, quantity), getattr(finding.estimate, quantity), published.note
         if not printed and (finding.published or quantity != "value" or not answers):

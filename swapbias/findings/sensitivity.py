@@ -35,7 +35,6 @@ _CUT = "truncated"  # the score column of answers that reached the most tokens
 _SCORE_OF = "score of "  # columns of pairs: the score of each group
 _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in, before those of a paraphrase
 _CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
-_OF_RIGHT_ANSWERS = ("share of prompts whose right answer is likelier", "correct answer is likelier")
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SAME = 1e-9  # scores of two models closer than this share of them are the same: batches of other sizes add up so
 _GAPS = (FOUND, SMALL, UNSTABLE)
@@ -95,7 +94,7 @@ def readable(rows: pd.DataFrame) -> pd.DataFrame:
 
 def scores_right_answers(experiment: Experiment) -> bool:
     """Return whether a score says if an answer is right: then equal scores may be those of a model without error."""
-    return ANSWERS in experiment.rates or experiment.unit in _OF_RIGHT_ANSWERS
+    return ANSWERS in experiment.rates or experiment.scale.is_right_answer
 
 
 def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
@@ -474,7 +473,7 @@ def _beside(context: Context, primary: Finding, measure: str, units: Units, *, u
         cluster_vars=units.cluster_vars,
         group=primary.group,
         reference_group=primary.reference_group,
-        **unit_fields(unit or primary.scale),
+        **unit_fields(replace(unit or primary.scale, taken_from="")),
     )
 
 

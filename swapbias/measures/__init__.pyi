@@ -36,7 +36,6 @@ from .estimate import (
     Estimate as Estimate,
     Factors as Factors,
     Floats as Floats,
-    Record as Record,
     named_group as named_group,
     rows_of as rows_of,
 )
@@ -70,10 +69,12 @@ from .rates import (
     share_right as share_right,
     uar as uar,
 )
+from .record import Record as Record
 from .units import (
-    PERCENTAGE_POINTS as PERCENTAGE_POINTS,
-    SCORE as SCORE,
+    RAW_SCORE as RAW_SCORE,
     UNITS as UNITS,
+    UNNAMED_SCORE as UNNAMED_SCORE,
+    Ratio as Ratio,
     Unit as Unit,
     named_unit as named_unit,
     with_range_of as with_range_of,

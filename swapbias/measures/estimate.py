@@ -2,34 +2,19 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from swapbias.measures.record import Record
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]  # numbers from 0 that stand for names
 Ids = Sequence[str] | NDArray[Any]
 ClusterIds = Ids | Mapping[str, Ids] | None  # of one random factor, or of several by name
 Factors = Mapping[str, Codes]  # the cluster of each row in each random factor
-
-
-class Record:
-    """Equal to another of its class with the same fields, NaN to NaN; for dataclasses with ``eq=False``."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Record) and type(self) is type(other) and self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._values()))
-
-    def _values(self) -> tuple[Any, ...]:
-        """The fields, one text standing for every NaN, which Python distinguishes since 3.13."""
-        values = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
-        return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

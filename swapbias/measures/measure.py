@@ -59,8 +59,9 @@ class Measure:
         what = "gap" if self.gap_span == 1 else "difference of gaps"
         span = self.gap_span * unit.span
         if math.isinf(span):
-            ratio = "lengths" if unit.ratio == "length" else "odds"
-            return _log(f"exp(-|{what}|), a ratio of {ratio} with the smaller over the larger; {what} in {unit.name}")
+            of_what = unit.ratio_of.plural if unit.ratio_of else "exponentials"
+            ratio = f", a ratio of {of_what} with the smaller over the larger"
+            return _log(f"exp(-|{what}|){ratio}; {what} in {unit.name}")
         return _distance(f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit.name}", 0, -span, span)
 
 

@@ -2,15 +2,38 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-SCORE = "score"  # the unit of scores that nobody has named
-PERCENTAGE_POINTS = "percentage points"
-_EVEN_ODDS = 4  # a change of log-odds over the change of probability, at even odds
+from swapbias.measures.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class Ratio:
+    """The ratio that the exponential of a gap of logs is.
+
+    >>> PROBABILITIES.plural, PROBABILITIES.whole
+    ('probabilities', 4.0)
+
+    Attributes:
+        noun, plural: the quantity of which one is divided by another.
+        article: what stands before ``noun ratio``.
+        whole: the gap of logs that a share of 1 comes to. A change of probability, at even odds, is a quarter of that
+            of log-odds; a gap of log lengths is nearly the share by which one text is longer.
+    """
+
+    noun: str
+    plural: str
+    article: str = "a"
+    whole: float = 4.0
+
+
+ODDS = Ratio("odds", "odds", "an")
+PROBABILITIES = Ratio("probability", "probabilities")
+LENGTHS = Ratio("length", "lengths", whole=1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit(Record):
     """The unit of a score.
 
     >>> likert = Unit("agreement", 1, 5)
@@ -20,15 +43,29 @@ class Unit:
     Attributes:
         name: what a score is, as findings name it.
         low, high: the least and the largest score there can be; infinite for logs, NaN where nobody says.
-        ratio: what the exponential of a gap is a ratio of (``odds``, ``probability``, ``length``); blank for no log.
+        ratio_of: the ratio that the exponential of a gap is; None for no log.
         is_rate: whether it says how often something is done, from 0 to 1.
+        is_right_answer: whether it says if an answer is right, so that equal scores may be those of no error.
+        is_points: whether a score is in points itself.
+        is_named: whether somebody says what a score is.
+        has_no_range: whether there is none, also where all scores lie between 0 and 1.
+        symbol: what is written behind a number; None: the name.
+        in_words: how sentences name it; blank: by its name.
+        taken_from: what the model itself gives, where its study takes that as this unit; blank: the same.
     """
 
     name: str
     low: float = math.nan
     high: float = math.nan
-    ratio: str = ""
+    ratio_of: Ratio | None = None
     is_rate: bool = False
+    is_right_answer: bool = False
+    is_points: bool = False
+    is_named: bool = True
+    has_no_range: bool = False
+    symbol: str | None = None
+    in_words: str = ""
+    taken_from: str = ""
 
     @property
     def span(self) -> float:
@@ -46,13 +83,12 @@ class Unit:
         return (self.low, self.high) if self.in_points else (math.nan, math.nan)
 
     def margin(self, share: float) -> float:
-        """The largest gap that counts as none: a share of the range; NaN where that is not known.
+        """The largest gap that counts as none: a share of the range, of logs of ``Ratio.whole``.
 
-        Log-odds have no range: a change of probability, at even odds, is a quarter of theirs. A gap of log lengths is
-        nearly the share by which one text is longer.
+        NaN where neither is known.
         """
-        if math.isinf(self.span):
-            return share * (1 if self.ratio == "length" else _EVEN_ODDS)
+        if math.isinf(self.span) and self.ratio_of is not None:
+            return share * self.ratio_of.whole
         return share * self.span
 
 
@@ -60,29 +96,44 @@ def _probabilities(*names: str) -> dict[str, Unit]:
     return {name: Unit(name, 0.0, 1.0) for name in names}
 
 
-def _logs(ratio: str, *names: str) -> dict[str, Unit]:
-    return {name: Unit(name, -math.inf, math.inf, ratio) for name in names}
+def _logs(ratio: Ratio, *names: str) -> dict[str, Unit]:
+    symbol = "log-odds" if ratio is ODDS else None
+    return {name: Unit(name, -math.inf, math.inf, ratio, symbol=symbol) for name in names}
 
 
-# Those of the package. A raw score and a sum of log-probabilities have no range, whatever the scores are.
+def _by_name(*units: Unit) -> dict[str, Unit]:
+    return {unit.name: unit for unit in units}
+
+
+UNNAMED_SCORE = Unit("score", is_named=False, symbol="")  # of scores that nobody has named
+RAW_SCORE = Unit("raw score of the model", has_no_range=True)
+_RIGHT = ("share of prompts whose right answer is likelier", "correct answer is likelier")
+# Every unit of the package by name; findings that are read back say no more of theirs than name and range. A raw
+# score and a sum of log-probabilities have no range, whatever the scores are.
 UNITS: Mapping[str, Unit] = {
     **_probabilities(
-        "probability mass at the mask", "probability mass of phrases", "probability of positive sentiment",
-        "compound valence moved to 0..1", "P(negative)", "rating moved to 0..1",
-        "share of prompts whose right answer is likelier", "correct answer is likelier", "probability of female",
-        "probability of the phenotype", "logistic of the SVM's decision value", "share of the rubric",
-        "share of the facts of a checklist", "sentiment from 0 to 1",
+        "probability mass of phrases", "probability of positive sentiment", "compound valence moved to 0..1",
+        "P(negative)", "rating moved to 0..1", "probability of female", "probability of the phenotype",
+        "logistic of the SVM's decision value", "share of the rubric", "share of the facts of a checklist",
+        "sentiment from 0 to 1",
     ),
-    **{name: Unit(name, 0.0, 1.0, is_rate=True) for name in ("share of negative labels", "share of answers")},
-    PERCENTAGE_POINTS: Unit(PERCENTAGE_POINTS, 0.0, 100.0),
+    **_by_name(
+        Unit("probability mass at the mask", 0.0, 1.0, in_words="probability at the blank"),
+        *(Unit(name, 0.0, 1.0, is_rate=True) for name in ("share of negative labels", "share of answers")),
+        *(Unit(name, 0.0, 1.0, is_right_answer=True) for name in _RIGHT),
+        Unit("percentage points", 0.0, 100.0, is_points=True),
+    ),
     **_logs(
-        "odds", "mean log-odds of the disapproving antonym", "natural log-odds of the right answer",
+        ODDS, "mean log-odds of the disapproving antonym", "natural log-odds of the right answer",
         "natural log-odds of the options that count more", "natural log-odds of the words at the mask",
     ),
-    **_logs("probability", "natural log-probability"),
-    **_logs("length", "natural log of words"),
-    "log-probability": Unit("log-probability", ratio="probability"),
-    **{name: Unit(name) for name in ("raw score of the model", "cosine with the gender direction", "words in 100")},
+    **_logs(PROBABILITIES, "natural log-probability"),
+    **_logs(LENGTHS, "natural log of words"),
+    **_by_name(
+        UNNAMED_SCORE, RAW_SCORE,
+        Unit("log-probability", ratio_of=PROBABILITIES, has_no_range=True),
+        *(Unit(name, has_no_range=True) for name in ("cosine with the gender direction", "words in 100")),
+    ),
 }  # fmt: skip
 
 
@@ -93,9 +144,11 @@ def named_unit(name: str, low: float = math.nan, high: float = math.nan) -> Unit
     (True, False)
     """
     known = UNITS.get(name)
-    if known is not None and (math.isnan(low) or (low, high) == known.ends):
+    if known is None:
+        return Unit(name, float(low), float(high))
+    if math.isnan(low) or (low, high) == known.ends:
         return known
-    return Unit(name, float(low), float(high))
+    return Unit(name, float(low), float(high), is_named=known.is_named, symbol=known.symbol)
 
 
 def with_range_of(unit: Unit, scores: Iterable[float]) -> Unit:
@@ -104,9 +157,9 @@ def with_range_of(unit: Unit, scores: Iterable[float]) -> Unit:
     >>> with_range_of(Unit("stars"), [0.2, 0.9]).span, with_range_of(Unit("stars"), [2, 5]).span
     (1.0, nan)
     """
-    if unit.name in UNITS or not math.isnan(unit.span):
+    if unit.has_no_range or not math.isnan(unit.span):
         return unit
-    known = [one for one in scores if not math.isnan(one)]
-    if not known or min(known) < 0 or max(known) > 1:
+    scored = [score for score in scores if not math.isnan(score)]
+    if not scored or min(scored) < 0 or max(scored) > 1:
         return unit
-    return Unit(unit.name, 0.0, 1.0)
+    return replace(unit, low=0.0, high=1.0)

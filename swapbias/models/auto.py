@@ -11,7 +11,7 @@ from typing import Any
 
 from swapbias.errors import UsageError, arguments_named, extras_named, listed
 from swapbias.files import is_there
-from swapbias.measures import Unit, named_unit
+from swapbias.measures import RAW_SCORE, Unit, named_unit
 from swapbias.models import base, formats, loading, model_names, wrappers
 from swapbias.models.base import (
     Bar,
@@ -120,7 +120,7 @@ class Classifier(Kind):
     ) -> Scorer:
         """The scorer; a function's numbers are read in the unit of a study of the user's."""
         reader: Any = super().read(model, experiment, request, corpus=corpus, training=training)
-        own = type(reader) is imported("classifier:CallableScorer") and experiment.unit != reader.unit
+        own = type(reader) is imported("classifier:CallableScorer") and experiment.scale != named_unit(reader.unit)
         scorer: Scorer = reader.reading_in(experiment.scale) if own and not experiment.reading else reader
         return scorer
 
@@ -130,7 +130,7 @@ class Regression(Classifier):
 
     name = base.REGRESSION
     default = ""
-    readings: Mapping[str, Reading] = {"": Reading({"score": base.RAW})}
+    readings: Mapping[str, Reading] = {"": Reading({"score": RAW_SCORE.name})}
 
 
 class Causal(Kind):
@@ -367,8 +367,10 @@ def _kind_of_head(config: Any, names: Sequence[str]) -> Kind | None:
 def unit_of(experiment: Experiment, score: str) -> Unit:
     """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
     units = kind_of(experiment.kind).readings[experiment.reading].units
-    if score == "score" or score not in units:
+    if score == "score":
         return experiment.scale
+    if score not in units:
+        return replace(experiment.scale, taken_from="")
     if score == JUDGED and experiment.rubric is not None:
         return named_unit(units[score], *range_of(experiment.rubric.candidates))
     return named_unit(units[score])

@@ -21,7 +21,7 @@ from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column
 
 VADER, TFIDF = "vader", "tfidf-lsa"
 CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's
-REGRESSION, RAW = "regression", "raw score of the model"  # a kind of text classifiers, and the unit of its scores
+REGRESSION = "regression"  # a kind of text classifiers
 PROMPTS, PAIRS, VERSIONS = "prompts", "note pairs", "note versions"  # the rows that an experiment can read
 
 Progress = Callable[[float], None]  # called with how many more are done

@@ -14,7 +14,7 @@ import numpy as np
 
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
-from swapbias.measures import SCORE, Unit
+from swapbias.measures import UNNAMED_SCORE, Unit
 from swapbias.models import base
 from swapbias.models.base import (
     DerivedScorer,
@@ -70,8 +70,9 @@ class CallableScorer(Scorer):
     kind = "classifier"
     unit = "probability of positive sentiment"
     opaque = True
-    own_unit: Unit | None = Unit(SCORE)
+    own_unit: Unit | None = UNNAMED_SCORE
     limits = (0.0, 1.0)  # of the numbers; NaN: any
+    in_declared_unit = False  # whether the study says what the numbers are
 
     def __init__(
         self,
@@ -113,6 +114,7 @@ class CallableScorer(Scorer):
         reader = copy(self)
         reader.unit = unit.name
         reader.limits = unit.ends
+        reader.in_declared_unit = True
         return reader
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
@@ -154,7 +156,7 @@ class CallableScorer(Scorer):
 
     def _advice(self) -> str:
         """What to do about numbers that are out of range."""
-        if self.unit == CallableScorer.unit:
+        if not self.in_declared_unit:
             return " This study takes them as probability of positive sentiment."
         return " Correct range, or the function."
 

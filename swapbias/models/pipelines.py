@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from swapbias.errors import UsageError, first_line
+from swapbias.measures import RAW_SCORE
 from swapbias.models import base, loading
 from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, silent
 from swapbias.models.labels import Sides, binary, find_sides
@@ -120,7 +121,7 @@ class PipelineScorer(Scorer):
         self._labels = sorted(first, key=_order_of(pipeline))
         self._is_raw = self._gives_raw_scores(kind)
         if self._is_raw:
-            self.kind, self.unit = base.REGRESSION, base.RAW
+            self.kind, self.unit = base.REGRESSION, RAW_SCORE.name
         self.sides = _sides(self._labels, options, pipeline.model.config)
         if self.sides.are_summed and not math.isclose(sum(first.values()), 1, abs_tol=0.01):
             gives = f"{model_id} gives each label a number of its own, and such numbers have no sum"

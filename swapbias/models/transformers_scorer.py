@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from swapbias.errors import UsageError
+from swapbias.measures import RAW_SCORE
 from swapbias.models import base, loading
 from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_scored, silent
 from swapbias.models.engine.encoder import Engine, twin
@@ -105,7 +106,7 @@ class TextClassifierScorer(TransformersScorer):
         self._function = options.function_to_apply or ("sigmoid" if are_independent else "softmax")
         is_raw = self.kind == base.REGRESSION
         if is_raw:
-            self._function, self.unit = "none", base.RAW
+            self._function, self.unit = "none", RAW_SCORE.name
         self.sides = _sides(labels, options, is_raw=is_raw)
         if self.sides.are_summed and self._function != "softmax":
             gives = f"{self.model_id} gives each label a number of its own, and such numbers have no sum"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from swapbias import findings
 from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
-from swapbias.measures import MEASURES, PERCENTAGE_POINTS, SCORE, Estimate, Unit, at_level
+from swapbias.measures import MEASURES, Estimate, Unit, at_level
 from swapbias.studies import JUDGED, Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
@@ -243,7 +243,7 @@ def _size(finding: Finding) -> str:
     size, ends = value(finding), interval(finding)
     if _is_gap(finding):
         low, high = (-high, -low) if claimed and one.value < 0 else (low, high)
-        written = (lambda end: f"{math.exp(end):.2f}") if unit.ratio else form_in(unit)
+        written = (lambda end: f"{math.exp(end):.2f}") if unit.ratio_of else form_in(unit)
         size, ends = amount(one.value, unit, signed=not claimed), f"{written(low)} to {written(high)}"
     each = f" in each of {one.n} pairs" if claimed and math.isnan(one.std_error) else ""
     ends = ends.replace("+", "") if claimed else ends
@@ -560,10 +560,12 @@ def meaning(finding: Finding) -> str:
 def point(finding: Finding) -> str:
     """What one point of a finding is, or its unit."""
     unit = finding.scale
-    if unit.name == PERCENTAGE_POINTS or not unit.in_points:
-        return "0.7 doubles the odds." if unit.ratio == "odds" else f"Unit: {unit.name}."
-    name = unit.name.replace("mass at the mask", "at the blank")
-    if finding.own_unit:
+    if unit.ratio_of is not None and not unit.has_no_range:
+        return f"0.7 doubles the {unit.ratio_of.noun}."
+    if unit.is_points or not unit.in_points:
+        return f"Unit: {unit.name}."
+    name = unit.in_words or unit.name
+    if unit.taken_from:
         name = f"{model_unit(finding)}, taken as {name}"
     ends = "" if (unit.low, unit.high) == (0, 1) else f" (from {unit.low:g} to {unit.high:g})"
     return f"A point is a hundredth of the {'range of the ' if ends else ''}{name}{ends}."
@@ -578,7 +580,7 @@ def unit_of_levels(unit: Unit) -> str:
 
 def model_unit(finding: Finding) -> str:
     """What a model itself gives for a text: ``score of toxicity``, ``probability of the label toxic of my-model``."""
-    return f"{finding.own_unit} of {shown(finding.model_id)}"
+    return f"{finding.scale.taken_from} of {shown(finding.model_id)}"
 
 
 def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = True) -> list[str]:
@@ -815,8 +817,7 @@ def form_in(unit: Unit, *, signed: bool = True) -> Form:
     """
     if unit.in_points:
         return Form(100 / unit.span, 1, "points", signed, start=0.0 if signed else unit.low)
-    name = "log-odds" if unit.ratio == "odds" else unit.name
-    return Form(1.0, 3, "" if name == SCORE else name, signed)
+    return Form(1.0, 3, unit.name if unit.symbol is None else unit.symbol, signed)
 
 
 def form(finding: Finding, *, own: bool = False) -> Form:
@@ -847,8 +848,8 @@ def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
 def amount(value: float, unit: Unit, *, signed: bool = False) -> str:
     """A gap in a sentence, of logs as a ratio: ``less than 0.1 points``, ``an odds ratio of 2.00``."""
     value = value if signed else abs(value)
-    if unit.ratio and not math.isnan(value):
-        return f"{'an' if unit.ratio == 'odds' else 'a'} {unit.ratio} ratio of {math.exp(value):.2f}"
+    if unit.ratio_of and not math.isnan(value):
+        return f"{unit.ratio_of.article} {unit.ratio_of.noun} ratio of {math.exp(value):.2f}"
     written = replace(form_in(unit), signed=signed)
     text, is_small = written(value, named=True), value and not signed and not written(value).strip("0.")
     return f"less than {text.replace('0 ', '1 ', 1)}" if is_small else text
@@ -859,7 +860,7 @@ def margin(finding: Finding) -> str:
     if finding.has_rare_rate:
         points = whole_amount(finding.margin, finding.scale)
         return "{} and a ratio of {:g} to {:g}".format(points, *findings.RATIO_MARGIN)
-    if finding.scale.ratio and not math.isnan(finding.margin):
+    if finding.scale.ratio_of and not math.isnan(finding.margin):
         return f"{math.exp(finding.margin):.2f}"
     return whole_amount(finding.margin, finding.scale)
 

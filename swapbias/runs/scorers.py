@@ -17,7 +17,7 @@ import pyarrow as pa
 from swapbias import findings, models, studies
 from swapbias.errors import UsageError, need
 from swapbias.files import as_json, file_sha256
-from swapbias.measures import SCORE, named_unit
+from swapbias.measures import named_unit
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.models.chat import KEY, ChatOptions, gets_unnamed_key, load_chat
 from swapbias.runs.plan import Settings, Task
@@ -63,12 +63,13 @@ def as_read(scored: ScoredTask) -> studies.Experiment:
     experiment, reader = scored.task.experiment, scored.reader
     own = reader.own_unit or named_unit(reader.unit)
     if scored.task.study.name not in studies.own_studies():
-        taken = studies.in_unit(experiment, named_unit(reader.unit))
-        return replace(taken, own_unit=own.name if own.name != reader.unit else "")
+        taken_from = own.name if own.name != reader.unit else ""
+        return studies.in_unit(experiment, replace(named_unit(reader.unit), taken_from=taken_from))
     if experiment.kind != "classifier":
         return experiment if reader.unit == experiment.unit else studies.in_unit(experiment, own)
-    name = own.name if experiment.unit == SCORE else experiment.unit
-    ends = own.ends if own.in_points else experiment.scale.ends
+    declared = experiment.scale
+    name = declared.name if declared.is_named else own.name
+    ends = own.ends if own.in_points else declared.ends
     return studies.in_unit(experiment, named_unit(name, *ends))
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from swapbias.errors import StudyError, UsageError, arguments_named, quoted
 from swapbias.files import LOCK, locked, write_whole
-from swapbias.measures import SCORE, named_group, named_unit
+from swapbias.measures import UNNAMED_SCORE, named_group, named_unit
 from swapbias.studies.catalogue import load_study, register
 from swapbias.studies.declaration import Declaration, options_of, shown
 from swapbias.studies.factors import (
@@ -69,7 +69,7 @@ _KINDS = {
         "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
     ),
     "classifier": (
-        SCORE, "texts of {group} score higher than the same ones of {reference}", "",
+        UNNAMED_SCORE.name, "texts of {group} score higher than the same ones of {reference}", "",
     ),
     "causal": (
         "log-probability",

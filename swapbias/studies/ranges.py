@@ -76,4 +76,5 @@ def range_of(options: Iterable[Candidate]) -> tuple[float, float]:
 
 def in_unit(experiment: Experiment, unit: Unit) -> Experiment:
     """The experiment with its score in this unit."""
-    return replace(experiment, unit=unit.name, unit_range=unit.ends if unit.in_points else None)
+    ends = unit.ends if unit.in_points else None
+    return replace(experiment, unit=unit.name, unit_range=ends, own_unit=unit.taken_from)

@@ -263,7 +263,7 @@ class Experiment:
     @property
     def scale(self) -> Unit:
         """The unit of its score, with the range."""
-        return named_unit(self.unit, *(self.unit_range or ()))
+        return replace(named_unit(self.unit, *(self.unit_range or ())), taken_from=self.own_unit)
 
     @property
     def compared(self) -> tuple[str, ...]:

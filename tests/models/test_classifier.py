@@ -11,8 +11,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 import swapbias
 from swapbias.errors import UsageError
+from swapbias.measures import RAW_SCORE
 from swapbias.models import LoadOptions, load_scorer
-from swapbias.models.base import RAW
 from swapbias.models.classifier import CallableScorer, VaderScorer
 from swapbias.models.clinical.phenotype import load_phenotype_classifier
 from swapbias.studies import Prompt, as_prompts, config_rows
@@ -136,7 +136,7 @@ def test_a_head_says_what_its_pipeline_says(labels, settings, kind, label, loade
     scorer = load_scorer(made if loaded else folder, kind=kind)
     assert scores(scorer) == pytest.approx(of_pipeline(made, label), rel=1e-5, abs=1e-5)
     raw = settings == REGRESSION
-    assert (scorer.kind, scorer.unit == RAW) == ("regression" if raw else "classifier", raw)
+    assert (scorer.kind, scorer.unit == RAW_SCORE.name) == ("regression" if raw else "classifier", raw)
 
 
 @pytest.mark.parametrize("function", ["sigmoid", "softmax", "none"])
@@ -194,9 +194,9 @@ def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_man
     items = run.items("occupation_sentiment")
     assert items["score"].nunique() > 2
     assert (items["score"].min() < 0) or (items["score"].max() > 1)  # no probability
-    assert found["unit"] == RAW
+    assert found["unit"] == RAW_SCORE.name
     assert all(math.isnan(one.margin) for one in run.found if one.primary)
-    assert f" {RAW}" in str(run)
+    assert f" {RAW_SCORE.name}" in str(run)
     assert " points" not in str(run)
     with pytest.raises(UsageError, match="no gap in a unit with a range"):
         run.assert_below(0.05)
@@ -211,7 +211,7 @@ def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_man
     assert again.items("occupation_sentiment")["score"].tolist() == pytest.approx(
         items["score"].tolist(), abs=1e-5, nan_ok=True
     )
-    assert run.compare(tmp_path / "again")["unit"].unique().tolist() == [RAW]
+    assert run.compare(tmp_path / "again")["unit"].unique().tolist() == [RAW_SCORE.name]
 
 
 def test_a_phenotype_needs_a_probability(tmp_path):

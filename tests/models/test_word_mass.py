@@ -83,7 +83,7 @@ def test_rare_words_are_no_constant_and_their_log_odds_stand_beside(folder, tmp_
     assert by_score["score"].estimate.value == pytest.approx(0.0019, rel=0.01)
     odds = math.log(0.0021 / (1 - 0.0021)) - math.log(0.0002 / (1 - 0.0002))
     assert by_score["log_odds"].estimate.value == pytest.approx(odds, abs=1e-3)
-    assert by_score["log_odds"].scale.ratio == "odds"
+    assert by_score["log_odds"].scale.ratio_of.noun == "odds"
     assert "log-odds in place of probabilities" in run.report().read_text()
 
 
