@@ -22,6 +22,7 @@ from tests.conftest import ROOT
 ROOMS = {
     "swapbias": set(),
     "errors": set(),
+    "registry": set(),
     "files": {"filelock", "platformdirs"},
     "measures": {"numpy", "scipy"},
     "studies": {"pandas", "pydantic"},

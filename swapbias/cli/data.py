@@ -8,19 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from swapbias import findings, hub, report, studies, swapping
+from swapbias import findings, hub, models, report, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import OF_TABLE, study_designs
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
 from swapbias.models import LoadOptions, written
 
-_KINDS = {
-    "masked": "Masked language models (BERT, RoBERTa)",
-    "causal": "Causal language models (GPT-2, Llama)",
-    "classifier": "Classifiers, Python functions, vader",
-    "chat": "Chat models (--chat)",
-    "embedding": "Clinical notes (word vectors, encoders)",
-}
 _MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
 
 
@@ -54,16 +47,24 @@ def list_(
             _show_line(config.name, config.description)
     if with_corpora or with_measures:
         return
-    known = [studies.load_study(name) for name in studies.studies()]
     ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
-    for kind, title in _KINDS.items():
-        ui.show(f"\n{title}")
-        for study in known:
-            mine = [one for one in study.experiments if one.kind == kind and one.configs]
-            if len(mine) > _MOST_NAMED:
-                _show_line(f"{study.name} ({len(mine)} experiments)", study.title)
-            for one in mine if len(mine) <= _MOST_NAMED else ():
-                _show_line(f"{study.name}:{one.name}", one.question)
+    known = [studies.load_study(name) for name in studies.studies()]
+    for kind in models.kinds():
+        ui.show(f"\n{kind.title or kind.name}")
+        _show_studies(known, kind.name)
+    for sentence in models.KINDS.faults():
+        ui.say(sentence)
+
+
+def _show_studies(known: "Sequence[studies.Study]", kind: str) -> None:
+    """Show the experiments that a kind of model reads, those of a study with many as one line."""
+    for study in known:
+        experiments = [one for one in study.experiments if one.kind == kind and one.configs]
+        if len(experiments) > _MOST_NAMED:
+            _show_line(f"{study.name} ({len(experiments)} experiments)", study.title)
+            continue
+        for experiment in experiments:
+            _show_line(f"{study.name}:{experiment.name}", experiment.question)
 
 
 def _show_line(name: str, description: str) -> None:

@@ -1,4 +1,5 @@
 from .auto import (
+    KINDS as KINDS,
     kind_of as kind_of,
     kinds as kinds,
     load_scorer as load_scorer,
@@ -17,6 +18,7 @@ from .base import (
     Kind as Kind,
     LoadOptions as LoadOptions,
     Progress as Progress,
+    Reading as Reading,
     Request as Request,
     Say as Say,
     Scored as Scored,

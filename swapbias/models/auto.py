@@ -28,6 +28,7 @@ from swapbias.models.base import (
     no_bar,
     silent,
 )
+from swapbias.registry import Registry
 from swapbias.studies import JUDGED, Experiment, calibrated, range_of
 
 CALIBRATION = "calibration"
@@ -42,6 +43,7 @@ class Masked(Kind):
     """
 
     name = "masked"
+    title = "Masked language models (BERT, RoBERTa)"
     scorer = "masked:MaskedScorer"
     default = CALIBRATION
     architectures = ("ForMaskedLM",)
@@ -78,6 +80,7 @@ class Classifier(Kind):
     """Sentiment systems: text classifiers of transformers, models trained here, VADER, Python functions."""
 
     name = "classifier"
+    title = "Classifiers, Python functions, vader"
     scorer = "transformers_scorer:TextClassifierScorer"
     default = base.VADER
     architectures = ("ForSequenceClassification",)
@@ -129,6 +132,7 @@ class Regression(Classifier):
     """Text classifiers of transformers whose head gives a raw score; they read experiments that need no label."""
 
     name = base.REGRESSION
+    title = "Classifiers with a raw score (the studies of classifiers that need no label)"
     default = ""
     readings: Mapping[str, Reading] = {"": Reading({"score": RAW_SCORE.name})}
 
@@ -137,6 +141,7 @@ class Causal(Kind):
     """Models that continue a text."""
 
     name = "causal"
+    title = "Causal language models (GPT-2, Llama)"
     scorer = "causal:CausalScorer"
     architectures = ("ForCausalLM", "LMHeadModel")
     readings: Mapping[str, Reading] = {
@@ -151,21 +156,42 @@ class Causal(Kind):
 
 
 MASKED, CLASSIFIER, REGRESSOR, CAUSAL = Masked(), Classifier(), Regression(), Causal()
-_ELSEWHERE = ("clinical.note_kind:EMBEDDING", "chat.chat_kind:CHAT")
+# A kind is one file and one line here, or an entry point of another distribution.
+_BUILT_IN = {
+    "masked": "swapbias.models.auto:MASKED",
+    "classifier": "swapbias.models.auto:CLASSIFIER",
+    "regression": "swapbias.models.auto:REGRESSOR",
+    "causal": "swapbias.models.auto:CAUSAL",
+    "embedding": "swapbias.models.clinical.note_kind:EMBEDDING",
+    "chat": "swapbias.models.chat.chat_kind:CHAT",
+}
+
+
+def _check_is_kind(name: str, loaded: Any) -> None:
+    if Kind not in type(loaded).__mro__:
+        raise TypeError("it is no swapbias.models.Kind")
+    if loaded.name != name:
+        raise ValueError(f"its name is {loaded.name!r}")
+
+
+KINDS = Registry("swapbias.kinds", "kind", lambda: _BUILT_IN, _check_is_kind)
 
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """Every kind of model."""
-    return (MASKED, CLASSIFIER, REGRESSOR, CAUSAL, *map(imported, _ELSEWHERE))
+    """Every kind of model; one from outside that cannot be loaded is left out (``KINDS.faults``)."""
+    return tuple(KINDS.load_all().values())
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of that name; a UsageError naming the kinds there are."""
-    known = {one.name: one for one in kinds()}
-    if name not in known:
-        raise UsageError(f"Unknown kind {name!r}: expected one of {listed(known)}.")
-    return known[name]
+    """Return the kind of that name.
+
+    Raises:
+        UsageError: there is none, or its distribution cannot be loaded.
+    """
+    by_name = {kind.name: kind for kind in kinds()}
+    kind: Kind = by_name[name] if name in by_name else KINDS.load(name)
+    return kind
 
 
 def model_kinds() -> tuple[str, ...]:

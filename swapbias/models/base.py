@@ -308,12 +308,14 @@ class Reading:
 class Kind(Protocol):
     """A kind of model. A new one needs ``readings``, ``load`` or ``scorer``; ``fits`` and ``rows`` where they differ.
 
+    ``title``: what a list of studies calls its models; blank: its name.
     ``readings``: by the name that experiments declare, blank for the usual one. ``options``: its settings class.
     ``scorer``: the ``TransformersScorer`` of its models (``module:Class``). ``architectures``, ``model_types``: of
     configs of this kind; where there are any, audited models can be of it. ``default``: read where none is named.
     """
 
     name: str
+    title: str = ""
     readings: Mapping[str, Reading]
     options: type[Any] | None = None
     scorer: str = ""

@@ -150,7 +150,7 @@ def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
     home = ModuleType("swapbias.models.toy")
     home.TOY = Toy()
     monkeypatch.setitem(sys.modules, home.__name__, home)
-    monkeypatch.setattr(auto, "_ELSEWHERE", (*auto._ELSEWHERE, "toy:TOY"))
+    monkeypatch.setitem(auto._BUILT_IN, "toy", "swapbias.models.toy:TOY")
     auto.kinds.cache_clear()
     try:
         settings = Settings(studies=("occupation_sentiment",), model="vader", options=(ToyOptions(wheels=3),))

@@ -35,6 +35,7 @@ class Chat(Kind):
     """Models behind a service or on this machine, named with ``--chat``."""
 
     name = "chat"
+    title = "Chat models (--chat)"
     options = ChatOptions
     readings: Mapping[str, Reading] = {
         "": Reading({"score": "percentage points"}),

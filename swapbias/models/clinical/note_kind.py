@@ -57,6 +57,7 @@ class Embedding(Kind):
     """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``."""
 
     name = "embedding"
+    title = "Clinical notes (word vectors, encoders)"
     options = NoteOptions
     readings: Mapping[str, Reading] = {
         "phenotype": Reading({"score": "probability of the phenotype"}),

@@ -1,0 +1,153 @@
+"""Names and objects of a group: those of the package, and those that other distributions add by entry points."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from swapbias.errors import UsageError, first_line, listed, log_traceback
+
+PACKAGE = "swapbias"
+
+
+def load_object(place: str) -> Any:
+    """Import and return the object that stands at ``module:name``.
+
+    >>> load_object("swapbias.registry:PACKAGE")
+    'swapbias'
+    """
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Objects by name, each imported when it is asked for.
+
+    A distribution adds one by an entry point of the group, ``name = "module:object"``. One that does not load, or
+    whose name is in use, is left out: the others stay, and ``faults`` tells of it.
+
+    >>> registry = Registry("swapbias.examples", "example", lambda: {"package": "swapbias.registry:PACKAGE"})
+    >>> registry.names(), registry.load("package")
+    (('package',), 'swapbias')
+    """
+
+    group: str
+    """The group of entry points."""
+
+    thing: str
+    """What an object is called in a sentence, such as ``measure``."""
+
+    built_in: Callable[[], Mapping[str, str]]
+    """Gives the places (``module:name``) of the package's own objects by name."""
+
+    check: Callable[[str, Any], None] = field(default=lambda name, loaded: None)
+    """Raises ValueError or TypeError where an object from outside is none of this group, by its name."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names that can be used: the package's own in their order, then those from outside."""
+        return (*self.built_in(), *sorted(self._outside.keys() - self._twice.keys()))
+
+    def outside(self) -> tuple[str, ...]:
+        """Return the names that other distributions add, sorted; some may not load."""
+        return tuple(sorted(self._outside.keys() - self._twice.keys()))
+
+    def load(self, name: str) -> Any:
+        """Return the object of a name.
+
+        Args:
+            name: one of ``names``.
+
+        Raises:
+            UsageError: there is no such name, several distributions use it, or its distribution does not load.
+        """
+        if name in self._twice:
+            raise UsageError(self._twice[name])
+        places = self.built_in()
+        if name in places:
+            return load_object(places[name])
+        if name not in self._outside:
+            raise UsageError(f"Unknown {self.thing} {name!r}: expected one of {listed(self.names())}.")
+        return self._loaded(self._outside[name])
+
+    def load_all(self) -> dict[str, Any]:
+        """Return every object that loads, by name; ``faults`` tells of the others."""
+        places = self.built_in()
+        loaded = {name: load_object(place) for name, place in places.items()}
+        for name in self.outside():
+            try:
+                loaded[name] = self._loaded(self._outside[name])
+            except UsageError:
+                continue
+        return loaded
+
+    def faults(self) -> list[str]:
+        """Return a sentence for each entry point that is left out; it imports all that come from outside."""
+        sentences = [*self._hidden, *self._twice.values()]
+        for name in self.outside():
+            try:
+                self._loaded(self._outside[name])
+            except UsageError as error:
+                sentences.append(str(error))
+        return sentences
+
+    def distribution(self, name: str) -> str:
+        """Return the distribution that adds a name; blank for one of the package."""
+        return _distribution(self._outside[name]) if name in self._outside else ""
+
+    @cached_property
+    def _points(self) -> dict[str, list[EntryPoint]]:
+        """The entry points of the group by name; what is installed does not change while a process runs."""
+        points: dict[str, list[EntryPoint]] = {}
+        for point in entry_points(group=self.group):
+            points.setdefault(point.name, []).append(point)
+        return points
+
+    @cached_property
+    def _outside(self) -> dict[str, EntryPoint]:
+        """One entry point for each name that the package does not use itself."""
+        own = self.built_in()
+        return {name: points[0] for name, points in self._points.items() if name not in own}
+
+    @cached_property
+    def _twice(self) -> dict[str, str]:
+        """A sentence for each name that several entry points use, none of which is taken."""
+        return {
+            name: self._used_by_several(name, [_distribution(point) for point in self._points[name]])
+            for name in self._outside
+            if len(self._points[name]) > 1
+        }
+
+    @property
+    def _hidden(self) -> list[str]:
+        """A sentence for each entry point with a name of the package, which keeps its own."""
+        own = self.built_in()
+        return [
+            f"The {self.thing} {name!r} of {_distribution(point)} is left out, for swapbias has one of this name. "
+            f"Rename it, or uninstall {_distribution(point)}."
+            for name, points in self._points.items()
+            for point in points
+            if name in own
+        ]
+
+    def _used_by_several(self, name: str, distributions: list[str]) -> str:
+        by = " and ".join(sorted(set(distributions)))
+        return f"The {self.thing} {name!r} is added more than once, by {by}. Uninstall one of them."
+
+    def _loaded(self, point: EntryPoint) -> Any:
+        try:
+            loaded = point.load()
+            self.check(point.name, loaded)
+        except Exception as error:
+            log_traceback(error)
+            raise UsageError(
+                f"The {self.thing} {point.name!r} of {_distribution(point)} cannot be loaded "
+                f"({type(error).__name__}: {first_line(error)}). Mend or uninstall {_distribution(point)}."
+            ) from error
+        return loaded
+
+
+def _distribution(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value

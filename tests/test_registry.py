@@ -1,0 +1,80 @@
+"""Names from outside: an entry point adds one; what does not load or stands twice is a sentence, and no more."""
+
+import pytest
+
+from tests.distributions import install, run, swapbias
+
+KIND = """
+from swapbias.models import Kind, Reading, Scored, Scorer
+
+class Sound(Scorer):
+    model_id, kind, unit, identity = "sound", "sound", "probability of positive sentiment", {}
+    def score(self, prompts, on_progress=None):
+        return [Scored(0.5) for _ in prompts]
+
+class SoundKind(Kind):
+    name = "sound"
+    title = "Models that listen"
+    readings = {"": Reading({"score": "probability of positive sentiment"})}
+    def load(self, model, request, **more):
+        return Sound()
+
+SOUND = SoundKind()
+"""
+AUDIT = ("audit", "vader", "--study", "occupation_sentiment:control", "--limit", "4", "--no-wordings")
+
+
+def test_a_kind_of_model_from_another_distribution_is_listed_by_its_title(tmp_path):
+    install(tmp_path, "sounds", {"swapbias.kinds": {"sound": "sounds:SOUND"}}, {"sounds.py": KIND})
+    code = "from swapbias.models import kind_of, kinds; print(kind_of('sound') is kinds()[-1])"
+    done = run(code, tmp_path)
+    assert done.stdout == "True\n", done.stderr
+    done = swapbias("list", folders=[tmp_path])
+    assert "\nModels that listen\n" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("group", "place", "sentence"),
+    [
+        ("kinds", "lost:SOUND", "The kind 'sound' of lost-and-found cannot be loaded (ModuleNotFoundError"),
+        ("kinds", "found:NONE", "(AttributeError: module 'found' has no attribute 'NONE')"),
+        ("kinds", "found:TEXT", "(TypeError: it is no swapbias.models.Kind)"),
+        ("kinds", "broken:SOUND", "(ZeroDivisionError: division by zero). Mend or uninstall lost-and-found."),
+    ],
+)
+def test_what_does_not_load_is_named_and_breaks_nothing_else(group, place, sentence, tmp_path):
+    files = {"found.py": "TEXT = 'no kind'\n", "broken.py": "1 / 0\n"}
+    install(tmp_path, "lost-and-found", {f"swapbias.{group}": {"sound": place}}, files)
+    done = swapbias("list", folders=[tmp_path])
+    assert done.returncode == 0
+    assert "occupation_sentiment:sentences" in done.stdout
+    assert sentence in " ".join(done.stderr.split())
+    assert len(done.stderr.strip().splitlines()) == 1
+    done = swapbias(*AUDIT, "--out", tmp_path / "run", folders=[tmp_path])
+    assert done.returncode == 0, done.stderr
+    code = "from swapbias.models import kind_of; kind_of('sound')"
+    assert "UsageError: The kind 'sound' of lost-and-found cannot be loaded" in run(code, tmp_path).stderr
+
+
+def test_a_name_that_stands_twice_is_of_nobody(tmp_path):
+    for name in ("sounds", "noises"):
+        point = {"swapbias.kinds": {"sound": f"{name}:SOUND"}}
+        install(tmp_path / name, name, point, {f"{name}.py": KIND})
+    folders = [tmp_path / "sounds", tmp_path / "noises"]
+    done = swapbias("list", folders=folders)
+    assert done.returncode == 0
+    assert "Models that listen" not in done.stdout
+    sentence = "The kind 'sound' is added more than once, by noises and sounds. Uninstall one of them."
+    assert sentence in done.stderr
+    code = "from swapbias.models import kind_of; kind_of('sound')"
+    assert sentence in run(code, *folders).stderr
+
+
+def test_a_name_of_the_package_stays_the_packages(tmp_path):
+    files = {"noises.py": KIND.replace('"sound"', '"masked"')}
+    install(tmp_path, "noises", {"swapbias.kinds": {"masked": "noises:SOUND"}}, files)
+    done = swapbias("list", folders=[tmp_path])
+    assert "\nMasked language models (BERT, RoBERTa)\n" in done.stdout
+    assert "Models that listen" not in done.stdout
+    assert "The kind 'masked' of noises is left out, for swapbias has one of this name." in done.stderr
