@@ -118,7 +118,7 @@ def _of_groups(design: Design) -> Callable[[np.random.Generator, Effects, float]
     rows = design.rows
     codes = {name: pd.factorize(rows[name].astype(str) + "/" + rows["group"])[0] for name in design.spreads if name}
     codes[""] = np.arange(len(rows))
-    compared = (rows["group"] != design.experiment.reference_group).to_numpy(np.float64)
+    compared = (rows["group"] != design.experiment.compares.reference).to_numpy(np.float64)
 
     def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
         parts = [
@@ -191,7 +191,7 @@ def own_design(
             table.append({"text": text, "group": group, "pair": f"pair {number}", **columns})
     study = open_study(pd.DataFrame(table), reference=REFERENCE, name=f"edge_{name}", range=(0, 1))
     asked = next(experiment for experiment in study.experiments if experiment.kind == "classifier")
-    rows = rows_of(study.name, asked.configs[0])
+    rows = rows_of(study.name, asked.reads.configs[0])
     return design_of(title, clusters, study.name, asked.name, rows, spreads)
 
 

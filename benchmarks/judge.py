@@ -53,10 +53,10 @@ class _Blind(Scorer):
 def _audit(config: str, different: int, seed: int) -> list[tuple[str, float, float, float]]:
     """Measure, value and interval of what a blind judge found."""
     experiment = next(one for one in load_study(STUDY).experiments if one.name == config)
-    assert experiment.rubric is not None
+    assert experiment.reads.rubric is not None
     rows = [row for row in config_rows(STUDY, config) if row["condition"] == "depression"]
     blind = _Blind(seed, different)
-    scorer = JudgedScorer(blind, _Blind(seed, seed), experiment.rubric, lambda title, total: lambda done: None)
+    scorer = JudgedScorer(blind, _Blind(seed, seed), experiment.reads.rubric, lambda title, total: lambda done: None)
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), STUDY, robustness=False)
     return [
         (one.measure if one.measure != "group_leakage" else f"{one.measure}, {one.contrast}", one.estimate.value,

@@ -7,7 +7,7 @@ from benchmarks.filling import OURS, every, limit_of, masked_texts, pipeline_of
 from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import masked_scorer, roberta, tokenizer
 from swapbias.studies.catalogue import as_prompts, config_rows
-from swapbias.studies.study import Prompt
+from swapbias.studies.prompt import Prompt
 
 ONE_BY_ONE = "one pipeline call per sequence"
 TEXTS = 27 * 11  # the whole of the workload: every template with every mental-health condition

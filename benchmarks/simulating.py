@@ -14,7 +14,7 @@ from swapbias import measures
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
 from swapbias.findings.sensitivity import Units, gap_units, primary_rows
 from swapbias.measures import MEASURES, Estimate, group_gap, linear_contrast
-from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
+from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Shows, Study, config_rows, load_study
 
 Floats = NDArray[np.float64]
 Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1
@@ -36,7 +36,7 @@ class Design:
         clusters: what its rows cross, in words.
         study: with this experiment alone, and no slices but those of the primary finding.
         rows: the prompts.
-        spreads: SD of the effects, as ``Experiment.spreads``.
+        spreads: SD of the effects, as ``Design.planned_sd``.
         subset: a gap that is shown beside the primary finding: that over one subset.
         compared: two models are compared instead of one being audited.
         reported: one of the primary findings of the report that holds several.
@@ -77,43 +77,43 @@ def design_of(
     """Return the design of some prompts of an experiment, with the columns that its primary finding needs."""
     study = load_study(name)
     asked = next(declared for declared in study.experiments if declared.name == experiment)
-    columns = {"pair_id", "group", "label", "template", "condition", "construct", asked.subset} - {""}
-    columns |= {*asked.random, *asked.aggregate, *asked.factors, *spreads} & set(rows)
+    columns = {"pair_id", "group", "label", "template", "condition", "construct", asked.compares.subset} - {""}
+    columns |= {*asked.design.random, *asked.design.aggregate, *asked.compares.factors, *spreads} & set(rows)
     columns |= {*PLACEBO_COLUMNS} & set(rows)
     compared = rows[rows["group"].isin([*asked.compared, PLACEBO])]
     kept = compared[[column for column in compared if column in columns]].astype(object).reset_index(drop=True)
-    names = {"template", *asked.random, *spreads} | (
+    names = {"template", *asked.design.random, *spreads} | (
         set() if "side" in kept else {"pair_id"}
     )  # a reworded pair names its own
     for column in names & set(kept):  # numbers for names, which saves half the time
         kept[column] = pd.factorize(kept[column])[0]
-    if asked.contrast and not set(asked.contrast) <= set(rows[asked.subset]):  # one set of conditions is audited
-        asked = replace(asked, subset="", contrast=None)
-    alone = replace(study, experiments=(_bare(asked),))
+    if asked.compares.contrast and not set(asked.compares.contrast) <= set(
+        rows[asked.compares.subset]
+    ):  # one set of conditions is audited
+        asked = asked.changed(compares={"subset": "", "contrast": None})
+    alone = study.changed(experiments=(_bare(asked),))
     return Design(title, clusters, alone, kept.assign(experiment=experiment, model_id="simulated"), spreads, **fields)
 
 
 def _bare(asked: Experiment) -> Experiment:
     """Return the experiment with its primary findings alone."""
-    return replace(
-        asked, slices=tuple(one for one in asked.slices if one.name == asked.primary_slice), levels=(),
-        covariates=(), thresholds=(), reported=(), rates=(), scores=("score",),
-    )  # fmt: skip
+    slices = tuple(one for one in asked.shows.slices if one.name == asked.compares.primary.slice)
+    return asked.changed(shows=Shows(slices=slices))
 
 
 def simulator(design: Design) -> Simulate:
     """Return what draws scores: half of a pair's gap above and below one half, or those of conditions themselves."""
     experiment, rows = design.experiment, design.rows
-    paired = experiment.measure == "paired_gap"
+    paired = experiment.compares.measure == "paired_gap"
     # Groups that are no pairs have effects of their own: what they share cancels.
     side = "" if paired else "/" + rows["group"]
     codes = {column: pd.factorize(rows[column].astype(str) + side)[0] for column in design.spreads if column}
     codes[""] = pd.factorize(rows["pair_id"])[0]
     groups = rows["group"].where(rows["group"] != PLACEBO, rows["side"]) if "side" in rows else rows["group"]
-    sign = np.where(groups == experiment.group, 0.5, -0.5)
+    sign = np.where(groups == experiment.compares.group, 0.5, -0.5)
     raised = np.ones(len(rows))
-    if experiment.contrast and experiment.contrast[1] in set(rows[experiment.subset]):
-        raised = (rows[experiment.subset] == experiment.contrast[0]).to_numpy(dtype=float)
+    if experiment.compares.contrast and experiment.compares.contrast[1] in set(rows[experiment.compares.subset]):
+        raised = (rows[experiment.compares.subset] == experiment.compares.contrast[0]).to_numpy(dtype=float)
 
     def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
         drawn = sum(
@@ -218,7 +218,7 @@ class _Part:
         units = gap_units(context, part)
         if units is None:
             raise ValueError(f"{design.title}: its primary finding is no mean of units.")
-        if context.experiment.measure == "group_gap":
+        if context.experiment.compares.measure == "group_gap":
             return cls(units, {"": units.rows["place"].to_numpy()}, {})
         table = part.set_index(["pair_id", "group"])["place"].unstack("group").loc[units.rows["pair_id"]]
         places = {group: table[group].to_numpy(np.intp) for group in context.sides}
@@ -255,11 +255,13 @@ class _PublishedPart:
         if part.signs:
             return cls(part, (), part.units.rows["sample"].to_numpy(np.intp), "t")
         frame, steps = part.units.rows, []
-        for start in range(len(experiment.aggregate)):
-            keys = ["group", "label", *experiment.aggregate[start:]]
+        for start in range(len(experiment.design.aggregate)):
+            keys = ["group", "label", *experiment.design.aggregate[start:]]
             steps.append(frame.groupby(keys, sort=False).ngroup().to_numpy(np.intp))
             frame = frame.drop_duplicates(keys)
-        return cls(part, steps, (frame["group"] == experiment.reference_group).to_numpy(np.intp), experiment.test)
+        return cls(
+            part, steps, (frame["group"] == experiment.compares.reference).to_numpy(np.intp), experiment.compares.test
+        )
 
     def again(self, finding: Finding, scores: Floats) -> Finding:
         """Return the finding of other scores of the same rows."""

@@ -143,7 +143,7 @@ def _own_names() -> Iterator[Design]:
         study = open_study(pd.DataFrame(table), reference="male", name=name, range=(0, 1))
         asked = next(one for one in study.experiments if one.kind == "classifier")
         spreads = NAMES | {column: 0.125 / math.sqrt(len(columns)) for column in columns}
-        rows = rows_of(name, asked.configs[0])
+        rows = rows_of(name, asked.reads.configs[0])
         yield design_of(title, "50 prompts x 6 + 6 names", name, asked.name, rows, spreads)
 
 
@@ -212,7 +212,7 @@ def _drawn(design: Design, rng: np.random.Generator, effects: str) -> Callable[[
     """Draws the scores of a model with such effects; of ``ANSWERED`` 0 or 1 by a chance that has them."""
     if effects not in ANSWERED:
         return partial(simulator(design), rng, EFFECTS[effects])
-    half = 0.5 if design.experiment.measure == "paired_gap" else 1.0
+    half = 0.5 if design.experiment.compares.measure == "paired_gap" else 1.0
     scale = LATENT / (half * math.sqrt(sum(spread**2 for spread in design.spreads.values())))
     middle = float(scipy.special.ndtri(ANSWERED[effects])) * math.hypot(1, LATENT)
     simulate = partial(simulator(design), rng, EFFECTS["normal"])
@@ -299,9 +299,11 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
     for design in designs():
-        if design.compared or design.experiment.primary_slice != "all":
+        if design.compared or design.experiment.compares.primary.slice != "all":
             continue
-        std_error, df = planned_std_error(replace(design.experiment, spreads=design.spreads), _plain(design.rows))
+        std_error, df = planned_std_error(
+            design.experiment.changed(design={"planned_sd": design.spreads}), _plain(design.rows)
+        )
         std_error *= 1 + 0.8 / df
         gap = detectable_gap(std_error, df)
         found = _flat(one.primary for one in audits(design, "normal", count, planted=gap))
@@ -323,7 +325,7 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     for design in designs():
         if not (design.reported or design.clusters in FEW):
             continue
-        margin = design.experiment.scale.margin(MARGIN)
+        margin = design.experiment.compares.unit.margin(MARGIN)
         calm = _calm(design, margin / SHARP)
         for effects in SIDES:
             passed, failed = [], []
@@ -358,7 +360,7 @@ def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A row for each gap of a baseline and of the model: how often a gate errs, with effects of each model's own."""
     count = scaled(AUDITS, scale)
     design = next(one for one in designs() if one.reported)
-    margin = design.experiment.scale.margin(MARGIN)
+    margin = design.experiment.compares.unit.margin(MARGIN)
     calm = _calm(design, margin / SHARP / math.sqrt(2))  # each of two models adds its own
     rows: list[tuple[str, ...]] = []
     for effects in SIDES:
@@ -423,7 +425,7 @@ def worded_designs() -> Iterator[tuple[str, Design]]:
 def _sign_p(rows: pd.DataFrame, experiment: Experiment) -> float:
     """Two-sided sign test of the pairs in which the group's score is the larger one, as tests of flips count."""
     pairs = rows.pivot(index="pair_id", columns="group", values="score")
-    more = int((pairs[experiment.group] > pairs[experiment.reference_group]).sum())
+    more = int((pairs[experiment.compares.group] > pairs[experiment.compares.reference]).sum())
     return float(scipy.stats.binomtest(more, len(pairs)).pvalue)
 
 
@@ -436,14 +438,16 @@ def shipped_designs() -> Iterator[Design]:
     """Every experiment that compares groups on prompts of its own study, packs among them."""
     for name in studies():
         for one in load_study(name).experiments:
-            if not one.measure or one.corpus or one.primary_slice != "all":
+            if not one.compares.measure or one.reads.notes.corpus or one.compares.primary.slice != "all":
                 continue
             try:
-                rows = pd.concat([rows_of(name, config) for config in one.configs])
+                rows = pd.concat([rows_of(name, config) for config in one.reads.configs])
             except UpstreamMissingError:
                 continue
-            rows = rows[rows[one.subset].isin(one.contrast)] if one.contrast else rows
-            factors = {name: word for name, word in one.random.items() if name in rows and rows[name].nunique() > 1}
+            rows = rows[rows[one.compares.subset].isin(one.compares.contrast)] if one.compares.contrast else rows
+            factors = {
+                name: word for name, word in one.design.random.items() if name in rows and rows[name].nunique() > 1
+            }
             clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in factors.items())
             yield design_of(name, clusters, name, one.name, rows, {**dict.fromkeys(factors, ITEM), "": REST})
 
@@ -481,7 +485,7 @@ def _replayed_gaps(design: Design) -> Concluded:
         found = disaggregate(design.rows.assign(score=scores), design.study, expected={}, robustness=False)
         return [one for one in primary_findings(found) if one.measure != SPREAD]
 
-    if design.experiment.factors and design.experiment.measure == "group_gap":
+    if design.experiment.compares.factors and design.experiment.compares.measure == "group_gap":
         return audit  # groups that weigh nothing in an effect are left out of its units
     usual = 0.5 + REST * np.random.default_rng(0).standard_normal(len(design.rows))
     return replay(design, usual, audit(usual))
@@ -511,16 +515,16 @@ def crossed_designs() -> Iterator[Design]:
         asked = next(one for one in study.experiments if one.name == name)
         rows = rows_of("group_packs", name)
         rows = rows[rows["condition"].isin(rows["condition"].unique()[:conditions])].reset_index(drop=True)
-        clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in asked.random.items())
-        kept = rows[["pair_id", "group", "template", "condition", *asked.factors]]
-        alone = replace(study, experiments=(replace(asked, levels=()),))
+        clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in asked.design.random.items())
+        kept = rows[["pair_id", "group", "template", "condition", *asked.compares.factors]]
+        alone = study.changed(experiments=(asked.changed(shows={"levels": ()}),))
         spreads = {"template": ITEM, "condition": CLAIM, "": REST}
         yield Design(title, clusters, alone, kept.assign(experiment=name, model_id="simulated"), spreads)
 
 
 def crossed_audits(design: Design, planted: str, count: int) -> Iterator[list[Finding]]:
     """So many audits of models that score groups so, each with effects of its own."""
-    rows, factors = design.rows, list(design.experiment.factors)
+    rows, factors = design.rows, list(design.experiment.compares.factors)
     away = []
     for name in factors:  # of equal weight is each group, not each row
         last = (rows[name] == rows[name].unique()[-1]).astype(float)

@@ -129,7 +129,7 @@ def _words() -> dict[str, str]:
 
 
 def _word_threshold() -> float:
-    return studies.declared_study(NAME).experiments[0].word_threshold
+    return studies.declared_study(NAME).experiments[0].reads.word_threshold
 
 
 def _rq1_lexicon() -> studies.Lexicon:

@@ -1,7 +1,6 @@
 """group_packs: the claims of occupation_sentiment and gendered_stigma about people of more than two groups."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import chain, starmap
 
@@ -113,45 +112,6 @@ def _word_rows() -> Iterator[dict[str, str]]:
             yield {"list": f"{NAME}/{pack}", "word": row["word"], "label": row["level"], "match": row["match"]}
 
 
-_DECLARED = studies.declared_study(NAME)
-_SENTENCES, _MASKED = _DECLARED.experiments
-
-
-def _experiment(pack: Pack, claim: str) -> studies.Experiment:
-    name, groups = f"{claim}_{pack.name}", pack.groups
-    thing = "a profession" if claim == "occupation" else "a diagnosis"
-    return replace(
-        _SENTENCES,
-        name=name,
-        question=_SENTENCES.question.format(thing=thing, pack=pack.question),
-        configs=(name,),
-        measure="group_gap" if pack.nested else "paired_gap",
-        group=groups[0],
-        groups=tuple(groups[1:-1]),
-        reference_group=pack.reference,
-        factors=tuple(pack.factors) if len(pack.factors) > 1 else (),
-        levels=tuple(groups),
-        random={"template": pack.items, "condition": CLAIMS[claim]},
-        placebo=(f"{name}_wordings",) if pack.nested else (),
-    )
-
-
-def _masked_experiment(pack: str, row: Mapping[str, str]) -> studies.Experiment:
-    levels = dict.fromkeys(one["level"] for one in _masked_words(pack))
-    others = [level for level in levels if level != row["reference"]]
-    return replace(
-        _MASKED,
-        name=f"stigma_{pack}",
-        question=_MASKED.question.format(pack=row["question"]),
-        configs=(f"stigma_{pack}",),
-        group=others[0],
-        groups=tuple(others[1:]),
-        reference_group=row["reference"],
-        levels=(*others, row["reference"]),
-        slices=_MASKED.slices if pack != "pronouns" else (),
-    )
-
-
 def _configs(pack: Pack, claim: str) -> Iterator[studies.Config]:
     columns, name = (*studies.PROMPT_COLUMNS, *pack.factors), f"{claim}_{pack.name}"
     description = f"{CLAIMS[claim].capitalize()} by {' and '.join(pack.factors)}"
@@ -173,10 +133,6 @@ _AT_MASKS = _masked_packs().items()
 CORPUS = studies.declared_corpus(
     NAME,
     {"people": people_rows, "words": _word_rows},
-    study=replace(
-        _DECLARED,
-        experiments=(*starmap(_experiment, _EVERY), *starmap(_masked_experiment, _AT_MASKS)),
-    ),
     lexicons={pack: partial(_lexicon, pack) for pack, _ in _AT_MASKS},
     configs=(*chain.from_iterable(starmap(_configs, _EVERY)), *starmap(_masked_config, _AT_MASKS)),
 )

@@ -201,7 +201,7 @@ class Audit:
         With more than two groups there is a row for each group of a pair beside the reference group.
         """
         rows = self.items(study)
-        paired = [one for one in load_study(study).experiments if one.measure == "paired_gap"]
+        paired = [one for one in load_study(study).experiments if one.compares.measure == "paired_gap"]
         contrasts = [contrast for experiment in paired for contrast in experiment.gaps]
         pairs = [part for contrast in contrasts if len(part := _pairs(contrast, rows))]
         if not pairs:
@@ -274,7 +274,9 @@ def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     mine = rows[(rows["experiment"] == experiment.name) & (rows["group"] != PLACEBO)]
     keys = ["experiment", "model_id", "construct", "condition", "template", "pair_id"]
     each = mine.groupby([*keys, "group"], sort=False, as_index=False).agg({"text": "first", "score": "mean"})
-    group, reference = (each[each["group"] == name] for name in (experiment.group, experiment.reference_group))
+    group, reference = (
+        each[each["group"] == name] for name in (experiment.compares.group, experiment.compares.reference)
+    )
     names = {name: f"reference_{name}" for name in ("group", "text", "score")}
     both = group.merge(reference.rename(columns=names), on=keys)
     both = both.assign(gap=both["score"] - both["reference_score"]).dropna(subset="gap")

@@ -50,7 +50,7 @@ def study_of(table, **more):
 def found_of(table, gaps, **more):
     """The findings of scores whose gap is that of each pair, on prompts of a user's own."""
     study, experiment = study_of(table, **more)
-    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     side = np.where(rows["group"] == "female", 0.5, -0.5)
     base = 0.3 + 0.4 * np.asarray(numbered(rows["pair_id"]))
     scores = base + side * rows["pair_id"].map(gaps).to_numpy(dtype=float)
@@ -145,7 +145,7 @@ def test_all_units_that_agree_off_zero_are_a_gap_of_groups_too():
         for pair in range(16) for group in ("female", "other", "male")
     )  # fmt: skip
     study, experiment = study_of(table)
-    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     rows = rows.assign(score=(rows["group"] == "female").astype(float), experiment=experiment.name, model_id="m")
     found = primary_findings(disaggregate(rows, study, expected={}))
     whole = next(one for one in found if one.measure == "group_spread")
@@ -190,7 +190,7 @@ def test_half_of_the_answers_alike_beside_unread_ones_decide_nothing():
     drawn = itertools.cycle(scores)
     table = named(stories(40), names=1)
     study, experiment = study_of(table)
-    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     rows = rows.assign(score=[next(drawn) for _ in rows.index], experiment=experiment.name, model_id="m")
     (found,) = primary_findings(disaggregate(rows, study, expected={}))
     assert found.repeated_share == pytest.approx(0.7)
@@ -205,7 +205,7 @@ def of_three_groups(count, score):
         for pair in range(count) for group in ("female", "other", "male")
     )  # fmt: skip
     study, experiment = study_of(table)
-    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     scores = [score(group, pair) for group, pair in zip(rows["group"], rows["pair_id"], strict=True)]
     rows = rows.assign(score=scores, experiment=experiment.name, model_id="m")
     return disaggregate(rows, study, expected={})
@@ -246,7 +246,7 @@ def test_an_undecided_gap_hinges_on_no_item_without_which_it_is_undecided():
     table = named(stories(8), names=1)
     gaps = dict(zip(table["pair"].unique(), [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.05, -0.04], strict=True))
     study, experiment = study_of(table)
-    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.configs[0]))
+    rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     side = np.where(rows["group"] == "female", 0.5, -0.5)
     scores = 0.5 + side * rows["pair_id"].map(gaps).to_numpy(dtype=float)
     (found,) = primary_findings(
@@ -282,8 +282,8 @@ def test_a_difference_of_zero_between_equal_gaps_is_not_called_the_same_score(na
     """Every pair differs by 100 points, in both sets of conditions."""
     study = swapbias.studies.load_study("group_packs")
     experiment = next(one for one in study.experiments if one.name == name)
-    rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.configs[0]))
-    scores = (rows["group"] == experiment.group).astype(float)
+    rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.reads.configs[0]))
+    scores = (rows["group"] == experiment.compares.group).astype(float)
     rows = rows.assign(score=scores, experiment=name, model_id="m")
     found = disaggregate(rows, study, expected={}, robustness=False)
     said = " ".join(terminal(found, verbose=True).split())
@@ -298,8 +298,8 @@ def test_a_difference_of_zero_between_equal_gaps_is_not_called_the_same_score(na
 def test_an_effect_of_crossed_factors_whose_units_all_agree_is_decided(name):
     study = swapbias.studies.load_study("group_packs")
     experiment = next(one for one in study.experiments if one.name == name)
-    rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.configs[0]))
-    scores = (rows["group"] == experiment.group).astype(float)
+    rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.reads.configs[0]))
+    scores = (rows["group"] == experiment.compares.group).astype(float)
     found = disaggregate(
         rows.assign(score=scores, experiment=name, model_id="m"), study, expected={}, robustness=False
     )

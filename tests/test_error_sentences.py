@@ -13,7 +13,7 @@ from swapbias.errors import listed
 from swapbias.hub import study_names
 from swapbias.runs import Settings, plan_tasks
 from swapbias.studies import check_study, load_prompts, open_study
-from swapbias.studies.study import unknown
+from swapbias.studies.names import unknown
 from tests.conftest import ROOT
 
 FILES = sorted((ROOT / "swapbias").rglob("*.py"))
@@ -24,7 +24,7 @@ BROKEN = re.compile(
 )
 PROMPTS = pd.DataFrame({"text": ["He ran.", "She ran."], "group": ["male", "female"], "pair": ["a", "a"]})
 
-STUDY = 'name = "runners"\ntitle = "Runners"\nkind = "classifier"\nreference = "male"\n'
+STUDY = 'name = "runners"\ntitle = "Runners"\nkind = "classifier"\n[compares]\nreference = "male"\n'
 
 
 def scored(rows):

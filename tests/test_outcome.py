@@ -18,7 +18,7 @@ from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.runs import results
 from swapbias.studies import config_rows
-from swapbias.studies.study import Prompt
+from swapbias.studies.prompt import Prompt
 from tests import tiny
 
 CONTROL = "occupation_sentiment:control"

@@ -369,7 +369,7 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
     study = corpus.study
     if study is None:
         return
-    rows = {one.name: studies.config_rows(corpus, one.configs[0]) for one in study.experiments}
+    rows = {one.name: studies.config_rows(corpus, one.reads.configs[0]) for one in study.experiments}
     for experiment in study.experiments:
         # Each is asked of another kind of model.
         (gaps,) = findings.plan_gaps([findings.PlannedExperiment(study, experiment, rows[experiment.name])])
@@ -381,7 +381,7 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
 
 def design_note(experiment: "studies.Experiment", gaps: "Sequence[findings.PlannedGap]") -> str:
     """What a planned gap is over, and how large one must be to be found; blank where none is compared."""
-    if not experiment.measure:
+    if not experiment.compares.measure:
         return ""
     return "; ".join(filter(None, (report.planned_counts(gaps), report.planned_power(gaps))))
 

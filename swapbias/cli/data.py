@@ -59,7 +59,7 @@ def list_(
 def _show_studies(known: "Sequence[studies.Study]", kind: str) -> None:
     """Show the experiments that a kind of model reads, those of a study with many as one line."""
     for study in known:
-        experiments = [one for one in study.experiments if one.kind == kind and one.configs]
+        experiments = [one for one in study.experiments if one.kind == kind and one.reads.configs]
         if len(experiments) > _MOST_NAMED:
             _show_line(f"{study.name} ({len(experiments)} experiments)", study.title)
             continue

@@ -110,7 +110,9 @@ def disaggregate(
     for experiment in chosen.experiments:
         every = frame[frame["experiment"] == experiment.name]
         prompts = every[every["group"] != PLACEBO]
-        _check_ids(prompts, [name for name in experiment.random if name in prompts and prompts[name].notna().any()])
+        _check_ids(
+            prompts, [name for name in experiment.design.random if name in prompts and prompts[name].notna().any()]
+        )
         parts[experiment.name] = rows = one_per_prompt(experiment, every)
         if len(every):
             context = Context(chosen.name, models[0], experiment, "score", seed)
@@ -122,7 +124,7 @@ def disaggregate(
     marked = _unmeasured(with_primary(found, chosen.experiments), chosen.experiments, parts)
     marked = corrected_for_questions(_with_repeats(marked, chosen.experiments, frame))
     if robustness:
-        margins = {one.name: one.scale.margin(share_of_margin(one, margin)) for one in chosen.experiments}
+        margins = {one.name: one.compares.unit.margin(share_of_margin(one, margin)) for one in chosen.experiments}
         marked = [
             one
             for each in marked
@@ -130,7 +132,7 @@ def disaggregate(
                 each, chosen, parts[each.experiment], models[0], margins.get(each.experiment, math.nan)
             )
         ]
-    many = {one.name for one in chosen.experiments if one.groups}
+    many = {one.name for one in chosen.experiments if len(one.compares.groups) > 1}
     marked = _disagreeing(corrected_for_rows(marked, chosen.correction, many))
     joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
     return with_verdicts(joined, margin=margin)
@@ -138,7 +140,7 @@ def disaggregate(
 
 def _with_repeats(found: Sequence[Finding], experiments: Iterable[Experiment], rows: pd.DataFrame) -> list[Finding]:
     """The findings of scores that were read, each with how many rows have the commonest answer and are unread."""
-    units = {experiment.name: experiment.scale for experiment in experiments}
+    units = {experiment.name: experiment.compares.unit for experiment in experiments}
     repeats = {
         name: commonest(part, units[name]) for name, part in rows.groupby("experiment", sort=False) if name in units
     }
@@ -165,14 +167,14 @@ def _ranged(study: Study, rows: pd.DataFrame) -> Study:
     experiments = []
     for one in study.experiments:
         scores = rows.loc[rows["experiment"] == one.name, "score"]
-        experiments.append(in_unit(one, with_range_of(one.scale, scores.to_numpy(dtype=np.float64))))
-    return replace(study, experiments=tuple(experiments))
+        experiments.append(in_unit(one, with_range_of(one.compares.unit, scores.to_numpy(dtype=np.float64))))
+    return study.changed(experiments=tuple(experiments))
 
 
 def one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a prompt; where no prompt was answered there is no share of those answered less either."""
     rows = over_prompts(experiment, rows)
-    if ANSWERS in experiment.rates:
+    if ANSWERS in experiment.shows.rates:
         rows = readable(rows)
     if rows["score"].isna().all():
         rows = rows.assign(**{name: math.nan for name in _OF_ANSWERS if name in rows})
@@ -182,14 +184,14 @@ def one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Finding]:
     """Of one experiment: of each of its scores, of the judge of its ``answers``, and means of further columns."""
     experiment, rows = context.experiment, rows[rows["group"] != PLACEBO]
-    for score in experiment.scores if len(rows) else ():
+    for score in experiment.shows.scores if len(rows) else ():
         if score in rows:
             unsliced = score in _UNANSWERED and (rows[score] == 0).all()
-            of_score = replace(experiment, slices=()) if unsliced else experiment
+            of_score = experiment.changed(shows={"slices": ()}) if unsliced else experiment
             yield from experiment_findings(replace(context, experiment=of_score, score=score), rows)
     yield from judgements(replace(context, score=JUDGED), answers)
-    for column in experiment.reported if len(rows) else ():
-        for group in ("all", *experiment.levels) if column in rows else ():
+    for column in experiment.shows.reported if len(rows) else ():
+        for group in ("all", *experiment.shows.levels) if column in rows else ():
             chosen = rows if group == "all" else rows[rows["group"] == group]
             if len(chosen):
                 yield _mean(replace(context, score=column), chosen, group, unit="probability mass")
@@ -198,11 +200,11 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Of one score: gaps, means, rates, effects and correlations, of every subset and slice."""
     experiment, texts = context.experiment, ("text", "candidates", "lexicon", "answer", "top_tokens")
-    if not experiment.rates:  # most of the time would go into cutting slices out of texts
+    if not experiment.shows.rates:  # most of the time would go into cutting slices out of texts
         rows = rows.drop(columns=[name for name in texts if name in rows])
-    for subset, part in _parts(rows, experiment.subset):
+    for subset, part in _parts(rows, experiment.compares.subset):
         within = replace(context, subset=subset)
-        for one in (_ALL, *experiment.slices):
+        for one in (_ALL, *experiment.shows.slices):
             for value, sliced in _parts(part, one.column):
                 here = replace(within, slice_by=one.name, slice_value=value)
                 if one is not _ALL or not experiment.never_pooled:
@@ -214,13 +216,13 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         yield from _factor_findings(within, part)
         yield from _counts(within, part)
         yield from _correlations(within, part)
-    if experiment.contrast and set(experiment.contrast) <= set(rows[experiment.subset]):
-        both = rows[rows[experiment.subset].isin(experiment.contrast)]
-        context = replace(context, subset=" - ".join(experiment.contrast))
+    if experiment.compares.contrast and set(experiment.compares.contrast) <= set(rows[experiment.compares.subset]):
+        both = rows[rows[experiment.compares.subset].isin(experiment.compares.contrast)]
+        context = replace(context, subset=" - ".join(experiment.compares.contrast))
         for gap in context.gaps():
-            for one in (_ALL, *experiment.slices):
+            for one in (_ALL, *experiment.shows.slices):
                 for value, part in _parts(gap.two(both), one.column):
-                    if part[experiment.subset].nunique() == 2:
+                    if part[experiment.compares.subset].nunique() == 2:
                         yield from _gap_difference(replace(gap, slice_by=one.name, slice_value=value), part)
         yield from _all_groups(context, both, ALL_GAPS)
 
@@ -240,17 +242,17 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     if units is None:
         return
     estimate = units.measured()
-    published = condition_means(experiment, two, context.score) if experiment.aggregate else two
+    published = condition_means(experiment, two, context.score) if experiment.design.aggregate else two
     plain_baseline = _baseline(context, published)
-    baseline = units.mean_of(experiment.reference_group) if experiment.equal_levels else plain_baseline
+    baseline = units.mean_of(experiment.compares.reference) if experiment.design.equal_levels else plain_baseline
     fields: dict[str, Any] = {**units.fields, **units.distances(), "baseline": baseline}
     if _are_rates(context, two):
         fields |= _ratio(context, two, estimate.value, baseline)
-    yield context.finding(estimate, experiment.measure, **context.gap_fields, **fields)
-    if ANSWERS not in experiment.rates:
+    yield context.finding(estimate, experiment.compares.measure, **context.gap_fields, **fields)
+    if ANSWERS not in experiment.shows.rates:
         plain = _as_published(context, published)
         yield context.finding(
-            plain, experiment.measure, view=context.plain_view, baseline=plain_baseline, **context.gap_fields
+            plain, experiment.compares.measure, view=context.plain_view, baseline=plain_baseline, **context.gap_fields
         )
 
 
@@ -265,14 +267,14 @@ def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
     """The gap by the paper's own test, which treats units as independent; of two models between their gaps."""
     experiment, scores, groups = context.experiment, rows[context.score].to_numpy(), rows["group"].to_numpy()
-    if OTHER in rows and experiment.measure == "paired_gap":
+    if OTHER in rows and experiment.compares.measure == "paired_gap":
         gaps = [pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)]
         models = np.repeat(["first", "second"], [len(one) for one in gaps]).tolist()
         return measures.group_gap(np.concatenate(gaps), models, reference_group="second", test="t")
-    reference = experiment.reference_group
-    if experiment.measure == "paired_gap":
+    reference = experiment.compares.reference
+    if experiment.compares.measure == "paired_gap":
         return measures.paired_gap(scores, groups, rows["pair_id"].to_numpy(), reference_group=reference)
-    return measures.group_gap(scores, groups, reference_group=reference, test=experiment.test)
+    return measures.group_gap(scores, groups, reference_group=reference, test=experiment.compares.test)
 
 
 def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) -> dict[str, Any]:
@@ -290,7 +292,7 @@ def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) 
         return {"is_rate": True}
     if not of_group > 0:
         return {"is_rate": True, "ratio": 0.0}
-    is_reference = rows["group"] == context.experiment.reference_group
+    is_reference = rows["group"] == context.experiment.compares.reference
     own = is_reference.map({True: of_reference, False: of_group})
     counted = sign * (rows[context.score] - start) / own
     units = gap_units(context, rows.assign(**{context.score: counted}))
@@ -302,19 +304,19 @@ def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) 
 
 
 def _baseline(context: Context, rows: pd.DataFrame) -> float:
-    return float(rows.loc[rows["group"] == context.experiment.reference_group, context.score].mean())
+    return float(rows.loc[rows["group"] == context.experiment.compares.reference, context.score].mean())
 
 
 def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Difference of the pairs' gaps between two subsets: by the inference of the design, then by an independent t."""
-    units, (first, second) = gap_units(context, rows), context.experiment.contrast or ("", "")
+    units, (first, second) = gap_units(context, rows), context.experiment.compares.contrast or ("", "")
     if units is None:
         return
     fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second}
     fields["baseline"] = _baseline(context, rows)
     yield context.finding(units.measured(), "gap_difference", **units.fields, **fields)
     pairs = pair_gaps(context, rows)
-    subsets = pairs[context.experiment.subset].tolist()
+    subsets = pairs[context.experiment.compares.subset].tolist()
     estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
     yield context.finding(estimate, "gap_difference", view=context.plain_view, **fields)
 
@@ -322,10 +324,10 @@ def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Means over the units that gaps are made of, so that those of two groups differ by their gap."""
     experiment = context.experiment
-    if not experiment.measure and context.slice_by == "all" != experiment.primary_slice:
+    if not experiment.compares.measure and context.slice_by == "all" != experiment.compares.primary.slice:
         return  # means of questions that may cancel
     rows = by_sentence(experiment, rows, context.score)
-    for level in experiment.levels:
+    for level in experiment.shows.levels:
         chosen = rows if level == "all" else rows[rows["group"] == level]
         if not len(chosen):
             continue
@@ -333,7 +335,7 @@ def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         yield bounded_mean(context, chosen, mean)
         if level == "all" and not math.isnan(mean.estimate.value):  # beside nothing stands nothing
             yield from _of_others(context, chosen)
-        if experiment.aggregate and context.slice_by == "all":
+        if experiment.design.aggregate and context.slice_by == "all":
             published = measures.mean_score(chosen[context.score].to_numpy())
             yield context.finding(published, "mean", level, view=context.plain_view)
 
@@ -346,7 +348,7 @@ def _mean(context: Context, rows: pd.DataFrame, contrast: str, *, weights: Any =
 
 def _of_others(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Somebody else's mean answer to the same questions: a known number, of which nothing is a sample."""
-    for one in context.experiment.covariates if context.score == "score" else ():
+    for one in context.experiment.shows.covariates if context.score == "score" else ():
         questions = rows[one.column].unique() if one.beside else []
         if len(questions) and set(questions) <= set(one.values):
             values = [one.values[name] for name in questions]
@@ -356,7 +358,7 @@ def _of_others(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _rates(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     pooled = context.slice_by == "all" and context.experiment.never_pooled
-    for name in context.experiment.rates if context.score == "score" else ():
+    for name in context.experiment.shows.rates if context.score == "score" else ():
         if not (pooled and name in SIGNED):
             for one in context.gaps() if name in ("flips", "ratios") else [context]:
                 yield from RATES[name](one, rows)
@@ -365,10 +367,13 @@ def _rates(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def _counts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """The number of units of each group above a threshold; a threshold of 1 counts those that reach it."""
     experiment = context.experiment
-    if not experiment.thresholds or context.score != "score":
+    if not experiment.shows.thresholds or context.score != "score":
         return
-    units, unit = condition_means(experiment, rows), experiment.aggregate[-1] if experiment.aggregate else "row"
-    for threshold in experiment.thresholds:
+    units, unit = (
+        condition_means(experiment, rows),
+        experiment.design.aggregate[-1] if experiment.design.aggregate else "row",
+    )
+    for threshold in experiment.shows.thresholds:
         for group in experiment.compared:
             values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
             if not len(values):
@@ -384,7 +389,7 @@ def _counts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     experiment = context.experiment
-    for covariate in (one for one in experiment.covariates if not one.beside):
+    for covariate in (one for one in experiment.shows.covariates if not one.beside):
         scored, what, column = rows, "score", context.score
         if covariate.of_gap:
             gap = context.gaps()[0]
@@ -394,10 +399,12 @@ def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         means = scored.groupby(covariate.column, sort=False)[column].mean()
         means = means[[str(name) in covariate.values for name in means.index]]
         numbers = [covariate.values[str(name)] for name in means.index]
-        label = next((one.name for one in experiment.slices if one.column == covariate.column), covariate.column)
+        label = next(
+            (one.name for one in experiment.shows.slices if one.column == covariate.column), covariate.column
+        )
         yield context.finding(
             measures.correlation(means.to_numpy(), numbers), "correlation", f"{what} ~ {covariate.name}",
-            slice_by=label, cluster_vars=experiment.random.get(covariate.column, covariate.column),
+            slice_by=label, cluster_vars=experiment.design.random.get(covariate.column, covariate.column),
         )  # fmt: skip
 
 
@@ -405,11 +412,11 @@ def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator
     """Whether any of several groups differs, or with ``ALL_GAPS`` any gap in two subsets; nothing of two groups."""
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
-    groups, paired = rows["group"].tolist(), experiment.measure == "paired_gap"
-    samples = rows[experiment.subset].tolist() if contrast == ALL_GAPS else None
-    if not experiment.measure or len(set(groups)) < 3 or (samples and len(set(samples)) < 2):
+    groups, paired = rows["group"].tolist(), experiment.compares.measure == "paired_gap"
+    samples = rows[experiment.compares.subset].tolist() if contrast == ALL_GAPS else None
+    if not experiment.compares.measure or len(set(groups)) < 3 or (samples and len(set(samples)) < 2):
         return
-    reference = experiment.reference_group if experiment.reference_group in groups else None
+    reference = experiment.compares.reference if experiment.compares.reference in groups else None
     clusters, over = context.random(rows)
     found = measures.omnibus(
         rows[context.score].to_numpy(), groups, pair_ids=rows["pair_id"].tolist() if paired else None,
@@ -425,14 +432,18 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Main effects and interactions of the experiment's factors, where every combination of levels has rows."""
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
-    table = crossed(experiment, rows) if experiment.factors and experiment.measure and len(rows) else rows[:0]
+    table = (
+        crossed(experiment, rows)
+        if experiment.compares.factors and experiment.compares.measure and len(rows)
+        else rows[:0]
+    )
     if not len(table):
         return
     clusters, over = context.random(rows)
     found = measures.factorial(
         rows[context.score].to_numpy(), {factor: rows["group"].map(table[factor]).tolist() for factor in table},
-        reference=table.loc[experiment.reference_group].to_dict(), cluster_ids=clusters,
-        pair_ids=rows["pair_id"].tolist() if experiment.measure == "paired_gap" else None,
+        reference=table.loc[experiment.compares.reference].to_dict(), cluster_ids=clusters,
+        pair_ids=rows["pair_id"].tolist() if experiment.compares.measure == "paired_gap" else None,
     )  # fmt: skip
     for term, test in found.terms.items():
         mine = [one for one in found.effects if one.term == term]
@@ -453,18 +464,20 @@ def with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) ->
         subsets = {marked[at].subset for at in mine}
         wanted = [experiment.primary]
         if len(subsets) == 1:
-            measure = experiment.primary_measure or experiment.measure
-            wanted.append((measure, min(subsets), experiment.primary_slice))
-        effects_alone = experiment.factors and not experiment.contrast
+            measure = experiment.compares.primary.measure or experiment.compares.measure
+            wanted.append((measure, min(subsets), experiment.compares.primary.slice))
+        effects_alone = experiment.compares.factors and not experiment.compares.contrast
         for measure, *place in wanted:
             here = [at for at in mine if [marked[at].subset, marked[at].slice_by] == place]
             if not any(marked[at].measure == measure for at in here):
                 continue
             for at in here:
                 own = marked[at].measure
-                if own in (measure, SPREAD) or (own in EFFECTS and not experiment.contrast):
+                if own in (measure, SPREAD) or (own in EFFECTS and not experiment.compares.contrast):
                     # Of crossed factors the effects are the answer, not the gaps between two intersections.
-                    marked[at] = replace(marked[at], primary=not (effects_alone and own == experiment.measure))
+                    marked[at] = replace(
+                        marked[at], primary=not (effects_alone and own == experiment.compares.measure)
+                    )
             break
     return marked
 
@@ -477,11 +490,13 @@ def _unmeasured(
     reasons: dict[str, str] = {}
     for experiment in experiments:
         reasons[experiment.name] = _unread_swap(parts[experiment.name]) or _same_inputs(parts[experiment.name])
-        column = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
+        column = next(
+            (one.column for one in experiment.shows.slices if one.name == experiment.compares.primary.slice), ""
+        )
         sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
         constant |= {(experiment.name, value) for value, part in sliced if is_constant(experiment, part)}
 
-    unnamed = {experiment.name for experiment in experiments if experiment.unnamed_fills}
+    unnamed = {experiment.name for experiment in experiments if experiment.design.unnamed_fills}
 
     def reason(finding: Finding) -> str:
         if not (finding.primary or MEASURES[finding.measure].gap_span):
@@ -581,11 +596,11 @@ def _alike(
         by_range: dict[Any, dict[str, pd.DataFrame]] = {}
         units: dict[Any, Unit] = {}
         for model in (model for model in models if one.name in experiments[model]):
-            unit = units_read.get((study.name, one.name, model), one.scale)
+            unit = units_read.get((study.name, one.name, model), one.compares.unit)
             unranged = math.isnan(unit.span)
             key = unit.name if unranged else (unit.low, unit.high)
-            same_range = not unranged and (one.scale.low, one.scale.high) == key
-            units.setdefault(key, one.scale if same_range else unit)
+            same_range = not unranged and (one.compares.unit.low, one.compares.unit.high) == key
+            units.setdefault(key, one.compares.unit if same_range else unit)
             rows = models[model]
             chosen = rows["experiment"] == one.name
             # Copies of a hundred models take time.
@@ -596,17 +611,21 @@ def _alike(
 def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
     experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
-    slices = tuple(one for one in experiment.slices if not brief or one.name == experiment.primary_slice)
-    levels = experiment.levels if experiment.aggregate and not brief else ()
+    slices = tuple(
+        one for one in experiment.shows.slices if not brief or one.name == experiment.compares.primary.slice
+    )
+    levels = experiment.shows.levels if experiment.design.aggregate and not brief else ()
     levels = tuple(one for one in levels if one in experiment.compared)
-    read = replace(experiment, slices=slices, levels=levels, covariates=())
+    read = experiment.changed(shows={"slices": slices, "levels": levels, "covariates": ()})
     made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
     for one in with_primary((replace(one, score="score") for one in made), [experiment]):
         gap = MEASURES[one.measure].gap_span and (one.slice_by == "all" or one.measure != "gap_difference")
         shown = one.measure == "paired_gap" if one.view else gap or one.measure == "mean"
         if shown and (one.primary or not brief):
-            found.append(_of_models(one, several=bool(experiment.groups) or one.measure in (*EFFECTS, "mean")))
+            found.append(
+                _of_models(one, several=len(experiment.compares.groups) > 1 or one.measure in (*EFFECTS, "mean"))
+            )
     return found
 
 
@@ -646,7 +665,7 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
 
 def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     scores = condition_scores(study, models)
-    units = {one.name: one.unit for one in study.experiments}
+    units = {one.name: one.compares.unit.name for one in study.experiments}
     for subset, part in [("", scores), *scores.groupby("group")] if len(scores) else ():
         first, second = (name for name in scores if name != "group")
         for method in ("pearson", "spearman"):

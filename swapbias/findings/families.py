@@ -42,7 +42,7 @@ def _questions_of(finding: Finding) -> _Key:
     """Name the family: the study, the model (of differences: none, for all models are one) and its kind or pack."""
     experiment = experiment_of(finding)
     model = "" if finding.measure == DIFFERENCE else finding.model_id
-    if experiment and load_study(finding.study).packs:
+    if experiment and load_study(finding.study).family == "experiment":
         return finding.study, model, finding.experiment
     return finding.study, model, experiment.kind if experiment else ""
 

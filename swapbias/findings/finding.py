@@ -275,7 +275,7 @@ class Context:
     @property
     def sides(self) -> Mapping[str, float]:
         """The weight of the mean of each group in the value."""
-        return self.weights or {self.experiment.group: 1.0, self.experiment.reference_group: -1.0}
+        return self.weights or {self.experiment.compares.group: 1.0, self.experiment.compares.reference: -1.0}
 
     @property
     def plain_view(self) -> str:
@@ -285,7 +285,7 @@ class Context:
     @property
     def gap_fields(self) -> dict[str, str]:
         """The fields of a finding that say which two groups are compared, and in what order."""
-        group, reference = self.experiment.group, self.experiment.reference_group
+        group, reference = self.experiment.compares.group, self.experiment.compares.reference
         return {"contrast": f"{group} - {reference}", "group": group, "reference_group": reference}
 
     def two(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -305,7 +305,7 @@ class Context:
 
         A factor whose levels are nested in those of another (conditions in categories) is dropped.
         """
-        names = {column: name for column, name in self.experiment.random.items() if column in rows}
+        names = {column: name for column, name in self.experiment.design.random.items() if column in rows}
         if not names:
             return {"rows": np.zeros(len(rows), dtype=np.intp)}, ""
         codes = {column: pd.factorize(rows[column])[0] for column in names}
@@ -323,18 +323,18 @@ class Context:
 
         A slice by the factor itself is about that level.
         """
-        sliced = {one.column for one in self.experiment.slices if one.name == self.slice_by}
-        for column, name in self.experiment.random.items():
+        sliced = {one.column for one in self.experiment.shows.slices if one.name == self.slice_by}
+        for column, name in self.experiment.design.random.items():
             if column in rows and column not in sliced and rows[column].nunique() == 1 and rows[column].iloc[0] != "":
                 return name
         return ""
 
     def fixed(self, rows: pd.DataFrame) -> str:
         """Return the levels that a claim about these rows is about alone: ``3 topics``; blank for none."""
-        sliced = {one.column for one in self.experiment.slices if one.name == self.slice_by}
+        sliced = {one.column for one in self.experiment.shows.slices if one.name == self.slice_by}
         counts = {
             name: rows[column].nunique()
-            for column, name in self.experiment.fixed.items()
+            for column, name in self.experiment.design.fixed.items()
             if column in rows and column not in sliced
         }
         return " + ".join(f"{count} {_in_number(name, count)}" for name, count in counts.items() if count)
@@ -429,7 +429,7 @@ def with_every_word(finding: Finding, found: Iterable[Finding]) -> Finding | Non
         None where every word counts, or where the two gaps differ by the margin at most.
     """
     experiment = experiment_of(finding)
-    if experiment is None or experiment.kind != "masked" or not experiment.word_threshold:
+    if experiment is None or experiment.kind != "masked" or not experiment.reads.word_threshold:
         return None
     place = (finding.model_id, finding.study, *finding.key())
     for other in found:

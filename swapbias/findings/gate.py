@@ -49,7 +49,7 @@ def share_of_margin(experiment: Experiment | None, margin: float | None = None) 
     """Return the margin of an experiment, a share of its range: as given, as declared, else ``MARGIN``."""
     if margin is not None:
         return margin
-    declared = experiment.margin if experiment else None
+    declared = experiment.compares.margin if experiment else None
     return MARGIN if declared is None else declared
 
 

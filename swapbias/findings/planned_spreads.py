@@ -75,12 +75,15 @@ def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
 
     Effects of a random factor that is nested in another (each condition in one template) are part of what is left.
     """
-    if not experiment.spreads:
+    if not experiment.design.planned_sd:
         return None
-    sds = {experiment.random.get(column, column): spread for column, spread in experiment.spreads.items()}
+    sds = {
+        experiment.design.random.get(column, column): spread
+        for column, spread in experiment.design.planned_sd.items()
+    }
     if "" in sds:
         sds[""] = math.sqrt(sds[""] ** 2 + _nested_variance(experiment, units))
-    study, model = experiment.spreads_of or ("", "")
+    study, model = experiment.design.planned_sd_of or ("", "")
     return Spreads(sds, study, model)
 
 
@@ -88,8 +91,8 @@ def _nested_variance(experiment: Experiment, units: Units) -> float:
     """The variance that effects of nested factors add to each unit, so that the value varies as much by them."""
     design = design_of(units)
     added = 0.0
-    for column, spread in experiment.spreads.items():
-        name = experiment.random.get(column, column)
+    for column, spread in experiment.design.planned_sd.items():
+        name = experiment.design.random.get(column, column)
         if column not in units.rows or name in factors_of(units):
             continue
         codes, levels = pd.factorize(units.rows[column])

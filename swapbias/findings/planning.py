@@ -248,10 +248,10 @@ def _planned_table(planned: PlannedExperiment, earlier: EarlierRun | None) -> pd
 def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Finding]:
     """The primary findings that an audit of these prompts makes, without those of other measures than a gap."""
     experiment = planned.experiment
-    if not experiment.measure or not len(table):
+    if not experiment.compares.measure or not len(table):
         return []
-    slices = tuple(part for part in experiment.slices if part.name == experiment.primary_slice)
-    read = replace(experiment, slices=slices, levels=(), covariates=(), scores=("score",))
+    slices = tuple(part for part in experiment.shows.slices if part.name == experiment.compares.primary.slice)
+    read = experiment.changed(shows={"slices": slices, "levels": (), "covariates": (), "scores": ("score",)})
     context = Context(planned.study.name, planned.model, read, CHANGE)
     findings = experiment_findings(context, _one_row_a_prompt(experiment, table))
     marked = primary_findings(with_primary((replace(finding, score="score") for finding in findings), [experiment]))
@@ -259,7 +259,7 @@ def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Findi
 
 
 def _one_row_a_prompt(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(trial="1") if ANSWERS in experiment.rates else over_prompts(experiment, table)
+    return table.assign(trial="1") if ANSWERS in experiment.shows.rates else over_prompts(experiment, table)
 
 
 def _planned_gap(
@@ -274,12 +274,12 @@ def _planned_gap(
     matched = earlier.gap(planned.experiment, finding, factors_of(units)) if earlier else None
     if matched is not None:
         return PlannedGap(finding, units, matched.spreads, matched.finding.scale, is_matched=True)
-    if planned.experiment.aggregate:  # declared spreads are those of conditions
-        plain = replace(context, experiment=replace(context.experiment, aggregate=()))
+    if planned.experiment.design.aggregate:  # declared spreads are those of conditions
+        plain = replace(context, experiment=context.experiment.changed(design={"aggregate": ()}))
         units = gap_units(plain, condition_means(planned.experiment, rows)) or units
-    unit = with_range_of(planned.experiment.scale, (0.0, 1.0))
-    is_assumed = unit != planned.experiment.scale
-    of_conditions = bool(planned.experiment.aggregate)
+    unit = with_range_of(planned.experiment.compares.unit, (0.0, 1.0))
+    is_assumed = unit != planned.experiment.compares.unit
+    of_conditions = bool(planned.experiment.design.aggregate)
     spreads = declared_spreads(planned.experiment, units)
     return PlannedGap(finding, units, spreads, unit, is_assumed, of_conditions)
 
@@ -319,7 +319,7 @@ def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, Factors]:
 def _first_units(experiment: Experiment, rows: Rows) -> Units | None:
     """The units of the first gap of prompts without scores; None where it has no two groups."""
     table = pd.DataFrame(list(rows)).assign(score=0.0)
-    if experiment.primary_subset in set(table.get(experiment.subset, ())):
-        table = table[table[experiment.subset] == experiment.primary_subset]
+    if experiment.compares.primary.subset in set(table.get(experiment.compares.subset, ())):
+        table = table[table[experiment.compares.subset] == experiment.compares.primary.subset]
     table = condition_means(experiment, _one_row_a_prompt(experiment, table))
-    return gap_units(Context("", "", replace(experiment, aggregate=()), "score"), table)
+    return gap_units(Context("", "", experiment.changed(design={"aggregate": ()}), "score"), table)

@@ -69,7 +69,10 @@ def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFram
         pair_gaps(context, by_sentence(experiment, rows)).assign(group=name, score=lambda made: made["gap"])
         for name, rows in (("condition", part), (BASELINE, base))
     ]  # a sentence that either lacks is NaN, and counted
-    paired = replace(experiment, rates=(), group="condition", reference_group=BASELINE)
+    paired = experiment.changed(
+        shows={"rates": ()},
+        compares={"groups": ("condition", *experiment.compares.groups[1:]), "reference": BASELINE},
+    )
     if (units := gap_units(replace(context, experiment=paired), pd.concat(gaps))) is not None:
         over = context.random(part)[1]
         yield context.finding(units.measured(), "bias_difference", contrast, cluster_vars=over)
@@ -82,7 +85,7 @@ def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFram
 def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
     """The bias of each trial in percentage points; NaN for one that lacks a side."""
     right = rows["score"].gt(0).astype(float).where(rows["score"].notna())
-    sides = rows["group"] == context.experiment.reference_group
+    sides = rows["group"] == context.experiment.compares.reference
     means = right.groupby([rows["trial"], sides], sort=False).mean().unstack().reindex(columns=[False, True])
     return list(100.0 * means[False] - 100.0 * means[True])
 
@@ -100,7 +103,7 @@ def _notes(context: Context, rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
     subjects, over = _subjects(rows)
     read = {
         "answers": rows["predicted"].to_numpy(np.float64), "groups": rows["group"].to_numpy(),
-        "reference_group": context.experiment.reference_group, "pair_ids": rows["pair_id"].to_numpy(),
+        "reference_group": context.experiment.compares.reference, "pair_ids": rows["pair_id"].to_numpy(),
         "cluster_ids": subjects,
     }  # fmt: skip
     return read, over
@@ -189,7 +192,7 @@ def _constant(rows: pd.DataFrame, name: str) -> float:
 
 def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Findings about the judge of an experiment's rows, a row an answer; none where nothing was judged."""
-    rubric, columns = context.experiment.rubric, (f"{JUDGED}_first", f"{JUDGED}_second")
+    rubric, columns = context.experiment.reads.rubric, (f"{JUDGED}_first", f"{JUDGED}_second")
     if rubric is None or columns[0] not in rows or rows[columns[0]].isna().all():
         return
     rows = rows[rows[columns[0]].notna()].reset_index(drop=True)

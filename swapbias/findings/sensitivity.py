@@ -45,9 +45,11 @@ def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score")
     """Weight of each row in the mean of its group, as in ``condition_means``; 0 without a score."""
     scored = rows[score].notna().to_numpy()
     used, shares = rows[scored], np.zeros(len(rows))
-    sizes = 1 / used.groupby(["group", *experiment.aggregate], sort=False)["group"].transform("size").to_numpy()
-    for place, column in enumerate(experiment.aggregate):
-        within = ["group", *experiment.aggregate[place + 1 :]]
+    sizes = (
+        1 / used.groupby(["group", *experiment.design.aggregate], sort=False)["group"].transform("size").to_numpy()
+    )
+    for place, column in enumerate(experiment.design.aggregate):
+        within = ["group", *experiment.design.aggregate[place + 1 :]]
         sizes = sizes / used.groupby(within, sort=False)[column].transform("nunique").to_numpy()
     shares[scored] = sizes
     return shares
@@ -55,8 +57,8 @@ def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score")
 
 def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
     """One row per unit of comparison: rows themselves, or means over ``aggregate`` columns, the finest first."""
-    for start in range(len(experiment.aggregate)):
-        keys = ["group", "label", *experiment.aggregate[start:]]
+    for start in range(len(experiment.design.aggregate)):
+        keys = ["group", "label", *experiment.design.aggregate[start:]]
         rows = rows.groupby(keys, sort=False, as_index=False)[score].mean()
     return rows
 
@@ -66,11 +68,11 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 
     Trials of answers that are compared by sentence stay.
     """
-    if ANSWERS in experiment.rates or "trial" not in rows:
+    if ANSWERS in experiment.shows.rates or "trial" not in rows:
         return rows
     ids = {name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")}
     every = rows.drop(columns="trial").assign(**ids, **{LOST: rows["score"].isna().astype(float)})
-    scores = [name for name in (*experiment.scores, *experiment.reported, _CUT, LOST) if name in every]
+    scores = [name for name in (*experiment.shows.scores, *experiment.shows.reported, _CUT, LOST) if name in every]
     means = every.groupby("prompt_id", sort=False)[scores].mean()
     made = every.drop_duplicates("prompt_id").set_index("prompt_id").assign(**{name: means[name] for name in means})
     if "predicted" in rows:
@@ -94,7 +96,7 @@ def readable(rows: pd.DataFrame) -> pd.DataFrame:
 
 def scores_right_answers(experiment: Experiment) -> bool:
     """Return whether a score says if an answer is right: then equal scores may be those of a model without error."""
-    return ANSWERS in experiment.rates or experiment.scale.is_right_answer
+    return ANSWERS in experiment.shows.rates or experiment.compares.unit.is_right_answer
 
 
 def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
@@ -119,9 +121,9 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
 
     Its score is the mean over trials first, then over adjectives of which both sides are scored.
     """
-    if ANSWERS not in experiment.rates or "trial" not in rows or rows["group"].nunique() != 2:
+    if ANSWERS not in experiment.shows.rates or "trial" not in rows or rows["group"].nunique() != 2:
         return rows
-    reference = experiment.reference_group
+    reference = experiment.compares.reference
     sides = [next(side for side in rows["group"] if side != reference), reference]
     pairs = readable(rows).groupby(["template", "condition", "group"], sort=False)[score].mean().unstack("group")
     means = pairs.dropna().groupby("template").mean()
@@ -165,7 +167,7 @@ class Units:
     def fields(self) -> dict[str, Any]:
         """The fields of a finding about the levels of its gap; the plain mean where these weigh alike."""
         plain = math.nan
-        if self.context.experiment.equal_levels and self.shares() is not None and len(self.weights) == 1:
+        if self.context.experiment.design.equal_levels and self.shares() is not None and len(self.weights) == 1:
             plain = float(self.columns[0].mean())
         return {"cluster_vars": self.cluster_vars, "fixed": self.fixed, "row_mean": plain}
 
@@ -173,9 +175,9 @@ class Units:
         """Return the share of each unit in the mean of its sample; None where all of a sample weigh the same."""
         experiment = self.context.experiment
         sides = self.columns[1][chosen]
-        if experiment.aggregate:
+        if experiment.design.aggregate:
             weights = row_shares(experiment, self.rows[chosen], "value")
-        elif experiment.equal_levels:
+        elif experiment.design.equal_levels:
             weights = level_weights(sides, measures.rows_of(self.factors, chosen))
         else:
             return None
@@ -249,9 +251,9 @@ def level_weights(sides: NDArray[np.intp], factors: Factors) -> Floats:
 
 def mean_weights(context: Context, rows: pd.DataFrame, score: str) -> Floats | None:
     """Return the weight of each row in the mean of its rows, as in a gap; None where all weigh the same."""
-    if context.experiment.aggregate:
+    if context.experiment.design.aggregate:
         return row_shares(context.experiment, rows.assign(group=""), score)
-    if not context.experiment.equal_levels:
+    if not context.experiment.design.equal_levels:
         return None
     scored = rows[score].notna().to_numpy()
     weights = np.zeros(len(rows))
@@ -285,15 +287,15 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """The units of the gap, or of the difference of two gaps, over these rows; None where it has no two groups."""
     experiment, sides = context.experiment, context.sides
     weights: tuple[float, ...] = (1.0,)
-    if not context.whole(rows) or experiment.measure not in ("paired_gap", "group_gap"):
+    if not context.whole(rows) or experiment.compares.measure not in ("paired_gap", "group_gap"):
         return None
     chosen = by_sentence(experiment, context.two(rows), context.score)
-    if experiment.measure == "group_gap":
+    if experiment.compares.measure == "group_gap":
         places, weights = {group: place for place, group in enumerate(sides)}, tuple(sides.values())
         made = chosen.assign(value=chosen[context.score], sample=chosen["group"].map(places))
     else:
         made = pair_gaps(context, chosen).rename(columns={"gap": "value"}).assign(sample=0)
-        contrast, subset = experiment.contrast, experiment.subset
+        contrast, subset = experiment.compares.contrast, experiment.compares.subset
         if contrast and set(contrast) <= set(made[subset].unique()):
             weights, made = (1.0, -1.0), made[made[subset].isin(contrast)]
             made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
@@ -306,7 +308,7 @@ def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: the rows lack a factor's column, or a group has two levels of a factor.
     """
-    chosen, factors = rows[rows["group"].isin(experiment.compared)], list(experiment.factors)
+    chosen, factors = rows[rows["group"].isin(experiment.compared)], list(experiment.compares.factors)
     if lacking := [name for name in factors if name not in rows]:
         raise ValueError(
             f"the rows of {experiment.name} have no column {listed(map(repr, lacking))}, expected the level of "
@@ -320,7 +322,7 @@ def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
         )
     table = named.set_index("group")
     levels = table.nunique()
-    whole = experiment.reference_group in table.index and levels.min() > 1
+    whole = experiment.compares.reference in table.index and levels.min() > 1
     complete = whole and len(table.drop_duplicates()) == len(table) == levels.prod()
     return table if complete else table.iloc[:0]
 
@@ -332,7 +334,7 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
         return {}
     cells = dict(zip(named.index, named.itertuples(index=False, name=None), strict=True))
     effects = measures.crossed_effects({factor: named[factor].tolist() for factor in named},
-                              named.loc[experiment.reference_group].to_dict())  # fmt: skip
+                              named.loc[experiment.compares.reference].to_dict())  # fmt: skip
     mine = next((one for one in effects if one.title == contrast), None)
     return {group: mine.weights[cell] for group, cell in cells.items()} if mine else {}
 
@@ -345,12 +347,14 @@ def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str)
     if finding.measure in EFFECTS:
         weights = _effect_weights(experiment, rows[rows["group"] != PLACEBO], finding.contrast)
     else:
-        experiment = next((one for one in experiment.gaps if (one.group, one.reference_group) == pair), experiment)
+        experiment = next(
+            (one for one in experiment.gaps if (one.compares.group, one.compares.reference) == pair), experiment
+        )
     if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
-        experiment = replace(experiment, contrast=None)
-        rows = rows[rows[experiment.subset] == finding.subset] if finding.subset else rows
+        experiment = experiment.changed(compares={"contrast": None})
+        rows = rows[rows[experiment.compares.subset] == finding.subset] if finding.subset else rows
     if finding.slice_by != "all":
-        column = next(one.column for one in experiment.slices if one.name == finding.slice_by)
+        column = next(one.column for one in experiment.shows.slices if one.name == finding.slice_by)
         rows = rows[rows[column] == finding.slice_value]
     context = Context(
         study.name, model, experiment, "score", 0, weights, finding.subset, finding.slice_by,
@@ -390,7 +394,7 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
         return primary
     parts: list[tuple[str, str, Estimate]] = []
     hinges: list[tuple[float, list[str]]] = []
-    for column, name in units.context.experiment.random.items():
+    for column, name in units.context.experiment.design.random.items():
         if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
             continue  # patients are never named
         codes, items = pd.factorize(units.rows[column])
@@ -451,8 +455,8 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
     gaps = [gap for gap in gaps if not math.isnan(gap)]
     if len(gaps) < 2:
         return
-    random = {**context.experiment.random, "wording": "wordings"}
-    wider = replace(context, experiment=replace(context.experiment, random=random))
+    random = {**context.experiment.design.random, "wording": "wordings"}
+    wider = replace(context, experiment=context.experiment.changed(design={"random": random}))
     together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
     units = Units.of(together, wider, next(iter(parts.values())).weights)
     beyond = _beside(context, primary, "gap_beyond_wording", units)
@@ -494,8 +498,10 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
         return primary
     ends, known = [], (1 - lost) * two[context.score].fillna(0).to_numpy(dtype=np.float64)
     gains = (two["group"].map(context.sides) > 0).to_numpy()
-    if context.experiment.contrast:
-        gains = gains == (two[context.experiment.subset] == context.experiment.contrast[0]).to_numpy()
+    if context.experiment.compares.contrast:
+        gains = (
+            gains == (two[context.experiment.compares.subset] == context.experiment.compares.contrast[0]).to_numpy()
+        )
     for high in (False, True):
         filled = known + lost * np.where(gains == high, unit.high, unit.low)
         units = gap_units(context, two.assign(**{context.score: filled}))
@@ -537,8 +543,8 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> I
     shares = {"nonanswer_gap": _lost(two, context.score, unsure=True)}
     if _CUT in two and context.experiment.kind == "chat":
         shares["truncation_gap"] = np.asarray(two[_CUT].fillna(0), dtype=np.float64)
-    plain = replace(context.experiment, contrast=None, rates=())
-    named = replace(context, subset="" if context.experiment.contrast else context.subset)
+    plain = context.experiment.changed(compares={"contrast": None}, shows={"rates": ()})
+    named = replace(context, subset="" if context.experiment.compares.contrast else context.subset)
     for measure, lost in shares.items():
         part = over_trials(two.assign(**{LOST: lost}), LOST)
         units = gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None

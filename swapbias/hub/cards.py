@@ -207,7 +207,7 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
         raise ValueError(
             f"{study} has no experiment {quoted(experiment)}. Share the run with the version that made it."
         )
-    corpus, known = declared.corpus or study, {*declared.configs, *declared.alternatives}
+    corpus, known = declared.reads.notes.corpus or study, {*declared.reads.configs, *declared.reads.alternatives}
     settings, every = manifest["settings"], [one for one in manifest.get("corpora", ()) if one["corpus"] == corpus]
     entries = {tuple(str(one["config"]).split(", ")): one for one in every}
     mine = {names: one for names, one in entries.items() if set(names) <= known}
@@ -217,7 +217,9 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
     limit = settings.get("limit") or max(parts, default=None)
     texts = [
         f"at most {limit} rows of each table" if isinstance(limit, int) else "",
-        f"config {', '.join(configs)} in place of the usual one" if configs not in ((), declared.configs) else "",
+        f"config {', '.join(configs)} in place of the usual one"
+        if configs not in ((), declared.reads.configs)
+        else "",
         "plausible notes alone" if notes.get("plausible") else "",
     ]
     return "; ".join(filter(None, texts))

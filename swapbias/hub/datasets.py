@@ -271,7 +271,7 @@ def _header(corpus: Corpus, infos: Infos, *, own: bool = False) -> str:
     names, pins = licences(corpus), pinned_files(corpus.name)
     made = {bool(_made_from(corpus.config(name), pins)) for name in infos}
     experiments = corpus.study.experiments if corpus.study else ()
-    tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.configs) & set(infos)}
+    tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.reads.configs) & set(infos)}
     if not corpus.study and any({"text", "label"} <= set(info.features) for info in infos.values()):
         tasks.add("text-classification")
     card = corpus_dir(corpus.name) / CARD  # that of a user's own corpus lies elsewhere

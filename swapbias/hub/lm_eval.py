@@ -76,43 +76,49 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
             f"{study.name} has no experiment for causal models, which lm-eval runs: expected {listed(able)}. "
             "Name another study."
         )
-    known = [name for one in causal for name in (*one.configs, *one.alternatives)]
+    known = [name for one in causal for name in (*one.reads.configs, *one.reads.alternatives)]
     if config and config not in known:
         raise unknown(f"config of causal experiments of {study.name}", config, known)
     for one in causal:
-        if not config or config in (*one.configs, *one.alternatives):
-            yield one, (config,) if config else one.configs
+        if not config or config in (*one.reads.configs, *one.reads.alternatives):
+            yield one, (config,) if config else one.reads.configs
 
 
 def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator[Doc]:
     """What the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
-    paired = experiment.measure == "paired_gap"
+    paired = experiment.compares.measure == "paired_gap"
     for row in rows:
         context, choices = "", [row["text"]]  # the harness puts BOS or EOS before it, as an audit does
-        if experiment.reading == "answers":
+        if experiment.reads.reading == "answers":
             context, choices = row["text"], [f" {one.text}" for one in row["candidates"]]
-        elif experiment.reading == "antonyms":
+        elif experiment.reads.reading == "antonyms":
             words = load_lexicon(f"{row['lexicon'].partition('/')[0]}/antonyms").entries()
             choices = [row["text"].replace(MASK, word) for word, _ in words]
-        gaps = {_contrast(one): one for one in experiment.gaps if row["group"] in (one.group, one.reference_group)}
+        gaps = {
+            _contrast(one): one
+            for one in experiment.gaps
+            if row["group"] in (one.compares.group, one.compares.reference)
+        }
         yield {
             **{name: row[name] for name in _COLUMNS},
             "context": context,
             "choices": choices,
             "gaps": list(gaps),
-            "sides": [1 if one.group == row["group"] else -1 for one in gaps.values()],
-            "units": [] if paired else [row[name] for name in reversed(experiment.aggregate)],
+            "sides": [1 if one.compares.group == row["group"] else -1 for one in gaps.values()],
+            "units": [] if paired else [row[name] for name in reversed(experiment.design.aggregate)],
         }
 
 
 def _contrast(one: Experiment) -> str:
-    return "_minus_".join(re.sub(r"[^A-Za-z0-9]+", "_", name) for name in (one.group, one.reference_group))
+    return "_minus_".join(
+        re.sub(r"[^A-Za-z0-9]+", "_", name) for name in (one.compares.group, one.compares.reference)
+    )
 
 
 def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[str], docs: Sequence[Doc]) -> Doc:
-    function, quantities = _READINGS[experiment.reading]
+    function, quantities = _READINGS[experiment.reads.reading]
     gaps = list(dict.fromkeys(name for doc in docs for name in doc["gaps"]))
-    paired = "gap_of_pairs" if experiment.measure == "paired_gap" else "gap_of_groups"
+    paired = "gap_of_pairs" if experiment.compares.measure == "paired_gap" else "gap_of_groups"
     metrics = dict.fromkeys(quantities, "mean") | {f"{one}_{gap}": paired for one in quantities for gap in gaps}
     study = corpus.study
     same = Path(__file__).with_name("lm_eval_task.yaml")  # of all tasks
@@ -128,7 +134,7 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
         "metadata": {
             "version": corpus.version,
             "question": experiment.question,
-            "direction": experiment.direction,
+            "direction": experiment.words.direction,
             "study": study.title if study else "",
             "url": study.url if study else "",
             "licence": ", ".join(licences(corpus)),

@@ -286,7 +286,7 @@ def eval_entries(
     for several in wording.questions(found):  # one a phenotype
         one = min(several, key=lambda each: (oriented(each) or (1.0,))[0])
         experiment = experiment_of(one)
-        corpus = experiment.corpus if experiment and experiment.corpus else one.study
+        corpus = experiment.reads.notes.corpus if experiment and experiment.reads.notes.corpus else one.study
         each = [(each, number) for each in (one, *wording.parts(one, found)) if (number := oriented(each))]
         if each and corpus in revisions:
             least, fair_how = min((number for _, number in each), key=lambda number: number[0])

@@ -61,7 +61,7 @@ class Masked(Kind):
     }  # fmt: skip
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        if found is None and not experiment.calibrated:
+        if found is None and not experiment.reads.calibrated:
             names = ", ".join(one.name for _, one in calibrated())
             yield "", f"the calibration model is trained for {names} alone; name a model to run it"
         else:
@@ -94,7 +94,7 @@ class Classifier(Kind):
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         if found != base.REGRESSION:
             yield from super().fits(experiment, request, found)
-        elif experiment.reading:
+        elif experiment.reads.reading:
             yield "", f"it needs a label, and {base.short_name(request.model)} gives a raw score"
         else:
             yield request.model or "", ""
@@ -123,8 +123,12 @@ class Classifier(Kind):
     ) -> Scorer:
         """The scorer; a function's numbers are read in the unit of a study of the user's."""
         reader: Any = super().read(model, experiment, request, corpus=corpus, training=training)
-        own = type(reader) is imported("classifier:CallableScorer") and experiment.scale != named_unit(reader.unit)
-        scorer: Scorer = reader.reading_in(experiment.scale) if own and not experiment.reading else reader
+        own = type(reader) is imported("classifier:CallableScorer") and experiment.compares.unit != named_unit(
+            reader.unit
+        )
+        scorer: Scorer = (
+            reader.reading_in(experiment.compares.unit) if own and not experiment.reads.reading else reader
+        )
         return scorer
 
 
@@ -392,11 +396,11 @@ def _kind_of_head(config: Any, names: Sequence[str]) -> Kind | None:
 
 def unit_of(experiment: Experiment, score: str) -> Unit:
     """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
-    units = kind_of(experiment.kind).readings[experiment.reading].units
+    units = kind_of(experiment.kind).readings[experiment.reads.reading].units
     if score == "score":
-        return experiment.scale
+        return experiment.compares.unit
     if score not in units:
-        return replace(experiment.scale, taken_from="")
-    if score == JUDGED and experiment.rubric is not None:
-        return named_unit(units[score], *range_of(experiment.rubric.candidates))
+        return replace(experiment.compares.unit, taken_from="")
+    if score == JUDGED and experiment.reads.rubric is not None:
+        return named_unit(units[score], *range_of(experiment.reads.rubric.candidates))
     return named_unit(units[score])

@@ -349,7 +349,7 @@ class Kind(Protocol):
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         """The scorer that reads an experiment on a corpus with a loaded model."""
-        return self.read_as(model, experiment.reading)
+        return self.read_as(model, experiment.reads.reading)
 
     def read_as(self, model: Any, reading: str) -> Scorer:
         """A loaded model, read in one of the ways of its kind; a UsageError if there is no such way."""
@@ -372,7 +372,7 @@ class Kind(Protocol):
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
         """Forward passes for these rows, of a model without requests."""
-        passes = self.readings[experiment.reading].passes
+        passes = self.readings[experiment.reads.reading].passes
         return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
 
 

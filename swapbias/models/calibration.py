@@ -48,7 +48,7 @@ def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
 def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar) -> MaskedScorer:
     """The calibration model, trained on first use (some seconds on one core) and cached; ``expected``: as planted."""
     (study, experiment), *_ = calibrated()
-    rows = [row for config in experiment.configs for row in config_rows(study.name, config)]
+    rows = [row for config in experiment.reads.configs for row in config_rows(study.name, config)]
     recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
     if not folder.is_dir():

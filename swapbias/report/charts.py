@@ -119,7 +119,7 @@ def draw_figures(found: Sequence[Finding], file_format: str) -> dict[str, bytes]
     several = len({one.model_id for one in found}) > 1
     for one in found:
         experiment, is_gap = experiment_of(one), MEASURES[one.measure].gap_span > 0
-        is_level = one.measure == "mean" and experiment is not None and one.contrast in experiment.levels
+        is_level = one.measure == "mean" and experiment is not None and one.contrast in experiment.shows.levels
         if one.primary and is_gap and one.scale.in_points:
             plots["results"].append(one)
         if (is_gap or is_level) and one.slice_by != "all" and one.score == "score" and not one.view:

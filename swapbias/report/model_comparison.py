@@ -135,12 +135,18 @@ def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
     return Chart("", "", heads, parts, page.axis_of(drawn), unit)
 
 
+def _set_name(finding: Finding, experiment: Experiment) -> str:
+    """Name the contrast of a finding, where there are several, and its set of conditions."""
+    contrast = text.plain(finding.contrast) if len(experiment.compares.groups) > 1 else ""
+    return ", ".join(filter(None, (contrast, text.set_name(finding))))
+
+
 def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:
     """Gaps by slice, where the models are few enough to be drawn."""
     columns = {one.name: (page.printable(one.name), place) for place, one in enumerate(compared.models)}
-    for by in [one.name for one in experiment.slices] if len(columns) <= MOST_DRAWN else ():
+    for by in [one.name for one in experiment.shows.slices] if len(columns) <= MOST_DRAWN else ():
         rows = [
-            (", ".join(filter(None, (text.plain(one.contrast) * bool(experiment.groups), text.set_name(one)))),
+            (_set_name(one, experiment),
              text.value_name(one.slice_value), model.name, one)
             for model in compared.models
             for one in model.found

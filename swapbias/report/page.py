@@ -242,20 +242,20 @@ def slice_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[C
         return ", ".join(filter(None, (one.model_id * several, more, text.set_name(one)))), row, column, one
 
     groups = [one for one in found if MEASURES[one.measure].gap_span and one.slice_by == "all"]
-    if experiment.groups and groups:
+    if len(experiment.compares.groups) > 1 and groups:
         rows = [placed(one, text.plain(one.measure), text.compared(one)) for one in groups]
         yield chart_of("groups", "", rows)
-    for by in [one.name for one in experiment.slices]:
+    for by in [one.name for one in experiment.shows.slices]:
         mine = [(one, text.value_name(one.slice_value)) for one in found if one.slice_by == by]
         gaps = [(one, row) for one, row in mine if MEASURES[one.measure].gap_span]
-        means = [(one, row) for one, row in mine if one.measure == "mean" and one.contrast in experiment.levels]
+        means = [(one, row) for one, row in mine if one.measure == "mean" and one.contrast in experiment.shows.levels]
         if any(not math.isnan(one.estimate.value) for one, _ in gaps):
             names = {one.contrast: text.compared(one) for one, _ in gaps}
             rows = [placed(one, names[one.contrast] * (len(names) > 1), row) for one, row in gaps]
             yield chart_of(f"gaps by {by}", "", rows)
         elif means:
             rows = [placed(one, "", row, one.contrast) for one, row in means]
-            used = [one for one in experiment.levels if any(one == column for _, _, column, _ in rows)]
+            used = [one for one in experiment.shows.levels if any(one == column for _, _, column, _ in rows)]
             columns = {one: (text.group_name(experiment, one), text.group_place(experiment, one)) for one in used}
             caption = f"Mean {text.unit_of_levels(means[0][0].scale)}, with 95 % intervals."
             yield chart_of(f"means by {by}", caption, rows, columns)
@@ -271,7 +271,9 @@ def rate_charts(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Ch
             row = text.plain(one.subset)
             row += f": {text.direction(one)}" if one.measure == "flip_rate" else ""
             rates.setdefault((record.title, one.model_id), []).append((part, row, "", one))
-    both = " minus ".join(text.group_name(experiment, one) for one in (experiment.group, experiment.reference_group))
+    both = " minus ".join(
+        text.group_name(experiment, one) for one in (experiment.compares.group, experiment.compares.reference)
+    )
     for (name, model), rows in rates.items():
         record = MEASURES[rows[0][-1].measure]
         caption = f"{text.capital(record.unit)}, with 95 % intervals."
@@ -286,7 +288,7 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
         return
     for model, mine in rows.groupby("model_id", sort=False):
         parts = {"all of them": mine}
-        for by in experiment.slices[:1]:
+        for by in experiment.shows.slices[:1]:
             parts |= {text.value_name(str(value)): part for value, part in mine.groupby(by.column, sort=False)}
         counts = {
             (part, side): findings.answer_counts(of_side)
@@ -306,14 +308,14 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
 
 def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
     """The pairs with the lowest and the highest gap of any contrast; of notes, which are long, none."""
-    if experiment.rates or experiment.measure != "paired_gap":
+    if experiment.shows.rates or experiment.compares.measure != "paired_gap":
         return []
     examples = [example for contrast in experiment.gaps for example in _pair_examples(contrast, items)]
     examples.sort(key=lambda example: example["gap"])
     if not examples or examples[-1]["gap"] - examples[0]["gap"] < 1e-9:  # no pair stands out
         return []
     ends = examples if len(examples) <= 2 * EXAMPLES else examples[:EXAMPLES] + examples[-EXAMPLES:]
-    levels, gaps = text.form_in(experiment.scale, signed=False), text.form_in(experiment.scale)
+    levels, gaps = text.form_in(experiment.compares.unit, signed=False), text.form_in(experiment.compares.unit)
     return [
         {
             "texts": marked(example["texts"]),
@@ -327,7 +329,7 @@ def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any
 
 def _pair_examples(contrast: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
     """The pairs of two groups: texts and scores of each side, and the gap."""
-    groups = [contrast.group, contrast.reference_group]
+    groups = [contrast.compares.group, contrast.compares.reference]
     rows = items[items["group"].isin(groups)]
     if not {*groups} <= {*rows["group"]}:
         return []
@@ -363,8 +365,8 @@ def _packed(found: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> dict
     made = {}
     for study, rows in items.items():
         for declared in load_study(study).experiments:
-            mine, of_notes = rows[rows["experiment"] == declared.name], {*declared.rates} - {findings.ANSWERS}
-            if len(mine) and declared.measure and not (of_notes or declared.corpus):
+            mine, of_notes = rows[rows["experiment"] == declared.name], {*declared.shows.rates} - {findings.ANSWERS}
+            if len(mine) and declared.compares.measure and not (of_notes or declared.reads.notes.corpus):
                 pairs = entries(in_unit_of_scores(study, declared, found), mine)
                 written = json.dumps(pairs, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
                 data = base64.b64encode(zlib.compress(written.encode(errors="replace"), 9)).decode()
@@ -376,7 +378,7 @@ def in_unit_of_scores(study: str, experiment: Experiment, found: Sequence[Findin
     """The experiment in the unit of its findings: that of the model's scores, which may not be the declared one."""
     mine = (one for one in found if (one.study, one.experiment, one.score) == (study, experiment.name, "score"))
     units = (one.scale for one in mine if MEASURES[one.measure].gap_span)
-    return in_unit(experiment, next(units, experiment.scale))
+    return in_unit(experiment, next(units, experiment.compares.unit))
 
 
 def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
@@ -400,11 +402,15 @@ def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         pair = pairs.setdefault(of_pair, [[int(codes[one][at]) for one in fields], []])
         group, text_of, token, answer = (int(codes[one][at]) for one in ("group", "text", "top_tokens", "answer"))
         pair[1].append([group, text_of, scores[at], token, answer])
-    written = text.form_in(experiment.scale, signed=False)
-    titles = {"model_id": "model", experiment.subset: "set", **{one.column: one.name for one in experiment.slices}}
+    written = text.form_in(experiment.compares.unit, signed=False)
+    titles = {
+        "model_id": "model",
+        experiment.compares.subset: "set",
+        **{one.column: one.name for one in experiment.shows.slices},
+    }
     return {
         "fields": fields, "titles": [titles.get(name, text.plain(name)) for name in fields], "values": values,
-        "tokens": tokens, "contrasts": [[one.group, one.reference_group] for one in experiment.gaps],
+        "tokens": tokens, "contrasts": [[one.compares.group, one.compares.reference] for one in experiment.gaps],
         "entries": list(pairs.values()), "scale": written.factor, "start": written.start,
-        "unit": text.unit_of_levels(experiment.scale),
+        "unit": text.unit_of_levels(experiment.compares.unit),
     }  # fmt: skip

@@ -23,11 +23,11 @@ def planned_counts(gaps: Sequence[PlannedGap]) -> str:
 
 def _unit_noun(gap: PlannedGap) -> str:
     experiment = gap.units.context.experiment
-    if ANSWERS in experiment.rates:
+    if ANSWERS in experiment.shows.rates:
         return "sentences"
     if gap.of_conditions:
         return "conditions"
-    return "pairs" if experiment.measure == "paired_gap" else "prompts"
+    return "pairs" if experiment.compares.measure == "paired_gap" else "prompts"
 
 
 def planned_power(gaps: Sequence[PlannedGap]) -> str:

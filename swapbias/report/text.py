@@ -214,9 +214,13 @@ def _toward(finding: Finding) -> str:
     experiment, place = experiment_of(finding), int(finding.estimate.value <= 0)
     if finding.measure != DIFFERENCE:
         return f"toward {sides(finding)[place]}"
-    if experiment is None or experiment.groups or experiment.factors:  # of several gaps one pair is not another
+    if (
+        experiment is None or len(experiment.compares.groups) > 1 or experiment.compares.factors
+    ):  # one pair of several
         return ("higher", "lower")[place]
-    return f"further toward {group_name(experiment, (experiment.group, experiment.reference_group)[place])}"
+    return (
+        f"further toward {group_name(experiment, (experiment.compares.group, experiment.compares.reference)[place])}"
+    )
 
 
 def _claim(finding: Finding) -> str:
@@ -227,11 +231,11 @@ def _claim(finding: Finding) -> str:
         return f"{first} lies {_toward(finding)} than {second} by" if claimed else f"{first} minus {second} is"
     if finding.measure == "gap_difference" or (is_effect and finding.within):
         names = " instead of ".join(group_name(experiment, one) for one in (finding.within, finding.against))
-        change = experiment.change if experiment and not is_effect and experiment.change else names
+        change = experiment.words.change if experiment and not is_effect and experiment.words.change else names
         return f"{change} moves {model}'s gap {_toward(finding) if claimed else f'between {first} and {second}'} by"
     if claimed:
         more, less = (first, second) if finding.estimate.value > 0 else (second, first)
-        says = (experiment.says or _CLAIMS.get(experiment.kind, "")) if experiment else ""
+        says = (experiment.words.says or _CLAIMS.get(experiment.kind, "")) if experiment else ""
         return f"{model} {(says or 'scores {more} higher than {less}').format(more=more, less=less)} by"
     whole = f"interaction, {plain(finding.contrast)}" if is_effect and not finding.group else ""
     return f"{model}'s {whole or f'gap, {first} minus {second}'}, is"
@@ -502,9 +506,9 @@ def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
     test = "(too little varies for a test)" if math.isnan(p) else f"(one test of all, p {p_value(p)})"
     reached, says = "Gap" if p < LEVEL else "Undecided", f"no difference among {groups} of {model} was found {test}"
-    if not math.isnan(p) and whole.contrast == findings.ALL_GAPS and experiment and experiment.contrast:
-        change = experiment.change or " instead of ".join(
-            group_name(experiment, name) for name in experiment.contrast
+    if not math.isnan(p) and whole.contrast == findings.ALL_GAPS and experiment and experiment.compares.contrast:
+        change = experiment.words.change or " instead of ".join(
+            group_name(experiment, name) for name in experiment.compares.contrast
         )
         moves = "changes" if p < LEVEL else "is not shown to change"
         says = f"{change} {moves} {model}'s gaps between {groups} {test}"
@@ -623,7 +627,7 @@ def _influence(change: str, factor: str, item: str) -> str:
 def _below_threshold(finding: Finding, whole: Finding) -> str:
     """What a study leaves out that counts likely words alone."""
     experiment = experiment_of(finding)
-    share = 100 * experiment.word_threshold if experiment else math.nan
+    share = 100 * experiment.reads.word_threshold if experiment else math.nan
     ends = interval(whole)
     sure = "" if ends == "–" else f" ({interval_name(whole)} {ends})"
     return (
@@ -945,15 +949,15 @@ def value_name(value: str) -> str:
 
 def group_name(experiment: Experiment | None, name: str) -> str:
     """A group or a set of conditions, as its study names it; what is pooled, or about nobody, is named as that."""
-    known = {"all": "all groups", "unspecified": "neither", **(experiment.named if experiment else {})}
-    if experiment and name == "baseline" and name in experiment.levels:
+    known = {"all": "all groups", "unspecified": "neither", **(experiment.words.named if experiment else {})}
+    if experiment and name == "baseline" and name in experiment.shows.levels:
         known = {name: "nobody named", **known}
     return known.get(name) or plain(name)
 
 
 def group_place(experiment: Experiment, group: str) -> int:
     """Which colour and shape a group has, wherever it is drawn: the compared one 0, its reference 1."""
-    order = list(dict.fromkeys([experiment.group, experiment.reference_group, *experiment.levels]))
+    order = list(dict.fromkeys([experiment.compares.group, experiment.compares.reference, *experiment.shows.levels]))
     return order.index(group) if group in order else len(order)
 
 
@@ -963,7 +967,9 @@ def sides(finding: Finding) -> tuple[str, str]:
     if finding.measure == DIFFERENCE:
         return names
     if not finding.reference_group:
-        names = (experiment.group, experiment.reference_group) if experiment else (finding.contrast, "other")
+        names = (
+            (experiment.compares.group, experiment.compares.reference) if experiment else (finding.contrast, "other")
+        )
     return group_name(experiment, names[0]), group_name(experiment, names[1])
 
 
@@ -987,7 +993,7 @@ def set_name(finding: Finding) -> str:
 def row_name(finding: Finding) -> str:
     """What the row of a primary finding, or of a part of one, is called in a table or chart."""
     experiment = experiment_of(finding)
-    if experiment and experiment.groups:
+    if experiment and len(experiment.compares.groups) > 1:
         return compared(finding)
     named = set_name(finding) if finding.slice_by == "all" else where(finding, every="")
     return named or compared(finding)
@@ -1015,7 +1021,7 @@ def where(finding: Finding, every: str = "all") -> str:
 def direction(finding: Finding) -> str:
     """What the sign of an answer means, or who has the higher rate; blank for what has no direction."""
     experiment = experiment_of(finding)
-    declared = experiment.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
+    declared = experiment.words.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
     sign = _SIGNS.get(finding.measure, "{declared}" if MEASURES[finding.measure].gap_span else "")
     return sign.format(one=finding, declared=declared, higher=_higher(finding))
 
@@ -1026,8 +1032,8 @@ def _higher(finding: Finding) -> str:
     text, experiment = "not defined" if math.isnan(finding.estimate.value) else text, experiment_of(finding)
     if math.isnan(finding.only_group) or experiment is None:
         return text
-    counts = f"{finding.only_group:.0f}, {experiment.reference_group}: {finding.only_reference:.0f}"
-    return f"{text} (positive in the {experiment.group} version alone: {counts})"
+    counts = f"{finding.only_group:.0f}, {experiment.compares.reference}: {finding.only_reference:.0f}"
+    return f"{text} (positive in the {experiment.compares.group} version alone: {counts})"
 
 
 def inference(finding: Finding) -> str:

@@ -68,7 +68,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
 def _of_row(row: Quantity, by_model: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
     """The differences of a primary finding's models by name."""
     first, experiment = row.known[0], experiment_of(row.known[0])
-    several = experiment is not None and (experiment.groups or experiment.factors)
+    several = experiment is not None and (len(experiment.compares.groups) > 1 or experiment.compares.factors)
     subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
     names = {one.model_id for one in row.known} if first.primary else set()
     mine = by_model.get((first.study, first.experiment, subset), {})
@@ -257,7 +257,7 @@ def _why_unusable(study: str, rows: pd.DataFrame) -> str:
             part = rows[rows["experiment"] == experiment.name]
             contexts = [findings.Context(study, "", contrast, "score") for contrast in experiment.gaps]
             units = [findings.gap_units(context, part) for context in contexts if len(part)]
-            if units and units.count(None) == len(units) and experiment.measure == "paired_gap":
+            if units and units.count(None) == len(units) and experiment.compares.measure == "paired_gap":
                 return "a group is missing"
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__

@@ -279,7 +279,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
     for study, config in chosen:
         for experiment in study.experiments:
-            configured = (*experiment.configs, *experiment.alternatives)
+            configured = (*experiment.reads.configs, *experiment.reads.alternatives)
             if config and config not in (configured if config in _configs_of(study) else (experiment.name,)):
                 continue
             if own and not settings.studies and settings.model is None and kind_of(experiment.kind).default:
@@ -292,7 +292,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
                 why = f"it takes many times as long as the others; run it with --study {study.name}"
                 skipped.append(Skipped(study.name, experiment.name, why))
                 continue
-            empty = Task(study, experiment, (config,) if config in configured else experiment.configs)
+            empty = Task(study, experiment, (config,) if config in configured else experiment.reads.configs)
             try:
                 found, reasons = _tasks(empty, fits, settings, notes, slow=slow)
             except (UpstreamMissingError, MissingExtraError) as error:
@@ -354,7 +354,7 @@ def _study_and_config(name: str) -> tuple[Study, str]:
 
 
 def _configs_of(study: Study) -> list[str]:
-    return [config for one in study.experiments for config in (*one.configs, *one.alternatives)]
+    return [config for one in study.experiments for config in (*one.reads.configs, *one.reads.alternatives)]
 
 
 def _tasks(
@@ -374,14 +374,14 @@ def _tasks(
         if rows_of == PROMPTS:
             task = _with_prompts(task, settings, slow=slow)
         else:
-            read = notes(experiment.corpus, trains=trains, labelled=bool(experiment.rates))
+            read = notes(experiment.reads.notes.corpus, trains=trains, labelled=bool(experiment.shows.rates))
             task = _with_notes(task, settings, read, trains)
         task = _expanded(task, settings)
         if reason := _unreadable(task, trains):
             reasons.append((experiment.name, reason))
         else:
             tasks.append(_distinct(task))
-        if task.notes and experiment.regimes and trains:
+        if task.notes and experiment.reads.notes.regimes and trains:
             untrained = ((f"{experiment.name}, {one}", reason) for one, reason in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
@@ -415,17 +415,21 @@ def _unreadable(task: Task, trains: bool) -> str:
 
 def _with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     experiment, read = task.experiment, partial(studies.config_rows, task.study.name)
-    every = [_limited(read(name), settings.limit) for name in task.configs]
-    passes = len(every) * task.kind.readings[experiment.reading].passes
+    whole = [read(name) for name in task.configs]
+    if task.study.name not in own_studies():
+        is_usual = task.configs == experiment.reads.configs
+        studies.check_rows(task.study, experiment, [*chain.from_iterable(whole)], whole=is_usual)
+    every = [_limited(rows, settings.limit) for rows in whole]
+    passes = len(every) * task.kind.readings[experiment.reads.reading].passes
     parts = (_affordable(rows, passes) if slow else rows for rows in every)
     rows = [{**row, "experiment": experiment.name} for part in parts for row in part]  # two may read one config
     n_read, n_available = len(rows), sum(map(len, every))
     others: Sequence[Row] = ()
     # The calibration model knows nothing but the prompts that it is trained on.
-    calibrated = experiment.calibrated and settings.model is None
-    if task.configs == experiment.configs and not calibrated and _with_wordings(experiment, settings):
-        placebo = _some_of(_reworded(rows, [*chain.from_iterable(map(read, experiment.placebo))]))
-        plain = map(read, experiment.baseline)
+    calibrated = experiment.reads.calibrated and settings.model is None
+    if task.configs == experiment.reads.configs and not calibrated and _with_wordings(experiment, settings):
+        placebo = _some_of(_reworded(rows, [*chain.from_iterable(map(read, experiment.reads.rewordings))]))
+        plain = map(read, experiment.reads.baseline)
         others = [{**row, "experiment": experiment.name} for row in chain(*plain, placebo)]
     part = n_available if 0 < n_read < n_available else 0
     return replace(task, rows=[*rows, *others], n_prompts=len(rows), n_available=part)
@@ -435,7 +439,7 @@ def _with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> T
     experiment, untrained = task.experiment, notes.untrainable() if trains else {}
     pairs = _limited([pair for pair in notes.pairs() if pair["condition"] not in untrained], settings.limit)
     rows, others = note_rows(experiment, notes, pairs, trains), list[Row]()
-    if experiment.placebo and _with_wordings(experiment, settings):
+    if experiment.reads.rewordings and _with_wordings(experiment, settings):
         others = note_rows(experiment, notes, _reworded(pairs, list(notes.reworded_pairs())), trains)
     return replace(task, rows=[*rows, *others], n_prompts=len(rows), notes=notes)
 
@@ -445,7 +449,7 @@ def note_rows(experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains
     if kind_of(experiment.kind).rows(experiment) == models.VERSIONS:
         rows = notes.versions({pair["pair_id"] for pair in pairs})
     else:
-        regimes = experiment.regimes if trains and experiment.regimes else (AS_TRAINED,)
+        regimes = experiment.reads.notes.regimes if trains and experiment.reads.notes.regimes else (AS_TRAINED,)
         rows = [{**row, "construct": regime} for regime in regimes for row in pairs]
     return [
         {**row, "experiment": experiment.name, "prompt_id": f"{row['prompt_id']}/{row['construct']}"} for row in rows
@@ -552,7 +556,7 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """What was read: corpus, configs, row count, sha256 of the rows and of the word lists of each task."""
     return [
         {
-            "corpus": task.experiment.corpus or task.study.name,
+            "corpus": task.experiment.reads.notes.corpus or task.study.name,
             "config": ", ".join(task.configs),
             "rows": task.n_prompts,
             **({"of": task.n_available} if task.n_available else {}),
@@ -582,11 +586,23 @@ def partial_note(tasks: Sequence[Task]) -> str:
 def _distinct(task: Task) -> Task:
     """A task without those pairs of the user's own whose texts are another's: they are no further evidence."""
     experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
-    if not own or experiment.measure != "paired_gap":
+    if not own or experiment.compares.measure != "paired_gap":
         return task
-    answered_by = next((one.column for one in experiment.slices if one.name == experiment.primary_slice), "")
-    names = ["group", "side", "text", "candidates", "lexicon", "wording", "trial", experiment.subset, answered_by]
-    names += ["label", "version"] if experiment.rates else []
+    answered_by = next(
+        (one.column for one in experiment.shows.slices if one.name == experiment.compares.primary.slice), ""
+    )
+    names = [
+        "group",
+        "side",
+        "text",
+        "candidates",
+        "lexicon",
+        "wording",
+        "trial",
+        experiment.compares.subset,
+        answered_by,
+    ]
+    names += ["label", "version"] if experiment.shows.rates else []
     content: dict[str, set[tuple[str, ...]]] = {}
     rows = zip(*(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True)
     for pair, *texts in rows:

@@ -145,8 +145,8 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
 
 def compares_pairs(task: Task) -> bool:
     """Whether pairs of prompts are compared, by a score that is not whether an answer is right."""
-    pairs = task.experiment.measure == "paired_gap" and task.notes is None
-    return pairs and task.experiment.reading != "ranking" and not scores_right_answers(task.experiment)
+    pairs = task.experiment.compares.measure == "paired_gap" and task.notes is None
+    return pairs and task.experiment.reads.reading != "ranking" and not scores_right_answers(task.experiment)
 
 
 def _score(scoring: Scoring, reader: Scorer, prompts: Sequence[Prompt]) -> list[float]:
@@ -172,8 +172,8 @@ def _scored_rows(items: pd.DataFrame, task: Task, model_id: str) -> pd.DataFrame
 
 def _smallest_move(rows: pd.DataFrame, experiment: Experiment, settings: Settings) -> float:
     """The change of a score that counts as none: a tenth of the margin; of a unit without range, rounding alone."""
-    share = settings.margin if settings.margin is not None else experiment.margin
-    unit = with_range_of(experiment.scale, rows["score"])
+    share = settings.margin if settings.margin is not None else experiment.compares.margin
+    unit = with_range_of(experiment.compares.unit, rows["score"])
     margin = unit.margin(MARGIN if share is None else share)
     rounding = _ROUNDING * float(rows["score"].abs().max())
     return rounding if math.isnan(margin) else max(_SMALL * margin, rounding)
@@ -192,7 +192,7 @@ def _strong_prompts(task: Task, rows: pd.DataFrame) -> tuple[list[Prompt], list[
     for row in task.rows[: task.n_prompts]:
         if row["prompt_id"] in scores:
             pairs.setdefault(row["pair_id"], {})[row["group"]] = row
-    both = list(_changed_rows(pairs.values(), task.experiment.reference_group))
+    both = list(_changed_rows(pairs.values(), task.experiment.compares.reference))
     step = max(1, -(-len(both) // MOST_TEXTS))
     prompts = []
     for row, reference in both[::step]:

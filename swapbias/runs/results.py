@@ -126,7 +126,7 @@ def _found(items: Items, every: Sequence[ScoredTask], settings: Settings) -> lis
             experiments = tuple(read.get(one.name, one) for one in study.experiments)
             found += findings.disaggregate(
                 part,
-                replace(study, experiments=experiments),
+                study.changed(experiments=experiments),
                 expected=expected,
                 seed=settings.seed,
                 margin=settings.margin,
@@ -152,7 +152,12 @@ def _explained(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
     found, most = list[dict[str, Any]](), settings.of(NoteOptions).explain
     for one in scoring.every.values() if most else ():
         task, reader = one.task, one.reader
-        if task.notes is None or task.credentialed or "flips" not in task.experiment.rates or reader.kind == "chat":
+        if (
+            task.notes is None
+            or task.credentialed
+            or "flips" not in task.experiment.shows.rates
+            or reader.kind == "chat"
+        ):
             continue
         rows = scoring.items[task.study.name]
         mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
@@ -176,9 +181,9 @@ def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
                 continue
             experiment = experiments[study, name]
             more = f"read them in the column answer of items/{study}.parquet."
-            if experiment.rubric and "judged" not in rows:
+            if experiment.reads.rubric and "judged" not in rows:
                 more = "let a judge read them with -M judge=MODEL."
-            elif experiment.reading == "options":
+            elif experiment.reads.reading == "options":
                 more = "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
             said = f"refused {counts['refused']:,} of {len(rows):,} answers"
             yield f"{study} {name}: {model_id} {said}, and {counts['unreadable']:,} are unreadable. Next step: {more}"
@@ -202,7 +207,7 @@ def _repeated(items: Items) -> Iterator[str]:
     One that counts 0 or 1 may well be the commonest; one that is not read may be the text of an error.
     """
     for study, frame in items.items():
-        units = {experiment.name: experiment.scale for experiment in load_study(study).experiments}
+        units = {experiment.name: experiment.compares.unit for experiment in load_study(study).experiments}
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
             repeats = findings.commonest(rows, units[name])
             if repeats is None or not repeats.share > findings.HALF:
@@ -322,8 +327,8 @@ def as_public(results: Results) -> Results:
 def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[str, Any]]:
     """What a manifest says of the prompts of a finding's experiment, an entry a config."""
     declared = findings.experiment_of(finding)
-    corpus = (declared.corpus if declared else "") or finding.study
-    configs = {*declared.configs, *declared.alternatives} if declared else set()
+    corpus = (declared.reads.notes.corpus if declared else "") or finding.study
+    configs = {*declared.reads.configs, *declared.reads.alternatives} if declared else set()
     mine = [one for one in manifest["corpora"] if one["corpus"] == corpus]
     return [one for one in mine if not configs or set(str(one["config"]).split(", ")) <= configs]
 

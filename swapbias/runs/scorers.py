@@ -66,8 +66,8 @@ def as_read(scored: ScoredTask) -> studies.Experiment:
         taken_from = own.name if own.name != reader.unit else ""
         return studies.in_unit(experiment, replace(named_unit(reader.unit), taken_from=taken_from))
     if experiment.kind != "classifier":
-        return experiment if reader.unit == experiment.unit else studies.in_unit(experiment, own)
-    declared = experiment.scale
+        return experiment if reader.unit == experiment.compares.unit.name else studies.in_unit(experiment, own)
+    declared = experiment.compares.unit
     name = declared.name if declared.is_named else own.name
     ends = own.ends if own.in_points else declared.ends
     return studies.in_unit(experiment, named_unit(name, *ends))
@@ -139,7 +139,9 @@ def check_limits(every: Sequence[ScoredTask], settings: Settings) -> None:
             count, step = len(model.requests(first)), "Raise it, or take fewer prompts (--limit)"
             raise UsageError(f"One trial of each prompt takes {count:,} requests, and {why}. {step}.")
     tasks = [one.task for one in every]
-    judged = [task for task in tasks if task.experiment.rubric is not None] if (judge := chat.of_judge()) else []
+    judged = (
+        [task for task in tasks if task.experiment.reads.rubric is not None] if (judge := chat.of_judge()) else []
+    )
     needed = len(_requests(tasks)) + READINGS * len(_requests(judged))
     if judged and judge and not judge.local and chat.max_requests is not None and needed > chat.max_requests:
         why = f"With the judge up to {needed:,} requests are needed, and -M max-requests allows {chat.max_requests:,}"
@@ -264,9 +266,9 @@ def add_judge(every: Sequence[ScoredTask], settings: Settings, *, say: Say, bar:
     options, name = chat.of_judge(), models.short_name(chat.judge)
     if options is None:
         return
-    judged = [(one, one.task.experiment.rubric) for one in every if one.task.experiment.rubric is not None]
+    judged = [(one, rubric) for one in every if (rubric := one.task.experiment.reads.rubric) is not None]
     if not judged:
-        others = studies.experiments_that(lambda one: one.rubric is not None)
+        others = studies.experiments_that(lambda one: one.reads.rubric is not None)
         why = f"-M judge={name} reads free text by a rubric, and no experiment that is run has one"
         raise UsageError(f"{why}. Drop it, or add --study {others[0]}.")
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
@@ -287,7 +289,7 @@ def _requests(tasks: Sequence[Task]) -> set[tuple[str, str]]:
 
 def announced(task: Task, settings: Settings) -> str:
     """What judging takes, at most, in a sentence; blank where nothing is judged."""
-    chat, rubric = settings.of(ChatOptions), task.experiment.rubric
+    chat, rubric = settings.of(ChatOptions), task.experiment.reads.rubric
     if chat.judge is None or rubric is None:
         return ""
     count = READINGS * len(_requests([task]))
@@ -300,10 +302,10 @@ def announced(task: Task, settings: Settings) -> str:
 
 def add_classifier(every: Sequence[ScoredTask], settings: Settings, *, say: Say) -> None:
     """Give readers of summaries the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
-    chat, summaries = settings.of(ChatOptions), [one for one in every if one.task.experiment.reading == TONE]
+    chat, summaries = settings.of(ChatOptions), [one for one in every if one.task.experiment.reads.reading == TONE]
     if not summaries:
         if chat.changed("scorer"):
-            others = studies.experiments_that(lambda one: one.reading == TONE)
+            others = studies.experiments_that(lambda one: one.reads.reading == TONE)
             raise UsageError(f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}.")
         return
     if models.is_callable(chat.scorer) and any(one.task.credentialed for one in summaries):

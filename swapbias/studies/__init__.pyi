@@ -25,6 +25,12 @@ from .catalogue import (
     published_prompts as published_prompts,
     studies as studies,
 )
+from .corpus import (
+    Config as Config,
+    Corpus as Corpus,
+    Released as Released,
+    declared_corpus as declared_corpus,
+)
 from .custom import (
     Check as Check,
     check_study as check_study,
@@ -34,16 +40,32 @@ from .custom import (
     reopen_study as reopen_study,
     study_files as study_files,
 )
+from .experiment import (
+    Compares as Compares,
+    Covariate as Covariate,
+    Design as Design,
+    Experiment as Experiment,
+    Primary as Primary,
+    Reads as Reads,
+    Rubric as Rubric,
+    Shows as Shows,
+    Slice as Slice,
+    Study as Study,
+    Words as Words,
+)
 from .factors import Columns as Columns
+from .names import (
+    did_you_mean as did_you_mean,
+    unknown as unknown,
+)
+from .option_texts import range_of as range_of
 from .own_faults import faults as faults
 from .own_prompts import parse_study as parse_study
 from .own_tables import STUDY_FILES as STUDY_FILES
-from .ranges import (
-    Range as Range,
-    in_unit as in_unit,
-    range_of as range_of,
+from .package_study import (
+    declared_study as declared_study,
 )
-from .study import (
+from .prompt import (
     DOUBTFUL as DOUBTFUL,
     JUDGED as JUDGED,
     MASK as MASK,
@@ -53,35 +75,30 @@ from .study import (
     PLACEBO_COLUMNS as PLACEBO_COLUMNS,
     PROMPT_COLUMNS as PROMPT_COLUMNS,
     PROMPT_MEANINGS as PROMPT_MEANINGS,
-    Applicant as Applicant,
     Candidate as Candidate,
-    Config as Config,
-    Corpus as Corpus,
-    Covariate as Covariate,
-    Experiment as Experiment,
     Prompt as Prompt,
-    Released as Released,
     Row as Row,
-    Rubric as Rubric,
-    Slice as Slice,
-    Study as Study,
-    balanced_rankings as balanced_rankings,
     column as column,
     conversation as conversation,
-    declared_corpus as declared_corpus,
-    declared_study as declared_study,
-    did_you_mean as did_you_mean,
-    drawn_names as drawn_names,
     fill as fill,
-    names_of as names_of,
     placebo as placebo,
     prompt_row as prompt_row,
-    shown_cvs as shown_cvs,
     slots as slots,
     text_of as text_of,
     turns as turns,
-    unknown as unknown,
 )
+from .ranges import (
+    Range as Range,
+    in_unit as in_unit,
+)
+from .ranking import (
+    Applicant as Applicant,
+    balanced_rankings as balanced_rankings,
+    drawn_names as drawn_names,
+    names_of as names_of,
+    shown_cvs as shown_cvs,
+)
+from .row_check import check_rows as check_rows
 from .tables import (
     PLANTED_BIAS as PLANTED_BIAS,
     PLANTED_LEAK as PLANTED_LEAK,

@@ -8,8 +8,8 @@ from typing import Protocol
 from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE
 from swapbias.studies.answers import PARSERS, answer_class, is_refusal, read_answer, without_reasoning, word_count
 from swapbias.studies.catalogue import load_lexicon
+from swapbias.studies.prompt import Prompt, turns
 from swapbias.studies.ranking_answers import ranked_names
-from swapbias.studies.study import Prompt, turns
 from swapbias.studies.tables import Fact, stated
 from swapbias.studies.written_answers import completion_label, is_prose, is_summary, opening_of
 

@@ -10,19 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UsageError, arguments_named, listed
-from swapbias.studies.study import (
-    MESSAGES,
-    PROMPT_COLUMNS,
-    Candidate,
-    Config,
-    Corpus,
-    Experiment,
-    Prompt,
-    Row,
-    Study,
-    text_of,
-    unknown,
-)
+from swapbias.studies.corpus import Config, Corpus
+from swapbias.studies.experiment import Experiment, Study
+from swapbias.studies.names import unknown
+from swapbias.studies.prompt import MESSAGES, PROMPT_COLUMNS, Candidate, Prompt, Row, text_of
 from swapbias.studies.tables import Lexicon, upstream_file
 
 if TYPE_CHECKING:
@@ -85,12 +76,12 @@ def load_study(name: str) -> Study:
 def experiments_that(fit: Callable[[Experiment], bool]) -> list[str]:
     """The experiments of the package that fit, each as ``study:config``, by which an audit names it."""
     every = ((name, one) for name in studies() for one in load_study(name).experiments)
-    return [f"{name}:{one.configs[0]}" for name, one in every if fit(one)]
+    return [f"{name}:{one.reads.configs[0]}" for name, one in every if fit(one)]
 
 
 def calibrated() -> list[tuple[Study, Experiment]]:
     """The experiments that the calibration model is trained for."""
-    return [(study, one) for study in map(load_study, studies()) for one in study.experiments if one.calibrated]
+    return [(study, one) for study in map(load_study, studies()) for one in study.experiments if one.reads.calibrated]
 
 
 def metrics() -> list[str]:

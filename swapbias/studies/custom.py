@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files as resources
 from pathlib import Path
@@ -16,7 +17,9 @@ from swapbias.errors import StudyError, UsageError, arguments_named, quoted
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.measures import UNNAMED_SCORE, named_group, named_unit
 from swapbias.studies.catalogue import load_study, register
-from swapbias.studies.declaration import Declaration, options_of, shown
+from swapbias.studies.corpus import Config, Corpus
+from swapbias.studies.declaration import shown
+from swapbias.studies.experiment import Experiment, OwnStudy, Reads, Rubric, Shows, Study, Words
 from swapbias.studies.factors import (
     SPREADS_OF,
     Columns,
@@ -27,6 +30,7 @@ from swapbias.studies.factors import (
     spreads_of,
 )
 from swapbias.studies.fills import UNNAMED, Fills, fills_of
+from swapbias.studies.names import unknown
 from swapbias.studies.own_faults import faults, warnings
 from swapbias.studies.own_prompts import Parsed, parse_study
 from swapbias.studies.own_tables import (
@@ -41,20 +45,8 @@ from swapbias.studies.own_tables import (
     table_column,
     unique_names,
 )
+from swapbias.studies.prompt import MESSAGES, PLACEBO, PROMPT_COLUMNS, Candidate, text_of
 from swapbias.studies.ranges import Range, read_range, unit_declared
-from swapbias.studies.study import (
-    MESSAGES,
-    PLACEBO,
-    PROMPT_COLUMNS,
-    Candidate,
-    Config,
-    Corpus,
-    Experiment,
-    Rubric,
-    Study,
-    text_of,
-    unknown,
-)
 from swapbias.studies.table_layout import composed
 from swapbias.studies.tables import Lexicon
 
@@ -114,7 +106,7 @@ def open_study(
 
 def _unnamed(corpus: Corpus) -> list[str]:
     """Advice where the names in the texts could not be found."""
-    return [UNNAMED] if corpus.study and any(one.unnamed_fills for one in corpus.study.experiments) else []
+    return [UNNAMED] if corpus.study and any(one.design.unnamed_fills for one in corpus.study.experiments) else []
 
 
 class Check(NamedTuple):
@@ -185,13 +177,44 @@ def study_files(
     if group and group == reference:
         raise UsageError(f"{shown(group)} is the reference and the group compared with it. Name another group.")
     groups = [group, reference] if group else []
-    keys = {
-        "name": name, "title": f"Own prompts ({name})", "reference": reference, "groups": groups, "unit": unit,
-        "range": list(read_range(range)), "fixed": read_columns(fixed), "shared_fills": bool(shared_fills),
-    }  # fmt: skip
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in keys.items() if value]
+    declared = _declaration_of_table(
+        name, {"groups": groups, "reference": reference}, unit, read_range(range), read_columns(fixed), shared_fills
+    )
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
-    return {DECLARATION: "".join(lines).encode(), PROMPTS: content, **words}
+    return {DECLARATION: declared.encode(), PROMPTS: content, **words}
+
+
+def _declaration_of_table(
+    name: str,
+    compares: dict[str, Any],
+    unit: str,
+    ends: Sequence[float],
+    fixed: Sequence[str],
+    shared_fills: bool,
+) -> str:
+    """Write ``study.toml`` of a table of prompts."""
+    if unit and ends:
+        compares["unit"] = {"name": unit, "range": ends}
+    elif unit:
+        compares["unit"] = unit
+    elif ends:
+        compares["unit"] = {"range": ends}
+    design = {"fixed": fixed, "shared_fills": bool(shared_fills)}
+    sections = {"": {"name": name, "title": f"Own prompts ({name})"}, "compares": compares, "design": design}
+    lines: list[str] = []
+    for section, values in sections.items():
+        stated = {key: value for key, value in values.items() if value}
+        if section and stated:
+            lines.append(f"\n[{section}]")
+        lines += [f"{key} = {_toml(value)}" for key, value in stated.items()]
+    return "\n".join([*lines, ""])
+
+
+def _toml(value: Any) -> str:
+    """Write a text, number, switch, list, or table of these as TOML."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _files_of_folder(folder: Path) -> dict[str, bytes]:
@@ -288,8 +311,8 @@ def _corpus(parsed: Parsed, origin: str = "") -> Corpus:
         if not (len(chosen) and readers):
             continue
         plain = chosen if PROMPTS in parsed.tables else chosen[:0]  # of slots the declaration says what is random
-        with_templates = "template" in (*declared.random, *declared.fixed)
-        fills = fills_of(plain, parsed.compared, declared.reference, with_templates=with_templates)
+        with_templates = "template" in (*declared.design.random, *declared.design.fixed)
+        fills = fills_of(plain, parsed.compared, declared.compares.reference, with_templates=with_templates)
         if fills.unclear:
             limits[UNNAMED] = None
         for group, words in fills.words.items() if not fills.unclear else ():
@@ -298,7 +321,7 @@ def _corpus(parsed: Parsed, origin: str = "") -> Corpus:
                 limits[f"{what}: other names or words may score otherwise."] = None
         rows = chosen.assign(experiment=readers[0])
         if name == "questions" and not ranks:
-            rows["candidates"] = [options_of(declared.answers)] * len(rows)
+            rows["candidates"] = [declared.reads.answers] * len(rows)
         made = _configs(name, rows, fills)
         configs += made
         experiments += [_experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers]
@@ -360,43 +383,93 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
 
 
 def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:
-    declared, groups = parsed.declared, parsed.compared
-    ranks = declared.reading == "ranking"
-    factors = factors_of(prompts, fills, random=declared.random, fixed=declared.fixed, is_ranking=ranks)
-    unit = unit_declared(kind, named_unit(_KINDS[kind][0]), declared.unit, declared.range, _options(declared))
-    higher, limit = _KINDS[kind][1:]
-    higher = higher.format(group=groups[0] if len(groups) == 1 else "a group", reference=declared.reference)
+    """Make the experiment of one kind of model from what a study declares, and what its prompts come to."""
+    declared = parsed.declared
+    reference = declared.compares.reference
+    factors = factors_of(
+        prompts, fills, random=declared.design.random, fixed=declared.design.fixed, is_ranking=declared.is_ranking
+    )
+    unit = unit_declared(kind, named_unit(_KINDS[kind][0]), declared.compares.unit, _options(declared))
     span = unit.span if unit.in_points else 1.0
-    rubric, scores = None, ["score", *(("log_odds", "matched_mass") if kind == "masked" else ())]
-    crossed: tuple[str, ...] = ()
-    if ranks:
-        scores += ["unanswered", "refused"]
-        named = [one for one in parsed.tables[NAMES] if one not in ("group", "name")]
-        if len(named) > 1 and prompts.groupby("group")[named].nunique().eq(1).all(axis=None):
-            crossed = tuple(named)
-    elif kind == "chat":
-        scores += ["unanswered"] if declared.reading == "options" else ["unanswered", "refused", "length"]
-        if declared.rubric and declared.reading != "options":
-            scores.append("judged")
-            table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(columns=["pair", "group"], errors="ignore")
-            words = {value: f"[{name}]" for name in table for value in table[name]}  # which a judge is not shown
-            rubric = Rubric(question=declared.rubric, candidates=options_of(declared.rubric_options), neutral=words)
+    compares = declared.compares.changed(groups=parsed.compared, unit=unit, factors=_crossed(parsed, prompts))
+    design = declared.design.changed(
+        random=factors.random,
+        random_of=fills.random_of,
+        fixed=factors.fixed,
+        unnamed_fills=fills.unclear,
+        # rankings are balanced, and selection rates beside their gaps are means of rows
+        equal_levels=not declared.is_ranking,
+        planned_sd=spreads_of(kind, factors, fills, span),
+        planned_sd_of=SPREADS_OF.get(kind, ()),
+    )
+    shows = Shows(
+        scores=_scores(declared, kind),
+        levels=(*parsed.compared, reference),
+        slices=slices_of(prompts, declared.shows.slices, is_ranking=declared.is_ranking),
+        rates=("selection",) if declared.is_ranking else (),
+    )
+    reads = Reads(
+        configs=tuple(configs[:1]),
+        rewordings=tuple(configs[1:]),
+        reading=declared.reading if kind == "chat" else "",
+        rubric=_rubric(parsed) if kind == "chat" else None,
+    )
     return Experiment(
-        name=kind, question=declared.question or declared.title, configs=tuple(configs[:1]),
-        placebo=tuple(configs[1:]), kind=kind, measure="paired_gap", group=groups[0], groups=groups[1:],
-        reference_group=declared.reference, levels=(*groups, declared.reference),
-        unit=unit.name, unit_range=unit.ends if unit.in_points else None,
-        direction=f"above zero {higher}, below zero less; further from zero is worse", scores=tuple(scores),
-        reading=declared.reading if kind == "chat" else "", rubric=rubric,
-        random=factors.random, random_of=fills.random_of, fixed=factors.fixed, unnamed_fills=fills.unclear,
-        equal_levels=not ranks,  # rankings are balanced, and selection rates beside their gaps are means of rows
-        spreads=spreads_of(kind, factors, fills, span), spreads_of=SPREADS_OF.get(kind, ()),
-        slices=slices_of(prompts, declared.slices, is_ranking=ranks), margin=declared.margin,
-        limits=(limit,) if limit else (), factors=crossed, rates=("selection",) if ranks else (),
-        says="ranks {more} first more often than {less}" if ranks else "",
-    )  # fmt: skip
+        name=kind,
+        question=declared.question or declared.title,
+        kind=kind,
+        reads=reads,
+        compares=compares,
+        design=design,
+        shows=shows,
+        words=_sentences(parsed, kind),
+    )
 
 
-def _options(declared: Declaration) -> tuple[Candidate, ...]:
+def _sentences(parsed: Parsed, kind: str) -> Words:
+    """How sentences say what the experiment of a kind of model found."""
+    _, higher, limit = _KINDS[kind]
+    first = parsed.compared[0] if len(parsed.compared) == 1 else "a group"
+    higher = higher.format(group=first, reference=parsed.declared.compares.reference)
+    return Words(
+        direction=f"above zero {higher}, below zero less; further from zero is worse",
+        says="ranks {more} first more often than {less}" if parsed.declared.is_ranking else "",
+        limits=(limit,) if limit else (),
+    )
+
+
+def _scores(declared: OwnStudy, kind: str) -> tuple[str, ...]:
+    """The columns of scores that a kind of model gives."""
+    if declared.is_ranking:
+        return ("score", "unanswered", "refused")
+    if kind == "masked":
+        return ("score", "log_odds", "matched_mass")
+    if kind != "chat":
+        return ("score",)
+    if declared.reading == "options":
+        return ("score", "unanswered")
+    judged = ("judged",) if declared.reads.rubric else ()
+    return ("score", "unanswered", "refused", "length", *judged)
+
+
+def _crossed(parsed: Parsed, prompts: pd.DataFrame) -> tuple[str, ...]:
+    """The columns of names whose levels cross to the groups that are ranked; none where names have no such."""
+    if not parsed.declared.is_ranking:
+        return ()
+    columns = [column for column in parsed.tables[NAMES] if column not in ("group", "name")]
+    of_groups = prompts.groupby("group")[columns].nunique() if len(columns) > 1 else None
+    return tuple(columns) if of_groups is not None and of_groups.eq(1).all(axis=None) else ()
+
+
+def _rubric(parsed: Parsed) -> Rubric | None:
+    """What a judge is asked, and the swapped words, which it is not shown; None where answers choose an option."""
+    rubric = parsed.declared.reads.rubric
+    if rubric is None or parsed.declared.reading in ("options", "ranking"):
+        return None
+    table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(columns=["pair", "group"], errors="ignore")
+    return replace(rubric, neutral={value: f"[{name}]" for name in table for value in table[name]})
+
+
+def _options(declared: OwnStudy) -> tuple[Candidate, ...]:
     """The options whose numbers answers score; none where candidates are ranked, or nothing is asked."""
-    return () if declared.reading == "ranking" or not declared.answers else options_of(declared.answers)
+    return () if declared.is_ranking else declared.reads.answers

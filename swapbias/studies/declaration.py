@@ -1,168 +1,127 @@
-"""Read what ``study.toml`` of a user's own study says: its keys, and a sentence for each fault."""
+"""Read what ``study.toml`` of a user's own study says: the sections of all studies, with defaults."""
 
-import math
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel
 
 from swapbias.errors import listed, quoted
-from swapbias.measures import REFUSED, UNREADABLE
 from swapbias.studies.catalogue import corpora
+from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, sections_of, validate
+from swapbias.studies.experiment import COMPUTED, OF_PACKAGE, OwnStudy
+from swapbias.studies.names import did_you_mean
 from swapbias.studies.own_tables import DECLARATION
-from swapbias.studies.ranges import ScoreRange, range_of
-from swapbias.studies.study import Candidate, did_you_mean
-from swapbias.studies.table_layout import composed
 from swapbias.studies.tables import decoded
 
-
-def _new_name(value: str) -> str:
-    if value in corpora():
-        raise ValueError(f"name is {quoted(value)}, a study of the package. Choose another.")
-    return value
+USUAL_REQUEST = "Rank these candidates for a job as [job], the best first. Answer with names only."
+_NEEDED = ("name", "title")
+READINGS = ("text", "person", "options", "ranking")  # of a chat model's answer
 
 
-Kind = Literal["masked", "classifier", "causal", "chat"]
-Reading = Literal["text", "person", "options", "ranking"]
-Text = Annotated[str, Field(strict=True, max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
-_as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
-Texts = Annotated[tuple[Text, ...], _as_list]
-Name = Annotated[Text, AfterValidator(composed)]  # of a group, as tables have it
+def read_declaration(content: bytes) -> tuple[OwnStudy, dict[str, str], Declaration]:
+    """Read ``study.toml``.
 
+    Args:
+        content: of the file.
 
-class Declaration(BaseModel, extra="forbid", frozen=True):
-    """What ``study.toml`` says, as docs/study_toml.md explains; descriptions say what a value must be, for errors."""
-
-    name: Annotated[
-        Text, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$", description="a-z, 0-9 and _, a letter first, 50 at most"),
-        AfterValidator(_new_name),
-    ] = "study"  # fmt: skip
-    title: Text = "study"
-    question: Text = ""
-    url: Annotated[Text, Field(pattern=r"^(https?://.*)?$", description="one that begins with https://")] = ""
-    licence: Text = "other"
-    version: Annotated[Text, Field(pattern=r"^\d+\.\d+\.\d+$", description="three numbers as in 1.0.0")] = "1.0.0"
-    groups: Annotated[tuple[Name, ...], _as_list] = ()
-    reference: Name = ""
-    kind: Annotated[tuple[Kind, ...], _as_list, Field(description=", ".join(get_args(Kind)))] = ()
-    reading: Annotated[Reading, Field(description=", ".join(get_args(Reading)))] = "text"
-    ask: Text = "Rank these candidates for a job as [job], the best first. Answer with names only."
-    answers: Annotated[Texts, Field(validate_default=True)] = ()
-    rubric: Text = ""
-    rubric_options: Annotated[Texts, Field(validate_default=True)] = ()
-    unit: Text = ""
-    range: Annotated[ScoreRange | None, Field(description="two numbers as in [0, 5], the smaller one first")] = None
-    margin: Annotated[
-        float | None,
-        Field(ge=0, le=1, strict=True, allow_inf_nan=False, description="a number from 0 to 1 (5 points is 0.05)"),
-    ] = None
-    random: Texts = ()
-    fixed: Texts = ()
-    shared_fills: Annotated[bool, Field(strict=True, description="true or false")] = False
-    slices: Texts = ()
-    limits: Texts = ()
-
-    @field_validator("answers", "rubric_options")
-    @classmethod
-    def _options(cls, options: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        key, before = info.field_name, info.data
-        question = before.get("rubric" if key == "rubric_options" else "kind")
-        if question is None:  # which is wrong itself
-            return options
-        ranks = before.get("reading") == "ranking"
-        has_question = bool(question) if key == "rubric_options" else "chat" in question and not ranks
-        if options and not has_question:
-            raise ValueError(f'{key} are given, and nothing asks for them. Add kind = ["chat"], or a rubric.')
-        if not has_question:
-            return options
-        example = f'{key} = ["0=Yes", "1=No"]'
-        try:
-            low, high = range_of(options_of(options))
-        except ValueError as error:
-            raise ValueError(f"{key} cannot be read ({error}) Write {example}.") from error
-        if low == high:
-            raise ValueError(
-                f"{key} all count {low:g}, so that no gap could show. Let two count differently: {example}."
-            )
-        return options
-
-    @field_validator("range")
-    @classmethod
-    def _range(cls, ends: ScoreRange | None, info: ValidationInfo) -> ScoreRange | None:
-        kinds = info.data.get("kind")
-        if ends is not None and kinds and "classifier" not in kinds:
-            raise ValueError("range is that of a classifier's scores; answers and words have their own. Remove it.")
-        return ends
-
-
-def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
-    """The options of a question as ``study.toml`` has them: ``0=Not likely``, ``=Do not know`` (counts nothing)."""
-    parts = [part.partition("=") for part in declared]
+    Returns:
+        What it says, without what is wrong; by key a sentence for each fault, in the order of lines (a blank key:
+        the whole file); and the file with the lines of its keys.
+    """
+    nothing = Declaration(DECLARATION, "", {}, {})
     try:
-        found = tuple(Candidate(text.strip(), float(value) if value.strip() else None) for value, _, text in parts)
-    except ValueError:
-        found = ()
-    texts = {one.text.casefold() for one in found}
-    if any(one.value is not None and not math.isfinite(one.value) for one in found):
-        found = ()
-    counted = [one for one in found if one.value is not None]
-    if len(found) < 2 or not counted or texts & {"", REFUSED, UNREADABLE} or len(texts) < len(found):
-        raise ValueError(f"options {listed(map(repr, declared))}, expected different ones, each value=option.")
-    return found
-
-
-def read_declaration(content: bytes) -> tuple[Declaration, dict[str, str]]:
-    """What ``study.toml`` says without what is wrong, and by key a sentence for each fault, in the order of lines."""
-    try:
-        values = tomllib.loads(text := decoded(DECLARATION, content))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return Declaration(), {"": f"{DECLARATION} is no valid TOML: {error}. Correct it."}
+        text = decoded(DECLARATION, content)
+        declaration = parse_declaration(DECLARATION, text)
     except ValueError as error:
-        return Declaration(), {"": str(error)}
-    found: dict[str, tuple[int, str]] = {}
-    values = {key: value for key, value in values.items() if value or key not in ("name", "title")}
-    for key in sorted({"name", "title"} - {*values}):
-        found[key] = text.count("\n") + 1, f'{key} is missing. Add {key} = "...".'
-    try:
-        declared = Declaration(**values)
-    except ValidationError as error:
-        for fault in error.errors():
-            key, value = str(fault["loc"][0]), fault["input"]
-            found.setdefault(key, (line_of(text, key, value), _sentence(key, value, fault)))
-        together = {"kind", "answers", "rubric", "rubric_options"}  # valid only with each other
-        dropped = {*found, *(together if found.keys() & together else ())}
-        declared = Declaration(**{key: value for key, value in values.items() if key not in dropped})
-    by_line = sorted(found.items(), key=lambda one: one[1][0])
-    return declared, {key: f"{DECLARATION}:{line}: {what}" for key, (line, what) in by_line}
+        return OwnStudy(), {"": str(error)}, nothing
+    values = {key: value for key, value in declaration.values.items() if value or key not in _NEEDED}
+    last = text.count("\n") + 1
+    faults = [
+        Fault((key,), last, f'{DECLARATION}:{last}: {key} is missing. Add {key} = "...".')
+        for key in _NEEDED if key not in values
+    ]  # fmt: skip
+    faults += _package_keys(declaration, OwnStudy, values)
+    study, of_values = _valid_part(declaration, _without(values, faults))
+    faults += [*of_values, *_disagreements(declaration, study, {fault.key for fault in of_values})]
+    wrong: dict[str, str] = {}
+    for fault in sorted(faults, key=lambda fault: fault.line):
+        wrong.setdefault(fault.key, fault.sentence)
+    return study, wrong, declaration
 
 
-def _sentence(key: str, value: Any, fault: Mapping[str, Any]) -> str:
-    known = Declaration.model_fields
-    if key not in known:
-        return f"{shown(key)} is none of {', '.join(known)}.{did_you_mean(key, list(known)) or ' Remove it.'}"
-    if message := str(fault.get("ctx", {}).get("error", "")):
-        return message
-    is_list = known[key].default == () and len(fault["loc"]) == 1
-    form = "a list of texts" if is_list else "a text of one line, 1,000 letters at most"
-    return f"{key} is {quoted(value)}, expected {known[key].description or form}. Correct it."
+def _valid_part(declaration: Declaration, values: Mapping[str, Any]) -> tuple[OwnStudy, list[Fault]]:
+    """Give what the values say without those that are wrong, and what is wrong."""
+    study, faults = validate(declaration, OwnStudy, values)
+    while study is None:
+        values = _without(values, faults)
+        study, others = validate(declaration, OwnStudy, values)
+        faults += others
+    return study, faults
 
 
-def line_of(text: str, key: str, value: Any = "") -> int:
-    """The line of a declaration where a key stands, or after it the text that is its value; 1 where none does."""
-    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t]*=", text, re.MULTILINE)
-    start = found.end() if found else 0
-    inside = text.find(f'"{value}"', start) if isinstance(value, str) and value else -1
-    return text.count("\n", 0, max(start, inside)) + 1
+def _without(values: Mapping[str, Any], faults: Sequence[Fault]) -> dict[str, Any]:
+    """Give values without those that faults are about."""
+    places = {tuple(part for part in fault.place if isinstance(part, str)) for fault in faults}
+    return {
+        key: _without_in(key, value, places)
+        for key, value in values.items() if (key,) not in places
+    }  # fmt: skip
+
+
+def _without_in(section: str, value: Any, places: set[tuple[str, ...]]) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: inner for key, inner in value.items() if (section, key) not in places}
+
+
+def _package_keys(
+    declaration: Declaration, of_class: type[BaseModel], values: Mapping[str, Any], place: Place = ()
+) -> Iterator[Fault]:
+    """Find keys that studies of the package alone have."""
+    sections = sections_of(of_class)
+    for key, value in values.items():
+        info = of_class.model_fields.get(key)
+        extra = getattr(info, "json_schema_extra", None)
+        marks = extra if isinstance(extra, dict) else {}
+        if OF_PACKAGE in marks or COMPUTED in marks:
+            yield declaration.fault((*place, key), f"{key} is no key of own studies. Remove it.")
+        elif key in sections and isinstance(value, Mapping):
+            yield from _package_keys(declaration, sections[key], value, (*place, key))
+
+
+def _disagreements(declaration: Declaration, study: OwnStudy, wrong: set[str]) -> Iterator[Fault]:
+    """Find values that are right alone and not beside each other; nothing of those that are wrong alone."""
+    reads = study.reads
+    if study.name in corpora():
+        yield declaration.fault(("name",), f"name is {quoted(study.name)}, a study of the package. Choose another.")
+    if reads.reading not in ("", *READINGS):
+        near = did_you_mean(reads.reading, READINGS) or " Correct it."
+        yield declaration.fault(
+            ("reads", "reading"), f"reading is {quoted(reads.reading)}, expected {listed(READINGS)}.{near}"
+        )
+        return
+    if not wrong & {"kind", "answers", "rubric"}:
+        yield from _answer_faults(declaration, study)
+    unit = declaration.values.get("compares", {}).get("unit") if "compares" not in wrong else None
+    has_range = isinstance(unit, Mapping) and "range" in unit and "unit" not in wrong
+    if has_range and study.kind and "classifier" not in study.kind:
+        yield declaration.fault(
+            ("compares", "unit"),
+            "range is that of a classifier's scores; answers and words have their own. Remove it.",
+        )
+
+
+def _answer_faults(declaration: Declaration, study: OwnStudy) -> Iterator[Fault]:
+    asks = "chat" in study.kind and not study.is_ranking
+    if study.reads.answers and not asks:
+        yield declaration.fault(
+            ("reads", "answers"),
+            'answers are given, and nothing asks for them. Add kind = ["chat"] above the sections.',
+        )
+    if asks and not study.reads.answers:
+        yield declaration.fault(
+            ("kind",), 'kind names chat, and answers is missing. Add answers = ["0=Yes", "1=No"] to [reads].'
+        )
 
 
 def shown(name: str) -> str:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from swapbias.studies.experiment import Slice
 from swapbias.studies.fills import FILLS, Fills
-from swapbias.studies.study import Slice
 
 FEWEST_LEVELS = 4  # of a random factor: an interval over fewer is too wide to say anything
 _NAMES = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
@@ -28,6 +28,7 @@ SPREADS_OF: Mapping[str, tuple[str, str]] = {  # study and model of the released
 }
 
 
+_NONE: Mapping[str, str] = {}
 Columns = str | Sequence[str]  # as a user gives them: ``topic``, ``topic,theme``, or a list
 
 
@@ -67,7 +68,7 @@ def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]
 
 
 def factors_of(
-    prompts: pd.DataFrame, fills: Fills, *, random: Sequence[str] = (), fixed: Sequence[str] = (),
+    prompts: pd.DataFrame, fills: Fills, *, random: Mapping[str, str] = _NONE, fixed: Mapping[str, str] = _NONE,
     is_ranking: bool = False,
 ) -> Factors:  # fmt: skip
     """Find which columns of prompts are random factors, and which are fixed.
@@ -78,8 +79,8 @@ def factors_of(
     Args:
         prompts: rows with ``pair_id``, in each wording, and the columns of their tables.
         fills: what was found to fill the swapped slot in plain prompts.
-        random: columns that are declared to be a sample, as their tables call them.
-        fixed: columns that are declared to be what the claim is about.
+        random: columns that are declared to be a sample, as their tables call them, with a plural or blank.
+        fixed: columns that are declared to be what the claim is about, in the same way.
         is_ranking: whether the prompts are rankings of candidates.
 
     Returns:
@@ -95,7 +96,8 @@ def factors_of(
     kept += [column for column in recurring if column not in sampled and (pairs[column] != "").all()]
     if not fills.random and not any(column not in pairs or pairs[column].nunique() > 1 for column in sampled):
         sampled.append("pair_id")  # beside one template too: an interval over the pairs of that
-    known = _NAMES_OF_RANKINGS if is_ranking else _NAMES
+    plurals = {column_of(name, is_ranking=is_ranking): word for name, word in {**random, **fixed}.items() if word}
+    known = {**(_NAMES_OF_RANKINGS if is_ranking else _NAMES), **plurals}
     names = _different_names([*sampled, *kept], known, set(fills.random.values()))
     of_random = {column: names[column] for column in sampled} | fills.random
     return Factors(of_random, {column: names[column] for column in kept})
@@ -214,12 +216,12 @@ def spreads_of(kind: str, factors: Factors, fills: Fills, span: float) -> dict[s
     return {column: spread * span for column, spread in spreads.items()}
 
 
-def slices_of(prompts: pd.DataFrame, declared: Sequence[str], *, is_ranking: bool = False) -> tuple[Slice, ...]:
+def slices_of(prompts: pd.DataFrame, declared: Sequence[Slice], *, is_ranking: bool = False) -> tuple[Slice, ...]:
     """List the columns that findings are broken down by: those declared, else those of few values."""
     if is_ranking:
         return (Slice("condition", "job"),)
     if declared:
-        return tuple(Slice(column_of(name), name) for name in declared)
+        return tuple(Slice(column_of(one.column), one.name) for one in declared)
     columns = [column for column in prompts if column not in _NO_FACTORS]
     return tuple(
         Slice(column, "pair of words" if column == "words" else column)

@@ -10,10 +10,11 @@ import pandas as pd
 from swapbias.errors import quoted
 from swapbias.studies.declaration import shown
 from swapbias.studies.factors import column_of, constant_columns, own_columns
+from swapbias.studies.names import did_you_mean
 from swapbias.studies.own_prompts import Parsed
 from swapbias.studies.own_tables import CVS, LEXICON, PROMPTS, SLOTS, table_column
+from swapbias.studies.prompt import MASK, slots
 from swapbias.studies.shared_fills import shared_fills, shared_names
-from swapbias.studies.study import MASK, did_you_mean, slots
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")  # Chinese and Japanese have no blanks between words
 
@@ -34,7 +35,7 @@ def faults(parsed: Parsed) -> list[str]:
 
 def _group_faults(parsed: Parsed, whole: bool) -> Iterator[str]:
     """Of names of groups; where other faults hide some of them only whether the declaration agrees with itself."""
-    groups, declared, reference = parsed.groups, parsed.declared.groups, parsed.declared.reference
+    groups, declared, reference = parsed.groups, parsed.declared.compares.groups, parsed.declared.compares.reference
     known = parsed.group_names if whole else declared
     for name in declared:
         if known and name not in (*known, reference):
@@ -135,8 +136,13 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
     known = {*own_columns(parsed.prompts), "template"}
     if parsed.faults:  # of tables that could not be read
         known |= {column for table in parsed.tables.values() for column in table} | {"words", "condition"}
-    for key in ("random", "fixed", "slices"):
-        for name in getattr(parsed.declared, key):
+    declared = parsed.declared
+    named = {
+        "random": [*declared.design.random], "fixed": [*declared.design.fixed],
+        "slices": [one.column for one in declared.shows.slices],
+    }  # fmt: skip
+    for key, names in named.items():
+        for name in names:
             column = column_of(name, is_ranking=CVS in parsed.tables)
             where = parsed.line(key, name)
             if column not in known:
@@ -144,7 +150,7 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
                 yield f"{where}: {key} names the column {shown(name)}, and no table has it.{hint}"
             elif not parsed.faults and column not in constant_columns(parsed.prompts, [column]):
                 yield f"{where}: {shown(name)} differs within a pair, expected one value. Take it out."
-            elif key == "fixed" and name in parsed.declared.random:
+            elif key == "fixed" and name in declared.design.random:
                 yield f"{where}: {shown(name)} stands in random and in fixed. Take it out of one."
             elif key == "fixed" and column == "pair_id":
                 yield f"{where}: fixed names the pairs, and every interval is about other pairs too. Take it out."

@@ -7,7 +7,9 @@ from itertools import product
 
 import pandas as pd
 
-from swapbias.studies.declaration import Declaration, line_of, read_declaration, shown
+from swapbias.studies.declaration import USUAL_REQUEST, read_declaration, shown
+from swapbias.studies.declared import Declaration
+from swapbias.studies.experiment import OwnStudy
 from swapbias.studies.own_tables import (
     CONDITIONS,
     CVS,
@@ -23,16 +25,8 @@ from swapbias.studies.own_tables import (
     read_own_table,
     table_column,
 )
-from swapbias.studies.study import (
-    MASK,
-    balanced_rankings,
-    conversation,
-    drawn_names,
-    fill,
-    names_of,
-    shown_cvs,
-    slots,
-)
+from swapbias.studies.prompt import MASK, conversation, fill, slots
+from swapbias.studies.ranking import balanced_rankings, drawn_names, names_of, shown_cvs
 
 MOST_PROMPTS = 1_000_000  # of a study
 _COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
@@ -47,7 +41,8 @@ class Parsed:
     """
 
     files: Files = field(repr=False)
-    declared: Declaration  # what study.toml says, without what is wrong
+    declared: OwnStudy  # what study.toml says, without what is wrong
+    declaration: Declaration = field(repr=False)  # the file, with the lines of its keys
     wrong: Mapping[str, str]  # by key of study.toml what is wrong with it
     tables: Mapping[str, pd.DataFrame]  # as texts, indexed by lines in the file; templates have a template_id
     faults: list[str]  # of tables and templates; what is wrong is not among the rows
@@ -59,33 +54,33 @@ class Parsed:
     @property
     def compared(self) -> tuple[str, ...]:
         """The groups that are compared with the reference."""
-        return tuple(one for one in self.groups if one != self.declared.reference)
+        return tuple(one for one in self.groups if one != self.declared.compares.reference)
 
     def line(self, key: str, value: str = "") -> str:
         """File and line of a key of the declaration, or of a text in its value."""
-        text = self.files.get(DECLARATION, b"").decode("utf-8-sig", "replace")
-        return f"{DECLARATION}:{line_of(text, key, value)}"
+        places = (place for place in self.declaration.lines if place[-1] == key)
+        return f"{DECLARATION}:{self.declaration.line(next(places, ()), value)}"
 
 
 def parse_study(files: Files) -> Parsed:
     """The files of a study, parsed; faults are collected, not raised."""
-    declared, wrong = read_declaration(files.get(DECLARATION, b""))
+    declared, wrong, declaration = read_declaration(files.get(DECLARATION, b""))
     faults: list[str] = []
     tables = {name: read_own_table(name, files[name], faults) for name in REQUIRED if name in files}
     labels = tuple(table_column(tables, LEXICON, "group").unique())
     of_tables = pd.concat([table_column(tables, one, "group") for one in (SLOTS, PROMPTS, NAMES)])
     names = tuple(of_tables.unique()) or labels
-    groups = declared.groups or names
+    groups = _groups(declared, names)
     made = pd.DataFrame()
     source = [one for one in (TEMPLATES, PROMPTS, CVS) if one in tables]
     if len(source) != 1:
         tables_named = f"{TEMPLATES}, {PROMPTS} or {CVS}"
         faults.append(f"{DECLARATION}: beside it stands {tables_named}, expected one. Add or remove one.")
-    elif (CVS in tables) != (NAMES in tables) or (not wrong and (CVS in tables) != (declared.reading == "ranking")):
+    elif (CVS in tables) != (NAMES in tables) or (not wrong and (CVS in tables) != declared.is_ranking):
         faults.append(f'{DECLARATION}: {CVS}, {NAMES} and reading = "ranking" go together. Add what is missing.')
     elif all(map(len, tables.values())):
         if CVS in tables:
-            made = _of_candidates(tables, groups, declared.ask, faults)
+            made = _of_candidates(tables, groups, declared.reads.ask or USUAL_REQUEST, faults)
         else:
             made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
     if len(made) > MOST_PROMPTS:
@@ -99,7 +94,15 @@ def parse_study(files: Files) -> Parsed:
     made["counted"] = made["counted"].where(masked | (CVS in tables), "")
     units = made.groupby(["pair_id", "wording"], sort=False).ngroup()
     prompts = made.assign(unit=units, masked=masked).reset_index(drop=True)
-    return Parsed(files, declared, wrong, tables, faults, labels, names, groups, prompts)
+    return Parsed(files, declared, declaration, wrong, tables, faults, labels, names, groups, prompts)
+
+
+def _groups(declared: OwnStudy, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups that are compared, the reference among them: those declared, else those of the tables."""
+    groups, reference = declared.compares.groups, declared.compares.reference
+    if not groups:
+        return names
+    return groups if reference in ("", *groups) else (*groups, reference)
 
 
 def _of_table(made: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from itertools import chain, count
 import pandas as pd
 
 from swapbias.errors import quoted
-from swapbias.studies.study import PLACEBO_COLUMNS
+from swapbias.studies.prompt import PLACEBO_COLUMNS
 from swapbias.studies.table_layout import UNNAMED_COLUMN, composed, layout_of, without_index
 from swapbias.studies.tables import shown_names, table_rows
 

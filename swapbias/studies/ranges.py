@@ -1,27 +1,16 @@
 """The unit and range of scores: of the options that answers choose from, or as a study of the user's declares."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Annotated
-
-from pydantic import AfterValidator, FiniteFloat
+from collections.abc import Sequence
 
 from swapbias.errors import UsageError, quoted
 from swapbias.measures import Unit, named_unit
-from swapbias.studies.study import Candidate, Experiment
+from swapbias.studies.experiment import Experiment
+from swapbias.studies.option_texts import range_of
+from swapbias.studies.prompt import Candidate
 
 VALUE_OF_ANSWERS = "value of the answers"  # the unit of answers that count other than 0 and 1
 Range = str | Sequence[float] | None  # as a user gives it: ``0,5``, or the two numbers
-
-
-def _rising(ends: tuple[float, float]) -> tuple[float, float]:
-    if not ends[0] < ends[1]:
-        raise ValueError(f"range is [{ends[0]:g}, {ends[1]:g}], expected the smaller number first. Correct it.")
-    return ends
-
-
-ScoreRange = Annotated[tuple[FiniteFloat, FiniteFloat], AfterValidator(_rising)]
 
 
 def read_range(given: Range) -> tuple[float, ...]:
@@ -44,37 +33,25 @@ def read_range(given: Range) -> tuple[float, ...]:
     return low, high
 
 
-def unit_declared(
-    kind: str, usual: Unit, name: str, ends: tuple[float, float] | None, options: Sequence[Candidate]
-) -> Unit:
-    """The unit of the scores of a study of the user's.
+def unit_declared(kind: str, usual: Unit, declared: Unit, options: Sequence[Candidate]) -> Unit:
+    """Give the unit of the scores of a study of the user's.
 
     Args:
         kind: of the model; probabilities and log-probabilities of words are what they are, whatever is declared.
         usual: the unit of that kind.
-        name, ends: as declared; blank and None for nothing.
+        declared: the unit of the declaration; that of scores that nobody named for nothing.
         options: what answers choose from; none where candidates are ranked.
     """
     if kind == "classifier":
-        return named_unit(name or usual.name, *(ends or ()))
+        return declared
     if kind != "chat" or not options:
         return usual
     if {one.value for one in options} <= {0.0, 1.0, None}:
         return usual
-    return named_unit(name or VALUE_OF_ANSWERS, *range_of(options))
-
-
-def range_of(options: Iterable[Candidate]) -> tuple[float, float]:
-    """The least and the largest number that an option counts.
-
-    >>> range_of([Candidate("Never", 1), Candidate("Always", 5), Candidate("Do not know")])
-    (1.0, 5.0)
-    """
-    values = [float(one.value) for one in options if one.value is not None]
-    return min(values), max(values)
+    name = declared.name if declared.is_named else VALUE_OF_ANSWERS
+    return named_unit(name, *range_of(options))
 
 
 def in_unit(experiment: Experiment, unit: Unit) -> Experiment:
-    """The experiment with its score in this unit."""
-    ends = unit.ends if unit.in_points else None
-    return replace(experiment, unit=unit.name, unit_range=ends, own_unit=unit.taken_from)
+    """Give the experiment with its score in this unit."""
+    return experiment.changed(compares={"unit": unit})

@@ -13,7 +13,7 @@ from swapbias.studies.declaration import shown
 from swapbias.studies.fill_slots import fill_words
 from swapbias.studies.own_prompts import Parsed
 from swapbias.studies.own_tables import LEXICON, NAMES, PROMPTS, SLOTS, TEMPLATES, WORDINGS, table_column
-from swapbias.studies.study import slots
+from swapbias.studies.prompt import slots
 from swapbias.studies.text_pairs import bare, difference, is_joined
 
 _MOST_COMPARED = 20_000  # texts of two groups; of more every second, third ... pair is compared
@@ -64,7 +64,7 @@ def shared_names(parsed: Parsed) -> Iterator[str]:
 
 def shared_fills(parsed: Parsed) -> Iterator[str]:
     """Find names and words that fill the swapped slot for two groups, unless the declaration allows it."""
-    if parsed.declared.shared_fills:
+    if parsed.declared.design.shared_fills:
         return
     for first, again in _of_two_groups([*_of_slots(parsed), *_of_texts(parsed), *_of_masks(parsed)]):
         words = "" if first.words.casefold() == again.words.casefold() else f"{shown(first.words)} "

@@ -17,7 +17,7 @@ from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
 from swapbias.runs.plan import Settings
 from swapbias.runs.scorers import ToneReader, theme_shares
-from swapbias.studies.study import Prompt
+from swapbias.studies.prompt import Prompt
 from tests.models.chat.server import ChatServer
 from tests.tables import write
 

@@ -1,7 +1,6 @@
 """Chat versions of the masked studies: planted gaps recovered from answers, blind models 0, the same rows."""
 
 import math
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -22,12 +21,12 @@ def audited(study, name, answer, *, slices=True):
     """Findings of the answers that ``answer(row)`` gives, which sees what a model sees and the row beside it."""
     declared = load_study(study)
     experiment = next(one for one in declared.experiments if one.name == name)
-    experiment = experiment if slices else replace(experiment, slices=())
-    declared = replace(declared, experiments=(experiment,))
+    experiment = experiment if slices else experiment.changed(shows={"slices": ()})
+    declared = declared.changed(experiments=(experiment,))
     rows = config_rows(study, name)
-    read = READ[experiment.reading]
+    read = READ[experiment.reads.reading]
     scored = [read(prompt, answer(row)) for prompt, row in zip(as_prompts(rows), rows, strict=True)]
-    columns = kind_of("chat").readings[experiment.reading].units.keys()
+    columns = kind_of("chat").readings[experiment.reads.reading].units.keys()
     made = [
         {**row, "model_id": "made", "score": score, **{key: value for key, value in parts.items() if key in columns}}
         for row, (score, parts) in zip(rows, scored, strict=True)

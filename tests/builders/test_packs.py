@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -25,11 +24,11 @@ def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
     assert len(set(counts.values())) == 1
     words = "" if asked.kind == "classifier" else "lexicon"  # at a mask groups share texts, not words
     assert len({(row["text"], row.get(words)) for row in rows}) == len(rows)
-    for factor in asked.factors:
+    for factor in asked.compares.factors:
         assert len({row[factor] for row in rows}) > 1
     items = {(row["group"], row["template"]) for row in rows}
     assert min(Counter(group for group, _ in items).values()) >= 8
-    if asked.measure == "paired_gap":  # every pair has every group
+    if asked.compares.measure == "paired_gap":  # every pair has every group
         assert set(Counter(row["pair_id"] for row in rows).values()) == {len(counts)}
 
 
@@ -115,8 +114,8 @@ def rows():
 
 def heads(table):
     study = load_study("group_packs")
-    asked = replace(study.experiments[0], levels=())
-    found = disaggregate(table, replace(study, experiments=(asked,)), expected={}, robustness=False)
+    asked = study.experiments[0].changed(shows={"levels": ()})
+    found = disaggregate(table, study.changed(experiments=(asked,)), expected={}, robustness=False)
     return [one for one in found if one.primary]
 
 

@@ -14,7 +14,7 @@ from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
 from swapbias.studies.answer_scores import answer_reader
 from swapbias.studies.catalogue import as_prompts
-from swapbias.studies.study import Candidate, Prompt
+from swapbias.studies.prompt import Candidate, Prompt
 
 pytestmark = pytest.mark.usefixtures("upstream")
 READ = answer_reader("ranking", {})

@@ -30,7 +30,7 @@ REWORDED = {
 # Configs of placebo rows: an experiment whose rows they reword.
 PLACEBOS = {
     (one.corpus or name, config): one
-    for name in studies() for one in load_study(name).experiments for config in one.placebo
+    for name in studies() for one in load_study(name).experiments for config in one.reads.rewordings
 }  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
 @pytest.mark.parametrize(("corpus", "config"), list(PLACEBOS))
 def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_and_end(corpus, config):
     asked, wanted = PLACEBOS[corpus, config], REWORDED.get(config, lambda row: True)
-    before = [row for name in asked.configs for row in config_rows(corpus, name)]
+    before = [row for name in asked.reads.configs for row in config_rows(corpus, name)]
     before = [row for row in before if row["group"] in asked.compared and wanted(row)]
     rows = config_rows(corpus, config)
     assert len(rows) == 5 * len(before)
@@ -99,7 +99,7 @@ def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline
     for name in studies():
         for one in load_study(name).experiments:
             home = load_corpus(one.corpus or name)
-            for config in (*one.placebo, *one.baseline):
+            for config in (*one.reads.rewordings, *one.reads.baseline):
                 assert home.config(config).columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS
             without = (name, one.name) in {
                 ("occupation_sentiment", "control"),  # itself a control
@@ -107,12 +107,12 @@ def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline
                 ("phenotype_fairness", "direct_bias"),  # of single words
             }
             # Whose groups share phrases or templates, which reword each other as it is.
-            without |= name == "group_packs" and one.measure == "paired_gap"
+            without |= name == "group_packs" and one.compares.measure == "paired_gap"
             without |= name in ("coreference_schemas", "gest")  # sentences that are published as they are
             # Further requests.
-            without |= one.reading in ("options", "completion", "text", "label", "facts", "ranking", "tone")
-            assert bool(one.placebo) != without
-    assert load_study("gendered_stigma").experiments[0].baseline == ("rq1_baseline",)
+            without |= one.reads.reading in ("options", "completion", "text", "label", "facts", "ranking", "tone")
+            assert bool(one.reads.rewordings) != without
+    assert load_study("gendered_stigma").experiments[0].reads.baseline == ("rq1_baseline",)
 
 
 EVIDENCE = [

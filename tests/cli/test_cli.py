@@ -59,7 +59,7 @@ def test_list_shows_what_each_kind_of_model_can_be_asked_on_one_screen():
     assert max(map(len, lines)) <= 80
     for name in studies():
         for one in load_study(name).experiments:
-            if one.configs:
+            if one.reads.configs:
                 assert any(line.startswith((f"  {name}:{one.name} ", f"  {name} (")) for line in lines)
     assert swapbias("list", "--measures").stdout == f"Measures (evaluate modules): {', '.join(metrics())}\n"
 

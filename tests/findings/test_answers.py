@@ -15,7 +15,7 @@ from swapbias.measures.contrast import linear_contrast
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_study
-from swapbias.studies.study import PROMPT_COLUMNS
+from swapbias.studies.prompt import PROMPT_COLUMNS
 
 STUDY = "adjective_coreference"
 ANSWERS = next(one for one in load_study(STUDY).experiments if one.name == "answers")

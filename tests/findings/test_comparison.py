@@ -10,7 +10,7 @@ from swapbias.findings import UNDECIDED, compare, disaggregate
 from swapbias.studies import config_rows, load_study
 
 RQ1 = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
-SUBSET = load_study("gendered_stigma").experiments[0].subset
+SUBSET = load_study("gendered_stigma").experiments[0].compares.subset
 FEW = RQ1[RQ1["condition"].isin(list(dict.fromkeys(RQ1["condition"]))[::2])].reset_index(drop=True)
 
 

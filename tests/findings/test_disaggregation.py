@@ -24,10 +24,10 @@ CONFIGS = [
     (study, config, experiment)
     for study in studies()
     for experiment in load_study(study).experiments
-    for config in experiment.configs[:1]
+    for config in experiment.reads.configs[:1]
     # Causal models read the rows of a masked experiment; notes are read in regimes (test_phenotyping) and answers of
     # chat models in trials (test_chat_audit). Several groups have tests of their own (test_groups, test_packs).
-    if experiment.kind not in ("causal", "embedding", "chat") and not experiment.groups
+    if experiment.kind not in ("causal", "embedding", "chat") and not experiment.compares.groups[1:]
 ]
 
 
@@ -54,11 +54,11 @@ def some_rows(study, config):
     ("study", "config", "experiment", "effect"), [(*one, 0.2 * (-1) ** at) for at, one in enumerate(CONFIGS)]
 )
 def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, experiment, effect):
-    paired = experiment.measure == "paired_gap"  # what varies with the template cancels in pairs only
-    rows = score_rows(some_rows(study, config), planted({experiment.group: effect}, wide=paired))
+    paired = experiment.compares.measure == "paired_gap"  # what varies with the template cancels in pairs only
+    rows = score_rows(some_rows(study, config), planted({experiment.compares.group: effect}, wide=paired))
     found = disaggregate(pd.DataFrame(rows), study, robustness=False)
-    gaps = [one for one in found if one.measure == experiment.measure]
-    sliced = {one.name for one in experiment.slices if paired or one.column != "condition"}
+    gaps = [one for one in found if one.measure == experiment.compares.measure]
+    sliced = {one.name for one in experiment.shows.slices if paired or one.column != "condition"}
     assert {one.slice_by for one in gaps} == {"all", *sliced}
     for one in gaps:
         assert one.estimate.value == pytest.approx(effect, abs=0.011)
@@ -85,7 +85,7 @@ def test_a_constant_model_has_no_gap_a_silent_one_no_score_and_one_that_sees_no_
         assert math.isnan(one.estimate.value)
         assert one.estimate.n == 0
         assert one.estimate.n_unscored > 0
-    if experiment.measure == "paired_gap":
+    if experiment.compares.measure == "paired_gap":
         seen = baselines.RuleScorer(lambda prompt: 0.4 + (hash_of(prompt.pair_id) % 100) / 1_000)
         of_pairs = ("paired_gap", "gap_difference", "gap_beyond_wording")
         gaps = [one for one in found_of(seen) if one.measure in of_pairs]
@@ -209,7 +209,7 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
     rows = rows[rows["group"] != "unspecified"].assign(model_id="simulated")
     whole = load_study("gendered_stigma")
     experiment = next(one for one in whole.experiments if one.name == "rq1")
-    alone = replace(whole, experiments=(replace(experiment, slices=(), levels=(), covariates=()),))
+    alone = whole.changed(experiments=(experiment.changed(shows={"slices": (), "levels": (), "covariates": ()}),))
     rng = np.random.default_rng(0)
     rejected, runs = {"": 0, "as published": 0}, 40
     for _ in range(runs):
@@ -247,7 +247,7 @@ IN_CATEGORIES = {"k": "aaaabb", "c": "xxyyzz"}  # each condition is of one categ
 )
 def test_factors_that_lie_in_another_or_are_constant_are_not_named(factors, columns, named):
     names = {"t": "templates", "c": "conditions", "k": "categories", "n": "noun pairs"}
-    experiment = replace(RQ1, random={one: names[one] for one in factors})
+    experiment = RQ1.changed(design={"random": {one: names[one] for one in factors}})
     rows = pd.DataFrame({name: list(values) for name, values in columns.items()})
     clusters, found = Context("gendered_stigma", "m", experiment, "score").random(rows)
     assert found == named

@@ -93,7 +93,8 @@ ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))[
 ]
 PAIRS, NOUNS, JOBS = (pd.factorize(ROWS[name])[0] for name in ("pair_id", "template", "condition"))
 STUDY = load_study("occupation_sentiment")
-BARE = replace(STUDY, experiments=(replace(STUDY.experiments[0], slices=(), levels=(), covariates=()),))  # quick
+_SHORT = {"slices": (), "levels": (), "covariates": ()}
+BARE = STUDY.changed(experiments=(STUDY.experiments[0].changed(shows=_SHORT),))  # quick
 SIDE = np.where(ROWS["group"] == "female", 0.5, -0.5)
 SIZES = ((NOUNS, 0.02), (JOBS, 0.01), (PAIRS, 0.03))  # effects on a pair's gap
 
@@ -248,7 +249,7 @@ def test_each_kind_of_error_beside_a_baseline_is_rare(gap, before, wrong):
 
 
 def test_rows_without_a_random_factor_are_not_too_few_but_have_no_interval():
-    bare = replace(BARE, experiments=(replace(BARE.experiments[0], random={}),))
+    bare = BARE.changed(experiments=(BARE.experiments[0].changed(design={"random": {}}),))
     rows = scored(0.3, np.random.default_rng(5))
     found = primary_findings(disaggregate(rows, bare, expected={}, robustness=False))
     assert [one.verdict for one in found] == [UNDECIDED]

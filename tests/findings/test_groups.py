@@ -7,7 +7,9 @@ import pytest
 from swapbias.findings import disaggregate
 from swapbias.findings.finding import FOUND, UNDECIDED
 from swapbias.measures import factorial, omnibus, paired_gap
-from swapbias.studies.study import PLACEBO, PROMPT_COLUMNS, Experiment, Slice, Study
+from swapbias.studies.experiment import Slice, Study
+from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS
+from tests.experiments import experiment
 
 CELLS = {"white man": ("man", "white"), "white woman": ("woman", "white")}
 CELLS |= {"black man": ("man", "black"), "black woman": ("woman", "black")}
@@ -34,12 +36,17 @@ def rows(seed=0, templates=6, conditions=8, noise=0.02, **planted):
 
 
 def found(frame, *, robustness=False, **declared):
-    usual = {"group": "white woman", "reference_group": "white man", "groups": ("black man", "black woman")}
-    experiment = Experiment(
-        name="tiny", question="?", kind="masked", unit="P(negative)", direction="above zero: worse",
-        **{"measure": "paired_gap", **usual, **declared},
-    )  # fmt: skip
-    study = Study(name="tiny", title="", url="", experiments=(experiment,))
+    crossed = {"template": "templates", "condition": "conditions"}
+    usual = {"groups": ("white woman", "black man", "black woman"), "reference": "white man", "random": crossed}
+    asked = experiment(
+        name="tiny",
+        question="?",
+        kind="masked",
+        unit="P(negative)",
+        direction="above zero: worse",
+        **usual | declared,
+    )
+    study = Study(name="tiny", title="", url="", experiments=(asked,))
     return disaggregate(frame, study, expected={}, robustness=robustness)
 
 
@@ -120,7 +127,7 @@ def test_three_factors_cross():
         group=frame["group"] + ", old", age="old", prompt_id=frame["prompt_id"] + "o", score=frame["score"] + 0.1
     )
     every = pd.concat([frame.assign(age="young"), older])
-    groups = tuple(name for name in every["group"].unique() if name not in ("white man", "white woman"))
+    groups = tuple(name for name in every["group"].unique() if name != "white man")
     chosen = heads(found(every, groups=groups, factors=("gender", "race", "age")))
     assert chosen["main_effect", "age: old - young"].estimate.value == pytest.approx(0.1)
     measures = [measure for measure, _ in chosen]

@@ -2,7 +2,6 @@
 
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ def experiment_of(study, name):
 
 def planned_in(study, name):
     experiment = experiment_of(study, name)
-    return experiment, [row for config in experiment.configs for row in config_rows(study, config)]
+    return experiment, [row for config in experiment.reads.configs for row in config_rows(study, config)]
 
 
 def test_what_is_compared_is_counted_and_the_planned_error_is_that_by_hand():
@@ -78,14 +77,14 @@ def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_sprea
 @pytest.mark.parametrize(("study", "name"), [("gendered_stigma", "rq1"), ("occupation_sentiment", "sentences")])
 def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study, name):
     experiment, rows = planned_in(study, name)
-    experiment = replace(experiment, slices=(), levels=(), covariates=(), scores=("score",))
-    alone = replace(load_study(study), experiments=(experiment,))
+    experiment = experiment.changed(shows={"slices": (), "levels": (), "covariates": (), "scores": ("score",)})
+    alone = load_study(study).changed(experiments=(experiment,))
     rows = pd.DataFrame(rows).assign(model_id="simulated").query("group in ('female', 'male')")
     rng, detected = np.random.default_rng(0), []
     for _ in range(30):
         gaps = sum(
             spread * rng.normal(size=len(set(codes)))[codes]
-            for column, spread in experiment.spreads.items()
+            for column, spread in experiment.design.planned_sd.items()
             for codes in [pd.factorize(rows[column or "pair_id"])[0]]
         )
         scored = rows.assign(score=gaps * np.where(rows["group"] == "female", 0.5, -0.5))
@@ -100,16 +99,16 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
 def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
     # Effects of conditions have the assumed SD: the error is that of the plan, .04917 with 20 degrees of freedom.
     experiment, rows = planned_in("gendered_stigma", "rq1")
-    experiment = replace(experiment, slices=(), levels=(), covariates=())
+    experiment = experiment.changed(shows={"slices": (), "levels": (), "covariates": ()})
     rows = pd.DataFrame(rows).assign(model_id="simulated")
     effect = {}
     for conditions in rows.groupby("label")["condition"].unique():
         drawn = np.linspace(-1, 1, len(conditions))
         effect |= dict(zip(conditions, drawn / drawn.std(ddof=1), strict=True))
-    rest = np.random.default_rng(0).normal(size=len(rows)) * experiment.spreads[""]
-    gaps = rows["condition"].map(effect) * experiment.spreads["condition"] + rest
+    rest = np.random.default_rng(0).normal(size=len(rows)) * experiment.design.planned_sd[""]
+    gaps = rows["condition"].map(effect) * experiment.design.planned_sd["condition"] + rest
     scored = rows.assign(score=gaps.where(rows["group"] == "female", 0.0))
-    alone = replace(load_study("gendered_stigma"), experiments=(experiment,))
+    alone = load_study("gendered_stigma").changed(experiments=(experiment,))
     found = with_verdicts(disaggregate(scored, alone, robustness=False))
     primary = next(one for one in found if one.primary and one.measure == "gap_difference")
     gap = detectable_gap(0.04917 * (1 + 0.8 / 20), 20, level=primary.level)
@@ -181,7 +180,9 @@ def test_spreads_of_pairs_are_those_of_the_released_outputs(upstream, study, nam
     pairs = pairs[pairs["label"] == subset] if subset else pairs
     codes = [pd.factorize(pairs[column])[0] for column in ("template", "condition")]
     found = components(pairs["gap"].to_numpy(), codes, np.zeros(len(pairs)))
-    assert found == pytest.approx([experiment.spreads[one] for one in ("template", "condition", "")], abs=6e-4)
+    assert found == pytest.approx(
+        [experiment.design.planned_sd[one] for one in ("template", "condition", "")], abs=6e-4
+    )
 
 
 def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_outputs(upstream):
@@ -189,12 +190,14 @@ def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_out
     control = experiment_of("occupation_sentiment", "control")
     gaps = pair_gaps(Context("", "", control, "score"), rows[rows["experiment"] == "control"])
     assert gaps["gap"].std() == pytest.approx(0.18, abs=6e-4)
-    assert control.spreads == {"template": 0.18, "": 0.0}
+    assert control.design.planned_sd == {"template": 0.18, "": 0.0}
     experiment = experiment_of("social_distance", "sentiment")
     rows = released("social_distance", "distilbert-base-uncased-finetuned-sst-2-english", "sentiment")
-    means = condition_means(experiment, rows[rows["group"].isin([experiment.group, experiment.reference_group])])
+    means = condition_means(
+        experiment, rows[rows["group"].isin([experiment.compares.group, experiment.compares.reference])]
+    )
     found = components(means["score"].to_numpy(), [pd.factorize(means["label"])[0]], means["group"])
-    assert found == pytest.approx([experiment.spreads["label"], experiment.spreads[""]], abs=6e-4)
+    assert found == pytest.approx([experiment.design.planned_sd["label"], experiment.design.planned_sd[""]], abs=6e-4)
 
     def right(trial, side, condition):
         path = chat.answers_path(trial, side, condition)
@@ -211,5 +214,5 @@ def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_out
         for gender in ("male", "female")
     ]
     found = components(gaps, codes, np.zeros(len(gaps)))
-    spreads = experiment_of("adjective_coreference", "answers").spreads
+    spreads = experiment_of("adjective_coreference", "answers").design.planned_sd
     assert found == pytest.approx([spreads[one] for one in ("male_answer", "female_answer", "")], abs=0.06)

@@ -44,12 +44,14 @@ def test_own_prompts_name_the_outputs_that_their_spreads_are_of():
 @pytest.mark.parametrize(("name", "model"), [("masked", "albert-base-v2"), ("causal", "pythia-410m")])
 def test_spreads_of_gest_are_those_of_the_released_scores(upstream, name, model):
     experiment = experiment_of("gest", name)
-    assert experiment.spreads_of == ("gest", model)
+    assert experiment.design.planned_sd_of == ("gest", model)
     released = next(one for one in load_corpus("gest").released if (one.model, one.experiment) == (model, name))
     rows = pd.DataFrame(released.rows({path: upstream_file("gest", path) for path in released.files}))
     units = gap_units(Context("", "", experiment, "score"), rows)
     found = design_of(units).components(units.columns[0])
-    declared = {experiment.random.get(column, column): value for column, value in experiment.spreads.items()}
+    declared = {
+        experiment.design.random.get(column, column): value for column, value in experiment.design.planned_sd.items()
+    }
     assert found == pytest.approx(declared, abs=6e-4)
 
 
@@ -115,7 +117,7 @@ def test_effects_of_a_factor_nested_in_another_are_part_of_what_is_left():
     ])  # fmt: skip
     study = open_study(rows, reference="he", name="nested")
     experiment = experiment_of("nested", "classifier")
-    ((gap,),) = plan_gaps([PlannedExperiment(study, experiment, config_rows("nested", experiment.configs[0]))])
+    ((gap,),) = plan_gaps([PlannedExperiment(study, experiment, config_rows("nested", experiment.reads.configs[0]))])
     assert gap.levels == {"templates": 5}
     left = np.sqrt(0.136**2 + 2 * 0.048**2)
     assert gap.spreads.sds == pytest.approx({"templates": 0.125, "conditions": 0.048, "": left})

@@ -144,14 +144,14 @@ def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_ac
 def scored(experiment):
     """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
     rows = []
-    own = VERSIONS if experiment.primary_subset in VERSIONS else (experiment.primary_subset,)
-    for place, subset in enumerate(experiment.contrast or (own if experiment.subset else ("",)), 1):
+    own = VERSIONS if experiment.compares.primary.subset in VERSIONS else (experiment.compares.primary.subset,)
+    for place, subset in enumerate(experiment.compares.contrast or (own if experiment.compares.subset else ("",)), 1):
         for number in range(8):
-            for group in dict.fromkeys((experiment.group, experiment.reference_group)):
-                first = group == experiment.group
+            for group in dict.fromkeys((experiment.compares.group, experiment.compares.reference)):
+                first = group == experiment.compares.group
                 row = {
                     "prompt_id": f"{subset}{number}{group}", "pair_id": f"{subset}{number}", "group": group,
-                    "text": "", "construct": f"c{number % 4}" if [*experiment.random] == ["construct"] else "c",
+                    "text": "", "construct": f"c{number % 4}" if [*experiment.design.random] == ["construct"] else "c",
                     "condition": f"baseline{number % 4}" if number % 4 else "baseline",
                     "label": "positive" if number % 2 else "negative", "template": f"t{number % 3}",
                     "subject_id": f"s{number}", "male_answer": f"m{number % 3 % 2}",
@@ -159,16 +159,16 @@ def scored(experiment):
                     "experiment": experiment.name, "model_id": "m", "polarity": "p", "rendering": f"r{number}",
                     "names": f"n{number % 4}",
                     "trial": str(number % 2), "predicted": float((number + first) % 3 > 0),
-                    "answer": group if number else experiment.reference_group,
+                    "answer": group if number else experiment.compares.reference,
                     "top_tokens": '[["x", 0.1], ["y", -0.2]]',
                     "explained_variance": 0.3, "strict_correct": float(number % 2), "said_unsure": 0.0,
                     "said_other": 0.0, "strict_other": 0.0,
-                    **dict.fromkeys(experiment.reported, 0.1),
-                    **dict.fromkeys(experiment.scores, 0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5)),
+                    **dict.fromkeys(experiment.shows.reported, 0.1),
+                    **dict.fromkeys(experiment.shows.scores, 0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5)),
                 }  # fmt: skip
-                if "answers" in experiment.rates:  # right or not: one sentence is not, on the other side
+                if "answers" in experiment.shows.rates:  # right or not: one sentence is not, on the other side
                     row["score"] = 100.0 * (first or number != 1)
-                rows.append({**row, experiment.subset: subset} if experiment.subset else row)
+                rows.append({**row, experiment.compares.subset: subset} if experiment.compares.subset else row)
     return pd.DataFrame(rows)
 
 

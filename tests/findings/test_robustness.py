@@ -1,7 +1,6 @@
 """How primary findings hold up: by hand, by slow definitions, planted, where nothing is there, and of rare rates."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,12 +9,14 @@ from scipy import stats
 
 from swapbias.findings import FAILS, FOUND, NONE, OPEN, PASSES, SMALL, UNDECIDED, check_gaps, disaggregate
 from swapbias.findings.finding import UNSTABLE
+from swapbias.measures import named_unit
 from swapbias.report import text
-from swapbias.studies import Experiment, Study
+from swapbias.studies import Study
+from tests.experiments import experiment
 
-EXPERIMENT = Experiment(
-    name="tiny", question="", kind="masked", measure="paired_gap", group="f", reference_group="m",
-    unit="P(negative)", direction="", random={"template": "templates", "condition": "conditions"},
+EXPERIMENT = experiment(
+    name="tiny", kind="masked", groups=("f",), reference="m",
+    unit="P(negative)", random={"template": "templates", "condition": "conditions"},
 )  # fmt: skip
 
 
@@ -36,8 +37,8 @@ def reworded(gaps, wording):
     return again.assign(side=again["group"], group="placebo", wording=str(wording), pair_id=ids)
 
 
-def audit(frame, experiment=EXPERIMENT):
-    return disaggregate(frame, Study(name="tiny", title="", url="", experiments=(experiment,)), expected={})
+def audit(frame, asked=EXPERIMENT):
+    return disaggregate(frame, Study(name="tiny", title="", url="", experiments=(asked,)), expected={})
 
 
 def primary(found):
@@ -70,7 +71,7 @@ def test_the_range_is_that_of_the_means_without_each_template():
     assert found.influential_items == ""
     assert found.verdict == FOUND
     assert 0.19 < found.loo_min <= found.estimate.value <= found.loo_max < 0.21
-    person = replace(EXPERIMENT, random={"subject_id": "subjects"})
+    person = EXPERIMENT.changed(design={"random": {"subject_id": "subjects"}})
     frame = rows(grid({"t1": -0.01, "t2": -0.012, "t3": -0.009, "t4": 0.2}))
     found = primary(audit(frame.assign(subject_id=frame["template"]), person))
     assert found.influential_items == ""
@@ -144,20 +145,20 @@ def test_bounds_are_the_means_with_the_missing_score_at_either_end():
 
 
 def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
-    both = replace(EXPERIMENT, scores=("score", "closed_list_mass"))
+    both = EXPERIMENT.changed(shows={"scores": ("score", "closed_list_mass")})
     frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15}))
     found = primary(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
     assert ["score", "closed_list_mass", "-0.15"] in found.influences
     frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15, "t4": 0.1}, "a")).assign(truncated=0.0)
     frame.loc[[1, 3, 5], "truncated"] = 1.0  # of m three in four, of f none
     assert not [one for one in audit(frame) if one.measure == "truncation_gap"]  # only of answers
-    chat = replace(EXPERIMENT, kind="chat")
+    chat = EXPERIMENT.changed(kind="chat")
     (found,) = [one for one in audit(frame, chat) if one.measure == "truncation_gap"]
     assert found.estimate.value == pytest.approx(-0.75)
     assert not [one for one in audit(frame.assign(truncated=0.0), chat) if one.measure == "truncation_gap"]
 
 
-RATES = replace(EXPERIMENT, unit="share of answers")
+RATES = EXPERIMENT.changed(compares={"unit": named_unit("share of answers")})
 TEMPLATES, CONDITIONS = 20, 10
 
 
@@ -174,7 +175,7 @@ def rates(rng, of_f, of_m, spread=0.005, answers=0):
 
 def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
     frame = rates(np.random.default_rng(1), 0.06, 0.05)
-    only = replace(RATES, random={"template": "templates"})
+    only = RATES.changed(design={"random": {"template": "templates"}})
     found = primary(audit(frame, only))
     table = frame.pivot(index="pair_id", columns="group", values="score")
     scaled = (table["f"] / table["f"].mean() - table["m"] / table["m"].mean()).rename("y").reset_index()

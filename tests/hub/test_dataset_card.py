@@ -19,7 +19,7 @@ from swapbias.hub import datasets as building
 from swapbias.hub.client import Hub
 from swapbias.hub.datasets import dataset_files, push_dataset
 from swapbias.studies import catalogue as studies
-from swapbias.studies.study import PROMPT_COLUMNS
+from swapbias.studies.prompt import PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
 from tests import baselines
 from tests.conftest import ROOT, files_below

@@ -47,7 +47,7 @@ def folder(request, tmp_path_factory):
 
 def _rows(study, experiment):
     (one,) = [one for one in load_study(study).experiments if one.name == experiment]
-    return [{**row, "experiment": experiment} for name in one.configs for row in config_rows(study, name)]
+    return [{**row, "experiment": experiment} for name in one.reads.configs for row in config_rows(study, name)]
 
 
 @pytest.fixture(scope="module")

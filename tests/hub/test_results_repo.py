@@ -8,7 +8,7 @@ import pytest
 from swapbias.hub.cards import load, results_card, split
 from swapbias.hub.client import Hub, is_shared_name
 from swapbias.hub.shared_runs import load_all_shared, parquet
-from swapbias.studies.study import PROMPT_COLUMNS
+from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, MANIFEST, shared
 
 

@@ -14,8 +14,10 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
-from swapbias.studies.study import PROMPT_COLUMNS, Covariate, Experiment, Prompt, Study
+from swapbias.studies.experiment import Covariate, Study
+from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
+from tests.experiments import experiment
 from tests.models.clinical.test_features import static
 
 evaluate = pytest.importorskip("evaluate")
@@ -45,9 +47,10 @@ def module(name, **inputs):
 
 def audit(rows=ROWS, **declared):
     """The findings of one experiment over these rows."""
-    usual = {"measure": "", "group": "f", "reference_group": "m", **declared}
-    experiment = Experiment(name="tiny", question="", kind="masked", unit="u", direction="", **usual)
-    return disaggregate(rows, Study(name="tiny", title="", url="", experiments=(experiment,)), expected={})
+    crossed = {"template": "templates", "condition": "conditions"}
+    usual = {"measure": "", "groups": ("f",), "reference": "m", "random": crossed} | declared
+    asked = experiment(name="tiny", kind="masked", unit="u", **usual)
+    return disaggregate(rows, Study(name="tiny", title="", url="", experiments=(asked,)), expected={})
 
 
 def numbers(found, measure, contrast=None, *, designed=False):
@@ -172,7 +175,7 @@ def lexicon_mass(folder):
     rows = pd.DataFrame(prompt.row() for prompt in prompts).assign(
         model_id="m", experiment="tiny", score=[one.score for one in model.score(prompts)]
     )
-    found = audit(rows, group="female", reference_group="male", levels=("female", "male"))
+    found = audit(rows, groups=("female",), reference="male", levels=("female", "male"))
     texts = list(dict.fromkeys(prompt.text for prompt in prompts))
     tops = {}
     for members, probabilities in model.read(texts):

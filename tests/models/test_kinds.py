@@ -28,9 +28,9 @@ EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
 def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
-    units = auto.kind_of(experiment.kind).readings[experiment.reading].units
+    units = auto.kind_of(experiment.kind).readings[experiment.reads.reading].units
     assert next(iter(units)) == "score"
-    assert set(experiment.scores) <= units.keys()
+    assert set(experiment.shows.scores) <= units.keys()
 
 
 @pytest.mark.parametrize(

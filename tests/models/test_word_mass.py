@@ -91,9 +91,9 @@ def test_packs_count_every_word_and_gendered_stigma_those_from_1_percent():
     of_packs = [load_lexicon(f"group_packs/{name}") for name in load_corpus("group_packs").lexicons]
     assert {one.threshold for one in of_packs} == {0.0}
     assert load_lexicon("gendered_stigma/rq1").threshold == 0.01
-    assert {one.word_threshold for one in load_study("group_packs").experiments} == {0.0}
+    assert {one.reads.word_threshold for one in load_study("group_packs").experiments} == {0.0}
     masked = [one for one in load_study("group_packs").experiments if one.kind == "masked"]
-    assert {one.scores for one in masked} == {("score", "log_odds", "matched_mass")}
+    assert {one.shows.scores for one in masked} == {("score", "log_odds", "matched_mass")}
 
 
 @pytest.mark.parametrize(("rare", "differs"), [(0.3, True), (0.04, False)])

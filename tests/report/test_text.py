@@ -381,12 +381,17 @@ def long_sentences(said):
 @pytest.mark.parametrize("study", studies())
 def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
     for experiment, verdict, value in product(load_study(study).experiments, VERDICTS, (0.2, -0.2)):
-        sides = {"group": experiment.group, "reference_group": experiment.reference_group}
-        both = dict(zip(("within", "against"), experiment.contrast or ("", ""), strict=True))
-        unit, rates = experiment.unit, {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
+        sides = {"group": experiment.compares.group, "reference_group": experiment.compares.reference}
+        both = dict(zip(("within", "against"), experiment.compares.contrast or ("", ""), strict=True))
+        unit, rates = (
+            experiment.compares.unit.name,
+            {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0},
+        )
         facts = {"study": study, "experiment": experiment.name, "unit": unit, "model_id": "OWNER/some-model", **sides}
         one = gap(value, verdict, **facts, **(rates if unit == "share of answers" else {}))
-        moved = replace(one, measure="gap_difference", ratio=math.nan, **both) if experiment.contrast else one
+        moved = (
+            replace(one, measure="gap_difference", ratio=math.nan, **both) if experiment.compares.contrast else one
+        )
         output = (text.verdict(one).text, text.verdict(moved).text, text.meaning(moved), text.certainty(one))
         assert long_sentences(" ".join(map(str, output))) == []
 

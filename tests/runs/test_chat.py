@@ -300,7 +300,7 @@ def test_an_experiment_whose_library_is_missing_does_not_stop_the_others(monkeyp
     asked = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", max_tokens=600)
     named = ("care_notes:tone", "gendered_stigma:choices")
     tasks, skipped = plan_tasks(Settings(studies=named, options=(asked,), limit=8))
-    assert not any(task.experiment.reading == "tone" for task in tasks)
+    assert not any(task.experiment.reads.reading == "tone" for task in tasks)
     assert any(one.study == "care_notes" and "vaderSentiment" in one.reason for one in skipped)
 
 

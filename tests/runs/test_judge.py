@@ -254,9 +254,9 @@ def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(quiet):
 def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):
     new_study(tmp_path / "work")
     declared = (tmp_path / "work" / "study.toml").read_text()
-    asked = 'kind = "chat"\nanswers = ["0=Yes", "1=No"]\n'
-    asked += 'rubric = "How kind is it?"\nrubric_options = ["0=Kind", "1=Unkind"]\n'
-    (tmp_path / "work" / "study.toml").write_text(declared + asked)
+    asked = '\n[reads]\nanswers = ["0=Yes", "1=No"]\n'
+    asked += 'rubric = {question = "How kind is it?", options = ["0=Kind", "1=Unkind"]}\n'
+    (tmp_path / "work" / "study.toml").write_text(declared.replace("title =", 'kind = "chat"\ntitle =') + asked)
     study = open_study(tmp_path / "work")
     female = {row["text"] for row in config_rows(study.name, "questions") if row["group"] == "female"}
 

@@ -136,8 +136,8 @@ def chat_study(folder, pairs=80):
     questions = prompts(pairs, "{who} tells story {pair}. Is it true? Answer Yes or No.")
     questions.to_csv(folder / "prompts.csv", index=False)
     (folder / "study.toml").write_text(
-        'name = "stories"\ntitle = "x"\nreference = "male"\nkind = ["chat"]\nreading = "options"\n'
-        'answers = ["1=Yes", "0=No"]\n'
+        'name = "stories"\ntitle = "x"\nkind = ["chat"]\n[compares]\nreference = "male"\n'
+        '[reads]\nreading = "options"\nanswers = ["1=Yes", "0=No"]\n'
     )
     return folder
 

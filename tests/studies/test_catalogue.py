@@ -11,7 +11,8 @@ from datasets import ClassLabel, Value
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import catalogue as studies, tables as sources
-from swapbias.studies.study import MASK, PROMPT_COLUMNS, Config, fill, slots
+from swapbias.studies.corpus import Config
+from swapbias.studies.prompt import MASK, PROMPT_COLUMNS, fill, slots
 from swapbias.studies.tables import corpus_dir, fingerprint, read_table
 from tests.conftest import ROOT
 from tests.tables import rows_of
@@ -95,15 +96,19 @@ def test_a_corpus_is_whole(corpus):
         assert set(released.files) <= set(pinned)
     if leaf.study:
         for experiment in leaf.study.experiments:
-            assert experiment.direction
-            assert experiment.unit
-            home = studies.load_corpus(experiment.corpus or corpus)
-            assert set(experiment.configs) <= {config.name for config in home.configs}
-            for config in experiment.configs[:1]:
+            assert experiment.words.direction
+            assert experiment.compares.unit.name
+            home = studies.load_corpus(experiment.reads.notes.corpus or corpus)
+            assert set(experiment.reads.configs) <= {config.name for config in home.configs}
+            for config in experiment.reads.configs[:1]:
                 rows = studies.config_rows(home.name, config)
-                assert {experiment.group, experiment.reference_group} - {""} <= {row["group"] for row in rows}
-                readers = {one.name for one in leaf.study.experiments if config in one.configs}
-                readers |= {"phenotyping"} if experiment.corpus else set()  # an audit names the experiment of notes
+                assert {experiment.compares.group, experiment.compares.reference} - {""} <= {
+                    row["group"] for row in rows
+                }
+                readers = {one.name for one in leaf.study.experiments if config in one.reads.configs}
+                readers |= (
+                    {"phenotyping"} if experiment.reads.notes.corpus else set()
+                )  # an audit names the experiment of notes
                 assert {row["experiment"] for row in rows} <= readers
 
 
@@ -172,26 +177,59 @@ def test_a_wrong_slot_is_named(tmp_path):
 
 NEW_LEAF = '''
 """toy: a study in one file and one folder."""
-from swapbias.studies import Config, Corpus, Experiment, Prompt, Slice, Study
-from swapbias.studies import corpus_dir, fill, read_table
+from swapbias.studies import corpus_dir, declared_corpus, fill, prompt_row, read_table
+
 
 def rows():
     for row in read_table(corpus_dir("toy") / "templates.csv", ("template",)):
         for group in ("cats", "dogs"):
-            yield Prompt(
-                prompt_id=f"{row['template']}/{group}", pair_id=row["template"], group=group,
-                text=fill(row["template"], who=group), construct="pets", condition="pets",
-                label="pets", template=row["template"], experiment="toy",
-            ).row()
+            text = fill(row["template"], who=group)
+            yield prompt_row(row["template"], group, text, "toy", template=row["template"], label="pets")
 
-STUDY = Study(name="toy", title="Toy", url="https://example.org", experiments=(Experiment(
-    name="toy", question="Cats or dogs?", configs=("default",), kind="classifier", measure="paired_gap",
-    group="cats", reference_group="dogs", unit="probability", direction="above zero: cats",
-    slices=(Slice("template", "template"),),
-),))
-CORPUS = Corpus(name="toy", title="Toy", licence="Apache-2.0", study=STUDY,
-                configs=(Config(name="default", description="Two rows a template", rows=rows),))
+
+CORPUS = declared_corpus("toy", {"default": rows})
 '''
+NEW_CORPUS = """
+title = "Toy"
+version = "1.0.0"
+licence = "Apache-2.0"
+tags = []
+
+[[configs]]
+name = "default"
+description = "Two rows a template"
+"""
+NEW_STUDY = """
+title = "Toy"
+url = "https://example.org"
+correction = "holm"
+family = "study"
+limits = []
+
+[[experiments]]
+name = "toy"
+question = "Cats or dogs?"
+kind = "classifier"
+
+[experiments.reads]
+configs = ["default"]
+
+[experiments.compares]
+measure = "paired_gap"
+groups = ["cats"]
+reference = "dogs"
+unit = {name = "probability", range = [0, 1]}
+margin = 0.05
+
+[experiments.design]
+random = {template = "templates"}
+
+[experiments.shows]
+slices = {template = "template"}
+
+[experiments.words]
+direction = "above zero: cats"
+"""
 
 
 def test_a_study_is_added_by_one_file_and_one_folder(tmp_path):
@@ -208,6 +246,8 @@ def test_a_study_is_added_by_one_file_and_one_folder(tmp_path):
     folder.mkdir()
     (folder / "templates.csv").write_text("template\nI like [who].\nI fear [who].\nHere are [who].\n")
     (folder / "README.md").write_text("# toy\n")
+    (folder / "corpus.toml").write_text(NEW_CORPUS)
+    (folder / "study.toml").write_text(NEW_STUDY)
     (tmp_path / "pets.py").write_text(
         "def likes_cats(texts):\n"
         "    return [0.7 * ('cats' in t) + (0.3 + 0.1 * ('fear' in t)) * ('dogs' in t) for t in texts]\n"

@@ -34,7 +34,7 @@ def first(rows, **options):
 
 def declared(rows, **options):
     experiment = first(rows, **options)
-    return experiment.random, experiment.fixed
+    return experiment.design.random, experiment.design.fixed
 
 
 def edited(folder, name, *changes):
@@ -87,14 +87,16 @@ def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
         assert declared(rows, fixed=fixed) == expected
     assert declared(rows, fixed="template")[1] == {"template": "templates"}
     rows.to_csv(tmp_path / "waits.csv", index=False)
-    assert own_study(tmp_path / "waits.csv", reference="male", fixed="mood").experiments[0].fixed == {"mood": "moods"}
+    assert own_study(tmp_path / "waits.csv", reference="male", fixed="mood").experiments[0].design.fixed == {
+        "mood": "moods"
+    }
     (tmp_path / "folder").mkdir()
     rows.to_csv(tmp_path / "folder" / "prompts.csv", index=False)
-    toml = 'name = "waits"\ntitle = "t"\nreference = "male"\nrandom = ["mood"]\nfixed = ["topic"]\n'
+    toml = 'name = "waits"\ntitle = "t"\n[compares]\nreference = "male"\n[design]\nrandom = ["mood"]\nfixed = ["topic"]\n'
     (tmp_path / "folder" / "study.toml").write_text(toml)
     experiment = open_study(tmp_path / "folder").experiments[0]
-    assert experiment.random == {"mood": "moods", "template": "templates"}  # what is declared, and what recurs
-    assert experiment.fixed == {"topic": "topics"}
+    assert experiment.design.random == {"mood": "moods", "template": "templates"}  # what is declared, and what recurs
+    assert experiment.design.fixed == {"topic": "topics"}
     with pytest.raises(UsageError, match="says reference, group, words, unit, range, fixed columns and shared fills"):
         open_study(tmp_path / "folder", fixed="topic")
 
@@ -122,10 +124,10 @@ def test_a_fixed_column_that_cannot_be_one_is_refused(fixed, sentence):
 
 def test_a_folder_names_the_line_of_a_column_that_is_fixed_and_random(tmp_path):
     new_study(tmp_path / "at_work")
-    edited(tmp_path / "at_work", "study.toml", ("limits = [", 'fixed = ["themes",\n  "words"]\nlimits = ['))
+    edited(tmp_path / "at_work", "study.toml", ("[shows]", 'fixed = ["themes",\n  "words"]\n[shows]'))
     assert check_study(tmp_path / "at_work").faults == [
-        "study.toml:14: fixed names the column 'themes', and no table has it. Did you mean theme?",
-        "study.toml:15: 'words' stands in random and in fixed. Take it out of one.",
+        "study.toml:17: fixed names the column 'themes', and no table has it. Did you mean theme?",
+        "study.toml:18: 'words' stands in random and in fixed. Take it out of one.",
     ]
 
 
@@ -133,8 +135,8 @@ def test_columns_of_every_table_of_a_folder_are_factors(tmp_path):
     """Of templates, of slots and of conditions, whatever ``random`` names besides."""
     new_study(tmp_path / "at_work")
     experiment = open_study(tmp_path / "at_work").experiments[1]
-    assert experiment.random == {"template": "templates", "words": "pairs of words", "condition": "conditions"}
-    assert experiment.fixed == {"theme": "themes", "field": "fields"}
+    assert experiment.design.random == {"template": "templates", "words": "pairs of words", "condition": "conditions"}
+    assert experiment.design.fixed == {"theme": "themes", "field": "fields"}
     folder = tmp_path / "at_work"
     lines = (folder / "slots.csv").read_text().splitlines()
     ages = [f"{line},{'age' if number == 0 else (number + 1) // 2}" for number, line in enumerate(lines)]
@@ -144,19 +146,19 @@ def test_columns_of_every_table_of_a_folder_are_factors(tmp_path):
     )
     edited(folder, "study.toml", ('random = ["template", "words", "condition"]', 'random = ["template"]'))
     for experiment in open_study(folder).experiments[1:]:
-        assert experiment.random == {
+        assert experiment.design.random == {
             "template": "templates", "words": "pairs of words", "condition": "conditions", "field": "fields",
         }  # fmt: skip
-        assert experiment.fixed == {"theme": "themes"}
-        assert experiment.equal_levels
+        assert experiment.design.fixed == {"theme": "themes"}
+        assert experiment.design.equal_levels
 
 
 def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
     """Rankings are balanced, and their gaps are differences of the selection rates beside them."""
-    assert first(table()).equal_levels
+    assert first(table()).design.equal_levels
     new_study(tmp_path / "hire", "ranking")
     (ranking,) = open_study(tmp_path / "hire").experiments
-    assert (ranking.equal_levels, ranking.random, ranking.fixed) == (
+    assert (ranking.design.equal_levels, ranking.design.random, ranking.design.fixed) == (
         False, {"names": "sets of names"}, {"condition": "jobs"},
     )  # fmt: skip
     cvs = (tmp_path / "hire" / "cvs.csv").read_text()
@@ -167,8 +169,8 @@ def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
         "\n".join([head, body.strip("\n"), *(one.strip("\n") for one in more)])
     )
     (ranking,) = open_study(tmp_path / "hire").experiments
-    assert ranking.random == {"names": "sets of names", "condition": "jobs"}
-    assert not load_study("occupation_sentiment").experiments[0].equal_levels
+    assert ranking.design.random == {"names": "sets of names", "condition": "jobs"}
+    assert not load_study("occupation_sentiment").experiments[0].design.equal_levels
 
 
 def test_several_groups_have_the_same_factors_and_their_own_names():
@@ -179,8 +181,8 @@ def test_several_groups_have_the_same_factors_and_their_own_names():
         for pair in range(10) for number in range(2) for group in names
     ]  # fmt: skip
     experiment = first(pd.DataFrame(rows))
-    assert experiment.random["topic"] == "topics"
-    assert "topic" not in experiment.random_of
+    assert experiment.design.random["topic"] == "topics"
+    assert "topic" not in experiment.design.random_of
     assert all("topic" in gap.random and gap.fixed == {"mood": "moods"} for gap in experiment.gaps)
     chosen = first(pd.DataFrame(rows), fixed="topic")
     assert all("topic" not in gap.random and set(gap.fixed) == {"topic", "mood"} for gap in chosen.gaps)
@@ -196,9 +198,9 @@ def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, ca
     app(["audit", "vader", *own, "-M", "fixed=topic", "-M", "fixed=mood", "--out", "run"], standalone_mode=False)
     assert 'fixed = ["topic", "mood"]' in (tmp_path / "run" / "studies" / "waits" / "study.toml").read_text()
     Run.open(tmp_path / "run")
-    assert load_study("waits").experiments[0].fixed == {"topic": "topics", "mood": "moods"}
+    assert load_study("waits").experiments[0].design.fixed == {"topic": "topics", "mood": "moods"}
     swapbias.audit("vader", prompts="waits.csv", reference="male", fixed=["mood"], progress=False)
-    assert load_study("waits").experiments[0].fixed == {"mood": "moods"}
+    assert load_study("waits").experiments[0].design.fixed == {"mood": "moods"}
     with pytest.raises(UsageError, match="fixed and shared_fills are about own prompts"):
         swapbias.audit("vader", fixed="mood")
     with pytest.raises(UsageError, match=r"own prompts\. Add --prompts"):
@@ -234,9 +236,9 @@ def named(text="{name} was late for work.", prompts=1, **columns):
 )
 def test_one_text_with_several_names_is_one_template(rows):
     experiment = first(rows)
-    assert list(experiment.random) == ["template", "fill_pair"]
-    assert experiment.random["template"] == "templates"
-    prompts = pd.DataFrame(config_rows("waits", experiment.configs[0]))
+    assert list(experiment.design.random) == ["template", "fill_pair"]
+    assert experiment.design.random["template"] == "templates"
+    prompts = pd.DataFrame(config_rows("waits", experiment.reads.configs[0]))
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
     chosen = first(rows, fixed=["template"])
     assert (list(chosen.random), chosen.fixed) == (["fill_pair"], {"template": "templates"})
@@ -271,12 +273,15 @@ def test_a_folder_with_one_template_declares_it(tmp_path):
         text = (folder / "study.toml").read_text()
         (folder / "study.toml").write_text(re.sub(r"random = \[.*?\]", f"random = {random}", text))
         masked, classifier, _ = open_study(folder).experiments
-        assert set(masked.random) == {"template", rest}  # of which each mask has another condition
-        assert set(classifier.random) == {"template", "words", "condition"}
-    edited(folder, "study.toml", ("slices =", 'fixed = ["template"]\nslices ='))
+        assert set(masked.design.random) == {"template", rest}  # of which each mask has another condition
+        assert set(classifier.design.random) == {"template", "words", "condition"}
+    edited(folder, "study.toml", ("[shows]", 'fixed = ["template"]\n[shows]'))
     masked, classifier, _ = open_study(folder).experiments
-    assert (set(masked.random), masked.fixed["template"]) == ({"pair_id"}, "templates")
-    assert (set(classifier.random), classifier.fixed["template"]) == ({"words", "condition"}, "templates")
+    assert (set(masked.design.random), masked.design.fixed["template"]) == ({"pair_id"}, "templates")
+    assert (set(classifier.design.random), classifier.design.fixed["template"]) == (
+        {"words", "condition"},
+        "templates",
+    )
 
 
 def test_one_template_is_one_for_each_of_several_groups():
@@ -286,6 +291,6 @@ def test_one_template_is_one_for_each_of_several_groups():
         for number in range(5) for group in names
     ])  # fmt: skip
     experiment = first(rows)
-    assert experiment.random["template"] == "templates"
+    assert experiment.design.random["template"] == "templates"
     assert all("template" in gap.random for gap in experiment.gaps)
     assert all(gap.fixed == {"template": "templates"} for gap in first(rows, fixed="template").gaps)

@@ -139,8 +139,8 @@ def test_names_and_templates_are_found(language, shift):
     rows = pd.DataFrame(config_rows("without", "texts"))
     open_study(table(names, templates, shift=shift, column=True), reference="male", name="with_names")
     known = pd.DataFrame(config_rows("with_names", "texts"))
-    assert not study.experiments[0].unnamed_fills
-    fills = study.experiments[0].random.keys() - {"template"}
+    assert not study.experiments[0].design.unnamed_fills
+    fills = study.experiments[0].design.random.keys() - {"template"}
     assert fills == ({"fill_pair"} if not shift else {"group_fill", "reference_fill"})
     for column in (*fills, "template"):
         assert partition(rows[column]) == partition(known[column])
@@ -213,6 +213,6 @@ def test_pronouns_in_every_text_are_no_names():
         {"text": f"{who} came {number} times.", "group": group, "pair": str(number)}
         for number in range(8) for group, who in (("female", "She"), ("male", "He"))
     ]  # fmt: skip
-    assert open_study(pd.DataFrame(rows), reference="male", name="pronouns").experiments[0].random == {
+    assert open_study(pd.DataFrame(rows), reference="male", name="pronouns").experiments[0].design.random == {
         "pair_id": "pairs"
     }

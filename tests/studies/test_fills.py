@@ -1,6 +1,5 @@
 """Names in own prompts: found by comparing texts, a random factor, and what a null model comes to with them."""
 
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,20 +30,20 @@ def classifier(rows, name="late"):
 
 def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_templates():
     experiment = classifier(table())
-    assert experiment.random == {"template": "templates", "fill_pair": "pairs of words"}
-    rows = pd.DataFrame(config_rows("late", experiment.configs[0]))
+    assert experiment.design.random == {"template": "templates", "fill_pair": "pairs of words"}
+    rows = pd.DataFrame(config_rows("late", experiment.reads.configs[0]))
     assert set(rows["fill_pair"]) == {f"{woman} / {man}" for woman, man in zip(WOMEN, MEN, strict=True)}
     assert rows["template"].nunique() == 12
     assert list(classifier(table(shift=1)).random) == ["template", "group_fill", "reference_fill"]
     experiment = classifier(table(column=True, text="{name}, {prompt} minutes late, lost {name}'s place in line."))
-    assert experiment.random == {"template": "templates", "fill_pair": "pairs of names"}
+    assert experiment.design.random == {"template": "templates", "fill_pair": "pairs of names"}
     expected = classifier(table()).random
     rows = table()
     assert classifier(rows.assign(template="t1")).random == expected
     assert classifier(rows.assign(name=rows["pair"])).random == expected  # of the prompt, not of the person
     experiment = classifier(rows.assign(fill_pair="x / y", group_fill="x"))
-    assert experiment.random == expected
-    assert set(pd.DataFrame(config_rows("late", experiment.configs[0]))["fill_pair"]) != {"x / y"}
+    assert experiment.design.random == expected
+    assert set(pd.DataFrame(config_rows("late", experiment.reads.configs[0]))["fill_pair"]) != {"x / y"}
     assert "template" in classifier(rows.assign(template=[f"t{n % 3}" for n in range(len(rows))])).random
 
 
@@ -55,7 +54,7 @@ def test_a_word_that_no_text_has_beside_another_is_no_sample():
         for group, word in (("female", "woman"), ("male", "man"))
     ])  # fmt: skip
     study = open_study(rows, reference="male", name="one_word")
-    assert study.experiments[0].random == {"pair_id": "pairs"}
+    assert study.experiments[0].design.random == {"pair_id": "pairs"}
     assert "Every prompt names female as 'woman': other names or words may score otherwise." in study.limits
 
     def turns(names):
@@ -74,7 +73,7 @@ def test_a_word_that_no_text_has_beside_another_is_no_sample():
 def verdicts(rows, *, spread, gap=0.0, audits=40):
     """Verdicts of models with effects of names alone, and of prompts that both groups share."""
     study = open_study(rows, reference="male", name="late")
-    brief = replace(study, experiments=(replace(study.experiments[0], slices=(), levels=()),))
+    brief = study.changed(experiments=(study.experiments[0].changed(shows={"slices": (), "levels": ()}),))
     prompts = pd.DataFrame(config_rows("late", "texts")).assign(experiment="classifier", model_id="toy")
     rng, names = np.random.default_rng(1), prompts["text"].str.split().str[0]
     templates, women = pd.factorize(prompts["template"])[0], (prompts["group"] == "female").to_numpy()

@@ -15,10 +15,9 @@ from swapbias.cli.auditing import study_designs
 from swapbias.errors import StudyError, UsageError
 from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_prompts, own_studies
 from swapbias.studies.catalogue import load_corpus
-from swapbias.studies.declaration import Declaration
-from swapbias.studies.study import turns
+from swapbias.studies.experiment import OwnStudy
+from swapbias.studies.prompt import turns
 
-KEYS = list(Declaration.model_fields)
 ROWS = [
     ("He is late.", "male", "late", "time"), ("She is late.", "female", "late", "time"),
     ("He left.", "male", "left", "place"), ("She left.", "female", "left", "place"),
@@ -45,7 +44,7 @@ def test_the_example_asks_models_of_every_kind(folder):
     study = open_study(folder)
     assert study.name == "at_work"
     assert [one.kind for one in study.experiments] == ["masked", "classifier", "causal"]
-    assert study.experiments[0].random["condition"] == "conditions"
+    assert study.experiments[0].design.random["condition"] == "conditions"
     # 5 templates x 6 pairs of words x 8 conditions x 2 groups, each in 2 more wordings; 4 templates with a mask.
     sizes = {one.name: len(config_rows("at_work", one.name)) for one in load_corpus("at_work").configs}
     assert sizes == {"masks": 64, "masks_wordings": 128, "texts": 480, "texts_wordings": 960}
@@ -70,8 +69,12 @@ def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
     source = {"frame": table(), "dataset": Dataset.from_pandas(table()), "csv": tmp_path / "t.csv"}[made]
     study = open_study(source, reference="male", name="t")
     first = study.experiments[0]
-    assert (first.group, first.reference_group, first.random) == ("female", "male", {"pair_id": "pairs"})
-    assert [one.name for one in first.slices] == ["topic"]
+    assert (first.compares.group, first.compares.reference, first.design.random) == (
+        "female",
+        "male",
+        {"pair_id": "pairs"},
+    )
+    assert [one.name for one in first.shows.slices] == ["topic"]
     assert [row["text"] for row in config_rows("t", "texts")] == [row[0] for row in ROWS]
     assert "t" in own_studies()
     assert swapbias.load_prompts("t").num_rows == 4
@@ -102,13 +105,19 @@ def test_each_of_several_groups_is_compared_with_the_reference():
     assert {one.compared for one in study.experiments} == {("female", "nonbinary", "male")}
     assert {row["group"] for row in config_rows("three", "texts")} == {"male", "female", "nonbinary"}
     chosen = open_study(table(THREE), reference="male", group="female", name="three")
-    assert [(one.name, one.groups) for one in chosen.experiments] == [("classifier", ()), ("causal", ())]
+    assert [(one.name, one.compares.groups) for one in chosen.experiments] == [
+        ("classifier", ("female",)),
+        ("causal", ("female",)),
+    ]
     with pytest.raises(StudyError, match=r"prompts\.csv:4: pair 'left' has no row of 'nonbinary'"):
         open_study(table(THREE[:-1]), reference="male", name="three")
     rows = [(f"{text} {x}", group, f"{pair}{x}", pair, x) for text, group, pair, _ in ROWS for x in "xy"]
     study = open_study(table(rows, ("text", "group", "pair", "template", "condition")), reference="male")
     first = study.experiments[0]
-    assert (first.random, first.fixed) == ({"template": "templates"}, {"condition": "conditions"})  # two of each
+    assert (first.design.random, first.design.fixed) == (
+        {"template": "templates"},
+        {"condition": "conditions"},
+    )  # two of each
 
 
 @pytest.mark.parametrize("unscored", [False, True])
@@ -126,8 +135,8 @@ def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
     ]  # fmt: skip
     study = open_study(table(rows), reference="male", name="waited")
     first = study.experiments[0]
-    assert first.random_of == {"group_fill_1": "female", "reference_fill": "male", "group_fill_2": "nb"}
-    assert [[*one.random] for one in first.gaps] == [
+    assert first.design.random_of == {"group_fill_1": "female", "reference_fill": "male", "group_fill_2": "nb"}
+    assert [[*one.design.random] for one in first.gaps] == [
         ["template", "group_fill_1", "reference_fill"], ["template", "reference_fill", "group_fill_2"],
     ]  # fmt: skip
     scored, rng = pd.DataFrame(config_rows("waited", "texts")).assign(model_id="m"), np.random.default_rng(2)
@@ -213,11 +222,14 @@ def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
     ("name", "before", "after", "sentence"),
     [
         ("study.toml", 'title = "', "title = ", "study.toml is no valid TOML: Invalid value (at line 3,"),
-        ("study.toml", "margin = 0.05", "margin = 5", "study.toml:10: margin is 5, expected a number from 0 to 1"),
-        ("study.toml", "margin =", "margins =", "study.toml:10: 'margins' is none of name, title"),
+        ("study.toml", "margin = 0.05", "margin = 5", "study.toml:12: margin is 5, expected a number from 0 to 1"),
+        ("study.toml", "margin =", "margins =", "study.toml:12: 'margins' is no key here. Did you mean margin?"),
+        ("study.toml", "[compares]\n", "", "study.toml:9: 'groups' belongs into [compares]. Move it there."),
+        ("study.toml", "margin = 0.05", "calibrated = true", "study.toml:12: 'calibrated' belongs into [reads]"),
+        ("study.toml", "[shows]\n", '[shows]\nlevels = ["male"]\n', "levels is no key of own studies"),
         ("study.toml", '"at_work"', '"gest"', "study.toml:2: name is 'gest', a study of the package"),
         ("study.toml", '"at_work"', '"../up"', "study.toml:2: name is '../up', expected a-z, 0-9 and _"),
-        ("study.toml", '"field"', '"feild"', "study.toml:12: slices names the column 'feild'"),
+        ("study.toml", '"field"', '"feild"', "study.toml:18: slices names the column 'feild'"),
         ("study.toml", 'reference = "male"', 'reference = "man"', "The reference 'man' is none of female, male"),
         ("templates.csv", "[name] works", "[nam] works", "templates.csv:2: no column of slots.csv"),
         ("templates.csv", "<mask> was", "[MASK] was", r"a position to fill is written <mask>"),
@@ -320,7 +332,7 @@ def rejected(study, runs, gap):
 def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
     study = open_study(folder)
     classifier = replace(study.experiments[1], slices=(), levels=())  # all but the primary finding, which takes long
-    study = replace(study, experiments=(classifier,))
+    study = study.changed(experiments=(classifier,))
     # Of 30 null models 5 % come out significant: 1 or 2, more than 6 but once in 300 times.
     assert rejected(study, 30, 0.0) <= 6 / 30
     assert rejected(study, 5, 0.4) == 1
@@ -333,40 +345,48 @@ def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
 
 
 CHAT = """
-kind = ["chat", "classifier"]
+[reads]
 answers = ["0=Yes", "1=No", "=It depends"]
-rubric = "How kind is the answer?"
-rubric_options = ["0=Kind", "1=Unkind"]
+rubric = {question = "How kind is the answer?", options = ["0=Kind", "1=Unkind"]}
 """
 
 
+def with_kind(text, kind):
+    """A declaration with these kinds of models."""
+    return text.replace("title =", f"kind = {kind}\ntitle =")
+
+
 def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
-    (folder / "study.toml").write_text((folder / "study.toml").read_text() + CHAT)
+    text = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(with_kind(text, '["chat", "classifier"]') + CHAT)
     study = open_study(folder)
     chat, classifier = study.experiments
-    assert (chat.kind, chat.reading, chat.unit) == ("chat", "text", "share of answers")
-    assert chat.scores == ("score", "unanswered", "refused", "length", "judged")
-    assert chat.rubric.candidates == (("Kind", 0), ("Unkind", 1))
-    assert chat.rubric.neutral["Emily"] == chat.rubric.neutral["Jacob"] == "[name]"
-    asked, read = (config_rows("at_work", one.configs[0]) for one in (chat, classifier))
+    assert (chat.kind, chat.reads.reading, chat.compares.unit.name) == ("chat", "text", "share of answers")
+    assert chat.shows.scores == ("score", "unanswered", "refused", "length", "judged")
+    assert chat.reads.rubric.candidates == (("Kind", 0), ("Unkind", 1))
+    assert chat.reads.rubric.neutral["Emily"] == chat.reads.rubric.neutral["Jacob"] == "[name]"
+    asked, read = (config_rows("at_work", one.reads.configs[0]) for one in (chat, classifier))
     assert {row["candidates"] for row in asked} == {(("Yes", 0), ("No", 1), ("It depends", None))}
     assert {row["candidates"] for row in read} == {()}
     assert [row["text"] for row in asked] == [row["text"] for row in read]
 
 
 @pytest.mark.parametrize(
-    ("lines", "match"),
+    ("kind", "lines", "match"),
     [
-        ('kind = ["chat"]', r"answers cannot be read .*Write answers = \[\"0=Yes\""),
-        ('answers = ["0=Yes", "1=No"]', r"answers are given, and nothing asks for them"),
-        ('kind = ["chat"]\nanswers = ["0=Yes", "1=yes"]', "answers cannot be read"),
-        ('kind = ["chat"]\nanswers = ["0=Yes", "1=No"]\nreading = "rating"', "reading is 'rating', expected text"),
-        ('rubric = "How kind?"', "rubric_options cannot be read"),
+        ('["chat"]', "", r"kind names chat, and answers is missing\. Add answers = \[\"0=Yes\""),
+        ("[]", 'answers = ["0=Yes", "1=No"]', r"answers are given, and nothing asks for them"),
+        ('["chat"]', 'answers = ["0=Yes", "1=yes"]', "answers cannot be read"),
+        ('["chat"]', 'answers = ["1=Yes", "1=No"]', "answers all count 1, so that no gap could show"),
+        ('["chat"]', 'answers = ["0=Yes", "1=No"]\nreading = "rating"', "reading is 'rating', expected text"),
+        ("[]", 'rubric = "How kind?"', "rubric needs a question and options"),
+        ("[]", 'rubric = {question = "How kind?", options = ["Kind"]}', "rubric.options cannot be read"),
+        ('["chatt"]', "", "kind is 'chatt', expected one of masked, classifier, causal, chat. Did you mean chat?"),
     ],
 )
-def test_answers_that_cannot_be_read_are_refused_by_line(folder, lines, match):
+def test_answers_that_cannot_be_read_are_refused_by_line(folder, kind, lines, match):
     text = (folder / "study.toml").read_text()
-    (folder / "study.toml").write_text(f"{text}\n{lines}\n")
+    (folder / "study.toml").write_text(f"{with_kind(text, kind)}\n[reads]\n{lines}\n")
     with pytest.raises(ValueError, match=rf"study.toml:\d+: {match}"):
         open_study(folder)
 
@@ -377,7 +397,7 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     edited(folder, "lexicon.csv", "she,female", "she,")
     edited(folder, "study.toml", "title =", "heading =")
     assert [one.partition(". ")[0] for one in check_study(folder).faults] == [
-        f"study.toml:3: 'heading' is none of {', '.join(KEYS)}", "study.toml:15: title is missing",
+        f"study.toml:3: 'heading' is none of {', '.join(OwnStudy.model_fields)}", "study.toml:19: title is missing",
         "slots.csv:3: column 'name' is blank, expected a value", "slots.csv:5: 4 cells, expected 5",
         "lexicon.csv:2: column 'group' is blank, expected a value",
     ]  # fmt: skip

@@ -11,7 +11,8 @@ import pytest
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import answer_reader, check_study, config_rows, new_study, open_study
-from swapbias.studies.study import Prompt, balanced_rankings, drawn_names
+from swapbias.studies.prompt import Prompt
+from swapbias.studies.ranking import balanced_rankings, drawn_names
 
 READ = answer_reader("ranking", {})
 
@@ -46,7 +47,7 @@ def test_the_example_is_an_audit_of_rankings(folder, tmp_path):
     assert (found.faults, found.advice) == ([], [])
     study = open_study(folder)
     (experiment,) = study.experiments
-    assert (experiment.reading, experiment.factors, experiment.reference_group) == (
+    assert (experiment.reads.reading, experiment.compares.factors, experiment.compares.reference) == (
         "ranking", ("race", "gender"), "White men",
     )  # fmt: skip
     rows = config_rows("hire", "questions")

@@ -134,17 +134,17 @@ def test_rows_of_slots_are_compared_as_a_whole(tmp_path):
         f"slots.csv:12: 'Jacob, he, him' stands for 'female' here and for 'male' in slots.csv:3. {OUT}",
         f"slots.csv:13: 'Emily, she, her' stands for 'male' here and for 'female' in slots.csv:2. {OUT}",
     ]
-    changed(folder, "study.toml", ("slices =", "shared_fills = true\nslices ="))
+    changed(folder, "study.toml", ("[shows]", "shared_fills = true\n[shows]"))
     assert open_study(folder).experiments[0].name == "masked"
     changed(folder, "study.toml", ("shared_fills = true", 'shared_fills = "yes"'))
-    assert check_study(folder).faults == ["study.toml:12: shared_fills is 'yes', expected true or false. Correct it."]
+    assert check_study(folder).faults == ["study.toml:17: shared_fills is 'yes', expected true or false. Correct it."]
 
 
 def test_names_to_rank_and_words_to_count_are_of_one_group(tmp_path):
     """What counts for two groups is counted for the last alone, so that no declaration allows it."""
     new_study(tmp_path / "at_work")
     changed(tmp_path / "at_work", "lexicon.csv", ("boy,male", "She,male"))
-    changed(tmp_path / "at_work", "study.toml", ("slices =", "shared_fills = true\nslices ="))
+    changed(tmp_path / "at_work", "study.toml", ("[shows]", "shared_fills = true\n[shows]"))
     assert check_study(tmp_path / "at_work").faults == [
         "lexicon.csv:9: 'She' is a word of 'male' here and of 'female' in lexicon.csv:2. Remove it from one."
     ]
@@ -214,4 +214,4 @@ def test_a_text_that_holds_the_mark_of_a_slot_is_read():
     """As forms do: "Name: ____"."""
     assert difference("Name: _ she _", "Name: _ he _").frame == ("Name", ":", "__", "_", "__")
     forms = [(f"Patient ____: {job}. She signs: _", f"Patient ____: {job}. He signs: _") for job in JOBS]
-    assert open_study(table(forms), reference="male").experiments[0].random == {"pair_id": "pairs"}
+    assert open_study(table(forms), reference="male").experiments[0].design.random == {"pair_id": "pairs"}

@@ -9,7 +9,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.studies import config_rows, open_study
-from swapbias.studies.study import did_you_mean, unknown
+from swapbias.studies.names import did_you_mean, unknown
 
 ROWS = [
     ("Eve ran.", "female", "a"), ("Al ran.", "male", "a"),
@@ -67,7 +67,7 @@ def test_accents_in_two_forms_are_one_name(typed):
     groups = [unicodedata.normalize(form, "mujér") for form in ("NFC", "NFD")]
     prompts = PROMPTS.assign(group=[groups[0], "male", groups[1], "male"])
     study = open_study(prompts, reference="male", group=unicodedata.normalize(typed, "mujér"), name="accents")
-    assert study.experiments[0].group == groups[0]
+    assert study.experiments[0].compares.group == groups[0]
 
 
 def test_groups_that_differ_by_case_alone_are_named():
@@ -83,10 +83,10 @@ def test_classes_of_a_dataset_are_groups_by_their_names(names, tmp_path):
     columns = {"text": list(PROMPTS["text"]), "pair": list(PROMPTS["pair"])}
     numbers = [names.index(group) for group in PROMPTS["group"]]
     rows = Dataset.from_dict({**columns, "group": numbers}, features=features)
-    assert open_study(rows, reference="male", name="classes").experiments[0].group == "female"
+    assert open_study(rows, reference="male", name="classes").experiments[0].compares.group == "female"
     rows.to_parquet(tmp_path / "classes.parquet")
     study = swapbias.open_study(str(tmp_path / "classes.parquet"), reference="male")
-    assert study.experiments[0].group == "female"
+    assert study.experiments[0].compares.group == "female"
     ran = swapbias.audit(lambda texts: [0.5 + 0.01 * len(text) for text in texts], prompts=rows, reference="male")
     assert ran.primary.contrast.tolist() == ["female - male"]
 

@@ -1,5 +1,6 @@
 """The unit of an own study: its range is that of the options, or as the user says; points are hundredths of it."""
 
+import json
 import math
 import re
 
@@ -28,16 +29,24 @@ TABLE = pd.DataFrame(ROWS)
 WOMEN = {female for female, _ in NAMES}
 
 
+def toml(value):
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {toml(inner)}' for key, inner in value.items())}}}"
+    return json.dumps(value)
+
+
 def asked(folder, answers, **keys):
     """A study of these prompts that asks a chat model for one of these answers."""
     folder.mkdir()
     TABLE.to_csv(folder / "prompts.csv", index=False)
-    values = {
-        "name": folder.name, "title": "Asked", "reference": "male", "kind": ["chat"], "reading": "options",
-        "answers": answers, **keys,
-    }  # fmt: skip
-    lines = [f"{key} = {str(value).replace(chr(39), chr(34))}" for key, value in values.items()]
-    lines = [line if "[" in line else re.sub(r" = (.*)", r' = "\1"', line) for line in lines]
+    sections = {
+        "": {"name": folder.name, "title": "Asked", "kind": ["chat"]},
+        "reads": {"reading": "options", "answers": answers, **{key: keys[key] for key in keys if key != "unit"}},
+        "compares": {"reference": "male", **{key: keys[key] for key in keys if key == "unit"}},
+    }
+    lines = []
+    for section, values in sections.items():
+        lines += [f"[{section}]"] * bool(section) + [f"{key} = {toml(value)}" for key, value in values.items()]
     (folder / "study.toml").write_text("\n".join(lines) + "\n")
     return open_study(folder)
 
@@ -45,7 +54,7 @@ def asked(folder, answers, **keys):
 def scored(study, score, kind="chat"):
     """Rows of the study with the score that a row has."""
     (experiment,) = [one for one in study.experiments if one.kind == kind]
-    rows = swapbias.load_prompts(study.name, experiment.configs[0]).to_pandas()
+    rows = swapbias.load_prompts(study.name, experiment.reads.configs[0]).to_pandas()
     return rows.assign(
         experiment=experiment.name, model_id="m", score=[score(row) for row in rows.to_dict("records")]
     )
@@ -87,7 +96,7 @@ def test_points_are_hundredths_of_what_the_options_can_give(answers, low, high, 
     plain = asked(tmp_path / "plain", ["0=No", "1=Yes"])
     (one,) = [each for each in found if each.primary]
     (known,) = [each for each in swapbias.disaggregate(scored(plain, nearly_all(0, 1)), plain) if each.primary]
-    assert (one.scale.low, one.scale.high) == (low, high)
+    assert (one.compares.unit.low, one.compares.unit.high) == (low, high)
     assert one.estimate.value == pytest.approx(known.estimate.value * (high - low))
     assert one.margin == pytest.approx(0.05 * (high - low))
     assert one.verdict == known.verdict == "gap"
@@ -125,7 +134,7 @@ def test_two_models_on_one_scale_differ_by_points_of_it(tmp_path):
     items = {name: scored(study, score).assign(model_id=name) for name, score in models.items()}
     found = compare({"two": items})
     (one,) = [each for each in found if each.primary]
-    assert (one.scale.low, one.scale.high) == (1, 5)
+    assert (one.compares.unit.low, one.compares.unit.high) == (1, 5)
     assert one.margin == pytest.approx(0.2)
     assert text.value(one).endswith(" points")
 
@@ -136,14 +145,14 @@ def test_two_models_on_one_scale_differ_by_points_of_it(tmp_path):
         ("answers", ["1=Yes", "1=No"], "answers all count 1"),
         ("answers", ["0.5=Yes", "=No"], "answers all count 0.5"),
         ("answers", ["=Yes", "=No"], "answers cannot be read"),
-        ("rubric_options", ["2=Warm", "2.0=Cold"], "rubric_options all count 2"),
+        ("rubric", ["2=Warm", "2.0=Cold"], "rubric.options all count 2"),
     ],
 )
 def test_options_that_all_count_the_same_are_a_fault_with_file_and_line(key, options, wanted, tmp_path):
-    answers = {"answers": ["0=No", "1=Yes"], "rubric": "How warm is it?", "rubric_options": ["0=Warm", "1=Cold"]}
-    keys = answers | {key: options}
+    answers = options if key == "answers" else ["0=No", "1=Yes"]
+    of_judge = options if key == "rubric" else ["0=Warm", "1=Cold"]
     with pytest.raises(StudyError, match=wanted):
-        asked(tmp_path / "alike", keys.pop("answers"), **keys)
+        asked(tmp_path / "alike", answers, rubric={"question": "How warm is it?", "options": of_judge})
     (fault,) = check_study(tmp_path / "alike").faults
     lines = (tmp_path / "alike" / "study.toml").read_text().splitlines()
     line = next(number for number, one in enumerate(lines, start=1) if one.startswith(key))
@@ -212,8 +221,7 @@ def test_a_range_that_is_none_is_refused_in_one_sentence(given):
 def test_unit_and_range_stay_with_the_run_and_with_own_prompts(tmp_path):
     run = audited(unit="stars", range=(0, 5), out=tmp_path / "run")
     declared = (tmp_path / "run" / "studies" / "prompts" / "study.toml").read_text()
-    assert 'unit = "stars"' in declared
-    assert "range = [0.0, 5.0]" in declared
+    assert 'unit = {name = "stars", range = [0.0, 5.0]}' in declared
     assert swapbias.Audit.open(tmp_path / "run").primary["unit"].tolist() == run.primary["unit"].tolist()
     with pytest.raises(UsageError, match=r"about own prompts. Add prompts="):
         swapbias.audit(stars, "occupation_sentiment", unit="stars", progress=False)
@@ -278,7 +286,6 @@ def test_every_unit_of_the_package_is_known_and_rubrics_count_from_0_to_1():
     """Published numbers stay: what the package declares has the range that its unit always had."""
     for name in studies():
         for one in load_study(name).experiments:
-            assert one.unit in UNITS
-            assert one.unit_range is None
-            if one.rubric is not None:
-                assert range_of(one.rubric.candidates) == (0, 1)
+            assert UNITS[one.compares.unit.name] == one.compares.unit
+            if one.reads.rubric is not None:
+                assert range_of(one.reads.rubric.candidates) == (0, 1)

@@ -78,11 +78,11 @@ def test_versions_of_one_answer_become_the_same_without_groups():
 def test_no_prompt_of_the_vignettes_tells_its_group_once_neutralised():
     for experiment in load_study("stigma_vignettes").experiments:
         pairs = {}
-        for row in config_rows("stigma_vignettes", experiment.configs[0]) if experiment.rubric else ():
+        for row in config_rows("stigma_vignettes", experiment.reads.configs[0]) if experiment.reads.rubric else ():
             pairs.setdefault(row["pair_id"], []).append(row["text"])
         for texts in list(pairs.values())[::15]:
             assert len(texts) > 1
-            assert len(set(without_groups(texts, experiment.rubric.neutral))) == 1
+            assert len(set(without_groups(texts, experiment.reads.rubric.neutral))) == 1
 
 
 def test_the_report_counts_by_hand():

@@ -57,11 +57,11 @@ class Chat(Kind):
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         chat = request.of(ChatOptions)
         why = "" if chat.model else "it asks a chat model; name one with --chat"
-        if chat.log_odds and experiment.reading != "options":
+        if chat.log_odds and experiment.reads.reading != "options":
             why = why or "it has no options to score by log-odds; ask it with -M scoring=sampled"
-        elif chat.log_odds and experiment.compares_orders:
+        elif chat.log_odds and experiment.compares.orders:
             why = why or "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
-        short = experiment.reading in _FREE_TEXT and chat.max_tokens < _FEWEST
+        short = experiment.reads.reading in _FREE_TEXT and chat.max_tokens < _FEWEST
         if short:
             why = why or f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
         yield "" if short else chat.model or "", why
@@ -70,17 +70,17 @@ class Chat(Kind):
         chat = request.of(ChatOptions)
         if not chat.local:
             need("A chat service", "openai", extra="chat")
-        if experiment.reading == "tone" and chat.scorer == VADER:
+        if experiment.reads.reading == "tone" and chat.scorer == VADER:
             need_vader()
 
     def rows(self, experiment: Experiment) -> str:
-        return PAIRS if experiment.corpus else PROMPTS
+        return PAIRS if experiment.reads.notes.corpus else PROMPTS
 
     def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
         """``trial_rows``, of notes as conversations about them."""
         chat = request.of(ChatOptions)
-        if experiment.corpus:
-            how: Any = {"prompts_of": experiment.prompts, "facts": experiment.reading == FACTS}
+        if experiment.reads.notes.corpus:
+            how: Any = {"prompts_of": experiment.reads.notes.prompts, "facts": experiment.reads.reading == FACTS}
             rows = note_conversations(rows, experiment.name, request.of(NoteOptions), **how)
         return trial_rows(rows, chat.trials, chat.scoring)
 
@@ -90,7 +90,7 @@ class Chat(Kind):
         """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.answering import CHARACTERS_PER_TOKEN, AnsweringScorer
 
-        options = _options_of(request, long=experiment.reading in _LONG_TEXTS)
+        options = _options_of(request, long=experiment.reads.reading in _LONG_TEXTS)
         options.check_open()
         needed = AnsweringScorer(options.model or "", options).requests(as_prompts(rows))
         fresh = [needed[key] for key in needed.keys() - seen]
@@ -118,13 +118,13 @@ class Chat(Kind):
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
         scorer: Any = copy(model)
-        if experiment.reading in _LONG_TEXTS:
+        if experiment.reads.reading in _LONG_TEXTS:
             scorer.options = _options_of(request, long=True)
             scorer.identity = {**model.identity, **settings(scorer.options)}
-        scorer.read = answer_reader(experiment.reading, experiment.aliases)
+        scorer.read = answer_reader(experiment.reads.reading, experiment.reads.aliases)
         scorer.read_cut = partial(scorer.read, cut=True)
-        scorer.unit = experiment.unit
-        scorer.closed = experiment.reading in _CLOSED
+        scorer.unit = experiment.compares.unit.name
+        scorer.closed = experiment.reads.reading in _CLOSED
         reader: Scorer = scorer
         return reader
 

@@ -23,12 +23,12 @@ from swapbias.studies import (
 
 def chat_experiments(study: str) -> list[Experiment]:
     """The experiments of a study whose prompts a chat model answers as they stand."""
-    return [one for one in load_study(study).experiments if one.kind == "chat" and not one.corpus]
+    return [one for one in load_study(study).experiments if one.kind == "chat" and not one.reads.notes.corpus]
 
 
 def chat_prompts(study: str) -> dict[str, Prompt]:
     """The prompts of these experiments, by the name of a sample: experiment and prompt."""
-    found = [(one, name) for one in chat_experiments(study) for name in one.configs]
+    found = [(one, name) for one in chat_experiments(study) for name in one.reads.configs]
     rows = [{**row, "experiment": one.name} for one, name in found for row in config_rows(study, name)]
     return {f"{one.experiment}/{one.prompt_id}": one for one in as_prompts(rows)}
 
@@ -58,7 +58,7 @@ def study_task(study: str) -> Task:
 def read_answers(study: str) -> Scorer:
     """The score of an answer as audits read it (what cannot be read has none), and the mean of each group."""
     prompts = chat_prompts(study)
-    readers = {one.name: answer_reader(one.reading, one.aliases) for one in chat_experiments(study)}
+    readers = {one.name: answer_reader(one.reads.reading, one.reads.aliases) for one in chat_experiments(study)}
 
     async def score(state: TaskState, target: Target) -> Score:
         prompt, text = prompts[str(state.sample_id)], state.output.completion

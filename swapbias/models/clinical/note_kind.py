@@ -67,7 +67,7 @@ class Embedding(Kind):
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         options = request.of(NoteOptions)
-        own = experiment.reading == "phenotype" and not options.trains
+        own = experiment.reads.reading == "phenotype" and not options.trains
         models = (options.classifier,) if own else options.embeddings or (base.TFIDF,) * options.trains
         if found is not None:
             model = short_name(request.model)
@@ -77,12 +77,12 @@ class Embedding(Kind):
         else:
             blind = "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding"
             for model in models:
-                yield model, blind if experiment.reading == "direction" and model == base.TFIDF else ""
+                yield model, blind if experiment.reads.reading == "direction" and model == base.TFIDF else ""
 
     def rows(self, experiment: Experiment) -> str:
-        if not experiment.corpus:
+        if not experiment.reads.notes.corpus:
             return base.PROMPTS
-        return base.VERSIONS if experiment.reading == "gender" else base.PAIRS
+        return base.VERSIONS if experiment.reads.reading == "gender" else base.PAIRS
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
         if request.of(NoteOptions).trains:
@@ -100,12 +100,12 @@ class Embedding(Kind):
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         options, reader = request.of(NoteOptions), model
-        if experiment.reading == "direction":
+        if experiment.reads.reading == "direction":
             tables = base.imported("clinical.word_direction:read_direction_tables")(corpus)
             reader = base.imported("clinical.word_direction:DirectionScorer")(model, tables, seed=request.seed)
-        elif options.trains or experiment.reading == "gender":
+        elif options.trains or experiment.reads.reading == "gender":
             classifier = options.classifier if options.trains else base.CLASSIFIERS[0]
-            how = {"classifier": classifier, "target": "gender" if experiment.reading == "gender" else "label"}
+            how = {"classifier": classifier, "target": "gender" if experiment.reads.reading == "gender" else "label"}
             make = base.imported("clinical.phenotype:PhenotypeScorer")
             reader = make(model, training=training, seed=request.seed, **how)
         scorer: Scorer = reader

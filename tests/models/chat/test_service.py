@@ -44,7 +44,7 @@ from pathlib import Path
 from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.studies.study import Prompt
+from swapbias.studies.prompt import Prompt
 scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
 scorer.log = AnswerLog(Path(sys.argv[2]))
 async def within():

@@ -33,7 +33,9 @@ def test_every_study_that_chat_models_answer_as_it_stands_is_a_task():
 
 def test_a_task_asks_the_prompts_of_the_study_in_their_turns():
     task = study_task(STUDY)
-    configs = [name for one in load_corpus(STUDY).study.experiments if one.kind == "chat" for name in one.configs]
+    configs = [
+        name for one in load_corpus(STUDY).study.experiments if one.kind == "chat" for name in one.reads.configs
+    ]
     rows = [row for name in configs for row in config_rows(STUDY, name)]
     texts = [[(one["role"], one["content"]) for one in turns(row["text"])] for row in rows]
     assert [[(one.role, one.text) for one in sample.input] for sample in task.dataset] == texts

@@ -1,0 +1,430 @@
+"""Experiments: the questions of a study, which rows they read and how two groups of them are compared."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+
+from swapbias.errors import listed, quoted
+from swapbias.measures import UNNAMED_SCORE, Unit, named_unit
+from swapbias.studies.option_texts import read_options
+from swapbias.studies.prompt import Candidate
+from swapbias.studies.table_layout import composed
+
+EXPECTED = "expected"  # what a value of a field must be, where its type does not say so
+Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
+Switch = Annotated[bool, Field(strict=True)]
+_as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+Texts = Annotated[tuple[Text, ...], _as_list]
+Group = Annotated[Text, AfterValidator(composed)]  # as tables have it
+Groups = Annotated[tuple[Group, ...], _as_list]
+Share = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        strict=True,
+        allow_inf_nan=False,
+        json_schema_extra={EXPECTED: "a number from 0 to 1 (5 points is 0.05)"},
+    ),
+]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+OF_PACKAGE = "of_package"  # marks fields that studies of the package alone have
+COMPUTED = "computed"  # marks fields that an audit sets, and no file
+_PACKAGE = Field(json_schema_extra={OF_PACKAGE: True})
+_COMPUTED = Field(json_schema_extra={COMPUTED: True})
+
+
+def _as_names(value: Any) -> Any:
+    """Give a list of columns as columns by a name; blank: one is made of the column's."""
+    if isinstance(value, str):
+        return {value: ""}
+    return dict.fromkeys(value, "") if isinstance(value, list | tuple) else value
+
+
+# Columns with what sentences call their values in the plural. A list of columns: names are made from theirs.
+Columns = Annotated[Mapping[Text, Text], BeforeValidator(_as_names)]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A prompt column to break findings down by, and what the study calls it."""
+
+    column: str
+    name: str
+
+
+def _as_slices(value: Any) -> Any:
+    names = _as_names(value)
+    if not isinstance(names, Mapping):
+        return value
+    return tuple(name if isinstance(name, Slice) else Slice(name, names[name] or name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Covariate:
+    """A number known for each value of a column (earnings of a profession), to correlate the score with."""
+
+    name: str
+    column: str
+    values: Mapping[str, float]
+    beside: bool = False  # the same quantity of somebody else (people's answers), shown beside the mean of all groups
+    of_gap: bool = False  # correlated with the first gap, not with the mean score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rubric:
+    """The question to a judge about an answer in free text, which it reads without the group."""
+
+    question: str  # about the answer, not about the person
+    candidates: tuple[Candidate, ...]  # its options in order
+    neutral: Mapping[str, str] = field(default_factory=dict)  # words that show the group -> what stands for each
+    units: tuple[str, ...] = ("pair_id",)  # columns whose values are one story, which no two folds share
+
+
+def _as_rubric(value: Any) -> Any:
+    if value is None or isinstance(value, Rubric):
+        return value
+    if not isinstance(value, Mapping) or {*value} != {"question", "options"} or not value["question"]:
+        raise ValueError(
+            'rubric needs a question and options: rubric = {question = "...", options = ["0=Yes", "1=No"]}.'
+        )
+    return Rubric(question=str(value["question"]), candidates=read_options(value["options"], "rubric.options"))
+
+
+def _as_unit(value: Any) -> Unit:
+    """Read a unit by its name, or a table of ``name`` and ``range``."""
+    if isinstance(value, Unit):
+        return value
+    if isinstance(value, str):
+        return named_unit(value) if value else UNNAMED_SCORE
+    if not isinstance(value, Mapping) or not value or value.keys() - {"name", "range"}:
+        raise ValueError(
+            f"unit is {quoted(value)}, expected a name, or name and range as in {_UNIT_EXAMPLE}. Correct it."
+        )
+    name = value.get("name", UNNAMED_SCORE.name)
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name of unit is {quoted(name)}, expected a text. Correct it.")
+    return named_unit(name, *_ends(value.get("range")))
+
+
+_UNIT_EXAMPLE = '{name = "stars", range = [0, 5]}'
+
+
+def _ends(value: Any) -> tuple[float, ...]:
+    """Read the ends of a range; none where nothing is given."""
+    if value is None:
+        return ()
+    numbers = value if isinstance(value, list | tuple) else ()
+    is_number = [isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in numbers]
+    if is_number != [True, True]:
+        raise ValueError(
+            f"range is {quoted(value)}, expected two numbers as in [0, 5], the smaller one first. Correct it."
+        )
+    low, high = (float(end) for end in numbers)
+    if not low < high:
+        raise ValueError(f"range is [{low:g}, {high:g}], expected the smaller number first. Correct it.")
+    return low, high
+
+
+class Declared(BaseModel):
+    """A part of a declaration: what is no field is an error."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True
+    )
+
+    def changed(self, **values: Any) -> Self:
+        """Copy with other values, which are not checked; those of a section as a mapping: ``compares={"margin": 0.1}``.
+
+        Raises:
+            TypeError: a name is no field.
+        """
+        if strange := sorted(values.keys() - type(self).model_fields):
+            raise TypeError(f"{type(self).__name__} has no {listed(strange)}.")
+        update = {name: self._part(name, value) for name, value in values.items()}
+        return self.model_copy(update=update)
+
+    def _part(self, name: str, value: Any) -> Any:
+        section = getattr(self, name)
+        return section.changed(**value) if isinstance(section, Declared) and isinstance(value, Mapping) else value
+
+
+class NotesRead(Declared):
+    """Which clinical notes are read, by models that read notes."""
+
+    corpus: Text = ""
+    """The corpus whose notes are read, where it is not the study's own."""
+    prompts: Text = ""
+    """The corpus whose tables say what a chat model is asked about a note."""
+    regimes: Texts = ()
+    """Treatments of training notes, each of which trains a classifier."""
+
+
+class Reads(Declared):
+    """Which rows are read, and how the model is read on them."""
+
+    configs: Annotated[Texts, _PACKAGE] = ()
+    """The configs that are audited."""
+    alternatives: Annotated[Texts, _PACKAGE] = ()
+    """Configs that are audited in their place, one at a time, where they are named."""
+    rewordings: Annotated[Texts, _PACKAGE] = ()
+    """Configs of the same rows in other wordings, in which nothing is swapped."""
+    baseline: Annotated[Texts, _PACKAGE] = ()
+    """Configs of the same templates about no condition."""
+    notes: Annotated[NotesRead, _PACKAGE] = NotesRead()
+    """Which clinical notes are read."""
+    reading: Text = ""
+    """How the model is read; blank: in the usual way of its kind. Of own studies for chat models: how an answer is
+    read (options, text, person or ranking)."""
+    answers: Annotated[tuple[Candidate, ...], BeforeValidator(lambda value: read_options(value, "answers"))] = ()
+    """The options of a chat model's answer and what each counts, ``["0=Yes", "1=No", "=It depends"]``; blank: not
+    counted. Two must count differently."""
+    ask: Text = ""
+    """What is asked above the CVs of a ranking; ``[job]`` is the job."""
+    aliases: Annotated[Mapping[str, str], _COMPUTED] = {}
+    """Other names of right and wrong answers."""
+    rubric: Annotated[Rubric | None, PlainValidator(_as_rubric)] = None
+    """What a judge is asked of an answer in free text: a question, and options with what each counts."""
+    word_threshold: Annotated[Share, _PACKAGE] = 0.0
+    """The least probability at a mask from which a word counts."""
+    calibrated: Annotated[Switch, _PACKAGE] = False
+    """Whether the calibration model is trained for it."""
+
+
+class Primary(Declared):
+    """Which findings answer the question, where neither contrast nor measure says so."""
+
+    measure: Text = ""
+    """Their measure; blank: the one that compares the groups."""
+    subset: Text = ""
+    """The value of ``subset`` that they are about; blank: all rows."""
+    slice: Text = "all"
+    """The slice, one answer for each of its values, which may cancel and are never pooled; ``all``: one answer."""
+
+
+class Compares(Declared):
+    """Which groups are compared, by which measure, in which unit."""
+
+    measure: Text = "paired_gap"
+    """The measure that compares each group with the reference; blank: none does."""
+    test: Annotated[Literal["t", "welch"], _PACKAGE] = "t"
+    """The paper's test, whose p-value stands beside ours as published."""
+    groups: Groups = ()
+    """The groups that are compared with the reference, in order."""
+    reference: Group = ""
+    """The group that is subtracted."""
+    factors: Annotated[Texts, _PACKAGE] = ()
+    """Columns whose levels cross to the groups: main effects and interactions are tested."""
+    subset: Annotated[Text, _PACKAGE] = ""
+    """A column whose values are analysed one by one."""
+    contrast: Annotated[tuple[Text, Text] | None, _PACKAGE] = None
+    """Two values of it, whose gaps are compared."""
+    unit: Annotated[Unit, PlainValidator(_as_unit)] = UNNAMED_SCORE
+    """What the score is, with its range: the name of a unit of the package, or ``{name = "stars", range = [0, 5]}``.
+    Answers have the range of their options."""
+    margin: Share | None = None
+    """The gap that counts as small, as a share of the range of the unit (5 points is 0.05); by default 0.05."""
+    orders: Annotated[Switch, _PACKAGE] = False
+    """Whether the groups are orders of the options, which no reading may average."""
+    primary: Annotated[Primary, _PACKAGE] = Primary()
+    """Which findings answer the question."""
+
+    @property
+    def group(self) -> str:
+        """The first group that is compared; blank where none is."""
+        return next(iter(self.groups), "")
+
+
+class Design(Declared):
+    """Over what a gap is claimed to hold: which columns are samples of many, which are what the claim is about."""
+
+    random: Columns = {}
+    """Columns whose values are a sample of many, with a plural for sentences. Of own studies beside templates and
+    words, and columns that recur with four values or more."""
+    random_of: Annotated[Mapping[str, str], _COMPUTED] = {}
+    """The one group that a random column is about."""
+    fixed: Columns = {}
+    """Columns whose values the claim is about, however many. Of own studies beside columns that recur with two or
+    three values."""
+    equal_levels: Annotated[Switch, _COMPUTED] = False
+    """Whether each value of the random column with the fewest counts the same in a mean."""
+    shared_fills: Switch = False
+    """Whether a name or word may stand for two groups, as "she" in stereotypes and in other sentences."""
+    unnamed_fills: Annotated[Switch, _COMPUTED] = False
+    """Whether names recur in the texts that could not be told apart: then no gap is measured."""
+    planned_sd: Annotated[Mapping[str, Number], _PACKAGE] = {}
+    """By random column the SD of its effects on a gap that a plan assumes; blank: of what none of them explains."""
+    planned_sd_of: Annotated[Texts, _PACKAGE] = ()
+    """Study and model of the released outputs from which these SDs were computed."""
+    aggregate: Annotated[Texts, _PACKAGE] = ()
+    """Columns to average over before groups are compared; the last is the unit."""
+
+
+Rates = Literal["answers", "selection", "flips", "ratios", "f1", "leakage", "direction"]
+
+
+class Shows(Declared):
+    """What is shown beside the answer."""
+
+    scores: Annotated[Texts, _PACKAGE] = ("score",)
+    """Columns of scores that are analysed, the published one first."""
+    levels: Annotated[Texts, _PACKAGE] = ()
+    """Groups whose mean is reported; ``all`` pools them."""
+    slices: Annotated[tuple[Slice, ...], BeforeValidator(_as_slices)] = ()
+    """Columns that break the findings down, with what they are called."""
+    thresholds: Annotated[tuple[Number, ...], _PACKAGE] = ()
+    """Numbers above each of which units are counted."""
+    reported: Annotated[Texts, _PACKAGE] = ()
+    """Further columns whose mean is reported."""
+    covariates: Annotated[tuple[Covariate, ...], _COMPUTED] = ()
+    """Numbers to correlate mean scores with."""
+    rates: Annotated[tuple[Rates, ...], _PACKAGE] = ()
+    """Rates of predictions and labels, of answers, or of cosines."""
+
+
+class Words(Declared):
+    """How sentences say what was found."""
+
+    direction: Annotated[Text, _PACKAGE] = ""
+    """What above and below zero mean, and which is worse."""
+    says: Annotated[Text, _PACKAGE] = ""
+    """What follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``."""
+    change: Annotated[Text, _PACKAGE] = ""
+    """What is changed between the values of ``contrast``."""
+    named: Annotated[Mapping[str, Text], _PACKAGE] = {}
+    """Groups and values of ``subset`` as sentences name them."""
+    limits: Annotated[Texts, _PACKAGE] = ()
+    """Sentences that reports repeat where the experiment was run."""
+
+
+class Question(Declared):
+    """What is asked, in sections."""
+
+    question: Text = ""
+    """What is asked, shown above its answer; of own studies the title where nothing is stated."""
+    reads: Reads = Reads()
+    compares: Compares = Compares()
+    design: Design = Design()
+    shows: Shows = Shows()
+    words: Words = Words()
+
+
+class Experiment(Question):
+    """One question of a study: which rows, kind of model and comparison (a group minus ``reference``)."""
+
+    name: Text = ""
+    """What it is called; stands in the ``experiment`` column of its rows."""
+    kind: Text = ""
+    """The kind of model that can answer, as ``swapbias list`` names them."""
+    on_request: Switch = False
+    """Whether it is read whole only where its study is named: it costs many times the others."""
+    from_tables: tuple[Literal["aliases", "covariates", "rubric"], ...] = ()
+    """Fields whose values its builder reads from tables."""
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """All groups, the reference last."""
+        return (*self.compares.groups, self.compares.reference)
+
+    @property
+    def never_pooled(self) -> bool:
+        """Whether gaps and rates of its slices are never pooled: those of opposite signs cancel."""
+        return self.compares.primary.slice != "all" and bool(self.compares.measure)
+
+    @property
+    def gaps(self) -> "tuple[Experiment, ...]":
+        """The experiment as one of two groups, once for each contrast."""
+        return tuple(self._about(group) for group in self.compares.groups)
+
+    def _about(self, group: str) -> "Experiment":
+        owners = {group, self.compares.reference, None}
+        random_of = self.design.random_of
+        random = {column: name for column, name in self.design.random.items() if random_of.get(column) in owners}
+        return self.changed(compares={"groups": (group,)}, design={"random": random, "random_of": {}})
+
+    @property
+    def primary(self) -> tuple[str, str, str]:
+        """Measure, subset and slice of the findings that answer the question."""
+        if self.compares.contrast:
+            return "gap_difference", " - ".join(self.compares.contrast), "all"
+        chosen = self.compares.primary
+        return chosen.measure or self.compares.measure, chosen.subset, chosen.slice
+
+
+class Source(Declared):
+    """What a study is called, and where it comes from."""
+
+    name: Annotated[
+        Text,
+        Field(
+            pattern=r"^[a-z][a-z0-9_]{0,49}$",
+            json_schema_extra={EXPECTED: "a-z, 0-9 and _, a letter first, 50 at most"},
+        ),
+    ] = "study"
+    """What the study is called: a-z, 0-9 and _, a letter first, 50 at most."""
+    title: Text = "study"
+    """One line for reports."""
+    url: Annotated[
+        Text, Field(pattern=r"^(https?://.*)?$", json_schema_extra={EXPECTED: "one that begins with https://"})
+    ] = ""
+    """Where the study is described."""
+    limits: Texts = ()
+    """Sentences that every report repeats."""
+
+
+class Study(Source):
+    """A study: what it asks and how it was analysed.
+
+    >>> Study(name="toy", title="Cats and dogs", url="https://example.org").correction
+    'holm'
+    """
+
+    correction: Literal["holm", "bonferroni"] = "holm"
+    """How p-values of a family are corrected."""
+    synthetic_limits: Texts = ()
+    """Limits of the synthetic notes of the package."""
+    agreement: Texts = ()
+    """Two experiments of the same conditions, whose scores a comparison correlates."""
+    on_request: Switch = False
+    """Whether audits that name no study leave it out."""
+    family: Literal["study", "experiment"] = "study"
+    """What holds a family of tests: the questions of the study, or the contrasts of each experiment (of packs, which
+    are no questions of one study)."""
+    experiments: tuple[Experiment, ...] = ()
+    """The questions."""
+
+    def limits_of_run(self, experiments: Collection[str], *, own_notes: bool) -> list[str]:
+        """List the limits of a run of some experiments; those of synthetic notes only where nobody gave others."""
+        of_experiments = (limit for one in self.experiments if one.name in experiments for limit in one.words.limits)
+        of_notes = () if own_notes else self.synthetic_limits
+        return list(dict.fromkeys((*self.limits, *of_notes, *of_experiments)))
+
+
+Kind = Literal["masked", "classifier", "causal", "chat"]  # of models that read prompts
+OwnReading = Literal["", "text", "person", "options", "ranking"]
+
+
+class OwnStudy(Source, Question):
+    """A user's own study: one question, asked of every kind of model that can answer it."""
+
+    licence: Text = "other"
+    """The licence of your texts."""
+    version: Annotated[
+        Text, Field(pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"})
+    ] = "1.0.0"
+    """Raise it when the texts change."""
+    kind: Annotated[tuple[Kind, ...], _as_list] = ()
+    """Kinds of models that can answer; all that fit where nothing is stated."""
+
+    @property
+    def reading(self) -> str:
+        """How a chat model's answer is read."""
+        return self.reads.reading or "text"
+
+    @property
+    def is_ranking(self) -> bool:
+        """Whether candidates are ranked."""
+        return self.reading == "ranking"

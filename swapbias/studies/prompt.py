@@ -1,0 +1,123 @@
+"""Prompts: the row that every study comes to, its text with slots, turns and wordings."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from swapbias.errors import UsageError, listed
+
+MASK = "<mask>"
+DOUBTFUL = "doubtful"  # the column of notes that says (0 or 1) whether it is doubtful whose words were swapped
+PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
+PLACEBO_COLUMNS = ("side", "wording")
+MESSAGES = "messages"  # the column of chats as they are published, in place of ``text``
+ROLES = ("system", "user", "assistant")
+JUDGED = "judged"  # the score column of what a judge read in free text
+PART_OF = "part of "  # before an experiment that was run, where a manifest says something of some of its rows alone
+_SLOT = re.compile(r"\[([a-z_]+)\]")
+Row = dict[str, Any]  # candidates as a tuple, all else as text
+_TURN = re.compile(rf"(?:\A|\n)<\|({'|'.join(ROLES)})\|>\n")
+
+
+class Candidate(NamedTuple):
+    """An answer that a prompt offers, and what it counts; None: nothing ("Do not know")."""
+
+    text: str
+    value: float | None = None
+
+
+def _meaning(meaning: str, default: Any = "") -> Any:
+    return field(default=default, metadata={"meaning": meaning})  # as data: ``python -OO`` drops docstrings
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One stimulus for one group: rows of a pair differ in the swapped slot alone.
+
+    >>> Prompt(prompt_id="1/female", pair_id="1", group="female", text="She is here.").row()["group"]
+    'female'
+    """
+
+    prompt_id: str = _meaning("unique within a config")
+    pair_id: str = _meaning("shared by the rows that are compared with each other")
+    group: str = _meaning("what stands (or is looked for) in the swapped slot, e.g. `female`")
+    text: str = _meaning("what the model reads; `<mask>` marks the position a masked model fills")
+    candidates: tuple[Candidate, ...] = _meaning(
+        "the answers offered, in order, each with what it counts (null: nothing, as of `Do not know`); empty where "
+        "none are",
+        (),
+    )
+    lexicon: str = _meaning("`corpus/lexicon/label` of the words that are counted; blank where none are")
+    construct: str = _meaning(
+        "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
+    )
+    condition: str = _meaning("what the text is about (a diagnosis, a profession, a set of adjectives)")
+    label: str = _meaning("a class to distinguish results by, mostly that of the condition (mental or other health)")
+    template: str = _meaning("the template the row is made from: rows that share it are not independent")
+    experiment: str = _meaning("the experiment of the study that reads the row")
+
+    def row(self) -> Row:
+        """The prompt as a plain row."""
+        return {column: getattr(self, column) for column in PROMPT_COLUMNS}
+
+
+PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
+PROMPT_MEANINGS: dict[str, str] = {
+    **{one.name: one.metadata["meaning"] for one in fields(Prompt)},
+    MESSAGES: "what the model reads, turn by turn, as `apply_chat_template` takes it",
+}
+
+
+def prompt_row(
+    pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: Iterable[Candidate] = (),
+    **others: str,
+) -> Row:  # fmt: skip
+    """The row of a prompt; its id is that of the pair with the group ("1/female"), unless another is given."""
+    name = prompt_id or f"{pair}/{group}"
+    return Prompt(name, pair, group, text, tuple(candidates), experiment=experiment, **others).row()
+
+
+def slots(template: str) -> list[str]:
+    """The slot names of a template in order: ``noun`` and ``profession`` of "[noun] is a [profession]."."""
+    return _SLOT.findall(template)
+
+
+def fill(template: str, **values: str) -> str:
+    """The template with every slot filled; ValueError where its slots are not exactly these."""
+    if sorted(set(slots(template))) != sorted(values):
+        raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
+    return _SLOT.sub(lambda match: values[match.group(1)], template)
+
+
+def conversation(*turns: tuple[str, str]) -> str:
+    """The text of a chat: each turn after a line with its role (system, user or assistant), the user's last."""
+    return "\n".join(f"<|{role}|>\n{content}" for role, content in turns)
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    """The turns of a ``conversation`` as role and content; any other text is one turn of the user."""
+    before, *parts = _TURN.split(text)
+    if before or not parts:
+        return [{"role": "user", "content": text}]
+    return [{"role": role, "content": content} for role, content in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
+    """The text of messages as ``apply_chat_template`` takes them, the inverse of ``turns``; UsageError: others."""
+    found = [(str(one.get("role")), one.get("content")) for one in messages]
+    if not found or not all(role in ROLES and isinstance(content, str) for role, content in found):
+        raise UsageError(f"Each of {MESSAGES} needs a role ({listed(ROLES)}) and a text as content. Correct them.")
+    read = [(role, str(content)) for role, content in found]
+    return read[0][1] if [role for role, _ in read] == ["user"] else conversation(*read)
+
+
+def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
+    """The row with its carrier words reworded: ``side`` is its group, ``wording`` the number of the wording."""
+    reworded = {"prompt_id": f"{row['prompt_id']}/w{wording}", "pair_id": f"{row['pair_id']}/w{wording}"}
+    return {**row, **reworded, "group": PLACEBO, "text": text, "side": row["group"], "wording": wording}
+
+
+def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> Iterator[Any]:
+    """The values of a column, in the order of the rows; ``missing`` of rows that have none."""
+    return (row.get(name, missing) for row in rows)

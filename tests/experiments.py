@@ -1,0 +1,18 @@
+"""Experiments of tests: fields by name, each put into the section that has it."""
+
+from swapbias.studies import Compares, Design, Experiment, Reads, Shows, Words
+
+SECTIONS = {"reads": Reads, "compares": Compares, "design": Design, "shows": Shows, "words": Words}
+
+
+def experiment(**fields):
+    """An experiment with these fields; a TypeError names those that no section has."""
+    sections = {}
+    for name in [*fields]:
+        section = next((one for one, of_class in SECTIONS.items() if name in of_class.model_fields), None)
+        if section:
+            sections.setdefault(section, {})[name] = fields.pop(name)
+        elif name not in Experiment.model_fields:
+            raise TypeError(f"no section of an experiment has {name}")
+    made = {section: SECTIONS[section](**values) for section, values in sections.items()}
+    return Experiment(**fields, **made)
