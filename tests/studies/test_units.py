@@ -96,7 +96,7 @@ def test_points_are_hundredths_of_what_the_options_can_give(answers, low, high, 
     plain = asked(tmp_path / "plain", ["0=No", "1=Yes"])
     (one,) = [each for each in found if each.primary]
     (known,) = [each for each in swapbias.disaggregate(scored(plain, nearly_all(0, 1)), plain) if each.primary]
-    assert (one.compares.unit.low, one.compares.unit.high) == (low, high)
+    assert (one.scale.low, one.scale.high) == (low, high)
     assert one.estimate.value == pytest.approx(known.estimate.value * (high - low))
     assert one.margin == pytest.approx(0.05 * (high - low))
     assert one.verdict == known.verdict == "gap"
@@ -134,7 +134,7 @@ def test_two_models_on_one_scale_differ_by_points_of_it(tmp_path):
     items = {name: scored(study, score).assign(model_id=name) for name, score in models.items()}
     found = compare({"two": items})
     (one,) = [each for each in found if each.primary]
-    assert (one.compares.unit.low, one.compares.unit.high) == (1, 5)
+    assert (one.scale.low, one.scale.high) == (1, 5)
     assert one.margin == pytest.approx(0.2)
     assert text.value(one).endswith(" points")
 
