@@ -51,12 +51,10 @@ def _scorer(temperature: float) -> Any:
 
 
 def _ours(prompts: Sequence[Prompt], temperature: float) -> Callable[[], list[str]]:
-    from swapbias.models.chat.answering import AnswerLog
-
     scorer = _scorer(temperature)
 
     def run() -> list[str]:
-        scorer.log = AnswerLog()  # nothing is known from the round before
+        scorer.log.clear()  # nothing is known from the round before
         return [one.answer for one in scorer.score(prompts)]
 
     return run

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
-from typing import Any
 
 import pandas as pd
 
 from benchmarks.frame import Scale, Series, scaled
 from swapbias.findings import by_the_judge, disaggregate
 from swapbias.models import Progress, Scored, Scorer
-from swapbias.runs.scorers import JudgedScorer
+from swapbias.runs.scorers import JudgedScorer, read_judgement
 from swapbias.studies import Prompt, config_rows, load_study
 from swapbias.studies.answer_scores import read_text
 from tests.scoring import score_rows
@@ -33,13 +32,19 @@ class _Blind(Scorer):
     model_id, kind, unit = "blind", "chat", "share of answers"
 
     def __init__(self, seed: int, different: int) -> None:
-        self.rng, self.different, self.identity = random.Random(seed), different, {}
-        self.read: Any = read_text
+        self.rng = random.Random(seed)
+        self.different = different
+        self.identity: dict[str, str] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress | None = None) -> list[Scored]:
-        said = [self._judgement(one.text) if "<answer>" in one.text else self._answer() for one in prompts]
-        read = [self.read(one, text) for one, text in zip(prompts, said, strict=True)]
-        return [Scored(score, text, parts=parts) for text, (score, parts) in zip(said, read, strict=True)]
+        return [self._scored(prompt) for prompt in prompts]
+
+    def _scored(self, prompt: Prompt) -> Scored:
+        """What is read of a judgement, or of an answer."""
+        judges = "<answer>" in prompt.text
+        text = self._judgement(prompt.text) if judges else self._answer()
+        score, parts = read_judgement(prompt, text) if judges else read_text(prompt, text)
+        return Scored(score, text, parts=parts)
 
     def _answer(self) -> str:
         number = self.rng.randrange(self.different)

@@ -3,7 +3,7 @@
 import logging
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -77,6 +77,15 @@ def listed(names: Iterable[str], otherwise: str = "none") -> str:
     return ", ".join(filter(None, names)) or otherwise
 
 
+def joined(names: Sequence[str]) -> str:
+    """Write names for a sentence, with "and" before the last.
+
+    >>> joined(["a", "b", "c"]), joined(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 _FORMS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -111,8 +120,7 @@ def need(what: str, *names: str, extra: str = "audit") -> None:
     """A MissingExtraError, before any work, for packages of an extra (by the names of import) that are missing."""
     missing = ["scikit-learn" if name == "sklearn" else name for name in names if find_spec(name) is None]
     if missing:
-        listed = " and ".join([*filter(None, [", ".join(missing[:-1])]), missing[-1]])
-        lacking = f"{listed}, which {'is' if len(missing) == 1 else 'are'} not installed"
+        lacking = f"{joined(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
         raise MissingExtraError(f"{what} needs {lacking}. Install with pip install 'swapbias[{extra}]'.")
 
 

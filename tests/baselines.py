@@ -2,7 +2,7 @@
 
 import zlib
 
-from swapbias.models.base import Scored, Scorer
+from swapbias.models.scorer import Scored, Scorer
 
 
 def hash_of(text):

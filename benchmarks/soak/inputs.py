@@ -440,7 +440,7 @@ def _chat(place: Path) -> Iterator[Target]:
             found = asking.answer_in(whole["choices"][0], "k", prompt(*yes_no), whole.get("usage"))
             (place / "answers.jsonl").unlink(missing_ok=True)
             log = AnswerLog(place / "answers.jsonl")
-            log.add(found, prompt(*yes_no))
+            log.add(found)
             if AnswerLog(place / "answers.jsonl")["k"].answer != found.answer:
                 raise KeyError("another answer is read back")
 

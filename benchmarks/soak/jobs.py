@@ -48,7 +48,7 @@ class Job:
 
 def run(arguments: Sequence[str]) -> int:
     """``swapbias`` in this process as on the command line; the exit code."""
-    import swapbias.models.base as scorer
+    import swapbias.models.scorer as scorer
     import swapbias.swapping.jobs as files
     from swapbias.cli import main
 

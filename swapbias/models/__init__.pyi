@@ -14,24 +14,18 @@ from .base import (
     VADER as VADER,
     VERSIONS as VERSIONS,
     Bar as Bar,
-    DerivedScorer as DerivedScorer,
-    Kind as Kind,
     LoadOptions as LoadOptions,
-    Progress as Progress,
-    Reading as Reading,
     Request as Request,
     Say as Say,
-    Scored as Scored,
-    Scorer as Scorer,
     is_callable as is_callable,
     no_bar as no_bar,
     option as option,
     settable as settable,
     short_name as short_name,
-    silent as silent,
     validated as validated,
     written as written,
 )
+from .kind import Kind as Kind, Reading as Reading
 from .loading import (
     configure_http as configure_http,
     length_limit as length_limit,
@@ -44,6 +38,13 @@ from .model_names import (
     planned_name as planned_name,
     split_revision as split_revision,
     weight_files as weight_files,
+)
+from .scorer import (
+    DerivedScorer as DerivedScorer,
+    Progress as Progress,
+    Scored as Scored,
+    Scorer as Scorer,
+    silent as silent,
 )
 from .sentiment import (
     PUBLISHED_AUDIT as PUBLISHED_AUDIT,

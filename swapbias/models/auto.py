@@ -13,21 +13,9 @@ from swapbias.errors import UsageError, arguments_named, extras_named, listed
 from swapbias.files import is_there
 from swapbias.measures import RAW_SCORE, Unit, named_unit
 from swapbias.models import base, formats, loading, model_names, wrappers
-from swapbias.models.base import (
-    Bar,
-    Fit,
-    Kind,
-    LoadOptions,
-    Reading,
-    Request,
-    Say,
-    Scorer,
-    Training,
-    imported,
-    need_vader,
-    no_bar,
-    silent,
-)
+from swapbias.models.base import Bar, LoadOptions, Request, Say, Training, need_vader, no_bar
+from swapbias.models.kind import Fit, Kind, Reading, imported
+from swapbias.models.scorer import Scorer, silent
 from swapbias.registry import Registry
 from swapbias.studies import JUDGED, Experiment, calibrated, range_of
 
@@ -245,14 +233,14 @@ def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, o
     transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
     if transformers and isinstance(model, transformers.Pipeline):
         return _of_pipeline(model, tokenizer, name, kind, options)
-    model = model if Scorer in type(model).__mro__ else wrappers.without_containers(model)
+    is_scorer = isinstance(model, Scorer)
+    model = model if is_scorer else wrappers.without_containers(model)
     made, found = type(model).__name__, model
     label = name or str(getattr(model, "__name__", made))
     if (transformers and isinstance(model, transformers.PreTrainedModel)) or wrappers.is_adapted(model):
         return _of_transformers(model, tokenizer, name, kind, options)
     if tokenizer is not None:
         raise UsageError(f"tokenizer is of transformers models, and this is a {made}. Drop it.")
-    is_scorer = Scorer in type(model).__mro__
     if callable(getattr(model, "predict_proba", None)) and not is_scorer:
         found = imported("classifier:ProbabilityScorer")(model, model_id=label, options=options)
     elif callable(model) and not is_scorer and not (torch and isinstance(model, torch.nn.Module)):

@@ -1,143 +1,35 @@
-"""What a model is to an audit: prompts in, scores out; how a kind of model is chosen, loaded and read."""
+"""How a model is named and loaded: settings of all kinds of models, and the request that holds them."""
 
-import json
-import math
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import wraps
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, cast, get_type_hints
 
 from pydantic import ConfigDict, ValidationError, create_model
 
 from swapbias.errors import UsageError, expected_value, listed, need, quoted
 from swapbias.files import is_there
-from swapbias.measures import Unit
-from swapbias.studies import Experiment, Lexicon, Prompt, Published, Row, column, did_you_mean
+from swapbias.models.scorer import Progress, silent
+from swapbias.studies import did_you_mean
 
 VADER, TFIDF = "vader", "tfidf-lsa"
 CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's
 REGRESSION = "regression"  # a kind of text classifiers
 PROMPTS, PAIRS, VERSIONS = "prompts", "note pairs", "note versions"  # the rows that an experiment can read
 
-Progress = Callable[[float], None]  # called with how many more are done
 Bar = Callable[[str, int], Progress]  # title and total
 Say = Callable[[str], None]  # called with a sentence for the user
 Training = Callable[[str, str], Sequence[Mapping[str, str]]]  # phenotype, regime -> training notes
-Fit = tuple[str, str]  # a model, and why it does not fit: blank where it does
 T = TypeVar("T")
-
-
-def silent(value: object) -> None:
-    """For progress and sentences that nobody reads."""
 
 
 def no_bar(title: str, total: int) -> Progress:
     """The progress of a bar that is not shown."""
     return silent
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """The score of one prompt, NaN where it has none, in the scorer's unit, and further columns (``parts``).
-
-    ``answer``: likeliest token or label, else blank; ``top_tokens``: JSON of [token or label, probability], likeliest
-    first; ``finite``: False where the model returned NaN or infinity, and all scores are NaN.
-    """
-
-    score: float
-    answer: str = ""
-    top_tokens: str = "[]"
-    parts: Mapping[str, float] = field(default_factory=dict)
-    finite: bool = True
-
-
-def not_scored(parts: Iterable[str] = (), *, finite: bool = True) -> Scored:
-    """A prompt without a score: NaN, as are the columns ``parts``; not ``finite``: the model gave NaN or infinity."""
-    return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=finite)
-
-
-def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int = 6) -> str:
-    """JSON of [name, probability] pairs."""
-    pairs = zip(names, probabilities, strict=True)
-    return json.dumps([[name, round(float(p), decimals)] for name, p in pairs], ensure_ascii=False)
-
-
-class Scorer(Protocol):
-    """Anything that turns prompts into scores; a subclass needs only the first four and ``score``.
-
-    ``identity``: what pins the model down in the manifest. ``expected``: numbers by ``Finding.key`` to compare with;
-    None: published ones. ``own_unit``: what the model gives, where studies of the package take that as ``unit``;
-    None: the same. ``chunk_rows``: rows scored before they are saved. ``sends_text``: whether texts leave this
-    machine and the user's own services. ``opaque``: nothing shows what of a text it reads, as of a function or a
-    service, so that an audit asks it about strong words where no pair moves. ``negative_label``: the ``answer`` that
-    means negative sentiment, or several. ``notes``: sentences on the scores, ``truncated`` (answers at the token
-    limit), ``withheld`` (answers that a service does not give) and ``spent`` (requests so far).
-    """
-
-    model_id: str
-    kind: str
-    unit: str
-    own_unit: Unit | None = None
-    identity: Mapping[str, Any]
-    expected: Mapping[tuple[str, ...], Published] | None = None
-    chunk_rows: int = 1_024
-    sends_text: bool = False
-    opaque: bool = False
-    negative_label: str | tuple[str, ...] | None = "negative"
-
-    @property
-    def notes(self) -> Mapping[str, str]:
-        return {}
-
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt, in order; ``on_progress`` is called with how many more prompts are done."""
-        ...
-
-    def labelled(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """As ``score``, for those who read labels alone (``answer``)."""
-        return self.score(prompts, on_progress)
-
-    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """What the model gets of each prompt (its tokens); None where nothing shows it."""
-        return [None] * len(prompts)
-
-    def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
-        """A row for each word of a lexicon: ``in_vocabulary`` (one token), ``matched`` (as frequent as others)."""
-        return []
-
-    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        """Save each answer in a run's folder as it arrives; without ``text`` only what was parsed from it."""
-        return
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """Why requests for these prompts would exceed a limit; blank if they do not."""
-        return ""
-
-
-class DerivedScorer(Scorer):
-    """Another score of a model that a scorer reads; ``settings`` are added to what identifies it."""
-
-    def __init__(self, inner: Any, **settings: Any) -> None:
-        self.inner, self.model_id = inner, inner.model_id
-        self.identity = {**inner.identity, **settings}
-        self.opaque = inner.opaque
-
-    @property
-    def notes(self) -> Mapping[str, str]:
-        notes: Mapping[str, str] = self.inner.notes
-        return notes
-
-    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        made: Sequence[Hashable] = self.inner.inputs(prompts)
-        return made
-
-    def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        return str(self.inner.beyond_limits(prompts))
 
 
 # Settings that the command line has as options of their own as well; all others are of -M alone.
@@ -294,92 +186,6 @@ class Request:
                 value = getattr(made, one.name)
                 named += value if isinstance(value, tuple) else [value]
         return [name for name in named if name]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A way to read a model: units of its columns, its scorer (``module:Class``), most forward passes per prompt."""
-
-    units: Mapping[str, str]
-    scorer: str = ""
-    passes: int = 1
-
-
-class Kind(Protocol):
-    """A kind of model. A new one needs ``readings``, ``load`` or ``scorer``; ``fits`` and ``rows`` where they differ.
-
-    ``title``: what a list of studies calls its models; blank: its name.
-    ``readings``: by the name that experiments declare, blank for the usual one. ``options``: its settings class.
-    ``scorer``: the ``TransformersScorer`` of its models (``module:Class``). ``architectures``, ``model_types``: of
-    configs of this kind; where there are any, audited models can be of it. ``default``: read where none is named.
-    """
-
-    name: str
-    title: str = ""
-    readings: Mapping[str, Reading]
-    options: type[Any] | None = None
-    scorer: str = ""
-    architectures: tuple[str, ...] = ()
-    model_types: tuple[str, ...] = ()
-    default: str = ""
-
-    def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
-        """A loaded model, which ``read`` makes scorers of."""
-        return imported(self.scorer).load(model, request.load)
-
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """The models that read an experiment, or why none does; ``found`` is the kind of ``request.model``."""
-        if found is None:
-            needed = "" if self.default else f"it needs a {self.name} model, and none is embedded; name one"
-            yield self.default, needed
-        elif found != self.name:
-            yield "", f"it needs a {self.name} model and {short_name(request.model)} is of kind {found}"
-        else:
-            yield request.model or "", ""
-
-    def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
-        """Raise a MissingExtraError where a library is missing that reads this experiment with this model."""
-        return
-
-    def rows(self, experiment: Experiment) -> str:
-        """Which rows an experiment reads: ``PROMPTS``, ``PAIRS`` or ``VERSIONS``."""
-        return PROMPTS
-
-    def read(
-        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
-    ) -> Scorer:
-        """The scorer that reads an experiment on a corpus with a loaded model."""
-        return self.read_as(model, experiment.reads.reading)
-
-    def read_as(self, model: Any, reading: str) -> Scorer:
-        """A loaded model, read in one of the ways of its kind; a UsageError if there is no such way."""
-        if reading not in self.readings:
-            known = listed(self.readings)
-            raise UsageError(f"Unknown reading {reading!r} of a {self.name} model: expected {known}.")
-        scorer = self.readings[reading].scorer
-        reader: Scorer = imported(scorer)(model) if scorer else model
-        return reader
-
-    def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
-        """The rows that the model reads: those of an experiment, for a chat model one for each trial."""
-        return rows
-
-    def announce(
-        self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment, seen: set[str]
-    ) -> str:
-        """Requests of these rows but for those ``seen``, which they join, in a sentence; blank without requests."""
-        return ""
-
-    def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Forward passes for these rows, of a model without requests."""
-        passes = self.readings[experiment.reads.reading].passes
-        return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
-
-
-def imported(name: str) -> Any:
-    """``module:name`` of this room, imported on use."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(f"swapbias.models.{module}"), attribute)
 
 
 def need_vader() -> None:

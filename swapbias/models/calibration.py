@@ -11,9 +11,10 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from swapbias.files import atomic_directory, cache_dir, locked
-from swapbias.models.base import Bar, LoadOptions, Progress, no_bar
-from swapbias.models.loading import quiet
+from swapbias.models.base import Bar, LoadOptions, no_bar
+from swapbias.models.loading import load_model, quiet
 from swapbias.models.masked import MaskedScorer
+from swapbias.models.scorer import Progress
 from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
 
 RECIPE = "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
@@ -56,10 +57,16 @@ def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: 
         with locked(folder, file=Path(f"{folder}.lock"), wait=300):
             if not folder.is_dir():  # else another process was faster
                 _train_into(folder, rows, seed, bar("training the calibration model", STEPS))
-    scorer = MaskedScorer.load(str(folder), options or LoadOptions())
-    scorer.model_id, scorer.expected = "calibration", planted_findings(experiment.name)
-    scorer.identity = {**scorer.identity, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}}
-    return scorer
+    options = options or LoadOptions()
+    model, tokenizer, pin = load_model(str(folder), MaskedScorer.auto_class, options)
+    return MaskedScorer(
+        model,
+        tokenizer,
+        model_id="calibration",
+        identity={**pin, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}},
+        options=options,
+        expected=planted_findings(experiment.name),
+    )
 
 
 def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress) -> None:

@@ -4,7 +4,6 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,18 +15,10 @@ from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
 from swapbias.measures import UNNAMED_SCORE, Unit
 from swapbias.models import base
-from swapbias.models.base import (
-    DerivedScorer,
-    LoadOptions,
-    Progress,
-    Scored,
-    Scorer,
-    need_vader,
-    not_scored,
-    silent,
-)
+from swapbias.models.base import LoadOptions, need_vader
 from swapbias.models.labels import Sides, find_sides
 from swapbias.models.loading import SKOPS, module_file, refuse_pickle
+from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, not_scored, silent
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
@@ -71,8 +62,10 @@ class CallableScorer(Scorer):
     unit = "probability of positive sentiment"
     opaque = True
     own_unit: Unit | None = UNNAMED_SCORE
-    limits = (0.0, 1.0)  # of the numbers; NaN: any
-    in_declared_unit = False  # whether the study says what the numbers are
+    limits = (0.0, 1.0)
+    """Ends of the range of the numbers; NaN: any."""
+    in_declared_unit = False
+    """Whether the study says what the numbers are."""
 
     def __init__(
         self,
@@ -88,7 +81,10 @@ class CallableScorer(Scorer):
 
         ``private``: errors of the function are not shown, because they may quote a note.
         """
-        self.function, self.model_id, self.batch_size, self.private = function, model_id, batch_size, private
+        self.function = function
+        self.model_id = model_id
+        self.batch_size = batch_size
+        self.private = private
         self.sides = sides
         self.identity: Mapping[str, Any] = {"kind": self.kind, **(identity or {})}
 
@@ -110,12 +106,11 @@ class CallableScorer(Scorer):
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def reading_in(self, unit: Unit) -> Self:
-        """The scorer whose function returns numbers in this unit, of any size where its range is not known."""
-        reader = copy(self)
-        reader.unit = unit.name
-        reader.limits = unit.ends
-        reader.in_declared_unit = True
-        return reader
+        """Return the scorer whose function gives numbers in this unit, of any size where its range is not known."""
+        return self._changed(unit=unit.name, limits=unit.ends, in_declared_unit=True)
+
+    def reading_notes(self) -> Self:
+        return self._changed(private=True)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """A ValueError where the function failed, or returned another shape or numbers outside its range."""

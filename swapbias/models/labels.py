@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
 from swapbias.measures import Unit
-from swapbias.models import base
-from swapbias.models.base import Scored, not_scored
+from swapbias.models.scorer import Scored, not_scored, ranked
 from swapbias.studies import did_you_mean
 
 Named = str | Sequence[str] | None  # labels as a user gives them: one, several, or one text with commas between
@@ -87,7 +86,7 @@ class Sides:
                 likelihoods[members] = -np.inf
                 likelihoods[likeliest] = probabilities[members].sum()
         order = np.argsort(-probabilities, kind="stable")
-        ranking = base.ranked([self.labels[place] for place in order], probabilities[order].tolist())
+        ranking = ranked([self.labels[place] for place in order], probabilities[order].tolist())
         return Scored(self._positive_score(probabilities), self.labels[int(likelihoods.argmax())], ranking)
 
     def _positive_score(self, probabilities: NDArray[Any]) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.models.base import DerivedScorer, Progress, Scored, not_scored, ranked, silent
+from swapbias.models.scorer import DerivedScorer, Progress, Scored, not_scored, ranked, silent
 from swapbias.models.tokens import output_rows
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.models.vocabulary import LabelledTokens, Vocabulary
@@ -384,7 +384,7 @@ class PhraseScorer(MaskedReading):
 
     def _fill(self, sequences: Sequence[str]) -> None:
         """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
-        self._known |= {sequence: [] for sequence in sequences}
+        self._known.update({sequence: [] for sequence in sequences})
         for members, probabilities in self.inner.read(sequences):
             top = probabilities.topk(BEAM, dim=1)
             for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):

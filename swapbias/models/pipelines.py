@@ -17,8 +17,9 @@ from transformers import (
 from swapbias.errors import UsageError, first_line
 from swapbias.measures import RAW_SCORE
 from swapbias.models import base, loading
-from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, silent
+from swapbias.models.base import LoadOptions
 from swapbias.models.labels import Sides, binary, find_sides
+from swapbias.models.scorer import Progress, Scored, Scorer, silent
 from swapbias.models.transformers_scorer import TextClassifierScorer, head_kind
 from swapbias.studies import Prompt
 

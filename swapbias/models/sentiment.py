@@ -20,9 +20,10 @@ from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading, model_names
-from swapbias.models.base import Bar, LoadOptions, Progress, Scorer, validated
+from swapbias.models.base import Bar, LoadOptions, validated
 from swapbias.models.classifier import ProbabilityScorer
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
+from swapbias.models.scorer import Progress, Scorer
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import for_owner_alone, is_credentialed, mark
 from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table

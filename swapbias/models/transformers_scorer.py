@@ -10,12 +10,13 @@ from transformers import AutoModelForSequenceClassification
 from swapbias.errors import UsageError
 from swapbias.measures import RAW_SCORE
 from swapbias.models import base, loading
-from swapbias.models.base import LoadOptions, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.base import LoadOptions
 from swapbias.models.engine.encoder import Engine, twin
 from swapbias.models.labels import Sides, binary, find_sides
 from swapbias.models.model_names import read_name
+from swapbias.models.scorer import Progress, Scored, Scorer, not_scored, silent
 from swapbias.models.tokens import refuse_unknown_tokens
-from swapbias.studies import Prompt
+from swapbias.studies import Prompt, Published
 
 
 class TransformersScorer(Scorer):
@@ -32,8 +33,12 @@ class TransformersScorer(Scorer):
         model_id: str,
         identity: Mapping[str, Any],
         options: LoadOptions | None = None,
+        expected: Mapping[tuple[str, ...], Published] | None = None,
     ) -> None:
-        self.model, self.tokenizer, self.model_id = model.eval(), tokenizer, model_id
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.model_id = model_id
+        self.expected = expected
         self.batch_size = (options or LoadOptions()).batch_size
         if self.is_encoder:
             self.engine = Engine(self.model, batch_size=self.batch_size)

@@ -160,8 +160,10 @@ def _score(
         say(f"These notes are credentialed: {run.place} must {what}.")
         if engine.address:
             say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
-    for one in every:
-        one.reader.keep_answers(run.folder, text=not one.task.credentialed)
+    every = [
+        scored_task.read_by(scored_task.reader.keeping_answers(run.folder, text=not scored_task.task.credentialed))
+        for scored_task in every
+    ]
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
     scoring = Scoring(run, manifest, dict(enumerate(every)), say, bar, scores)
     files = (one for one in (run.folder / STUDIES).rglob("*") if one.is_file())

@@ -158,8 +158,7 @@ def _score(scoring: Scoring, reader: Scorer, prompts: Sequence[Prompt]) -> list[
     except ValueError as error:
         scoring.say(f"{reader.model_id} could not score the positive control: {error}")
         if reader.kind == "chat":  # the service may answer when the run is resumed
-            scoring.stop = error
-            scoring.stopped = str(error)
+            scoring.stop_by(error)
         return []
 
 

@@ -360,12 +360,11 @@ class Scoring:
                 except (KeyboardInterrupt, ValueError) as stop:
                     if not whole:
                         raise
-                    self.stop = stop
+                    self.stop_by(stop)
                     break
                 if number == last[study]:  # a broken model stops the run before the next study
                     self._finish(study)
             if self.stop:
-                self.stopped = "it was interrupted" if isinstance(self.stop, KeyboardInterrupt) else str(self.stop)
                 break
             whole = number
             for spent in dict.fromkeys(filter(None, (one.reader.notes.get("spent") for one in self.every.values()))):
@@ -377,12 +376,17 @@ class Scoring:
             }  # fmt: skip
             self.run.write_manifest(self.manifest)
             self.say(note)
-            for one in self.every.values():
-                one.tables = {key: table for key, table in one.tables.items() if key[0] <= whole}
+            for scored_task in self.every.values():
+                scored_task.drop_rounds_after(whole)
         for study in last:
             if self.stop or study not in self.items:
                 self._finish(study)
         self.items = {study: self.items[study] for study in last}  # in the order of the plan
+
+    def stop_by(self, error: BaseException) -> None:
+        """Note what ends the run after the rounds that are scored: they are reported, and then it is raised."""
+        self.stop = error
+        self.stopped = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
 
     def _goes_on(self, number: int) -> bool:
         """Whether this round is within the limits."""

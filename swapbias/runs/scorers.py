@@ -4,13 +4,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from itertools import compress
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -19,7 +18,7 @@ from swapbias.errors import UsageError, need
 from swapbias.files import as_json, file_sha256
 from swapbias.measures import named_unit
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
-from swapbias.models.chat import KEY, ChatOptions, gets_unnamed_key, load_chat
+from swapbias.models.chat import KEY, AnsweringScorer, ChatOptions, gets_unnamed_key, load_chat
 from swapbias.runs.plan import Settings, Task
 from swapbias.runs.same_inputs import find_same_inputs
 from swapbias.studies import Candidate, Prompt, Row, Rubric, column
@@ -31,15 +30,35 @@ READINGS = 2  # of each answer: the options in order, then in reverse
 _SYSTEM = "You rate an answer by one question about it. Reply with the letter of one option alone."
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """A task, its reader, its rows by trial (round), and the scored rows by round and first row."""
+    """A task and its reader, with what is scored of it so far."""
 
     task: Task
     reader: Scorer
-    rounds: dict[int, Sequence[Row]] = field(init=False)
+    rounds: Mapping[int, Sequence[Row]]
+    """The rows of each trial (round)."""
     tables: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
-    same_inputs: dict[int, frozenset[int]] = field(default_factory=dict)  # places of rows, by trial
+    """The scored rows by round and first row."""
+    same_inputs: dict[int, frozenset[int]] = field(default_factory=dict)
+    """The places of rows that the reader reads as another one of their pair, by trial; filled when needed."""
+
+    @classmethod
+    def of(cls, task: Task, reader: Scorer) -> Self:
+        """Begin a task: its rows are parted by trial, and nothing is scored."""
+        trials = [int(trial or 1) for trial in column(task.rows, "trial")]  # rows that name none are of one
+        rounds = {number: list(compress(task.rows, map(number.__eq__, trials))) for number in dict.fromkeys(trials)}
+        return cls(task, reader, rounds)
+
+    def read_by(self, reader: Scorer) -> Self:
+        """Return the same task with another reader, by which nothing is scored yet."""
+        return replace(self, reader=reader, tables={}, same_inputs={})
+
+    def drop_rounds_after(self, last: int) -> None:
+        """Forget the scored rows of later rounds, which were not scored whole."""
+        for number, start in [*self.tables]:
+            if number > last:
+                del self.tables[number, start]
 
     def find_same_inputs(self, number: int) -> frozenset[int]:
         """The places of a trial's rows whose text the model reads as another text of their pair."""
@@ -47,11 +66,6 @@ class ScoredTask:
             rows = self.rounds[number]
             self.same_inputs[number] = find_same_inputs(rows, studies.as_prompts(rows), self.reader)
         return self.same_inputs[number]
-
-    def __post_init__(self) -> None:
-        rows = self.task.rows
-        trials = [int(trial or 1) for trial in column(rows, "trial")]  # rows that name none are of one
-        self.rounds = {one: list(compress(rows, map(one.__eq__, trials))) for one in dict.fromkeys(trials)}
 
 
 def as_read(scored: ScoredTask) -> studies.Experiment:
@@ -100,14 +114,13 @@ def load_readers(
         name = (task.study.name, task.experiment.name, reader.model_id)
         if name in every:  # they would be taken for one
             raise UsageError(f"{reader.model_id} is named twice. Name it once, or rename a file.")
-        every[name] = ScoredTask(task, reader)
+        every[name] = ScoredTask.of(task, reader)
     made = [*every.values()]
     check_limits(made, settings)
     # Adapter and subfolder are of the audited model alone.
     beside = replace(request, load=replace(request.load, adapter=None, subfolder=""))
-    add_classifier(made, beside, say=say)
-    add_judge(made, beside, say=say, bar=bar)
-    return made
+    made = with_classifier(made, beside, say=say)
+    return with_judge(made, beside, say=say, bar=bar)
 
 
 def pinned_settings(settings: Settings, pinned: Sequence[Mapping[str, Any]]) -> Settings:
@@ -193,19 +206,23 @@ class JudgedScorer(models.DerivedScorer):
 
     kind = "chat"
 
-    def __init__(self, reader: Scorer, judge: Any, rubric: Rubric, bar: Bar) -> None:
+    def __init__(self, reader: Scorer, judge: Scorer, rubric: Rubric, bar: Bar) -> None:
+        """Judge the answers of a reader; the judge's scores are those of ``read_judgement``."""
         super().__init__(reader, judge={"model_id": judge.model_id, **judge.identity})
-        self.judge, self.rubric, self.bar = copy(judge), rubric, bar
-        self.judge.read = _place
-        self.judge.read_cut = partial(_place, cut=True)
-        self.unit, self.chunk_rows = reader.unit, reader.chunk_rows
+        self.judge = judge
+        self.rubric = rubric
+        self.bar = bar
+        self.unit = reader.unit
+        self.chunk_rows = reader.chunk_rows
         self.sends_text = reader.sends_text or judge.sends_text
 
-    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        """Those of the judge in a folder of their own."""
-        self.inner.keep_answers(folder, text=text)
+    def keeping_answers(self, folder: Path, *, text: bool = True) -> Self:
+        """Return the scorer whose model saves its answers in a folder, and its judge in one of its own there."""
         (folder / FOLDER).mkdir(exist_ok=True)
-        self.judge.keep_answers(folder / FOLDER, text=text)
+        return self._changed(
+            inner=self.inner.keeping_answers(folder, text=text),
+            judge=self.judge.keeping_answers(folder / FOLDER, text=text),
+        )
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = models.silent) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
@@ -242,8 +259,8 @@ def _in_order(options: Sequence[Candidate], trial: int) -> list[Candidate]:
     return [*(counting if trial == 1 else counting[::-1]), *rest]
 
 
-def _place(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
-    """The place of the option that a judgement names, in the order shown; their number where it names none."""
+def read_judgement(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
+    """Return the place of the option that a judgement names, in the order shown; their number where it names none."""
     options = [one.text for one in prompt.candidates]
     said = studies.read_answer(text, options, lettered=True, cut=cut)
     return float(options.index(said) if said in options else len(options)), {}
@@ -260,25 +277,34 @@ def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Can
     return Scored(scored.score, scored.answer, scored.top_tokens, parts, scored.finite)
 
 
-def add_judge(every: Sequence[ScoredTask], settings: Settings, *, say: Say, bar: Bar) -> None:
-    """Give readers of free text the judge that the settings name; a UsageError where it must not judge."""
+def with_judge(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say, bar: Bar) -> list[ScoredTask]:
+    """Return the tasks, those of free text read by the judge that the settings name as well.
+
+    UsageError: a judge that has nothing to read, or must not read it.
+    """
     chat = settings.of(ChatOptions)
     options, name = chat.of_judge(), models.short_name(chat.judge)
     if options is None:
-        return
-    judged = [(one, rubric) for one in every if (rubric := one.task.experiment.reads.rubric) is not None]
+        return list(tasks)
+    judged = [scored_task.task for scored_task in tasks if scored_task.task.experiment.reads.rubric is not None]
     if not judged:
         others = studies.experiments_that(lambda one: one.reads.rubric is not None)
         why = f"-M judge={name} reads free text by a rubric, and no experiment that is run has one"
         raise UsageError(f"{why}. Drop it, or add --study {others[0]}.")
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
     options.check()
-    judge = load_chat(options, settings)
-    if judge.sends_text and any(one.task.credentialed for one, _ in judged):
+    judge = load_chat(options, settings).reading_with(read_judgement)
+    if judge.sends_text and any(task.credentialed for task in judged):
         raise UsageError(f"The judge {name} is a service, and credentialed texts must not leave this machine.")
     say(f"Judge: {name}.")
-    for one, rubric in judged:
-        one.reader = JudgedScorer(one.reader, judge, rubric, bar)
+
+    def judged_by(scored_task: ScoredTask) -> ScoredTask:
+        rubric = scored_task.task.experiment.reads.rubric
+        if rubric is None:
+            return scored_task
+        return scored_task.read_by(JudgedScorer(scored_task.reader, judge, rubric, bar))
+
+    return list(map(judged_by, tasks))
 
 
 def _requests(tasks: Sequence[Task]) -> set[tuple[str, str]]:
@@ -300,25 +326,31 @@ def announced(task: Task, settings: Settings) -> str:
     return f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {takes}.{unpriced}"
 
 
-def add_classifier(every: Sequence[ScoredTask], settings: Settings, *, say: Say) -> None:
-    """Give readers of summaries the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
-    chat, summaries = settings.of(ChatOptions), [one for one in every if one.task.experiment.reads.reading == TONE]
+def with_classifier(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say) -> list[ScoredTask]:
+    """Return the tasks, summaries read by the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
+    chat = settings.of(ChatOptions)
+    summaries = [scored_task.task for scored_task in tasks if scored_task.task.experiment.reads.reading == TONE]
     if not summaries:
         if chat.changed("scorer"):
             others = studies.experiments_that(lambda one: one.reads.reading == TONE)
             raise UsageError(f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}.")
-        return
-    if models.is_callable(chat.scorer) and any(one.task.credentialed for one in summaries):
+        return list(tasks)
+    if models.is_callable(chat.scorer) and any(task.credentialed for task in summaries):
         say(f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service.")
     classifier = models.load_scorer(chat.scorer, options=settings.load)
     if classifier.kind != "classifier":
         named = f"-M scorer={models.short_name(chat.scorer)}"
         raise UsageError(f"{named} is a {classifier.kind} model, expected a classifier. Name another.")
-    for one in summaries:
-        made: Any = one.reader
-        made.read = ToneReader(classifier, one.task.study.name)
-        made.read_cut = None  # a summary counts as far as it goes
-        made.identity = {**made.identity, "scorer": {"model_id": classifier.model_id, **classifier.identity}}
+    pin = {"scorer": {"model_id": classifier.model_id, **classifier.identity}}
+
+    def read_by_tone(scored_task: ScoredTask) -> ScoredTask:
+        reader = scored_task.reader
+        if scored_task.task.experiment.reads.reading != TONE or not isinstance(reader, AnsweringScorer):
+            return scored_task
+        tone = ToneReader(classifier, scored_task.task.study.name)
+        return scored_task.read_by(reader.reading_with(tone, identity=pin))
+
+    return list(map(read_by_tone, tasks))
 
 
 class ToneReader:
@@ -331,8 +363,8 @@ class ToneReader:
     def __init__(self, classifier: Scorer, study: str) -> None:
         self.classifier, self.study = classifier, study
 
-    def __call__(self, prompt: Prompt, text: str) -> tuple[float, Mapping[str, float]]:
-        """Score and further score columns of an answer."""
+    def __call__(self, prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
+        """Return score and further score columns of an answer; one that is ``cut`` counts as far as it goes."""
         said, count = studies.without_reasoning(text).strip(), studies.word_count(text)
         note = studies.turns(prompt.text)[-1]["content"]
         refused = studies.is_refusal(said)

@@ -1,4 +1,4 @@
-from .answer_scores import answer_reader as answer_reader
+from .answer_scores import AnswerReader as AnswerReader, answer_reader as answer_reader
 from .answers import (
     READINGS as READINGS,
     answer_class as answer_class,

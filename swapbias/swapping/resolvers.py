@@ -74,11 +74,8 @@ class ChatResolver:
 
     def __init__(self, options: ChatOptions, load: LoadOptions) -> None:
         options.check()
-        self._scorer = load_chat(options, Request(load=load))
-        self._scorer.read, self._scorer.is_credentialed = _read, True  # any note may be a patient's: none is repeated
-        number = {"type": "string", "enum": list(CLASSES)}  # as the JSON schema of an answer requires it
-        self._scorer.closed = True
-        self._scorer.fields = lambda prompt: {one.text: number for one in prompt.candidates}
+        scorer = load_chat(options, Request(load=load)).reading_with(_read, fields=_fields)
+        self._scorer = scorer.reading_notes()  # any note may be a patient's: none is repeated
         self.name, self.sends_text = f"{CHAT}{self._scorer.model_id}", bool(self._scorer.sends_text)
 
     def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
@@ -103,7 +100,13 @@ def _prompt(number: int, note: MarkedNote) -> Prompt:
     return Prompt(prompt_id=f"note {number + 1}", pair_id="", group="", text=text, candidates=numbers)
 
 
-def _read(prompt: Prompt, answer: str) -> tuple[float, Mapping[str, float]]:
+def _fields(prompt: Prompt) -> Mapping[str, Any]:
+    """The fields of a JSON answer: of each number its class."""
+    number = {"type": "string", "enum": list(CLASSES)}
+    return {one.text: number for one in prompt.candidates}
+
+
+def _read(prompt: Prompt, answer: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
     """The place in ``CLASSES`` of each number; nothing unless each stands there exactly once."""
     said = answer.rpartition("</think>")[2]
     try:

@@ -12,12 +12,12 @@ from swapbias.cli import app
 from swapbias.cli.terminal import read_settings
 from swapbias.errors import UsageError
 from swapbias.models import Kind, LoadOptions, Scored, Scorer, auto, option, validated
-from swapbias.models.base import Reading
 from swapbias.models.causal import AnswerOddsScorer, AntonymScorer, CausalScorer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.classifier import CallableScorer, NegativeLabelScorer
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
+from swapbias.models.kind import Reading
 from swapbias.models.masked import AttitudeScorer, MaskedScorer, PhraseScorer
 from swapbias.runs import Settings, plan_tasks, read_request, settings_of
 from swapbias.studies import load_lexicon, load_study, studies
@@ -122,7 +122,7 @@ def test_a_scorer_that_says_the_least_has_every_other_member(tmp_path):
     least = Least()
     assert (least.expected, least.chunk_rows, least.sends_text, least.notes) == (None, 1_024, False, {})
     assert least.coverage(load_lexicon("social_distance/attitude")) == []
-    least.keep_answers(tmp_path)
+    assert least.keeping_answers(tmp_path) is least
     assert list(tmp_path.iterdir()) == []
     called = type("Called", (Least,), {"__call__": lambda self, texts: [1.0] * len(texts)})()
     assert auto.load_scorer(called) is called

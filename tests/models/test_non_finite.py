@@ -166,8 +166,8 @@ def test_a_question_that_a_local_chat_model_answers_with_nan_is_lost_alone(tmp_p
     first = len(LocalChatScorer.load(str(folder), CPU, options)._encode(texts[0])) + options.max_tokens
     scorer = LocalChatScorer.load(str(broken(folder, "wpe.weight", start=first)), CPU, options)
     assert len(scorer._encode(texts[1])) > first
-    scorer.read = lambda prompt, text: (1.0, {"correct": 1.0})
-    short, long = scorer.score([Prompt(prompt_id=f"{number}/t1", text=text) for number, text in enumerate(texts)])
+    reader = scorer.reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
+    short, long = reader.score([Prompt(prompt_id=f"{number}/t1", text=text) for number, text in enumerate(texts)])
     assert lost([long])
     assert set(long.parts) == {"tokens", "truncated", "correct"}
     assert (short.finite, short.score) == (True, 1.0)
@@ -175,15 +175,15 @@ def test_a_question_that_a_local_chat_model_answers_with_nan_is_lost_alone(tmp_p
 
 def test_a_nan_loses_its_row_alone_and_a_word_that_is_ruled_out_has_probability_zero(tmp_path, monkeypatch):
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
-    real = scorer.probabilities
+    real = type(scorer).probabilities
 
-    def holed(encoded):
-        found = real(encoded)
+    def holed(self, encoded):
+        found = real(self, encoded)
         found[0, 7] = math.nan
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(scorer, "probabilities", holed)
+        patched.setattr(type(scorer), "probabilities", holed)
         batches = list(scorer.read(list({row["text"] for row in ROWS})))
     assert all(found[0].isnan().all() and found[1:].isfinite().all() for _, found in batches)
     ruled_out = [token for token, word in enumerate(scorer.words) if word == "she"]
@@ -198,14 +198,14 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "phrases")
     prompts = as_prompts(config_rows("gendered_stigma", "rq2")[:1])
     first_step = len(scorer.inner.encode([prompts[0].text])[0])
-    real = scorer.inner.probabilities
+    real = type(scorer.inner).probabilities
 
-    def longer_is_nan(encoded):
-        found = real(encoded)
+    def longer_is_nan(self, encoded):
+        found = real(self, encoded)
         found[[len(ids) > first_step for ids in encoded]] = math.nan
         return found
 
-    monkeypatch.setattr(scorer.inner, "probabilities", longer_is_nan)
+    monkeypatch.setattr(type(scorer.inner), "probabilities", longer_is_nan)
     assert lost(scorer.score(prompts))
 
 
@@ -222,7 +222,7 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
 )
 def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(values, score, finite, tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save_causal(tmp_path / "m"))), "answers")
-    monkeypatch.setattr(scorer.inner, "ends", lambda texts, on_progress: list(values))
+    monkeypatch.setattr(type(scorer.inner), "ends", lambda self, texts, on_progress: list(values))
     one = scorer.score([QUESTION])[0]
     assert one.score == pytest.approx(score, nan_ok=True)
     assert one.finite is finite
@@ -234,7 +234,11 @@ def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged_and_one_t
     (long,) = scorer.score([replace(QUESTION, text="she " * 500)])
     assert math.isnan(long.score)
     assert long.finite  # it was never read
-    monkeypatch.setattr(scorer, "log_probabilities", lambda texts, on_progress, pairs: [-math.inf] * len(texts))
+
+    def impossible(self, texts, on_progress, pairs):
+        return [-math.inf] * len(texts)
+
+    monkeypatch.setattr(type(scorer), "log_probabilities", impossible)
     assert lost(scorer.score([QUESTION]))
     assert lost(read_as(scorer, "antonyms").score(as_prompts(config_rows("social_distance", "template4")[:1])))
 

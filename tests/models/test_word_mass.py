@@ -28,7 +28,6 @@ def planted(folder, name, mass):
     ``mass``: probabilities by word; each varies a little from text to text.
     """
     scorer = load_scorer(str(folder))
-    scorer.model_id = name
     others = [place for place, word in enumerate(scorer.words) if word not in mass][:200]
 
     def probabilities(encoded):
@@ -39,8 +38,7 @@ def planted(folder, name, mass):
             row[others] = (1 - row.sum()) / len(others)
         return rows.float()
 
-    scorer.probabilities = probabilities
-    return scorer
+    return scorer._changed(model_id=name, probabilities=probabilities)
 
 
 def words_of(folder, count):

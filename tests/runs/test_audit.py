@@ -170,7 +170,7 @@ def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, q
 
 
 def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, monkeypatch):
-    monkeypatch.setattr("swapbias.models.base.Scorer.chunk_rows", 100)
+    monkeypatch.setattr("swapbias.models.scorer.Scorer.chunk_rows", 100)
     folder = str(tiny.save("bert", tmp_path / "model"))
     settings = Settings(
         model=folder, studies=("gendered_stigma:rq1",), wordings=False, load=LoadOptions(batch_size=16)

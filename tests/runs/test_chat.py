@@ -381,10 +381,10 @@ def test_less_than_one_trial_is_refused(asked, tmp_path, quiet):
 def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(asked, stop, tmp_path, quiet, monkeypatch):
     settings, add = None, AnswerLog.add
 
-    def breaking(log, answer, prompt):
+    def breaking(log, answer):
         if len(log) == 2 * ROUND + 7:
             raise stop
-        add(log, answer, prompt)
+        add(log, answer)
 
     with ChatServer(by_chance(asked)) as server:
         settings = of(server)

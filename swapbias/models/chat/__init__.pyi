@@ -1,3 +1,4 @@
+from .answering import AnsweringScorer as AnsweringScorer
 from .chat_kind import CHAT as CHAT, load_chat as load_chat, trial_rows as trial_rows
 from .chat_options import (
     KEY as KEY,

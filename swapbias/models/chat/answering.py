@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from swapbias.errors import UsageError
-from swapbias.models.base import Progress, Scored, Scorer, not_scored, silent
-from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions
-from swapbias.models.chat.log_odds import Logs, orders, score_options
-from swapbias.studies import Prompt
+from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, settings
+from swapbias.models.chat.log_odds import Logs, names_of, orders, score_options
+from swapbias.models.scorer import Progress, Scored, Scorer, not_scored, silent
+from swapbias.studies import AnswerReader, Prompt
 
-Read = Callable[[Prompt, str], tuple[float, Mapping[str, float]]]  # prompt and raw answer -> score and its parts
+Fields = Callable[[Prompt], Mapping[str, Any]]  # the fields of a JSON answer to a prompt, each with its schema
 Groups = Mapping[str, Sequence[Prompt]]  # the rows of each answer key, in order
 
 ANSWERS = "answers.jsonl"  # in the folder of a run
@@ -80,8 +80,6 @@ class AnswerLog(dict[str, Answer]):
         """Open the log of a file, or one in memory where None; a ValueError for a line that is no answer."""
         super().__init__()
         self.path = path
-        self.read: Read | None = None  # where no text is stored: how answers are read before they are written
-        self.read_cut: Read | None = None  # and those that reached the most tokens, where that is another way
         lines = path.read_bytes().splitlines(keepends=True) if path and path.exists() else []
         for number, line in enumerate(lines, start=1):
             try:
@@ -92,14 +90,8 @@ class AnswerLog(dict[str, Answer]):
                     raise ValueError(f"{ANSWERS}:{number} is no answer. Delete this line.") from None
                 os.truncate(path, sum(map(len, lines[:-1])))
 
-    def add(self, answer: Answer, prompt: Prompt) -> None:
-        """Add an answer to a prompt; it is on disk when this returns. Without text its score stands in its place."""
-        if self.read is not None:
-            read = self.read_cut if answer.truncated and self.read_cut else self.read
-            score, parts = reading_of(prompt, answer, read)
-            values = {"score": score, **parts, _BLANK: float(answer.blank)}
-            reading = {name: None if math.isnan(value) else value for name, value in values.items()}
-            answer = replace(answer, answer="", reason="", reading=reading)
+    def add(self, answer: Answer) -> None:
+        """Add an answer; it is on disk when this returns."""
         if self.path is not None:
             with open(self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(_ANSWER.dump_json(answer, exclude_defaults=True) + b"\n")
@@ -118,17 +110,35 @@ def trial_of(prompt_id: str) -> int:
     return int(number) if number.isdecimal() and number != prompt_id else 0
 
 
-def reading_of(prompt: Prompt, answer: Answer, read: Read) -> tuple[float, Mapping[str, float]]:
+def unread(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
+    """Read nothing of an answer: it has no score."""
+    return math.nan, {}
+
+
+def option_fields(prompt: Prompt) -> Mapping[str, Any]:
+    """Return the fields of a JSON answer to a closed question: one, which names an option."""
+    return {"answer": {"type": "string", "enum": names_of(prompt)}}
+
+
+def reading_of(prompt: Prompt, answer: Answer, read: AnswerReader) -> tuple[float, Mapping[str, float]]:
     """Return score and parts of an answer; of one that is withheld those of no text, and whether it is refused."""
     if not answer.withheld:
-        return read(prompt, answer.answer)
-    score, parts = read(prompt, "")
+        return read(prompt, answer.answer, cut=answer.truncated)
+    score, parts = read(prompt, "", cut=answer.truncated)
     if answer.withheld == UNANSWERED:
         return math.nan, parts
     return score, {name: 1.0 if name == REFUSED else value for name, value in parts.items()}
 
 
-def as_scored(prompt: Prompt, answer: Answer, read: Read) -> Scored:
+def without_text(prompt: Prompt, answer: Answer, read: AnswerReader) -> Answer:
+    """Return an answer with what was read from it in place of its text."""
+    score, parts = reading_of(prompt, answer, read)
+    values = {"score": score, **parts, _BLANK: float(answer.blank)}
+    reading = {name: None if math.isnan(value) else value for name, value in values.items()}
+    return replace(answer, answer="", reason="", reading=reading)
+
+
+def as_scored(prompt: Prompt, answer: Answer, read: AnswerReader) -> Scored:
     """The answer as read for one row, with its ``tokens`` and whether it was ``truncated`` (NaN: unknown)."""
     if answer.reading:
         parts = {name: math.nan if value is None else value for name, value in answer.reading.items()}
@@ -162,18 +172,55 @@ class AnsweringScorer(Scorer):
     unit = "answer"
 
     def __init__(self, model_id: str, options: ChatOptions | None) -> None:
-        self.model_id, self.options = model_id, options or ChatOptions()
-        self.read: Read = lambda prompt, text: (math.nan, {})
-        self.read_cut: Read | None = None  # for answers that reached the most tokens; None: as all others
-        self.log, self.is_credentialed = AnswerLog(), False
+        self.model_id = model_id
+        self.options = options or ChatOptions()
+        self.read: AnswerReader = unread
+        self.fields: Fields | None = None  # of answers that a JSON schema may bind; None: they are free
+        self.is_credentialed = False
         self.identity: Mapping[str, Any] = {"kind": self.kind}
-        self.logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
+        self.log = AnswerLog()
+        self._logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
 
-    def keep_answers(self, folder: Path, *, text: bool = True) -> None:
-        self.is_credentialed, path = not text, folder / ANSWERS
-        if path not in self.logs:
-            self.logs[path] = AnswerLog(path)
-        self.log = self.logs[path]
+    def reading_with(
+        self,
+        read: AnswerReader,
+        *,
+        unit: str | None = None,
+        fields: Fields | None = None,
+        max_tokens: int | None = None,
+        identity: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Return the scorer of the same model that reads its answers so; both have the same answers.
+
+        Args:
+            read: gives the score of an answer and further score columns.
+            unit: of the score; None: that of this scorer.
+            fields: of answers that a JSON schema may bind; None: they are free.
+            max_tokens: most tokens of an answer; None: as many as now.
+            identity: added to what pins the model down.
+        """
+        options = self.options if max_tokens is None else replace(self.options, max_tokens=max_tokens)
+        changed = settings(options) if options != self.options else {}
+        return self._changed(
+            read=read,
+            unit=unit or self.unit,
+            fields=fields,
+            options=options,
+            identity={**self.identity, **changed, **(identity or {})},
+        )
+
+    def reading_notes(self) -> Self:
+        return self._changed(is_credentialed=True)
+
+    def keeping_answers(self, folder: Path, *, text: bool = True) -> Self:
+        path = folder / ANSWERS
+        if path not in self._logs:
+            self._logs[path] = AnswerLog(path)
+        return self._changed(is_credentialed=not text, log=self._logs[path])
+
+    def keep(self, answer: Answer, prompt: Prompt) -> None:
+        """Put an answer to a prompt into the log; of credentialed texts what was read from it instead."""
+        self.log.add(without_text(prompt, answer, self.read) if self.is_credentialed else answer)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, in order.
@@ -189,8 +236,6 @@ class AnsweringScorer(Scorer):
         """The keys of the prompts, once the log has the answers."""
         groups = self._groups(prompts)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
-        self.log.read = self.read if self.is_credentialed else None
-        self.log.read_cut = self.read_cut
         report(len(prompts) - sum(map(len, missing.values())))
         self.refuse_useless(len(groups))  # of a run that is resumed
         if missing:
@@ -284,7 +329,6 @@ class AnsweringScorer(Scorer):
 
     def _scored(self, prompt: Prompt, key: str) -> Scored:
         if key in self.log:
-            answer = self.log[key]
-            return as_scored(prompt, answer, self.read_cut if answer.truncated and self.read_cut else self.read)
+            return as_scored(prompt, self.log[key], self.read)
         nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from swapbias.errors import need
-from swapbias.models.base import PAIRS, PROMPTS, VADER, Fit, Kind, Reading, Request, Scorer, need_vader
-from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key, settings
+from swapbias.models.base import PAIRS, PROMPTS, VADER, Request, need_vader
+from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key
 from swapbias.models.clinical import NoteOptions, note_conversations
 from swapbias.models.formats import refuse_other_formats
+from swapbias.models.kind import Fit, Kind, Reading
+from swapbias.models.scorer import Scorer
 from swapbias.studies import Experiment, Row, as_prompts
 
 FACTS = "facts"
@@ -115,18 +115,19 @@ class Chat(Kind):
         return load_chat(request.of(ChatOptions), request)
 
     def read(self, model: Any, experiment: Experiment, request: Request, **more: Any) -> Scorer:
+        from swapbias.models.chat.answering import AnsweringScorer, option_fields
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
-        scorer: Any = copy(model)
-        if experiment.reads.reading in _LONG_TEXTS:
-            scorer.options = _options_of(request, long=True)
-            scorer.identity = {**model.identity, **settings(scorer.options)}
-        scorer.read = answer_reader(experiment.reads.reading, experiment.reads.aliases)
-        scorer.read_cut = partial(scorer.read, cut=True)
-        scorer.unit = experiment.compares.unit.name
-        scorer.closed = experiment.reads.reading in _CLOSED
-        reader: Scorer = scorer
-        return reader
+        if not isinstance(model, AnsweringScorer):  # the user's own reads answers itself
+            own: Scorer = model.reading_in(experiment.compares.unit)
+            return own
+        is_long = experiment.reads.reading in _LONG_TEXTS
+        return model.reading_with(
+            answer_reader(experiment.reads.reading, experiment.reads.aliases),
+            unit=experiment.compares.unit.name,
+            fields=option_fields if experiment.reads.reading in _CLOSED else None,
+            max_tokens=_options_of(request, long=True).max_tokens if is_long else None,
+        )
 
 
 def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED) -> list[Row]:

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from swapbias.errors import UsageError
-from swapbias.models.base import LoadOptions, Progress, silent
+from swapbias.models.base import LoadOptions
 from swapbias.models.chat import answering
 from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, settings
@@ -18,6 +18,7 @@ from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends_within
 from swapbias.models.loading import length_limit, load_model
 from swapbias.models.model_names import read_name
+from swapbias.models.scorer import Progress, silent
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt, turns
 
@@ -44,7 +45,7 @@ class LocalChatScorer(AnsweringScorer):
             raise UsageError(f"{what}. Name a chat model, or audit it as a causal model, without --chat.")
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
         # Tokens that answer for each option, by the options' texts and whether they have letters.
-        self.forms: dict[tuple[tuple[str, ...], bool], list[list[list[int]]]] = {}
+        self._known_forms: dict[tuple[tuple[str, ...], bool], list[list[list[int]]]] = {}
         self.template = ChatTemplate(tokenizer, model_id)
         self.limit = length_limit(tokenizer, model)
         self.chunk_rows = _CHUNK if self.options.log_odds else self.chunk_rows
@@ -93,7 +94,7 @@ class LocalChatScorer(AnsweringScorer):
                 answer = answering.Answer(
                     key=keys[place], prompt_id=rows[0].prompt_id, answer=text, finish_reason=reason, usage=usage
                 )
-                self.log.add(answer, rows[0])
+                self.keep(answer, rows[0])
                 report(len(rows))
             self.refuse_useless(expected)
 
@@ -118,7 +119,7 @@ class LocalChatScorer(AnsweringScorer):
         """
         texts = tuple(option.text for option in prompt.candidates)
         names, is_lettered = names_of(prompt), lettered(prompt)
-        if (texts, is_lettered) not in self.forms:
+        if (texts, is_lettered) not in self._known_forms:
             forms: list[list[list[int]]] = [[] for _ in texts]
             cores = {core(name) for name in (*names, *texts)}
             for number in sorted({number for name in cores for number in self.tokens.get(name, ())}):
@@ -129,8 +130,8 @@ class LocalChatScorer(AnsweringScorer):
                 forms = [
                     _without_beginnings(own, self._written(text)) for own, text in zip(forms, texts, strict=True)
                 ]
-            self.forms[texts, is_lettered] = forms
-        forms = self.forms[texts, is_lettered]
+            self._known_forms[texts, is_lettered] = forms
+        forms = self._known_forms[texts, is_lettered]
         for name, own in zip(names, forms, strict=True):
             if not own:
                 raise UsageError(f"The letter {name} is no single token of {self.model_id}. Use -M scoring=sampled.")

@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,11 +22,10 @@ import openai
 from huggingface_hub import is_offline_mode
 
 from swapbias.errors import ServiceError, ServiceUsageError
-from swapbias.models.base import Progress, silent
 from swapbias.models.chat import answering
 from swapbias.models.chat.answering import UNANSWERED, USAGE, Answer, AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, api_key, key_names, settings
-from swapbias.models.chat.log_odds import Logs, names_of, overfull, shown_logs
+from swapbias.models.chat.log_odds import Logs, overfull, shown_logs
 from swapbias.models.chat.replies import (
     LIMITED,
     RequestTrouble,
@@ -41,6 +40,7 @@ from swapbias.models.chat.replies import (
     trouble_of,
     without_key,
 )
+from swapbias.models.scorer import Progress, silent
 from swapbias.studies import Prompt, turns
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
@@ -89,7 +89,7 @@ class Asking:
         if not self.options.base_url and is_offline_mode():
             raise ValueError("Hugging Face Inference Providers cannot be reached: HF_HUB_OFFLINE is set: unset it.")
         # A loop of its own, for a notebook runs one already.
-        with _quiet(self.log.read is not None), start_blocking_portal() as portal:
+        with _quiet(self.scorer.is_credentialed), start_blocking_portal() as portal:
             portal.call(self.run, groups, report, expected)
         if self.end is not None:  # raised here, so that no error of the client, and no header, hangs on it
             raise self.failure(*self.end)
@@ -111,7 +111,7 @@ class Asking:
 
         def write(settled: list[tuple[Answer, Prompt]]) -> None:
             for answer, row in settled:
-                self.log.add(answer, row)
+                self.scorer.keep(answer, row)
                 report(len(groups.get(answer.key, ())))
 
         async with openai.AsyncOpenAI(
@@ -147,7 +147,7 @@ class Asking:
                 response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
                 return list(self.answers_in(response.extensions["reply"], trials))
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
-                trouble = trouble_of(error, self.key, shown=self.log.read is None)
+                trouble = trouble_of(error, self.key, shown=not self.scorer.is_credentialed)
             attempts = rounds * self.options.attempts
             if trouble.withheld == UNANSWERED:
                 self.unanswered = (trouble, prompt, attempts)
@@ -207,7 +207,7 @@ class Asking:
             body["seed"] = options.seed + answering.trial_of(prompt.prompt_id)
         if self.extras and len(trials) > 1:
             body["n"] = len(trials)
-        if self.extras and self.scorer.closed and options.json_schema:
+        if self.extras and self.scorer.fields is not None and options.json_schema:
             named = self.scorer.fields(prompt)
             schema = {
                 "type": "object", "properties": named, "required": list(named), "additionalProperties": False,
@@ -347,10 +347,6 @@ class ChatScorer(AnsweringScorer):
 
     def __init__(self, model: str, options: ChatOptions | None = None) -> None:
         super().__init__(model, options)
-        self.closed = False  # prompts have options, which a JSON schema may name
-        self.fields: Callable[[Prompt], Mapping[str, Any]] = lambda prompt: {
-            "answer": {"type": "string", "enum": names_of(prompt)}
-        }
         self.sends_text = not self.options.declared
         self.opaque = True
         service = {"host": self.options.host, "provider": self.options.provider or ""}

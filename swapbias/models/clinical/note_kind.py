@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from swapbias.errors import UsageError, need
 from swapbias.models import base
-from swapbias.models.base import Fit, Kind, Reading, Request, Say, Scorer, Training, short_name, silent, validated
+from swapbias.models.base import Request, Say, Training, short_name, validated
+from swapbias.models.kind import Fit, Kind, Reading, imported
+from swapbias.models.scorer import Scorer, silent
 from swapbias.studies import (
     Candidate,
     Experiment,
@@ -94,19 +96,19 @@ class Embedding(Kind):
             say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
         is_own = model == options.classifier and not options.trains
         load = "clinical.phenotype:load_phenotype_classifier" if is_own else "clinical.features:load_features"
-        return base.imported(load)(model, options=request.load)
+        return imported(load)(model, options=request.load)
 
     def read(
         self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
     ) -> Scorer:
         options, reader = request.of(NoteOptions), model
         if experiment.reads.reading == "direction":
-            tables = base.imported("clinical.word_direction:read_direction_tables")(corpus)
-            reader = base.imported("clinical.word_direction:DirectionScorer")(model, tables, seed=request.seed)
+            tables = imported("clinical.word_direction:read_direction_tables")(corpus)
+            reader = imported("clinical.word_direction:DirectionScorer")(model, tables, seed=request.seed)
         elif options.trains or experiment.reads.reading == "gender":
             classifier = options.classifier if options.trains else base.CLASSIFIERS[0]
             how = {"classifier": classifier, "target": "gender" if experiment.reads.reading == "gender" else "label"}
-            make = base.imported("clinical.phenotype:PhenotypeScorer")
+            make = imported("clinical.phenotype:PhenotypeScorer")
             reader = make(model, training=training, seed=request.seed, **how)
         scorer: Scorer = reader
         return scorer

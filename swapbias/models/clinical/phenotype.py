@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, need
 from swapbias.models import base
 from swapbias.models.auto import CLASSIFIER
-from swapbias.models.base import DerivedScorer, LoadOptions, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import length_limit
+from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, not_scored, silent
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -200,10 +201,9 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
     UsageError: no such module, a pickle, a type that skops does not trust. ValueError: it cannot be loaded.
     """
     scorer = CLASSIFIER.load(name, base.Request(load=options, kind="classifier"))
-    scorer.private = True  # what a function raises may quote a note
     if scorer.kind != "classifier" or name == base.VADER:
         raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
-    return ClassifierScorer(scorer)
+    return ClassifierScorer(scorer.reading_notes())
 
 
 def explain_pair(

@@ -10,8 +10,8 @@ import numpy as np
 
 from swapbias.errors import listed
 from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
-from swapbias.models.base import Progress, Scored, Scorer, silent
 from swapbias.models.clinical.features import Features, Floats
+from swapbias.models.scorer import Progress, Scored, Scorer, silent
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
 
 Tables = tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]

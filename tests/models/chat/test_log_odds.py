@@ -266,18 +266,16 @@ def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_t
     assert found.parts["outside"] == pytest.approx(1 - sum(masses), abs=1e-6)
 
 
-def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tokens_is_refused(local, monkeypatch):
+def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tokens_is_refused(local):
     long, short = local.score([row("long", QUESTION.replace("Is it?", "Is it? " * 600)), row()])
     assert math.isnan(long.score)
     assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (True, 1.0, True)
     assert 0 <= short.score <= 1
-    monkeypatch.setattr(local, "forms", {})
-    monkeypatch.setattr(local, "tokens", {name: ids for name, ids in local.tokens.items() if name != "b"})
+    tokens = {name: ids for name, ids in local.tokens.items() if name != "b"}
     with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
-        local.score([row()])
+        local._changed(_known_forms={}, tokens=tokens).score([row()])
     broken = [([math.nan, -1.0, -1.0], 0.0)] * 2
-    monkeypatch.setattr(local, "option_logs", lambda prompts, report=None: broken)
-    (found,) = local.score([row()])
+    (found,) = local._changed(option_logs=lambda prompts, report=None: broken).score([row()])
     assert not found.finite
     assert math.isnan(found.score)
 
@@ -324,12 +322,10 @@ def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
 
 def test_a_service_without_log_probabilities_is_told_after_the_requests_under_way_and_never_asked_again(tmp_path):
     with ChatServer(str) as server:
-        asking = service(server, concurrency=1)
-        asking.keep_answers(tmp_path)
+        asking = service(server, concurrency=1).keeping_answers(tmp_path)
         with pytest.raises(UsageError, match=r"without log-prob.*, which -M scoring=log-odds needs\. Start a new"):
             asking.score([row()])
-        again = service(server)
-        again.keep_answers(tmp_path)
+        again = service(server).keeping_answers(tmp_path)
         with pytest.raises(UsageError, match="without log-probabilities"):
             again.score([row()])
         assert len(server.requests) == 1

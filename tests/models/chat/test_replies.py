@@ -9,7 +9,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.models import Request
 from swapbias.models.chat import ChatOptions, load_chat, openai_client
-from swapbias.models.chat.answering import FIRST_ANSWERS, USAGE, Answer, AnswerLog
+from swapbias.models.chat.answering import FIRST_ANSWERS, USAGE, Answer, AnswerLog, option_fields
 from swapbias.models.chat.chat_options import KEYS, api_key, key_names
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.studies import Candidate
@@ -267,9 +267,8 @@ def test_answers_that_say_something_or_of_which_half_were_not_cut_off_go_on(repl
 def test_an_answer_of_which_nobody_says_why_it_ended_is_not_marked(tmp_path):
     log = AnswerLog(tmp_path / "answers.jsonl")
     scorer = ChatScorer("tiny", ChatOptions(base_url="http://127.0.0.1:1/v1"))
-    log.add(Answer(key=scorer._keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"), rows(1)[0])
-    scorer.log = log
-    mark = scorer.score(rows(1))[0].parts["truncated"]
+    log.add(Answer(key=scorer._keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"))
+    mark = scorer.keeping_answers(tmp_path).score(rows(1))[0].parts["truncated"]
     assert mark != mark  # NaN
 
 
@@ -278,9 +277,7 @@ OPTIONS = "1=Yes|0=No"
 
 def closed(server, **changes):
     """A scorer whose prompts are closed questions, as an audit makes it."""
-    scorer = scorer_of(server, concurrency=1, **changes)
-    scorer.read, scorer.closed = read_option, True
-    return scorer
+    return scorer_of(server, concurrency=1, **changes).reading_with(read_option, fields=option_fields)
 
 
 def test_no_variable_of_the_client_reaches_a_service(monkeypatch):
@@ -321,8 +318,7 @@ def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(credent
     with caplog.at_level(logging.DEBUG), ChatServer(lambda prompt: "an answer") as server:
         for name in names:
             caplog.set_level(logging.DEBUG, logger=name)
-        scorer = scorer_of(server)
-        scorer.is_credentialed = credentialed
+        scorer = scorer_of(server).reading_notes() if credentialed else scorer_of(server)
         scorer.score([row("s1", "a psoriasis of the knee")])
         assert all(logging.getLogger(name).level == logging.DEBUG for name in names)  # as they were
     shown = [one.getMessage() for one in caplog.records if one.name.split(".")[0] in names]
@@ -391,7 +387,7 @@ def test_where_a_service_gives_one_answer_each_trial_is_asked_for(how):
 
 
 def test_a_full_disk_is_told_as_one(monkeypatch):
-    def full(self, answer, prompt):
+    def full(self, answer):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("swapbias.models.chat.answering.AnswerLog.add", full)

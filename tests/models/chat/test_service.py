@@ -41,12 +41,11 @@ SCRIPT = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from pathlib import Path
-from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.studies.prompt import Prompt
-scorer = ChatScorer("tiny", ChatOptions(base_url=sys.argv[1], concurrency=4))
-scorer.log = AnswerLog(Path(sys.argv[2]))
+options = ChatOptions(base_url=sys.argv[1], concurrency=4)
+scorer = ChatScorer("tiny", options).keeping_answers(Path(sys.argv[2]).parent)
 async def within():
     scorer.score([Prompt(f"s{n}/t0", "p", "pro", f"text {n}") for n in range(40)])
 asyncio.new_event_loop().run_until_complete(within())
@@ -69,8 +68,7 @@ def upper(prompt):
 
 def scorer_of(server, log=None, **changes):
     scorer = ChatScorer("tiny", ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes}))
-    scorer.log = AnswerLog(log)
-    return scorer
+    return scorer.keeping_answers(log.parent) if log else scorer
 
 
 def first(fault, prompt="text 3", times=1):
@@ -112,12 +110,11 @@ def test_what_is_sent_for_a_prompt_and_what_comes_of_its_answer():
         assert sorted(body["seed"] for body in server.requests) == [1, 2]
     assert [one.answer for one in found] == ["SAME"] * 3
 
-    def read(prompt, text):
+    def read(prompt, text, *, cut=False):
         return float(text == "TEXT 1"), {"length": float(len(text))}
 
     with ChatServer(upper) as server:
-        scorer = scorer_of(server)
-        scorer.read = read
+        scorer = scorer_of(server).reading_with(read)
         found = scorer.score(rows(2))
         plain = scorer_of(server).score(rows(2))
     assert [one.score for one in found] == [0.0, 1.0]
@@ -314,13 +311,13 @@ def test_a_line_of_the_log_tells_everything_about_an_answer(tmp_path):
 @pytest.mark.parametrize("torn", [b'{"key": "b", "prom', b'{"key": "b"}\n', b"\0\0\0", b"\0\0\n", b"[]\n"])
 def test_a_torn_last_line_is_cut_off(tmp_path, torn):
     path = tmp_path / "answers.jsonl"
-    AnswerLog(path).add(Answer(key="a", prompt_id="1", answer="one"), row("1"))
+    AnswerLog(path).add(Answer(key="a", prompt_id="1", answer="one"))
     whole = path.read_bytes()
     path.write_bytes(whole + torn)
     log = AnswerLog(path)
     assert list(log) == ["a"]
     assert path.read_bytes() == whole
-    log.add(Answer(key="b", prompt_id="2", answer="two"), row("2"))
+    log.add(Answer(key="b", prompt_id="2", answer="two"))
     assert list(AnswerLog(path)) == ["a", "b"]
 
 
@@ -420,8 +417,7 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
 
 def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_that_does_not(chat_model):
     told = []
-    scorer = local(chat_model)
-    scorer.read = lambda prompt, text: (1.0, {"correct": 1.0})
+    scorer = local(chat_model).reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
     found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], told.append)
     assert math.isnan(found[0].score)
     assert set(found[0].parts) == set(found[1].parts) == {"tokens", "truncated", "correct"}
@@ -429,8 +425,7 @@ def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_tha
     assert found[1].score == 1.0
     assert sum(told) == 2
     assert len(scorer.log) == 1
-    scorer = local(chat_model)
-    scorer.ends = [5, 6]
+    scorer = local(chat_model)._changed(ends=[5, 6])
     assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
     assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
     assert scorer._decoded(until([40, 41], scorer.ends), []) == (scorer.tokenizer.decode([40, 41]), "length")

@@ -68,8 +68,7 @@ REFUSALS = {
 def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path):
     prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(6)]
     with ChatServer(lambda prompt: "Yes", fault=first(refusal, times=99)) as server:
-        scorer = closed(server)
-        scorer.keep_answers(tmp_path)
+        scorer = closed(server).keeping_answers(tmp_path)
         scored = scorer.score(prompts)
         assert server.asked("text 3") == 1
         assert [one.score for one in scored[:3] + scored[4:]] == [1.0] * 5
@@ -77,8 +76,7 @@ def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path)
         assert (scored[3].parts["refused"], scored[3].parts["unanswered"]) == (1.0, 1.0)
         assert sum(one.parts["refused"] for one in scored) == 1
         assert "withheld 1 of 6 answers (1 refused)" in scorer.notes["withheld"]
-        again = closed(server)
-        again.keep_answers(tmp_path)
+        again = closed(server).keeping_answers(tmp_path)
         asked = len(server.requests)
         assert [one.parts["refused"] for one in again.score(prompts)] == [one.parts["refused"] for one in scored]
         assert len(server.requests) == asked
@@ -97,8 +95,8 @@ def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path)
 def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked_again(trouble, tmp_path):
     with ChatServer(lambda prompt: "Yes", fault=first(trouble, "text 0", times=99)) as server:
         prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(4)]
-        scorer = closed(server, attempts=2)  # one after the other: the first answer comes later
-        scorer.keep_answers(tmp_path)
+        # One after the other: the first answer comes later.
+        scorer = closed(server, attempts=2).keeping_answers(tmp_path)
         scored = scorer.score(prompts)
         assert [math.isnan(one.score) for one in scored] == [True, False, False, False]
         assert (scored[0].parts["refused"], scored[0].parts["unanswered"]) == (0.0, 1.0)
@@ -106,8 +104,7 @@ def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked
         assert "(1 not given)" in scorer.notes["withheld"]
         (line,) = [one for one in map(json.loads, scorer.log.path.read_text().splitlines()) if one.get("withheld")]
         assert line["reason"]
-        again = closed(server)
-        again.keep_answers(tmp_path)
+        again = closed(server).keeping_answers(tmp_path)
         asked = len(server.requests)
         again.score(prompts)
         assert len(server.requests) == asked
@@ -133,14 +130,13 @@ TROUBLES = {
 def test_one_prompt_that_a_service_cannot_answer_neither_ends_nor_repeats_the_run(trouble, tmp_path):
     prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(6)]
     with ChatServer(lambda prompt: "Yes", fault=first(trouble, times=99)) as server:
-        scorer = closed(server, attempts=2)
-        scorer.keep_answers(tmp_path)
+        scorer = closed(server, attempts=2).keeping_answers(tmp_path)
         scored = scorer.score(prompts)
         assert [one.score for one in scored[:3] + scored[4:]] == [1.0] * 5
         assert math.isnan(scored[3].score)
         assert (scored[3].parts["refused"], scored[3].parts["unanswered"]) == (0.0, 1.0)
-        again, asked = closed(server), len(server.requests)
-        again.keep_answers(tmp_path)
+        again = closed(server).keeping_answers(tmp_path)
+        asked = len(server.requests)
         again.score(prompts)
         assert len(server.requests) == asked
 
@@ -153,8 +149,7 @@ def test_a_service_that_breaks_for_good_stops_the_run_and_is_asked_again(tmp_pat
         return "500" if int(prompt.split()[1]) > 4 else None
 
     with ChatServer(lambda prompt: "Yes", fault=fault) as server:
-        scorer = closed(server, attempts=1)
-        scorer.keep_answers(tmp_path)
+        scorer = closed(server, attempts=1).keeping_answers(tmp_path)
         with pytest.raises(ServiceError, match=r"did not answer .*500.* Answers so far: 5"):
             scorer.score(prompts)
         server.fault = lambda prompt, number: None
@@ -191,13 +186,10 @@ def test_a_refusal_of_credentialed_notes_leaves_no_text(tmp_path):
     refusal = reply(message={"content": None, "refusal": "Nothing about psoriasis."})
     filtered = error(400, message="The text psoriasis is filtered", code="content_filter")
     with ChatServer(upper, fault=lambda prompt, n: refusal if "0" in prompt else filtered) as server:
-        scorer = closed(server)
-        scorer.keep_answers(tmp_path, text=False)
+        scorer = closed(server).keeping_answers(tmp_path, text=False)
         scored = scorer.score([row(f"s{n}", f"text {n}", OPTIONS) for n in range(2)])
     assert [one.parts["refused"] for one in scored] == [1.0, 1.0]
     assert "psoriasis" not in (tmp_path / "answers.jsonl").read_text()
-    log = closed(server)
-    log.keep_answers(tmp_path, text=False)
     assert [one.reading["refused"] for one in AnswerLog(tmp_path / "answers.jsonl").values()] == [1.0, 1.0]
 
 

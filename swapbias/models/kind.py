@@ -1,0 +1,117 @@
+"""A kind of models describes itself: how it is chosen, loaded and read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from swapbias.errors import UsageError, listed
+from swapbias.models.base import PROMPTS, Bar, Request, Say, Training, no_bar, short_name
+from swapbias.models.immutable import Immutable
+from swapbias.models.scorer import Scorer, silent
+from swapbias.studies import Experiment, Row, column
+
+Fit = tuple[str, str]  # a model, and why it does not fit: blank where it does
+_LOAD = "load or scorer"  # a need of which one is enough
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A way to read a model."""
+
+    units: Mapping[str, str]
+    """The unit of each score column, that of ``score`` first."""
+    scorer: str = ""
+    """Its scorer (``module:Class``); blank: the loaded model itself."""
+    passes: int = 1
+    """Forward passes per prompt, at most."""
+
+
+class Kind(Immutable):
+    """A kind of model, and how its models are found, loaded and read.
+
+    A new one needs ``name``, ``readings``, and ``load`` or ``scorer``; ``fits`` and ``rows`` where they differ.
+    """
+
+    needs = ("name", "readings", _LOAD)
+    noun = "A kind of model"
+
+    name: str
+    """Names it in experiments, settings and findings."""
+    title: str = ""
+    """What a list of studies calls its models; blank: its name."""
+    readings: Mapping[str, Reading]
+    """The ways to read its models by the name that experiments declare, blank for the usual one."""
+    options: type[Any] | None = None
+    """The class of its own settings."""
+    scorer: str = ""
+    """The ``TransformersScorer`` of its models (``module:Class``)."""
+    architectures: tuple[str, ...] = ()
+    """Endings of architectures in configs of this kind; where there are any, audited models can be of it."""
+    model_types: tuple[str, ...] = ()
+    """The ``model_type`` of configs whose models are of this kind whatever their architecture."""
+    default: str = ""
+    """The model that is read where none is named."""
+
+    def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
+        """Load a model, which ``read`` makes scorers of."""
+        return imported(self.scorer).load(model, request.load)
+
+    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
+        """Yield the models that read an experiment, or why none does; ``found``: the kind of ``request.model``."""
+        if found is None:
+            needed = "" if self.default else f"it needs a {self.name} model, and none is embedded; name one"
+            yield self.default, needed
+        elif found != self.name:
+            yield "", f"it needs a {self.name} model and {short_name(request.model)} is of kind {found}"
+        else:
+            yield request.model or "", ""
+
+    def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        """Raise a MissingExtraError where a library is missing that reads this experiment with this model."""
+        return
+
+    def rows(self, experiment: Experiment) -> str:
+        """Return which rows an experiment reads: ``PROMPTS``, ``PAIRS`` or ``VERSIONS``."""
+        return PROMPTS
+
+    def read(
+        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+    ) -> Scorer:
+        """Return the scorer that reads an experiment on a corpus with a loaded model, configured for it."""
+        return self.read_as(model, experiment.reads.reading)
+
+    def read_as(self, model: Any, reading: str) -> Scorer:
+        """Return a loaded model, read in one of the ways of its kind; a UsageError if there is no such way."""
+        if reading not in self.readings:
+            names = listed(self.readings)
+            raise UsageError(f"Unknown reading {reading!r} of a {self.name} model: expected {names}.")
+        scorer = self.readings[reading].scorer
+        reader: Scorer = imported(scorer)(model) if scorer else model
+        return reader
+
+    def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
+        """Return the rows that the model reads: those of an experiment, for a chat model one for each trial."""
+        return rows
+
+    def announce(
+        self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment, seen: set[str]
+    ) -> str:
+        """Return requests of these rows but for those ``seen``, which they join, in a sentence; blank for none."""
+        return ""
+
+    def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Return the forward passes for these rows, of a model without requests."""
+        passes = self.readings[experiment.reads.reading].passes
+        return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
+
+    def _has(self, need: str) -> bool:
+        if need == _LOAD:
+            return bool(self.scorer) or type(self).load is not Kind.load
+        return super()._has(need)
+
+
+def imported(name: str) -> Any:
+    """Import ``module:name`` of this room on use."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"swapbias.models.{module}"), attribute)

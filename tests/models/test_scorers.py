@@ -1,0 +1,277 @@
+"""Scorers are whole when they are made and stay as they are; what configures one returns another."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+
+import pytest
+from transformers import pipeline
+
+from swapbias.measures import Unit
+from swapbias.models import DerivedScorer, Kind, LoadOptions, Request, Scored, Scorer, load_scorer
+from swapbias.models.auto import kinds
+from swapbias.models.chat import ChatOptions
+from swapbias.models.kind import Reading
+from swapbias.runs.scorers import JudgedScorer, read_judgement
+from swapbias.studies import Candidate, Prompt, experiments_that, load_study
+from tests import tiny
+from tests.conftest import ROOT
+from tests.models.clinical.test_features import direction
+from tests.models.clinical.test_phenotype import scorer as phenotype
+from tests.scoring import read_as
+
+NEEDED = ("model_id", "kind", "unit", "identity", "score")
+CHAT = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1")
+
+
+def half(texts):
+    return [0.5] * len(texts)
+
+
+class Least(Scorer):
+    model_id, kind, unit, identity = "least", "classifier", "u", {}
+
+    def score(self, prompts, on_progress=None):
+        return [Scored(len(prompt.text) / 10) for prompt in prompts]
+
+
+def called(folder):
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, TextClassificationPipeline
+
+    class Own(TextClassificationPipeline):
+        def preprocess(self, inputs, **arguments):
+            return super().preprocess(f"she is {inputs}", **arguments)
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return pipeline("text-classification", model=model, tokenizer=tokenizer, pipeline_class=Own)
+
+
+def fitted():
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(CountVectorizer(), LogisticRegression()).fit(["good", "bad"], [1, 0])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A scorer of each class, by the name of the class."""
+    folder = tmp_path_factory.mktemp("models")
+    masked = load_scorer(str(tiny.save("bert", folder / "masked")))
+    causal = load_scorer(str(tiny.save_causal(folder / "causal")))
+    classifier = str(tiny.save_classifier(folder / "classifier", ["negative", "positive"]))
+    chat = import_module("swapbias.models.chat.openai_client").ChatScorer("m", CHAT)
+    own = import_module("swapbias.models.clinical.phenotype").ClassifierScorer
+    local = import_module("swapbias.models.chat.local").LocalChatScorer
+    (judged, *_) = [one for one in load_study("stigma_vignettes").experiments if one.reads.rubric]
+    scorers = [
+        masked,
+        *(read_as(masked, reading) for reading in ("phrases", "attitude", "log_mass")),
+        causal,
+        *(read_as(causal, reading) for reading in ("antonyms", "answers")),
+        load_scorer(classifier),
+        load_scorer(called(classifier)),
+        load_scorer("vader"),
+        load_scorer(half),
+        load_scorer(fitted()),
+        read_as(load_scorer("vader"), "negative_label"),
+        own(load_scorer(half)),
+        phenotype(),
+        direction(),
+        chat,
+        local.load(str(folder / "causal"), LoadOptions(), ChatOptions(model="m", provider="local")),
+        JudgedScorer(chat, chat.reading_with(read_judgement), judged.reads.rubric, lambda title, total: print),
+    ]
+    return {type(scorer).__name__: scorer for scorer in scorers}
+
+
+def classes_below(parent):
+    for child in parent.__subclasses__():
+        yield child
+        yield from classes_below(child)
+
+
+def test_there_is_an_example_of_every_scorer_of_the_package(made):
+    for path in sorted((ROOT / "swapbias").rglob("*.py")):
+        if "Scorer)" in path.read_text():
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    shipped = {one for one in classes_below(Scorer) if one.__module__.startswith("swapbias.")}
+    leaves = {one.__name__ for one in shipped if not one.__abstractmethods__ and not one.__name__.startswith("_")}
+    assert leaves - {"AnsweringScorer"} == {*made}  # it asks nobody and is for estimates alone
+    assert len(made) >= 19
+
+
+def public_names(scorer):
+    return [name for name in dir(scorer) if not name.startswith("_")]
+
+
+def refused(scorer):
+    """The names of a scorer that can be set or deleted from outside, and those that are refused."""
+    for name in [*public_names(scorer), *vars(scorer), "something_new"]:
+        before = dict(vars(scorer))
+        with pytest.raises(AttributeError, match=rf"^{type(scorer).__name__} cannot be changed .* {name} would be"):
+            setattr(scorer, name, "another")
+        with pytest.raises(AttributeError, match=rf"^{type(scorer).__name__} cannot be changed .* {name} would be"):
+            delattr(scorer, name)
+        assert vars(scorer) == before
+
+
+def test_no_attribute_of_a_scorer_can_be_set_once_it_is_made(made):
+    for scorer in made.values():
+        assert {*NEEDED, "own_unit", "expected", "notes"} <= {*public_names(scorer)}
+        refused(scorer)
+
+
+def test_a_kind_stays_as_it_is_too():
+    for kind in kinds():
+        refused(kind)
+
+
+def configured(scorer, folder):
+    """Other scorers of the same model, by what made them."""
+    yield "unit", scorer.reading_in(Unit("steps", 0, 9))
+    yield "notes", scorer.reading_notes()
+    yield "answers", scorer.keeping_answers(folder)
+    if hasattr(scorer, "reading_with"):
+        yield "reading", scorer.reading_with(read_judgement, unit="place", max_tokens=77, identity={"more": 1})
+
+
+def test_what_configures_a_scorer_returns_another_that_is_as_closed(made, tmp_path):
+    for scorer in made.values():
+        before = dict(vars(scorer))
+        for how, other in configured(scorer, tmp_path):
+            assert vars(scorer) == before, how
+            assert type(other) is type(scorer)
+            assert other.model_id == scorer.model_id
+            refused(other)
+            assert how != "unit" or (other.unit, scorer.unit != "steps") == ("steps", True)
+            if how == "reading":
+                assert (other.unit, other.options.max_tokens, other.log is scorer.log) == ("place", 77, True)
+                assert (other.identity["max_tokens"], other.identity["more"]) == (77, 1)
+                assert (scorer.options.max_tokens, "more" in scorer.identity) == (16, False)
+
+
+def test_to_score_changes_no_attribute(made):
+    """Caches are objects that a scorer holds: the same ones before and after."""
+    masked = Prompt(text="She <mask>.", lexicon="gendered_stigma/rq1/female")
+    rated = Prompt(text="She <mask>.", lexicon="social_distance/attitude/negative")
+    asked = {
+        **dict.fromkeys(("MaskedScorer", "LogMassScorer", "PhraseScorer"), masked),
+        **dict.fromkeys(("AttitudeScorer", "AntonymScorer"), rated),
+        "AnswerOddsScorer": Prompt(text="She is", candidates=(Candidate("here"), Candidate("there"))),
+        "DirectionScorer": Prompt(text="gloom", construct="synonym"),
+    }
+    for name, scorer in made.items():
+        if name in ("ChatScorer", "JudgedScorer"):  # no service is there
+            continue
+        before = {key: id(value) for key, value in vars(scorer).items()}
+        prompt = asked.get(name, Prompt(text="hopeless", condition="depression", construct="original"))
+        assert len(scorer.score([prompt])) == 1, name
+        assert {key: id(value) for key, value in vars(scorer).items()} == before, name
+
+
+def test_experiments_of_one_chat_model_do_not_share_how_answers_are_read(made):
+    chat = made["ChatScorer"]
+    request = Request(options=(CHAT,))
+    experiments = [one for name in ("stigma_vignettes", "care_notes") for one in load_study(name).experiments]
+    (kind,) = [one for one in kinds() if one.name == "chat"]
+    readers = [kind.read(chat, one, request) for one in experiments if one.kind == "chat"]
+    for experiment, reader in zip([one for one in experiments if one.kind == "chat"], readers, strict=True):
+        assert reader.unit == experiment.compares.unit.name
+        assert (reader.fields is not None) == (experiment.reads.reading in ("options", "label"))
+        assert reader.options.max_tokens == (512 if experiment.reads.reading in ("facts", "tone") else 16)
+        assert reader.log is chat.log
+    assert len({reader.unit for reader in readers}) > 1
+    assert (chat.unit, chat.fields, chat.options.max_tokens) == ("answer", None, 16)
+    assert experiments_that(lambda one: one.reads.reading == "tone")
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_a_scorer_that_forgets_something_is_told_what(missing):
+    members = {name: getattr(Least, name) for name in NEEDED if name != missing}
+    needed = "A scorer needs model_id, kind, unit, identity and score: set them in the class or in __init__."
+    for more in ({}, {missing: None}) if missing != "score" else ({},):
+        with pytest.raises(TypeError) as raised:
+            type("Forgetful", (Scorer,), {**members, **more})()
+        assert str(raised.value) == f"Forgetful has no {missing}. {needed}"
+
+
+def test_a_scorer_that_forgets_the_constructor_of_its_parent_is_told_what_it_lacks():
+    class Mine(DerivedScorer):
+        kind, unit = "classifier", "u"
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        def score(self, prompts, on_progress=None):
+            return self.inner.score(prompts)
+
+    with pytest.raises(TypeError, match=r"^Mine has no model_id and identity\. A scorer needs"):
+        Mine(Least())
+
+
+def test_a_kind_that_forgets_something_is_told_what():
+    whole = {"name": "toy", "readings": {"": Reading({"score": "u"})}, "load": lambda self, model, request: Least()}
+    type("Toy", (Kind,), whole)()
+    for lacking, message in (("name", "name"), ("readings", "readings"), ("load", "load or scorer")):
+        toy = type("Toy", (Kind,), {name: value for name, value in whole.items() if name != lacking})
+        with pytest.raises(TypeError, match=rf"^Toy has no {message}\. A kind of model needs name, readings"):
+            toy()
+    by_scorer = {name: value for name, value in whole.items() if name != "load"} | {"scorer": "masked:MaskedScorer"}
+    assert type("Toy", (Kind,), by_scorer)().name == "toy"
+
+
+@dataclass
+class Counting(Scorer):
+    """An own scorer as a dataclass, with a cache and a property that is worked out once."""
+
+    word: str
+    model_id: str = "counting"
+    kind: str = "classifier"
+    unit: str = "times"
+    identity: dict = field(default_factory=dict)
+    seen: list = field(default_factory=list)
+
+    @cached_property
+    def pattern(self):
+        self.seen.append("compiled")
+        return re.compile(self.word)
+
+    def score(self, prompts, on_progress=None):
+        return [Scored(float(len(self.pattern.findall(prompt.text)))) for prompt in prompts]
+
+
+def test_an_own_scorer_may_be_a_dataclass_and_keep_what_it_works_out_once():
+    counting = Counting("she")
+    prompts = [Prompt(text="she and she"), Prompt(text="he")]
+    assert [one.score for one in counting.score(prompts)] == [2, 0]
+    assert [one.score for one in counting.score(prompts)] == [2, 0]
+    assert counting.seen == ["compiled"]
+    refused(counting)
+
+
+def test_an_own_scorer_that_counts_in_an_attribute_is_told_where_to_count():
+    class Impatient(Least):
+        calls = 0
+
+        def score(self, prompts, on_progress=None):
+            self.calls += 1
+            return super().score(prompts)
+
+    with pytest.raises(AttributeError, match=r"calls would be. Set it in __init__, or keep it in an object there"):
+        Impatient().score([])
+
+
+def test_an_own_chat_scorer_reads_its_answers_itself():
+    class Talker(Least):
+        kind = "chat"
+
+    (kind,) = [one for one in kinds() if one.name == "chat"]
+    experiment = next(one for one in load_study("care_notes").experiments if one.reads.reading == "tone")
+    talker = Talker()
+    reader = kind.read(talker, experiment, Request())
+    assert (reader.unit, talker.unit) == (experiment.compares.unit.name, "u")
+    assert reader.score([Prompt(text="12345")])[0].score == 0.5

@@ -1,0 +1,170 @@
+"""Nothing is set from outside: an object's attributes are assigned by its own class, a scorer's while it is made."""
+
+import ast
+
+import pytest
+
+from tests.test_architecture import FILES, LIBRARY, tree
+
+# Attributes of objects of other libraries that have the name of an attribute of a class here.
+OF_LIBRARIES = {("cli/finished_runs.py", "text")}  # of an element of XML
+SETTERS = {"setattr", "delattr", "object.__setattr__", "object.__delattr__"}
+
+
+def parts(target):
+    """The targets of an assignment one by one."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from parts(element)
+    elif isinstance(target, ast.Starred):
+        yield from parts(target.value)
+    else:
+        yield target
+
+
+def targets(node):
+    """What is assigned or deleted anywhere in a piece of code."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Assign | ast.Delete):
+            found = one.targets
+        elif isinstance(
+            one, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor | ast.NamedExpr | ast.comprehension
+        ):
+            found = [one.target]
+        elif isinstance(one, ast.With | ast.AsyncWith):
+            found = [item.optional_vars for item in one.items if item.optional_vars]
+        else:
+            continue
+        for target in found:
+            yield from parts(target)
+
+
+def is_own(target):
+    return isinstance(target.value, ast.Name) and target.value.id == "self"
+
+
+def classes(trees):
+    """Each class: where it is, its name, those of its parents, and its attributes."""
+    for path, read in trees.items():
+        for node in ast.walk(read):
+            if isinstance(node, ast.ClassDef):
+                parents = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+                body = [
+                    target for one in node.body if not isinstance(one, ast.FunctionDef) for target in targets(one)
+                ]
+                names = {target.id for target in body if isinstance(target, ast.Name)}
+                names |= {one.attr for one in targets(node) if isinstance(one, ast.Attribute) and is_own(one)}
+                yield path, node, parents, names
+
+
+def scorer_classes(trees):
+    """The names of the classes below ``Scorer``."""
+    below = {"Scorer"}
+    every = [(node.name, parents) for _, node, parents, _ in classes(trees)]
+    while more := {name for name, parents in every if parents & below} - below:
+        below |= more
+    return below
+
+
+def set_from_outside(trees):
+    """Each place where a file assigns an attribute of an object whose class is in another file, or a scorer's."""
+    below = scorer_classes(trees)
+    found = list(classes(trees))
+    homes = {}
+    of_scorers, of_others = set(), set()
+    for path, node, _, names in found:
+        for name in names:
+            homes.setdefault(name, set()).add(path)
+            if node.name not in below:
+                of_others.add((path, name))
+        if node.name in below:
+            of_scorers |= names
+    for path, read in trees.items():
+        for target in targets(read):
+            if not isinstance(target, ast.Attribute) or is_own(target):
+                continue
+            elsewhere = target.attr in homes and path not in homes[target.attr]
+            if elsewhere or (target.attr in of_scorers and (path, target.attr) not in of_others):
+                yield path, target.attr
+
+
+def changed_later(trees):
+    """Each place where a scorer assigns an attribute of its own outside of its constructor."""
+    below = scorer_classes(trees)
+    for path, node, _, _ in classes(trees):
+        for method in node.body:
+            if node.name in below and isinstance(method, ast.FunctionDef) and method.name != "__init__":
+                for target in targets(method):
+                    if isinstance(target, ast.Attribute) and is_own(target):
+                        yield path, target.attr
+
+
+def is_contents(code):
+    """Whether code is the dictionary of an object's attributes."""
+    written = ast.unparse(code)
+    return written.startswith("vars(") or written.endswith("__dict__")
+
+
+def sets_another(call):
+    """Whether a call sets an attribute of an object that is not the one whose method it stands in."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr == "update" and is_contents(function.value):
+        return True
+    return ast.unparse(function) in SETTERS and ast.unparse(call.args[0]) != "self"
+
+
+def around(trees):
+    """Each place where attributes are set by a function, or in an object's dictionary, in place of an assignment."""
+    for path, read in trees.items():
+        for node in ast.walk(read):
+            if isinstance(node, ast.Call) and sets_another(node):
+                yield path, ast.unparse(node)
+        for target in targets(read):
+            if isinstance(target, ast.Subscript) and is_contents(target.value):
+                yield path, ast.unparse(target)
+
+
+TREES = {path: tree(path) for path in FILES}
+
+
+def test_no_attribute_of_another_object_is_set_from_outside():
+    found = {(path.relative_to(LIBRARY).as_posix(), name) for path, name in set_from_outside(TREES)}
+    assert found == OF_LIBRARIES
+
+
+def test_a_scorer_assigns_its_attributes_while_it_is_made_alone():
+    assert list(changed_later(TREES)) == []
+
+
+def test_nothing_goes_around_an_assignment():
+    assert {path.relative_to(LIBRARY).as_posix() for path, _ in around(TREES)} <= {"models/immutable.py"}
+
+
+BASE = """
+class Scorer: ...
+class Mine(Scorer):
+    unit = "u"
+    def __init__(self, read): self.read = read
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "made.read = None", "made.judge.read = None", "made.read, b = 1, 2", "a = made.unit = 1", "made.unit += 'x'",
+        "del made.unit", "for made.unit in 'ab': pass", "with open('a') as made.read: pass", "make(1).read = 2",
+        "def f(self): self.inner.read = 1", "made.read: object = None", "[0 for made.read in 'ab']",
+    ],
+)  # fmt: skip
+def test_the_rule_sees_each_way_to_set_an_attribute(code):
+    trees = {"base": ast.parse(BASE), "user": ast.parse(code)}
+    assert list(set_from_outside(trees)) != []
+    assert list(set_from_outside({"base": ast.parse(f"{BASE}\n{code}")})) != []
+    assert list(set_from_outside({"base": ast.parse(BASE)})) == []
+
+
+def test_the_rule_sees_what_a_scorer_changes_later():
+    later = f"{BASE}\n    def score(self): self.count = 1\n"
+    assert list(changed_later({"base": ast.parse(later)})) == [("base", "count")]
+    ways = ("setattr(a, 'b', 1)", "vars(a)['b'] = 1", "a.__dict__['b'] = 1", "vars(a).update(b=1)", "delattr(a, 'b')")
+    assert all(list(around({"base": ast.parse(one)})) for one in ways)
