@@ -106,7 +106,7 @@ def expected_value(of_type: Any, least: float | None = None, most: float | None 
     types = (of_type, *get_args(of_type))
     form = next((_FORMS[part] for part in types if part in _FORMS), "another value")
     if get_origin(of_type) in (tuple, list):
-        form = f"a {get_origin(of_type).__name__} of texts"
+        form = "a list of texts"
     if least is None:
         return form
     return f"{form} of {least:g} or more" if most is None else f"{form} from {least:g} to {most:,.10g}"

@@ -140,12 +140,27 @@ def write_whole(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error  # a write error names no file
 
 
-def parse_json(content: str | bytes) -> Any:
-    """What JSON says, whoever wrote it; a ValueError where it is none, or nested too deeply."""
+def parse_json(content: str | bytes, *, unique: bool = False) -> Any:
+    """What JSON says, whoever wrote it; a ValueError where it is none, or nested too deeply.
+
+    Args:
+        content: the text, or its bytes.
+        unique: refuse a key that stands twice in an object; else the last one counts.
+    """
     try:
-        return json.loads(content)
+        return json.loads(content, object_pairs_hook=_unique_keys if unique else None)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The keys and values of an object, each key once."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands twice")
+    return values
 
 
 def is_there(place: Path | str) -> bool:

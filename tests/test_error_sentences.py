@@ -215,6 +215,7 @@ NEVER_EMPTY = {
     "notes/mimic.py coded_notes": "inside if missing",
     "outcome.py assert_below": "inside if wrong; sentences, which are no list",
     "runs/plan.py _refuse_model": "sentences, none where nothing was left out",
+    "runs/settings.py from_manifest": "inside if settings is None, which has faults",
     "studies/custom.py _refuse": "lines of faults, inside if found",
     "swapping/referents.py __init__": "a constant",
     "swapping/resolvers.py load_resolver": "inside if settings",

@@ -1,6 +1,5 @@
 """swapbias audit and plan: from models to reports, and what that would take."""
 
-import inspect
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,9 +15,9 @@ from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
-from swapbias.models import FLAGS, model_kinds, offline_reason, planned_kind, planned_name
+from swapbias.models import SettingsError, model_kinds, offline_reason, planned_kind, planned_name
 
-OF_TABLE = ("group", "lexicon", "unit", "range", "fixed", "shared_fills")  # settings of -M of a table of own prompts
+OF_TABLE = ui.names_of(runs.PromptOptions)
 _KEY = "api_key_env"  # which no manifest says
 _ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
 _ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "like", "base_url")
@@ -29,42 +28,20 @@ _MODELS = (
 _ASK, _MODEL, _CHAT, _RUN = "What to ask", "The model", "Chat models", "Run and output"
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with those options of models that are no settings of ``-M``, in place of its ``**options``."""
-    parameters = dict(inspect.signature(command).parameters)
-    del parameters["options"]
-    last = {name: parameters.pop(name) for name in [*parameters][list(parameters).index("folder") :]}
-    for one in (each for each in ui.model_settings() if each.name in FLAGS):
-        under = _MODEL if one.group == "model" else _CHAT
-        flag = ui.option(one.help, f"--{one.key}", under=under, min=one.least, max=one.most)
-        named: Any = {"default": one.default, "annotation": Annotated[one.type, flag]}
-        parameters[one.name] = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, **named)
-    every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (parameters | last).values()]
-    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    return command
-
-
-@with_options
 def audit(
     context: typer.Context,
     models: Annotated[ui.Names, ui.argument("MODEL", _MODELS)] = None,
     study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)] = None,
     prompts: Annotated[Path | None, ui.option("Your prompts: a file with text, group, pair.")] = None,
-    reference: Annotated[str, ui.option("Own prompts: the group that is subtracted.")] = "",
-    limit: Annotated[int | None, ui.option("Most prompts of each experiment, in whole pairs.", min=1)] = None,
-    margin: Annotated[float | None, ui.option("Small gap: a share of the range, or 5pt [0.05].", **ui.SHARE)] = None,
-    wordings: Annotated[bool | None, ui.option("Add five rewordings [if fast].", "--wordings/--no-wordings")] = None,
-    kind: Annotated[str | None, ui.option(f"{', '.join(model_kinds())}; if not detected.", under=_MODEL)] = None,
     model_settings: ui.ModelSettings = None,
     folder: Annotated[str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)] = None,
     resume: Annotated[str | None, ui.option("Continue the run in this folder.")] = None,
     dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
     like: Annotated[str | None, ui.option("Plan with spreads and speed of this run.", metavar="RUN")] = None,
     no_cache: Annotated[bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")] = False,
-    seed: Annotated[int, ui.option("Seed of resampling and of the demonstration.", min=0)] = 0,
     trust: Annotated[bool, ui.option("Run code that a file names.", "--trust")] = False,
     verbose: ui.Verbose = False,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Audit models: swap one slot, compare, report.
 
@@ -75,38 +52,39 @@ def audit(
     swapbias audit --chat MODEL --base-url URL --study stigma_vignettes
     """
     earlier = _earlier_run(like, dry_run=dry_run)  # first: a study of the run may have the name of another
-    options |= (from_m := ui.read_settings(model_settings))
+    from_m = ui.read_settings(model_settings)
     sources = {name: context.get_parameter_source(name) for name in context.params if name != "model_settings"}
     explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *from_m]
     if twice := [name for name in from_m if explicit.count(name) > 1]:
         raise UsageError(f"{twice[0]} is an option and a setting of -M. Drop one of them.")
-    run = {name: options.pop(name) for name in ui.RUN if name in options}
-    key_name = options[_KEY] if _KEY in explicit else None
-    how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(run, resume or folder)}
-    show: dict[str, Any] = {"own": run.get("own_store", False), "verbose": verbose}
+    given |= from_m
+    of_table = {name: given.pop(name) for name in OF_TABLE if name in given}
+    of_table = {name: value for name, value in of_table.items() if name in explicit}
+    cluster = {name: given.pop(name) for name in ui.CLUSTER if name in given}
+    api_key_env = given.get(_KEY)
+    how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(cluster, resume or folder)}
+    show: dict[str, Any] = {"own": cluster.get("own_store", False), "verbose": verbose}
     if resume:
         _refuse_others(explicit, _ALLOWED_WITH_RESUME, "--resume takes everything from the run")
-        how |= {"trust": trust, "key_name": key_name}
+        how |= {"trust": trust, "api_key_env": api_key_env}
         _run_and_show(lambda here, store, **more: runs.resume(here, store=store, **how, **more), resume, **show)
         return
-    files = [one for one in models or () if Path(one).suffix in (".toml", ".json") and Path(one).is_file()]
+    files = [name for name in models or () if Path(name).suffix in (".toml", ".json") and Path(name).is_file()]
     if files:
         if len(models or ()) > 1:
             raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
         _refuse_others(explicit, _ALLOWED_WITH_FILE, f"{files[0]} says what is audited and how")
-        base_url = options["base_url"] if "base_url" in explicit else None
-        chosen, names, manifest = _from_file(files[0], key_name, base_url, trusted=trust or dry_run)
+        chosen, names, manifest = _from_file(files[0], api_key_env, given["base_url"], trusted=trust or dry_run)
     else:
-        more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-        asks = _studies(study, prompts, reference, run)
-        each = [runs.settings_of(one, asks, options, **more) for one in models or (None,)]
-        chosen, names = each[0], [one.model for one in each if one.model]
+        asks = _studies(study, prompts, of_table)
+        several = [_settings(model, asks, given) for model in models or (None,)]
+        chosen, names = several[0], [settings.model for settings in several if settings.model]
         manifest = None
         if chosen.load.trust_remote_code and not trust:
             raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
     if dry_run:
-        for one in names or (None,):
-            for sentence in plan_sentences(replace(chosen, model=one), earlier):
+        for model in names or (None,):
+            for sentence in plan_sentences(replace(chosen, model=model), earlier):
                 ui.show_text(sentence)
         ui.show("Nothing was loaded or sent.")
         return
@@ -123,6 +101,25 @@ def audit(
         return runs.start(chosen, here, expected=manifest, store=store, **how, **more)
 
     _run_and_show(start, folder or str(runs.default_folder(named)), **show)
+
+
+ui.add_flags(
+    audit,
+    {
+        _ASK: ("study", "prompts", "reference", "limit", "margin", "wordings"),
+        _MODEL: ("kind", "model_settings", "device", "dtype", "batch_size"),
+        _CHAT: ("chat", "base_url", "trials", "max_cost"),
+        _RUN: ("folder", "resume", "dry_run", "like", "no_cache", "seed", "trust", "verbose"),
+    },
+)
+
+
+def _settings(model: str | None, studies: Sequence[str], given: Mapping[str, Any]) -> "runs.Settings":
+    """The settings of a command, whose errors name them as it writes them."""
+    try:
+        return runs.settings_of(model, studies, given)
+    except SettingsError as error:
+        raise ui.in_options(error) from None
 
 
 def plan(
@@ -165,10 +162,12 @@ def _without_like(arguments: Sequence[str]) -> list[str]:
 
 
 def _from_file(
-    file: str, key_name: str | None, base_url: str | None, *, trusted: bool
+    file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool
 ) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
     """Settings and models of an ``audit.toml`` or ``manifest.json``; code that they name runs if ``trusted``."""
-    names, settings, manifest = runs.read_request(Path(file), key_name, base_url=base_url, fetch_study=hub.study_name)
+    names, settings, manifest = runs.read_request(
+        Path(file), api_key_env, base_url=base_url, fetch_study=hub.study_name
+    )
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
     if not (trusted or base_url):
@@ -185,13 +184,12 @@ def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], why: str) ->
         raise UsageError(f"{why}, and {listed(others)} is given. Drop the others.")
 
 
-def _studies(study: list[str] | None, prompts: Path | None, reference: str, run: Mapping[str, Any]) -> list[str]:
+def _studies(study: list[str] | None, prompts: Path | None, of_table: Mapping[str, Any]) -> list[str]:
     """The names of the studies; those of the user's own are opened."""
     names = hub.study_names(ui.split_commas(study))
     if prompts is not None:
-        of_table = {name: run[name] for name in OF_TABLE if name in run}
-        return [*names, hub.own_study(prompts, reference=reference, **of_table).name]
-    if reference or any(name in run for name in OF_TABLE):
+        return [*names, hub.own_study(prompts, **of_table).name]
+    if of_table:
         raise UsageError(
             "--reference, group, lexicon, unit, range, fixed and shared-fills are about own prompts. Add --prompts, "
             "or write them in the study.toml of a folder."

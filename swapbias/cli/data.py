@@ -12,7 +12,8 @@ from swapbias import findings, hub, models, report, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import OF_TABLE, study_designs
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
-from swapbias.models import LoadOptions, written
+from swapbias.models import LoadOptions, Setting
+from swapbias.models.chat import ChatOptions
 
 _MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
 
@@ -23,15 +24,22 @@ def help_on(
 ) -> None:
     """List the settings of -M with defaults and meanings."""
     every = ui.known_settings()
-    groups = dict.fromkeys(one.group for one in every)
+    groups = dict.fromkeys(setting.section for setting in every)
     if topic != "settings" or (group and group not in groups):
         what = f"settings, or settings and one of {listed(groups)}"
         raise UsageError(f"No help on {quoted(group or topic)}. Expected {what}.")
     for name in [group] if group else groups:
         ui.show(f"{name}:")
-        for one in (each for each in every if each.group == name):
-            default = "" if one.default is None else str(one.default).lower() if one.type is bool else one.default
-            ui.show(f"  {one.key}={default}  {one.help}")
+        for setting in every:
+            if setting.section == name:
+                ui.show(f"  {setting.key}={_shown_default(setting)}  {setting.help}")
+
+
+def _shown_default(setting: Setting) -> str:
+    """The value of a setting where nothing is set, as -M takes it; blank where it has none."""
+    if setting.default is None or setting.is_several:
+        return ""
+    return str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
 
 
 def list_(
@@ -156,14 +164,13 @@ _OF_LOADING = ("device", "dtype", "batch_size")
 
 def _resolver(name: str | None, settings: Mapping[str, Any]) -> "swapping.Resolver | None":
     """The resolver that is named, with those of the settings that are of chat models or of loading models."""
-    chat = {key: settings[key] for key in ("base_url", *_OF_CHAT) if key in settings}
-    loading = {key: settings[key] for key in _OF_LOADING if key in settings}
+    chat = {name: settings[name] for name in ("base_url", *_OF_CHAT) if name in settings}
+    loading = {name: settings[name] for name in _OF_LOADING if name in settings}
     if name is None:
-        if given := [written(key) for key in (*chat, *loading)]:
+        options = [*ChatOptions.settings(), *LoadOptions.settings()]
+        if given := [setting.written for setting in options if setting.name in {**chat, **loading}]:
             raise UsageError(f"{' and '.join(given)} is of a resolver, and none is named. Add --resolver.")
         return None
-    chat |= {"own_address": tuple(chat["own_address"])} if "own_address" in chat else {}
-    chat |= {"key_name": chat.pop("api_key_env")} if "api_key_env" in chat else {}
     return swapping.load_resolver(name, LoadOptions(**loading), **chat)
 
 
@@ -192,8 +199,9 @@ def train(
     """Train a sentiment model that swapbias audit takes."""
     from swapbias.models import PUBLISHED_AUDIT, TrainSettings, train_model
 
+    chosen: Any = kind  # which the settings check
     settings = TrainSettings(
-        kind=kind, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device
+        kind=chosen, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device
     )
     stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
     with ui.stoppable(stopped), ui.progress() as bar:

@@ -1,21 +1,24 @@
 """What all commands share: consoles, options, settings of -M, help in sections, progress, an end by a signal."""
 
+import inspect
 import math
 import re
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from swapbias.errors import UsageError, expected_value, points_hint, quoted
+from swapbias.errors import UsageError, points_hint, quoted
 from swapbias.files import is_url
-from swapbias.models import FLAGS, LoadOptions, kinds, settable
+from swapbias.models import Fault, Options, Setting, SettingsError
+from swapbias.runs import Settings, StoreOptions, setting_classes
 from swapbias.studies import did_you_mean
 from swapbias.swapping import Engine
 
@@ -79,53 +82,57 @@ class Sectioned(TyperCommand):
                 formatter.write_dl(records, col_max=26)
 
 
-class Setting(NamedTuple):
-    """A setting of an audit: its group, type, default, meaning and range."""
-
-    name: str
-    group: str
-    type: Any
-    default: Any
-    help: str
-    least: float | None = None
-    most: float | None = None
-
-    @property
-    def key(self) -> str:
-        """As it is written."""
-        return self.name.replace("_", "-")
-
-
-_RUN = (
-    Setting("group", "prompts", str, "", "Own prompts: the group compared with the reference; each by default."),
-    Setting("lexicon", "prompts", str, "", "Own prompts: a CSV file of words (word, group) counted at <mask>."),
-    Setting("unit", "prompts", str, "", "Own prompts: what a classifier's or function's score is."),
-    Setting("range", "prompts", str, "", "Own prompts: least and largest score, as 0,5."),
-    Setting("fixed", "prompts", tuple[str, ...], None, "Own prompts: a column whose values the claim is about."),
-    Setting("shared_fills", "prompts", bool, False, "Own prompts: a name or word may stand for two groups."),
-    Setting("engine", "cluster", str, "local", "local, or ray: workers on machines of a cluster."),
-    Setting("address", "cluster", str | None, None, "Your Ray cluster, as HOST:PORT or auto; none: this machine."),
-    Setting("workers", "cluster", int | None, None, "Number of workers; as the cluster has room for by default."),
-    Setting("gpus_per_worker", "cluster", float, 0.0, "GPUs of a worker; may be a part of one."),
-    Setting("own_store", "cluster", bool, False, "The store is yours alone: credentialed notes may lie there."),
-)
-RUN = tuple(one.name for one in _RUN)
-CLUSTER = tuple(one.name for one in _RUN if one.group == "cluster")
-
-
-def model_settings() -> Iterator[Setting]:
-    """What a user sets of models: options of ``swapbias audit`` (``FLAGS``), and settings of ``-M``."""
-    every: list[Any] = [LoadOptions, *(one.options for one in kinds() if one.options)]
-    for made in every:
-        for one, hint in settable(made):
-            more, default = one.metadata, None if get_origin(hint) is tuple else one.default
-            group, name = "model" if made is LoadOptions else made.key, more.get("name", one.name)
-            yield Setting(name, group, hint, default, more["help"], more.get("least"), more.get("most"))
-
-
 def known_settings() -> list[Setting]:
     """Every setting of ``-M``, in the order of the help."""
-    return [*model_settings(), *_RUN]
+    return [setting for options in setting_classes() if options.key for setting in options.settings()]
+
+
+def names_of(*classes: type[Options]) -> tuple[str, ...]:
+    """The names of the settings of some classes, as Python writes them."""
+    return tuple(setting.option for options in classes for setting in options.settings())
+
+
+CLUSTER = names_of(Engine, StoreOptions)
+
+
+def flag(setting: Setting, under: str) -> inspect.Parameter:
+    """The parameter of a command that is the option of a setting, below a heading of the help."""
+    form: Any = setting.plain_type if setting.default is not None else setting.plain_type | None
+    limits: dict[str, Any] = {"min": setting.least, "max": setting.most}
+    names = [f"--{setting.key}"]
+    if setting.name == "margin":
+        limits = SHARE
+    if setting.plain_type is bool:
+        names = [f"--{setting.key}/--no-{setting.key}"]
+        limits = {}
+    typed: Any = Annotated[form, option(setting.help, *names, under=under, **limits)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(setting.option, keyword, default=setting.default, annotation=typed)
+
+
+def add_flags(command: Callable[..., None], screen: Mapping[str, Sequence[str]]) -> None:
+    """Give a command the options of settings, in place of its ``**given``.
+
+    Args:
+        command: the function; its parameters have annotations of their own.
+        screen: headings of the help, each with the names below it: of parameters, or of settings that are options.
+    """
+    parameters = dict(inspect.signature(command).parameters)
+    flags = {setting.option: setting for options in setting_classes() for setting in options.settings()}
+    listed_names = [name for names in screen.values() for name in names]
+    ordered = [parameter for name, parameter in parameters.items() if name not in (*listed_names, "given")]
+    for heading, names in screen.items():
+        ordered += [parameters[name] if name in parameters else flag(flags[name], heading) for name in names]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    signature = inspect.Signature([parameter.replace(kind=keyword) for parameter in ordered])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+
+
+def in_options(error: SettingsError) -> SettingsError:
+    """The error about settings that names them as the command line writes them."""
+    names = [fault.setting.key if fault.setting and not fault.cause else "" for fault in error.faults]
+    sentences = [fault.sentence(name) for fault, name in zip(error.faults, names, strict=True)]
+    return SettingsError(sentences, error.faults)
 
 
 def as_typed(text: str) -> str:
@@ -135,40 +142,57 @@ def as_typed(text: str) -> str:
 
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
     """The settings that ``KEY=VALUE`` pairs name, of ``only`` these or all; of a key with several values a list."""
-    from pydantic import TypeAdapter, ValidationError
-
-    known = {one.name: one for one in known_settings() if not only or one.name in only}
-    found: dict[str, Any] = {}
+    settings = {setting.option: setting for setting in known_settings() if not only or setting.option in only}
+    values: dict[str, Any] = {}
+    faults: list[str] = []
     for pair in pairs or ():
         key, _, text = pair.partition("=")
         name = key.strip().replace("-", "_")
-        if name in FLAGS and name not in known:
-            raise UsageError(f"{key} has an option of its own. Write --{key.replace('_', '-')}.")
-        if name not in known:
-            hint = did_you_mean(name.replace("_", "-"), [one.key for one in known.values()])
-            raise UsageError(f"Unknown setting {quoted(key)}.{hint or ' See swapbias help settings.'}")
-        one = known[name]
-        if get_origin(one.type) is tuple:
-            found.setdefault(name, []).append(text)
-            continue
-        if name in found:
-            raise UsageError(f"-M {one.key} is given twice. Drop one of them.")
-        if not text and one.type is not bool:
-            raise UsageError(f"-M {one.key} has no value. Write -M {one.key}=VALUE.")
-        try:
-            found[name] = TypeAdapter(one.type).validate_python(text or "true")
-        except ValidationError:
-            wanted = expected_value(one.type, one.least, one.most)
-            raise UsageError(f"{one.key} is {as_typed(text)}, expected {wanted}. Change -M {one.key}.") from None
-    return found
+        setting = settings.get(name)
+        if setting is None:
+            faults.append(_unknown(key, name, settings))
+        elif setting.is_several:
+            values[name] = [*values.get(name, ()), text]
+        elif name in values:
+            faults.append(f"-M {setting.key} is given twice. Drop one of them.")
+        elif not text and setting.plain_type is not bool:
+            faults.append(f"-M {setting.key} has no value. Write -M {setting.key}=VALUE.")
+        else:
+            values[name] = None
+            try:
+                values[name] = setting.parse(text or "true")
+            except ValueError as error:
+                faults.append(_wrong(setting, text, error))
+    if faults:
+        raise SettingsError(faults)
+    return values
+
+
+def _unknown(key: str, name: str, settings: Mapping[str, Setting]) -> str:
+    """The sentence for a key of -M that is none."""
+    options = {setting.option for setting in Settings.settings() if setting.use.flag}
+    if name in options:
+        return f"{key} has an option of its own. Write --{name.replace('_', '-')}."
+    near = did_you_mean(name.replace("_", "-"), [setting.key for setting in settings.values()])
+    return f"Unknown setting {quoted(key)}.{near or ' See swapbias help settings.'}"
+
+
+def _wrong(setting: Setting, text: str, error: Any) -> str:
+    """The sentence for a value of -M that its setting cannot have."""
+    cause = error.errors(include_url=False)[0].get("ctx", {}).get("error") or ""
+    fault = Fault(setting.name, text, setting, (), str(cause))
+    step = f"Change -M {setting.key}."
+    return fault.sentence(
+        f"-M {setting.key}" if cause else setting.key, step, "" if setting.choices else as_typed(text)
+    )
 
 
 def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
     """Where the work is done that writes to a place; UsageError: settings of the cluster do not fit together."""
     if settings.get("own_store") and not (place and is_url(place)):
         raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
-    names = {"engine": "name", "gpus_per_worker": "gpus_per_worker", "address": "address", "workers": "workers"}
-    engine = Engine(**{names[one]: value for one, value in settings.items() if one in names})
+    names = {setting.option: setting.name for setting in Engine.settings()}
+    engine = Engine(**{names[option]: value for option, value in settings.items() if option in names})
     engine.check()
     return engine
 
@@ -177,14 +201,26 @@ class WithSettings(Sectioned):
     """A command with ``-M``; a setting that is written as an option gets one sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse ``--temperature 0``, which is ``-M temperature=0``."""
-        options = {name for one in self.params for name in one.opts}
-        keys = {f"--{one.key}": one for one in known_settings()}
-        for written in (one.partition("=")[0] for one in args):
-            if written in keys and written not in options:
-                key = f"{keys[written].key}{'' if keys[written].type is bool else '=VALUE'}"
+        """Refuse ``--temperature 0``, which is ``-M temperature=0``, and an option that is given twice."""
+        options = {name for parameter in self.params for name in parameter.opts}
+        settings = {f"--{setting.key}": setting for setting in known_settings()}
+        for written in (argument.partition("=")[0] for argument in args):
+            if written in settings and written not in options:
+                setting = settings[written]
+                key = setting.key if setting.plain_type is bool else f"{setting.key}=VALUE"
                 raise UsageError(f"{written} is a setting. Write -M {key} (all: swapbias help settings).")
+        self._refuse_twice(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _refuse_twice(self, ctx: Any, args: Sequence[str]) -> None:
+        """Refuse an option with one value that has two: the first would count for nothing."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        counts: Counter[Any] = Counter(order)
+        for parameter, count in counts.items():
+            is_single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
+            is_choice = bool(getattr(parameter, "secondary_opts", ()))
+            if count > 1 and (is_single or is_choice):
+                raise UsageError(f"{parameter.opts[-1]} is given twice. Drop one of them.")
 
 
 def show(sentence: object) -> None:

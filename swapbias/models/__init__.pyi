@@ -9,7 +9,6 @@ from .auto import (
     unit_of as unit_of,
 )
 from .base import (
-    FLAGS as FLAGS,
     PROMPTS as PROMPTS,
     VADER as VADER,
     VERSIONS as VERSIONS,
@@ -19,11 +18,7 @@ from .base import (
     Say as Say,
     is_callable as is_callable,
     no_bar as no_bar,
-    option as option,
-    settable as settable,
     short_name as short_name,
-    validated as validated,
-    written as written,
 )
 from .kind import Kind as Kind, Reading as Reading
 from .loading import (
@@ -38,6 +33,17 @@ from .model_names import (
     planned_name as planned_name,
     split_revision as split_revision,
     weight_files as weight_files,
+)
+from .options import (
+    STRICT as STRICT,
+    Fault as Fault,
+    Options as Options,
+    Place as Place,
+    Setting as Setting,
+    SettingsError as SettingsError,
+    Texts as Texts,
+    Use as Use,
+    as_tuple as as_tuple,
 )
 from .scorer import (
     DerivedScorer as DerivedScorer,

@@ -4,15 +4,16 @@ import math
 import re
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 import torch
 import transformers
+from pydantic import Field
+from pydantic.dataclasses import dataclass as settings_dataclass
 from pydantic_core import to_json
 from safetensors import SafetensorError
 
@@ -20,9 +21,10 @@ from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading, model_names
-from swapbias.models.base import Bar, LoadOptions, validated
+from swapbias.models.base import Bar, Count, LoadOptions
 from swapbias.models.classifier import ProbabilityScorer
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
+from swapbias.models.options import STRICT, Options, Place, Use
 from swapbias.models.scorer import Progress, Scorer
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import for_owner_alone, is_credentialed, mark
@@ -121,24 +123,28 @@ def gender_audit(rows: Rows) -> Facts:
     return {**counts, **means, "n_both": len(found["male"].index.intersection(found["female"].index)), "gap": gap}
 
 
-@validated
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainSettings:
-    """What to train, and how; on cuda a seed does not fix the last digits.
+@settings_dataclass(frozen=True, kw_only=True, config=STRICT)
+class TrainSettings(Options):
+    """What to train, and how; on cuda a seed does not fix the last digits."""
 
-    ``data``: ``sst2`` or a folder. ``vectors``: a file for a bilstm. ``encoder``: a Hub id or folder; None:
-    bert-base-uncased. ``epochs``: 3 of an encoder, at most 30 of a bilstm. ``rate``: of learning; None: ``RATES``.
-    """
-
-    kind: str = field(metadata={"choices": KINDS})
-    data: str = field(metadata={"place": True})
-    vectors: Path | None = None
-    encoder: str | None = None
-    epochs: int | None = field(default=None, metadata={"least": 1})
-    seed: int = field(default=0, metadata={"least": 0, "most": 2**32 - 1})  # as every library here takes
-    device: str = "auto"
-    batch_size: int = field(default=32, metadata={"least": 1})
-    rate: float | None = None
+    kind: Annotated[Literal["bow", "bilstm", "encoder"], Use(flag=True)]
+    """bow, bilstm or encoder."""
+    data: Annotated[Place, Use(flag=True, place=True)]
+    """sst2 (from the Hub), or a folder with stsa.binary.train and .dev."""
+    vectors: Annotated[Path | None, Use(flag=True)] = None
+    """Of a bilstm: .bin, .txt or .vec word vectors."""
+    encoder: Annotated[str | None, Use(flag=True)] = None
+    """Hub id or folder; none: bert-base-uncased."""
+    epochs: Annotated[int | None, Field(ge=1), Use(flag=True)] = None
+    """Of an encoder (3), or most of a bilstm (30)."""
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1), Use(flag=True)] = 0  # as every library here takes
+    """Seed of weights, dropout and order."""
+    device: Annotated[str, Use(flag=True)] = "auto"
+    """auto, cpu, cuda or mps."""
+    batch_size: Annotated[Count, Use(inner=True)] = 32
+    """Sentences of a step."""
+    rate: Annotated[float | None, Use(inner=True)] = None
+    """Of learning; none: RATES."""
 
     def check(self) -> None:
         """Refuse what does not fit the kind, with a UsageError."""

@@ -12,16 +12,13 @@ from .compare import (
 )
 from .earlier import earlier_run as earlier_run
 from .plan import (
-    Settings as Settings,
     Skipped as Skipped,
     Task as Task,
     default_folder as default_folder,
     partial_note as partial_note,
     plan_tasks as plan_tasks,
-    read_request as read_request,
     reads_installed as reads_installed,
     repeat_notes as repeat_notes,
-    settings_of as settings_of,
 )
 from .positive_control import control_note as control_note
 from .results import (
@@ -47,4 +44,12 @@ from .scorers import (
     announced as announced,
     check_code as check_code,
     check_keys as check_keys,
+)
+from .settings import (
+    PromptOptions as PromptOptions,
+    Settings as Settings,
+    StoreOptions as StoreOptions,
+    read_request as read_request,
+    setting_classes as setting_classes,
+    settings_of as settings_of,
 )

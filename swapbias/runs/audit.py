@@ -23,11 +23,11 @@ from swapbias.runs import plan
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
 from swapbias.runs.kept_studies import STUDIES
-from swapbias.runs.plan import Settings
 from swapbias.runs.positive_control import ask_controls
 from swapbias.runs.results import conclude, read_run
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, Run, Scoring, Store, score_part
 from swapbias.runs.scorers import ScoredTask, check_code, check_keys, identities, load_readers
+from swapbias.runs.settings import Settings
 from swapbias.swapping import LOCAL, Engine, Work, worker_pool
 
 if TYPE_CHECKING:
@@ -102,16 +102,16 @@ def start(
 
 
 def resume(
-    folder: Path, *, trust: bool = False, key_name: str | None = None, store: Store | None = None, **how: Any
+    folder: Path, *, trust: bool = False, api_key_env: str | None = None, store: Store | None = None, **how: Any
 ) -> "tuple[Run, list[Finding]]":
     """``start`` with the settings of the manifest in a folder.
 
-    ``trust``: import the function that it names; ``key_name``: variable with the key of a service; ``how``: further
-    arguments of ``start``. Raises as it, and UsageError: no run, or code that is not trusted would run.
+    ``trust``: import the function that it names; ``api_key_env``: variable with the key of a service; ``how``:
+    further arguments of ``start``. Raises as it, and UsageError: no run, or code that is not trusted would run.
     """
     run = Run.open(folder, store.url if store else "")
     manifest = run.manifest()
-    settings = Settings.from_manifest(manifest["settings"], key_name)
+    settings = Settings.from_manifest(manifest["settings"], api_key_env)
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
             why = f"{run.place} was begun in Python with a model in memory"

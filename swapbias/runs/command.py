@@ -3,19 +3,18 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path, PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
 
 from swapbias import models
 from swapbias.files import is_there
-from swapbias.models import LoadOptions, settable, written
+from swapbias.models import LoadOptions, Setting
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import OWN_ENDPOINT, names_within, public_address
 from swapbias.runs.kept_studies import LOCAL, STUDIES
-from swapbias.runs.plan import Settings, option_classes
 from swapbias.runs.run import ROUNDS
+from swapbias.runs.settings import Settings, option_classes
 
 PLACEHOLDERS = {
     "MODEL": "the audited model", "RUN": "the folder of this run", "URL": "the address of the service",
@@ -25,7 +24,6 @@ _PRIVATE = {"data": "NOTES", "checklist": "CHECKLIST"}  # places of notes: their
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]")  # how a path of a machine begins
 _AUDITED = "model"  # stands for the option that names the audited model
-_NAMED_OTHERWISE = ("model", "studies", "load", "options")  # fields of ``Settings`` that are no plain options
 _ADDRESSES = ("base_url", "own_address")
 
 
@@ -48,7 +46,7 @@ def without_speed(saved: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a manifest but for those of how fast or how dear an audit is, which change no question."""
     kept = dict(saved)
     for made in option_classes():
-        speed = {option.name for option, _ in settable(made) if option.metadata.get("speed")}
+        speed = {setting.name for setting in made.settings() if setting.use.speed}
         values = kept.get(made.key)
         if isinstance(values, Mapping):
             kept[made.key] = {name: value for name, value in values.items() if name not in speed}
@@ -130,14 +128,15 @@ def _within_limits(chat: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapp
 
 
 def _plain_options(saved: Mapping[str, Any], places: _Places) -> Iterator[str]:
-    for option in fields(Settings):
-        value = saved.get(option.name, option.default)
-        if option.name in _NAMED_OTHERWISE or value == option.default or (option.name == "kind" and places.in_memory):
+    for setting in Settings.settings():
+        value = saved.get(setting.name, setting.default)
+        is_known = setting.name == "kind" and places.in_memory
+        if setting.use.elsewhere or value == setting.default or is_known:
             continue
-        if option.name == "wordings":
+        if setting.name == "wordings":
             yield "--wordings" if value else "--no-wordings"
         else:
-            yield from _option(option.name, value)
+            yield from _option(setting, value)
 
 
 def _studies(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -151,21 +150,20 @@ def _studies(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield from ("--study", _printable(place + colon + config, "STUDY"))
 
 
-def _options(made: Any, saved: Mapping[str, Any], places: _Places) -> Iterator[tuple[str, str]]:
+def _options(options_class: Any, saved: Mapping[str, Any], places: _Places) -> Iterator[tuple[str, str]]:
     """The settings of a kind of model that differ from their defaults and are no matter of speed."""
-    for option, _ in settable(made):
-        value = saved.get(option.name, option.default)
-        value = _as_default(value, option.default)
-        if value == option.default or option.metadata.get("speed") or option.metadata.get("unsaved"):
+    for setting in options_class.settings():
+        value = _as_default(saved.get(setting.name, setting.default), setting.default)
+        if value == setting.default or setting.use.speed or setting.use.unsaved:
             continue
-        name = option.metadata.get("name", option.name)
-        for each in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
-            if option.metadata.get("place"):
-                yield _option(name, places.name(str(each), _AUDITED if name == "chat" else name))
-            elif option.name in _ADDRESSES:
-                yield _option(name, _address(str(each)))
+        for part in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
+            if setting.use.place:
+                kind_of_place = _AUDITED if setting.option == ChatOptions.key else setting.option
+                yield _option(setting, places.name(str(part), kind_of_place))
+            elif setting.name in _ADDRESSES:
+                yield _option(setting, _address(str(part)))
             else:
-                yield _option(name, each)
+                yield _option(setting, part)
 
 
 def _as_default(value: Any, default: Any) -> Any:
@@ -181,11 +179,10 @@ def _address(value: str) -> str:
     return "URL" if public == OWN_ENDPOINT or not urlsplit(public).scheme else public
 
 
-def _option(name: str, value: Any) -> tuple[str, str]:
+def _option(setting: Setting, value: Any) -> tuple[str, str]:
     """An option and its value, as the command line has them."""
-    shown = _printable(str(value).lower() if isinstance(value, bool) else str(value), "VALUE")
-    flag = written(name)
-    return (flag, shown) if flag.startswith("--") else ("-M", f"{flag.removeprefix('-M ')}={shown}")
+    text = _printable(str(value).lower() if isinstance(value, bool) else str(value), "VALUE")
+    return (setting.written, text) if setting.use.flag else ("-M", f"{setting.key}={text}")
 
 
 def _printable(text: str, placeholder: str) -> str:

@@ -2,13 +2,11 @@
 
 import platform
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import chain, compress, count
-from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,189 +18,17 @@ from swapbias.errors import (
     first_line,
     library_versions,
     listed,
-    points_hint,
-    quoted,
 )
-from swapbias.files import is_there, parse_json
-from swapbias.models import PROMPTS, Kind, LoadOptions, Request, kind_of, kinds, settable
+from swapbias.models import PROMPTS, Kind, LoadOptions, kind_of, kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes, load_notes
-from swapbias.runs.kept_studies import STUDIES, open_kept_studies
+from swapbias.runs.settings import Settings
 from swapbias.studies import Experiment, Row, Study, column, load_study, own_studies
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
-_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
-
-
-@models.validated
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Request):
-    """What to audit and how; stands in the manifest, so that a run can be resumed or repeated.
-
-    ``studies``: ``name[:config]``, empty means all. ``limit``: most rows per config. A gap below ``margin`` (a share
-    of the range of its unit; None: as its study says, else .05) counts as none. ``wordings``: read others too;
-    None: of experiments that are not slow, where nothing is limited.
-    """
-
-    studies: tuple[str, ...] = ()
-    limit: int | None = field(default=None, metadata={"least": 1})
-    margin: float | None = field(default=None, metadata={"least": 0, "most": 1, "hint": points_hint})
-    wordings: bool | None = None
-
-    def saved(self) -> dict[str, Any]:
-        """As a manifest has them: the options of each kind under their key."""
-        found = {name: getattr(self, name) for name in _PLAIN}
-        for made in option_classes():
-            options = self.load if made is LoadOptions else self.of(made)
-            found[made.key] = {name: getattr(options, name) for name in _saved_names(made)}
-        return found
-
-    @classmethod
-    def from_manifest(cls, saved: Mapping[str, Any], key_name: str | None = None) -> "Settings":
-        """The settings of a manifest, which may be anybody's; ValueError: of another version."""
-        try:
-            return _parse(saved, key_name)
-        except (TypeError, ValueError) as error:
-            why = str(error)[:200].rstrip(".")
-        raise ValueError(f"The manifest's settings are not of this version ({why}). Start a new run.")
-
-
-_PLAIN = tuple(one.name for one in fields(Settings) if one.name not in ("load", "options"))
-
-
-def option_classes() -> tuple[Any, ...]:
-    return (LoadOptions, *(one.options for one in kinds() if one.options))
-
-
-def _saved_names(made: Any) -> list[str]:
-    return [one.name for one, _ in settable(made) if not one.metadata.get("unsaved")]
-
-
-def _parse(saved: Mapping[str, Any], key_name: str | None) -> Settings:
-    """Saved settings, usual ones where there are none."""
-    classes = {made.key: made for made in option_classes()}
-
-    def checked(values: Any, known: Sequence[str], of: str) -> dict[str, Any]:
-        if not isinstance(values, Mapping):
-            raise UsageError(f"{of} is {quoted(values)}, expected a table of settings. Correct it.")
-        for name in values:
-            if name not in known:
-                raise studies.unknown(f"setting{f' of [{of}]' if of else ''}", name, sorted(known))
-        return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
-
-    plain = checked(saved, [*_PLAIN, *classes], "")
-    values = {key: checked(plain.pop(key, {}), _saved_names(one), key) for key, one in classes.items()}
-    values[ChatOptions.key] |= {"key_name": key_name} if key_name else {}
-    made = {key: one(**values[key]) for key, one in classes.items()}
-    return Settings(**plain, load=made.pop(LoadOptions.key), options=tuple(made.values()))
-
-
-def read_request(
-    path: Path,
-    key_name: str | None = None,
-    *,
-    base_url: str | None = None,
-    fetch_study: Callable[[str], Any] | None = None,
-) -> tuple[list[str], Settings, dict[str, Any] | None]:
-    """Models, settings and the run to repeat of a file: an ``audit.toml`` (None to repeat), or a ``manifest.json``.
-
-    Args:
-        path: of the file. A TOML file has ``models`` (or ``model``), found beside it, and settings as a manifest has
-            them; beside a manifest are the files of the user's own studies.
-        key_name: variable with the key of a service.
-        base_url: address of a service that a shared manifest does not tell.
-        fetch_study: opens a study of the Hub by OWNER/NAME@COMMIT, whose files are not there.
-
-    Raises:
-        UsageError: an unknown setting, or an address or a study that the file does not tell.
-        ValueError: a file that cannot be read.
-    """
-    content, toml = path.read_bytes(), path.suffix == ".toml"
-    try:
-        read: Any = tomllib.loads(content.decode()) if toml else parse_json(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
-    if not toml:
-        if not isinstance(read, dict) or not {"settings", "corpora"} <= read.keys():
-            raise ValueError(f"{path} is no manifest of a run: it has no settings and corpora. Give another file.")
-        saved = _with_service(read["settings"], base_url, path)
-        settings = Settings.from_manifest(saved, key_name)
-        _open_studies(path, read, fetch_study)
-        return [settings.model] if settings.model else [], settings, read
-    if base_url:
-        raise UsageError(f"{path} says what is audited and how. Write base_url into it.")
-    models = read.pop("models", None) or [one for one in (read.pop("model", None),) if one]
-    if not isinstance(models, list) or not all(isinstance(one, str) for one in models):
-        raise UsageError(f"{path}: models is {quoted(models)}, expected a list of names. Correct it.")
-    try:
-        settings = _parse(read, key_name)
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}") from None
-    beside = [str((path.parent / one).resolve()) if is_there(path.parent / one) else one for one in models]
-    return beside, replace(settings, model=beside[0] if beside else None), None
-
-
-def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:
-    """Settings of a manifest with the address of their service, which a shared one does not tell."""
-    saved_chat = saved.get(ChatOptions.key) if isinstance(saved, Mapping) else None
-    chat: Mapping[str, Any] = saved_chat if isinstance(saved_chat, Mapping) else {}
-    known = chat.get("base_url")
-    hidden = isinstance(known, str) and "://" not in known
-    if base_url and not hidden:
-        raise UsageError(f"{path} says what is audited and how, and --base-url is given. Drop it.")
-    if not hidden:
-        return saved
-    if not base_url:
-        raise UsageError(f"{path} does not tell the address of the service. Give it with --base-url.")
-    own = [base_url] if chat.get("own_address") else []
-    return {**saved, ChatOptions.key: {**chat, "base_url": base_url, "own_address": own}}
-
-
-def _open_studies(path: Path, manifest: Mapping[str, Any], fetch_study: Callable[[str], Any] | None) -> None:
-    """Make the user's own studies of a manifest known, by their files beside it or from the Hub."""
-    for name, origin in open_kept_studies(path.parent, manifest).items():
-        if fetch_study is None or not _ON_HUB.fullmatch(origin):
-            kept = path.parent / STUDIES / name
-            raise UsageError(f"The run read an own study, whose files are not in {kept}. Copy them there.")
-        fetch_study(origin)
-
-
-def settings_of(model: str | None, named: Sequence[str], options: Mapping[str, Any], **more: Any) -> Settings:
-    """Settings from what a user gives, places of this machine absolute; a UsageError for an unknown option.
-
-    ``options``: of loading and of kinds, by the names of the command line; ``more``: fields of ``Settings``.
-    """
-    classes = option_classes()
-    every = {one.metadata.get("name", one.name): (made, one) for made in classes for one, _ in settable(made)}
-    values: dict[Any, dict[str, Any]] = {made: {} for made in classes}
-    for name, value in options.items():
-        if name not in every:
-            near = studies.did_you_mean(name, list(every)) or f" Expected one of {listed(sorted(every))}."
-            raise UsageError(f"Unknown option {quoted(name)}.{near}")
-        made, one = every[name]
-        many = isinstance(one.default, tuple)
-        each = list(value or ()) if many and not isinstance(value, str | PathLike) else [value]
-        if one.metadata.get("place"):
-            each = [item and _absolute(item, one.metadata.get("words", ())) for item in each]
-        values[made][one.name] = tuple(each) if many else _as_tuple(each[0])
-    load, *others = (made(**values[made]) for made in classes)
-    place = _absolute(model, (models.VADER,)) if model else None
-    return Settings(model=place, studies=tuple(named), load=load, options=tuple(others), **more)
-
-
-def _as_tuple(value: Any) -> Any:
-    """Give a tuple in place of a list, as settings keep several values."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _absolute(model: Any, words: Sequence[str]) -> Any:
-    """A model, with the path of a local file or folder made absolute, so that a run can go on."""
-    if not isinstance(model, str | Path) or model in words or not is_there(model):
-        return model
-    return str(Path(model).resolve())
 
 
 @dataclass(frozen=True, slots=True)

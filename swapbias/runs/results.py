@@ -24,9 +24,10 @@ from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.command import placeholders_in, repeat_command
-from swapbias.runs.plan import Settings, now
+from swapbias.runs.plan import now
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, Scoring
 from swapbias.runs.scorers import ScoredTask, as_read
+from swapbias.runs.settings import Settings
 from swapbias.studies import Published, load_study, own_studies
 
 FINDINGS_CSV = "findings.csv"

@@ -19,8 +19,9 @@ from swapbias.files import as_json, file_sha256
 from swapbias.measures import named_unit
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.models.chat import KEY, AnsweringScorer, ChatOptions, gets_unnamed_key, load_chat
-from swapbias.runs.plan import Settings, Task
+from swapbias.runs.plan import Task
 from swapbias.runs.same_inputs import find_same_inputs
+from swapbias.runs.settings import Settings
 from swapbias.studies import Candidate, Prompt, Row, Rubric, column
 
 TONE = "tone"  # the reading of experiments whose answers a classifier scores
@@ -127,16 +128,14 @@ def pinned_settings(settings: Settings, pinned: Sequence[Mapping[str, Any]]) -> 
     """Settings whose adapters and models of the Hub are at the commits of a run's ``pinned`` models."""
 
     def at_commits(options: Any) -> Any:
-        changed: dict[str, Any] = {}
-        for option, _ in models.settable(type(options)) if pinned else ():
-            value = getattr(options, option.name)
-            if not option.metadata.get("place") or not value:
-                continue
-            if isinstance(value, str):
-                changed[option.name] = models.as_pinned(value, pinned)
-            else:
-                changed[option.name] = tuple(models.as_pinned(each, pinned) for each in value)
-        return replace(options, **changed) if changed else options
+        places: dict[str, Any] = {}
+        for setting in options.settings() if pinned else ():
+            value = getattr(options, setting.name)
+            if setting.use.place and isinstance(value, tuple):
+                places[setting.name] = tuple(models.as_pinned(place, pinned) for place in value)
+            elif setting.use.place and value:
+                places[setting.name] = models.as_pinned(value, pinned)
+        return replace(options, **places)
 
     return replace(settings, load=at_commits(settings.load), options=tuple(map(at_commits, settings.options)))
 
@@ -331,7 +330,7 @@ def with_classifier(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say
     chat = settings.of(ChatOptions)
     summaries = [scored_task.task for scored_task in tasks if scored_task.task.experiment.reads.reading == TONE]
     if not summaries:
-        if chat.changed("scorer"):
+        if chat.not_usual("scorer"):
             others = studies.experiments_that(lambda one: one.reads.reading == TONE)
             raise UsageError(f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}.")
         return list(tasks)

@@ -11,15 +11,17 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, ClassVar, cast
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from swapbias.errors import UsageError, first_line, library_versions, need, notes_read, safe_message
-from swapbias.models import option, validated
+from swapbias.models import STRICT, Options, Use
 
 Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
 Result = Mapping[str, Any]
@@ -33,15 +35,20 @@ MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
 _LIBRARIES = ("swapbias", "numpy", "pyarrow", "torch", "transformers")  # another version may give other bytes
 
 
-@validated
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """Where parts are done: ``local`` (this machine) or ``ray``; each setting says what it is."""
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Engine(Options):
+    """Where parts are done."""
 
-    name: str = "local"
-    address: str | None = option(None, "Of a running cluster; none: one is begun here, and ends with the job.")
-    workers: int | None = option(None, "How many; none: as GPUs are there for, else as cores allow.", least=1)
-    gpus_per_worker: float = option(0.0, "Of each worker; may be a fraction.", least=0)
+    key: ClassVar[str] = "cluster"
+
+    name: Annotated[str, Use(option="engine")] = "local"
+    """local, or ray: workers on machines of a cluster."""
+    address: str | None = None
+    """Your Ray cluster, as HOST:PORT or auto; none: this machine."""
+    workers: Annotated[int | None, Field(ge=1)] = None
+    """Number of workers; as the cluster has room for by default."""
+    gpus_per_worker: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs of a worker; may be a part of one."""
 
     def check(self) -> None:
         """UsageError: settings that do not fit together; MissingExtraError: ray is not installed."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, listed
-from swapbias.models import LoadOptions, Request, length_limit, load_model, written
+from swapbias.models import LoadOptions, Request, length_limit, load_model
 from swapbias.models.chat import ChatOptions, load_chat
 from swapbias.studies import Candidate, Prompt, conversation
 from swapbias.swapping.referents import MINE, OTHERS, SPOUSES_WORD, UNKNOWN, Block, Decisions
@@ -60,7 +60,8 @@ def load_resolver(name: str, load: LoadOptions | None = None, **settings: Any) -
         chosen = {"trials": 1, "temperature": 0.0, "max_tokens": MAX_TOKENS, "json_schema": True, **settings}
         return ChatResolver(ChatOptions(model=name.removeprefix(CHAT), **chosen), load or LoadOptions())
     if settings:
-        raise UsageError(f"{' and '.join(map(written, settings))} is of a chat model. Write --resolver chat:{name}.")
+        names = [setting.written for setting in ChatOptions.settings() if setting.name in settings]
+        raise UsageError(f"{' and '.join(names)} is of a chat model. Write --resolver chat:{name}.")
     from transformers import AutoModelForTokenClassification
 
     load = load or LoadOptions()

@@ -17,8 +17,7 @@ from swapbias.hub.model_pages import commit_read, findings_of
 from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, ShareOptions, eval_entries, share_run
 from swapbias.models import loading
 from swapbias.privacy import public_manifest
-from swapbias.runs import Run, start
-from swapbias.runs.plan import default_folder, read_request, settings_of
+from swapbias.runs import Run, default_folder, read_request, settings_of, start
 from tests import adapters, tiny
 from tests.conftest import QUIET, files_below
 from tests.hub.clients import command

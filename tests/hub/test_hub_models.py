@@ -15,9 +15,8 @@ from swapbias.models import load_scorer
 from swapbias.models.loading import at_commit
 from swapbias.models.masked import MaskedScorer
 from swapbias.privacy import public_manifest
-from swapbias.runs import start
+from swapbias.runs import read_request, settings_of, start
 from swapbias.runs.audit import resume
-from swapbias.runs.plan import read_request, settings_of
 from tests import tiny
 from tests.conftest import QUIET, files_below
 from tests.hub.clients import command

@@ -1,17 +1,18 @@
 """Kinds of models describe themselves: what they read, what their columns mean, which options they take."""
 
 import sys
-from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import pytest
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 from typer.testing import CliRunner
 
 from swapbias.cli import app
 from swapbias.cli.terminal import read_settings
 from swapbias.errors import UsageError
-from swapbias.models import Kind, LoadOptions, Scored, Scorer, auto, option, validated
+from swapbias.models import STRICT, Kind, LoadOptions, Options, Scored, Scorer, auto
 from swapbias.models.causal import AnswerOddsScorer, AntonymScorer, CausalScorer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.classifier import CallableScorer, NegativeLabelScorer
@@ -81,10 +82,10 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
         (
             LoadOptions,
             {"batch_size": "4"},
-            r"^batch_size is .4., expected a whole number of 1 or more\. Change --batch",
+            r"^batch_size is .4., expected a whole number of 1 or more\. Change batch_size\.$",
         ),
-        (ChatOptions, {"trials": 0}, r"^trials is 0, expected a whole number from 1 to 1,000\. Change --trials\.$"),
-        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a whole number of 0 or more\. Change -M expl"),
+        (ChatOptions, {"trials": 0}, r"^trials is 0, expected a whole number from 1 to 1,000\. Change trials\.$"),
+        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a whole number of 0 or more\. Change explain\.$"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):
@@ -128,11 +129,12 @@ def test_a_scorer_that_says_the_least_has_every_other_member(tmp_path):
     assert auto.load_scorer(called) is called
 
 
-@validated
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToyOptions:
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ToyOptions(Options):
     key: ClassVar[str] = "toy"
-    wheels: int = option(4, "Wheels of the toy.", least=1)
+
+    wheels: Annotated[int, Field(ge=1)] = 4
+    """Wheels of the toy."""
 
 
 class Toy(Kind):

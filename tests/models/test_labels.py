@@ -10,7 +10,6 @@ from transformers import pipeline
 import swapbias
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, load_scorer
-from swapbias.models.base import settable
 from swapbias.models.labels import binary, find_sides
 from swapbias.studies import Prompt
 from tests import tiny
@@ -161,5 +160,5 @@ def test_an_audit_of_a_graded_model_is_repeated_from_its_manifest(tmp_path):
 
 
 def test_the_settings_say_that_several_labels_may_be_named():
-    helps = {field.name: field.metadata["help"] for field, _ in settable(LoadOptions)}
+    helps = {setting.name: setting.help for setting in LoadOptions.settings()}
     assert all("several with commas" in helps[name] for name in ("positive_label", "negative_label"))

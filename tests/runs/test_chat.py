@@ -103,7 +103,7 @@ def test_a_stopped_run_goes_on_without_asking_twice_and_gives_no_key_because_it_
             resume(tmp_path / "run", **quiet)
         assert len(server.requests) == asked
         monkeypatch.setenv("MINE", "sk-mine")
-        run, _ = resume(tmp_path / "run", **quiet, key_name="MINE")
+        run, _ = resume(tmp_path / "run", **quiet, api_key_env="MINE")
         answered = len((run.folder / "answers.jsonl").read_text().splitlines())
         assert len(server.requests) - asked == answered - 29  # each of the others once
     assert (run.folder / "findings.csv").read_bytes() == (unbroken.folder / "findings.csv").read_bytes()

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from swapbias.models import LoadOptions, settable, written
+from swapbias.models import LoadOptions
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import public_manifest
 from swapbias.runs import placeholders_in, repeat_command, without_speed
-from swapbias.runs.plan import Settings
+from swapbias.runs.settings import Settings
 
 VALUES = {bool: True, int: 7, float: 0.5, str: "x"}
 SPEED = {
@@ -28,31 +28,28 @@ def words_of(settings, **more):
 
 
 OPTIONS = [
-    (made, option, hint)
-    for made in (LoadOptions, ChatOptions, NoteOptions)
-    for option, hint in settable(made)
-    if not option.metadata.get("unsaved")
+    pytest.param(options, setting, id=setting.name)
+    for options in (LoadOptions, ChatOptions, NoteOptions)
+    for setting in options.settings()
+    if not setting.use.unsaved
 ]
 
 
-@pytest.mark.parametrize(("made", "option", "hint"), OPTIONS, ids=[option.name for _, option, _ in OPTIONS])
-def test_each_setting_stands_in_the_command_or_is_of_speed(made, option, hint):
+@pytest.mark.parametrize(("options", "setting"), OPTIONS)
+def test_each_setting_stands_in_the_command_or_is_of_speed(options, setting):
     """Also from the manifest that others see."""
-    choices = [one for one in option.metadata.get("choices", ()) if one != option.default]
-    kind = next((kind for kind in VALUES if kind.__name__ in str(hint)), str)
-    value = choices[0] if choices else VALUES[kind]
-    value = "https://api.example.org/v1" if option.name in ("base_url", "own_address") else value
-    value = (value,) if isinstance(option.default, tuple) else value
-    changed = made(**{option.name: value})
-    settings = Settings(load=changed) if made is LoadOptions else Settings(options=(changed,))
+    choices = [choice for choice in setting.choices if choice not in (setting.default, "cuda:N")]
+    value = choices[0] if choices else VALUES[setting.plain_type]
+    value = "https://api.example.org/v1" if setting.name in ("base_url", "own_address") else value
+    value = (value,) if setting.is_several else value
+    changed = options(**{setting.name: value})
+    settings = Settings(load=changed) if options is LoadOptions else Settings(options=(changed,))
     words = " ".join(words_of(settings))
-    flag = written(option.metadata.get("name", option.name))
-    assert (flag in words) == (option.name not in SPEED)
+    assert (setting.written in words) == (setting.name not in SPEED)
     public = public_manifest(manifest_of(settings))
-    if option.name not in ("base_url", "own_address"):  # of which a public manifest tells no more than the host
+    if setting.name not in ("base_url", "own_address"):  # of which a public manifest tells no more than the host
         assert repeat_command(public) == repeat_command(manifest_of(settings))
-    key = made.key
-    assert (option.name in without_speed(settings.saved())[key]) == (option.name not in SPEED)
+    assert (setting.name in without_speed(settings.saved())[options.key]) == (setting.name not in SPEED)
 
 
 def test_settings_of_the_run_stand_in_it_and_defaults_do_not():

@@ -178,7 +178,7 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
 
 def _options_of(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
     options = options or request.of(ChatOptions)
-    if long and not options.changed("max_tokens"):  # of an answer that is a letter
+    if long and not options.not_usual("max_tokens"):  # of an answer that is a letter
         options = replace(options, max_tokens=_LONG)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
 

@@ -4,13 +4,17 @@ import ipaddress
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic.dataclasses import dataclass
+
 from swapbias.errors import UsageError, quoted
-from swapbias.models.base import option, validated, written
+from swapbias.models.base import Count
+from swapbias.models.options import STRICT, Options, Place, Use, as_tuple
 
 LOCAL = "local"  # the provider that is this machine
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
@@ -20,59 +24,73 @@ KEY = "SWAPBIAS_API_KEY"
 KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
 
 
-@validated
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatOptions:
-    """How requests to a chat model are made; keys come from the environment alone. ``help`` of a field: what it sets.
+def _checked_address(url: str) -> str:
+    """Give an address of a service; a UsageError for one that is none, or that holds a secret."""
+    if _origin(url) is None:
+        raise UsageError(f"{quoted(url)} is no address, expected http://host:port. Give the whole address.")
+    parts = urlsplit(url)
+    if parts.username or parts.password or parts.query:
+        raise UsageError(f"{parts.hostname} is given with a user, password or query. Put the key into {KEY}.")
+    return url
 
-    Trial t has seed + t. ``attempts``: of a request; rate limits are waited out for two minutes at least.
-    """
 
-    key: ClassVar[str] = "chat"  # in a manifest's settings
+Address = Annotated[str, AfterValidator(_checked_address)]
 
-    model: str | None = option(
-        None, "Chat model: its name at the endpoint, a Hub id, or a local folder.", name="chat", place=True
-    )
-    base_url: str | None = option(None, "OpenAI-compatible endpoint; none: Hugging Face Inference Providers.")
-    own_address: tuple[str, ...] = option(
-        (), "Your own service, also over http: credentialed notes go to this address alone; may be repeated."
-    )
-    provider: str | None = option(None, "Inference provider, or local: run the Hub id with transformers here.")
-    scoring: str = option(
-        SAMPLED, "sampled answers, or log-odds of the options (no trials).", choices=(SAMPLED, LOG_ODDS)
-    )
-    top_logprobs: int = option(20, "First tokens a service tells, for log-odds.", least=1)
-    json_schema: bool = option(False, "Let a JSON schema allow the options alone, where the service knows schemas.")
-    trials: int = option(5, "Answers to each prompt.", least=1, most=1_000)  # beyond, the rows fill a memory
-    answers_per_request: int = option(1, "Trials that one request asks for (n), where the service allows.", least=1)
-    temperature: float = option(1.0, "Of the chat model.", least=0.0)
-    max_tokens: int = option(16, "Most tokens of an answer; models that think first need thousands.", least=1)
-    concurrency: int = option(8, "Requests at once.", least=1, most=100, speed=True)  # connections of the HTTP client
-    max_requests: int | None = option(None, "Most requests; trials that take more are not run.", least=0, speed=True)
-    timeout: float = option(60.0, "Seconds that one attempt may take.", least=0.001, speed=True)
-    price_in: float | None = option(None, "Price of a million prompt tokens.", least=0.0, speed=True)
-    price_out: float | None = option(None, "Price of a million answer tokens.", least=0.0, speed=True)
-    no_seed: bool = option(False, "Send no seed, to a service that refuses it.")
-    max_cost: float | None = option(
-        None, "Most that the requests may cost; trials that take more are not run.", least=0.0, speed=True
-    )
-    scorer: str = option("vader", "Classifier of summaries (care_notes): as a model of an audit.", place=True)
-    judge: str | None = option(None, "Chat model of the same service, or a folder, that rates free text.", place=True)
-    judge_max_tokens: int = option(16, "Most tokens of a judgement; judges that think need thousands.", least=1)
-    seed: int = 0
-    key_name: str = option(
-        KEY, "Variable of the environment that holds the service's key.", name="api_key_env", unsaved=True
-    )
-    attempts: int = field(default=6, metadata={"least": 1})
 
-    def __post_init__(self) -> None:
-        """Refuse addresses that are none, or that hold a secret."""
-        for url in filter(None, (self.base_url, *self.own_address)):
-            if _origin(url) is None:
-                raise UsageError(f"{quoted(url)} is no address, expected http://host:port. Give the whole address.")
-            parts = urlsplit(url)
-            if parts.username or parts.password or parts.query:
-                raise UsageError(f"{parts.hostname} is given with a user, password or query. Put the key into {KEY}.")
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ChatOptions(Options):
+    """How requests to a chat model are made; keys come from the environment alone. Trial t has seed + t."""
+
+    key: ClassVar[str] = "chat"
+
+    model: Annotated[Place | None, Use(option="chat", flag=True, place=True)] = None
+    """Chat model: its name at the endpoint, a Hub id, or a local folder."""
+    base_url: Annotated[Address | None, Use(flag=True)] = None
+    """OpenAI-compatible endpoint; none: Hugging Face Inference Providers."""
+    own_address: Annotated[tuple[Address, ...], BeforeValidator(as_tuple)] = ()
+    """Your own service, also over http: credentialed notes go to this address alone; may be repeated."""
+    provider: str | None = None
+    """Inference provider, or local: run the Hub id with transformers here."""
+    scoring: Literal["sampled", "log-odds"] = "sampled"
+    """sampled answers, or log-odds of the options (no trials)."""
+    top_logprobs: Count = 20
+    """First tokens a service tells, for log-odds."""
+    json_schema: bool = False
+    """Let a JSON schema allow the options alone, where the service knows schemas."""
+    trials: Annotated[int, Field(ge=1, le=1_000), Use(flag=True)] = 5  # beyond, the rows fill a memory
+    """Answers to each prompt."""
+    answers_per_request: Count = 1
+    """Trials that one request asks for (n), where the service allows."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Of the chat model."""
+    max_tokens: Count = 16
+    """Most tokens of an answer; models that think first need thousands."""
+    concurrency: Annotated[int, Field(ge=1, le=100), Use(speed=True)] = 8  # connections of the HTTP client
+    """Requests at once."""
+    max_requests: Annotated[int | None, Field(ge=0), Use(speed=True)] = None
+    """Most requests; trials that take more are not run."""
+    timeout: Annotated[float, Field(ge=0.001), Use(speed=True)] = 60.0
+    """Seconds that one attempt may take."""
+    price_in: Annotated[float | None, Field(ge=0), Use(speed=True)] = None
+    """Price of a million prompt tokens."""
+    price_out: Annotated[float | None, Field(ge=0), Use(speed=True)] = None
+    """Price of a million answer tokens."""
+    no_seed: bool = False
+    """Send no seed, to a service that refuses it."""
+    max_cost: Annotated[float | None, Field(ge=0), Use(flag=True, speed=True)] = None
+    """Most that the requests may cost; trials that take more are not run."""
+    scorer: Annotated[Place, Use(place=True)] = "vader"
+    """Classifier of summaries (care_notes): as a model of an audit."""
+    judge: Annotated[Place | None, Use(place=True)] = None
+    """Chat model of the same service, or a folder, that rates free text."""
+    judge_max_tokens: Count = 16
+    """Most tokens of a judgement; judges that think need thousands."""
+    api_key_env: Annotated[str, Use(unsaved=True)] = KEY
+    """Variable of the environment that holds the service's key."""
+    seed: Annotated[int, Use(inner=True)] = 0
+    """Of the audit."""
+    attempts: Annotated[int, Field(ge=1), Use(inner=True)] = 6
+    """Most attempts of a request; rate limits are waited out for two minutes at least."""
 
     @property
     def log_odds(self) -> bool:
@@ -116,11 +134,6 @@ class ChatOptions:
             max_tokens=self.judge_max_tokens, price_in=None, price_out=None, max_cost=None, judge=None,
         )  # fmt: skip
 
-    def changed(self, *names: str) -> list[str]:
-        """Those of these settings that are not the default ones, as the command line writes them."""
-        usual = {one.name: one.default for one in fields(self)}
-        return [written(name) for name in names if getattr(self, name) != usual[name]]
-
     def check(self) -> None:
         """Refuse, with a UsageError, settings that name no model, or that nothing would read."""
         if self.model is None and self != ChatOptions():
@@ -134,7 +147,8 @@ class ChatOptions:
             (self.base_url and not self.local, "The service is named with --base-url", ("provider",)),
             (None in (self.price_in, self.price_out), "Costs take both -M price-in and -M price-out", prices),
         ):
-            if applies and (unread := self.changed(*names)):
+            unread = [setting.written for setting in self.not_usual(*names)]
+            if applies and unread:
                 raise UsageError(f"{why}, and {' and '.join(unread)} is given. Drop it.")
 
     def check_open(self) -> None:
@@ -168,7 +182,7 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     if options.log_odds:
         names = ["scoring", *([] if options.local else ["top_logprobs"])]
     else:
-        more = [name for name in ("json_schema", "answers_per_request") if options.changed(name)]
+        more = [name for name in ("json_schema", "answers_per_request") if options.not_usual(name)]
         names = ["temperature", "seed", "trials", "max_tokens", *more]
     return {name: getattr(options, name) for name in names}
 
@@ -188,18 +202,18 @@ def scoring_in_words(chat: Mapping[str, Any]) -> str:
 def key_names(options: ChatOptions) -> tuple[str, ...]:
     """The variables whose key may go to the service; known keys go over https to their own service alone."""
     if not options.base_url:
-        return (options.key_name, "HF_TOKEN")
-    if options.key_name != KEY:
-        return (options.key_name,)
+        return (options.api_key_env, "HF_TOKEN")
+    if options.api_key_env != KEY:
+        return (options.api_key_env,)
     scheme, host, port = _origin(options.base_url) or ("", "", 0)
     own = KEYS.get(host) if (scheme, port) == ("https", 443) else None
-    return (options.key_name, *([own] if own else []))
+    return (options.api_key_env, *([own] if own else []))
 
 
 def gets_unnamed_key(options: ChatOptions) -> bool:
     """Whether the key in ``KEY`` would go to another machine though the user named neither."""
     there = options.model and options.base_url and not _is_loopback(urlsplit(options.base_url).hostname or "")
-    return bool(there and options.key_name == KEY and os.environ.get(KEY))
+    return bool(there and options.api_key_env == KEY and os.environ.get(KEY))
 
 
 def api_key(options: ChatOptions) -> str:
@@ -212,8 +226,8 @@ def api_key(options: ChatOptions) -> str:
             raise UsageError(f"{name} holds characters that no key has. Copy the key again.")
         if key:
             return key
-    if options.base_url and options.key_name == KEY:
+    if options.base_url and options.api_key_env == KEY:
         return NO_KEY
     if options.base_url:
-        raise UsageError(f"-M api-key-env names {options.key_name}, which is not set. Set it, or name another.")
+        raise UsageError(f"-M api-key-env names {options.api_key_env}, which is not set. Set it, or name another.")
     raise UsageError(f"Inference providers need a key, and neither {' nor '.join(names)} is set. Set one of them.")

@@ -1,14 +1,17 @@
 """The kind of models that read clinical notes and words: embeddings, and phenotype classifiers on them or instead."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from swapbias.errors import UsageError, need
 from swapbias.models import base
-from swapbias.models.base import Request, Say, Training, short_name, validated
+from swapbias.models.base import Request, Say, Training, short_name
 from swapbias.models.kind import Fit, Kind, Reading, imported
+from swapbias.models.options import STRICT, Options, Place, Places, Use
 from swapbias.models.scorer import Scorer, silent
 from swapbias.studies import (
     Candidate,
@@ -23,32 +26,28 @@ from swapbias.studies import (
 )
 
 
-@validated
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteOptions:
-    """Which notes are read, and with what. ``data``: None: the synthetic notes."""
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class NoteOptions(Options):
+    """Which notes are read, and with what."""
 
-    key: ClassVar[str] = "notes"  # in a manifest's settings
+    key: ClassVar[str] = "notes"
 
-    embeddings: tuple[str, ...] = base.option(
-        (), "Word vectors (file) or encoder (Hub id, folder); may be repeated.", name="embedding",
-        place=True, words=(base.TFIDF,),
-    )  # fmt: skip
-    classifier: str = base.option(
-        base.CLASSIFIERS[0], "svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function.",
-        place=True, words=base.CLASSIFIERS,
-    )  # fmt: skip
-    data: str | None = base.option(None, "Your notes: MIMIC-III folder, CSV, JSON lines, Parquet.", place=True)
-    plausible: bool = base.option(False, "Leave notes with gender-specific clinical terms out.")
-    max_doubt: float | None = base.option(
-        None, "Doubt of a swap above which one row of sensitivity leaves a note out; none: the median.",
-        least=0.0, most=1.0,
-    )  # fmt: skip
-    explain: int = base.option(3, "Notes of each phenotype explained word by word (LIME); 0 for none.", least=0)
-    question: str | None = base.option(None, "Question to a chat model about a note: yes is the label 1.")
-    checklist: str | None = base.option(
-        None, "Facts that its summary should keep: note_id, fact, terms (CSV).", place=True
-    )
+    embeddings: Annotated[Places, Use(option="embedding", place=True, words=(base.TFIDF,))] = ()
+    """Word vectors (file) or encoder (Hub id, folder); may be repeated."""
+    classifier: Annotated[Place, Use(place=True, words=base.CLASSIFIERS)] = base.CLASSIFIERS[0]
+    """svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function."""
+    data: Annotated[Place | None, Use(place=True)] = None
+    """Your notes: MIMIC-III folder, CSV, JSON lines, Parquet; none: synthetic notes."""
+    plausible: bool = False
+    """Leave notes with gender-specific clinical terms out."""
+    max_doubt: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Doubt of a swap above which one row of sensitivity leaves a note out; none: the median."""
+    explain: Annotated[int, Field(ge=0)] = 3
+    """Notes of each phenotype explained word by word (LIME); 0 for none."""
+    question: str | None = None
+    """Question to a chat model about a note: yes is the label 1."""
+    checklist: Annotated[Place | None, Use(place=True)] = None
+    """Facts that its summary should keep: note_id, fact, terms (CSV)."""
 
     @property
     def trains(self) -> bool:

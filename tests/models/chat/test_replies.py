@@ -85,7 +85,7 @@ def test_a_known_key_goes_to_its_own_service_alone(name, monkeypatch):
 
 def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-openai")
-    named = ChatOptions(model="m", base_url="https://proxy.example/v1", key_name="OPENAI_API_KEY")
+    named = ChatOptions(model="m", base_url="https://proxy.example/v1", api_key_env="OPENAI_API_KEY")
     assert api_key(named) == "secret-of-openai"
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("SWAPBIAS_API_KEY", "EMPTY")
