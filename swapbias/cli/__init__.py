@@ -25,6 +25,7 @@ from swapbias.errors import (
     on_command_line,
     safe_message,
 )
+from swapbias.studies import did_you_mean
 
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 
@@ -80,6 +81,9 @@ def _sentence(error: Any) -> tuple[str, int]:
         return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}.", 2
     if hasattr(error.__cause__, "errors") and getattr(error, "param", None) is not None:
         return _value_sentence(error.param, error.__cause__), 2
+    if type(error).__name__ == "NoSuchOption":
+        near = did_you_mean(error.option_name, error.possibilities or ())
+        return f"No such option: {error.option_name}.{near or f' See {path} --help.'}", 2
     sentence = error.format_message()
     return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help.", 2
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError, arguments_named, extras_named, listed
+from swapbias.errors import UsageError, arguments_named, extras_named, listed, quoted
 from swapbias.files import is_there
 from swapbias.measures import RAW_SCORE, Unit, named_unit
 from swapbias.models import base, formats, loading, model_names, wrappers
@@ -218,7 +218,9 @@ def load_scorer(
         UsageError: a kind that cannot be found or does not exist, a model of another kind.
         ValueError: a model that cannot be loaded.
     """
-    chosen = options or LoadOptions()
+    chosen = LoadOptions() if options is None else options
+    if not isinstance(chosen, LoadOptions):
+        raise UsageError(f"options is {quoted(chosen)}, expected LoadOptions. Write options=LoadOptions(...).")
     if not isinstance(model, str | os.PathLike):
         return _in_memory(model, tokenizer, name, kind, chosen)
     if tokenizer is not None or name is not None:

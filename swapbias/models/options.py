@@ -126,7 +126,11 @@ class Setting:
         """Say what values it takes, for a sentence after "expected"."""
         if self.choices:
             return listed(self.choices)
-        return expected_value(tuple[str, ...] if self.is_several else self.plain_type, self.least, self.most)
+        alternatives = (self.type,) if self.is_several else get_args(self.type) or (self.type,)
+        forms = [
+            expected_value(_plain(form), self.least, self.most) for form in alternatives if form is not type(None)
+        ]
+        return " or ".join(dict.fromkeys(forms))
 
     def parse(self, text: str) -> Any:
         """The value that a text of the command line stands for; a ValueError for any other."""
@@ -149,12 +153,17 @@ class Setting:
         text = text or quoted(value)
         if self.choices:
             return f"Unknown {name} {text}: expected {self.expected}.{did_you_mean(str(value), self.choices)}"
-        return f"{name} is {text}, expected {self.expected}. {step}"
+        return f"{name} is {text}, expected {self.expected}. {step}".rstrip()
 
 
 @cache
 def _text_reader(of_type: Any) -> TypeAdapter[Any]:
     return TypeAdapter(of_type, config=ConfigDict(allow_inf_nan=False))
+
+
+def _plain(annotation: Any) -> Any:
+    """An annotation without what pydantic reads beside its type."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _plain_types(annotation: Any) -> Iterator[type]:
@@ -244,7 +253,7 @@ class Fault:
     cause: str = ""
     message: str = ""
 
-    def sentence(self, name: str = "", step: str = "", text: str = "") -> str:
+    def sentence(self, name: str = "", step: str | None = None, text: str = "") -> str:
         """Write it for the user.
 
         Args:
@@ -259,7 +268,7 @@ class Fault:
             return f"Unknown setting {quoted(self.name)}.{near or f' See {ALL_SETTINGS}.'}"
         if self.cause:
             return f"{name or self.setting.written}: {self.cause}"
-        step = step or f"Change {self.setting.written}."
+        step = f"Change {self.setting.written}." if step is None else step
         return self.setting.fault(self.value, name=name or self.setting.option, step=step, text=text)
 
 

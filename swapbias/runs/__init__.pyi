@@ -1,4 +1,5 @@
 from .audit import Several as Several, audit_several as audit_several, resume as resume, start as start
+from .audit_file import read_request as read_request
 from .command import (
     placeholders_in as placeholders_in,
     repeat_command as repeat_command,
@@ -49,7 +50,6 @@ from .settings import (
     PromptOptions as PromptOptions,
     Settings as Settings,
     StoreOptions as StoreOptions,
-    read_request as read_request,
     setting_classes as setting_classes,
     settings_of as settings_of,
 )

@@ -1,9 +1,8 @@
 """The settings of an audit: what a command, a call, a file or a manifest says, as one object."""
 
-import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date, time
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -11,8 +10,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from swapbias.errors import UsageError, listed, points_hint, quoted
-from swapbias.files import is_there, parse_json
+from swapbias.errors import listed, points_hint, quoted
+from swapbias.files import is_there
 from swapbias.models import (
     STRICT,
     Fault,
@@ -28,11 +27,8 @@ from swapbias.models import (
     kinds,
 )
 from swapbias.models.chat import ChatOptions
-from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.studies import did_you_mean
 from swapbias.swapping import Engine
-
-_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -44,7 +40,7 @@ class Settings(Request):
     limit: Annotated[int | None, Field(ge=1), Use(flag=True)] = None
     """Most prompts of each experiment, in whole pairs."""
     margin: Annotated[float | None, Field(ge=0, le=1), Use(flag=True, hint=points_hint)] = None
-    """Small gap: a share of the range, or 5pt [0.05]."""
+    """Small gap: a share of the range; 5pt on the command line [0.05]."""
     wordings: Annotated[bool | None, Use(flag=True)] = None
     """Add five rewordings [if fast]."""
 
@@ -67,10 +63,10 @@ class Settings(Request):
         Raises:
             ValueError: a manifest of another version.
         """
-        settings, faults = _from_tables(saved, _Json, api_key_env)
+        settings, faults = from_tables(saved, Json, api_key_env)
         if settings is None:
-            why = listed(sentence.partition(". ")[0].rstrip(".") for _, _, sentence in faults)
-            raise ValueError(f"The manifest's settings are not of this version ({why}). Start a new run.")
+            wrong = " ".join(sentence.strip() for _, _, sentence in faults)
+            raise ValueError(f"The manifest's settings are not of this version. {wrong} Start a new run.")
         return settings
 
 
@@ -163,7 +159,7 @@ def _as_given(value: Any, setting: Setting) -> Any:
 def _absolute(value: Any, setting: Setting) -> Any:
     """The value of a setting, with paths of files and folders that are there made absolute: a run can go on."""
     if isinstance(value, list | tuple):
-        return tuple(_absolute(part, setting) for part in value)
+        return type(value)(_absolute(part, setting) for part in value)
     is_path = setting.use.place and isinstance(value, str | PathLike) and value not in setting.use.words
     return str(Path(value).resolve()) if is_path and value and is_there(value) else value
 
@@ -183,7 +179,7 @@ def _built(values: Mapping[Any, Mapping[str, Any]], others: Sequence[Fault] = ()
     return replace(settings, load=options.pop(LoadOptions), options=tuple(options.values()))
 
 
-class _Toml:
+class Toml:
     """How a TOML file writes settings."""
 
     step = "Correct it."
@@ -197,10 +193,10 @@ class _Toml:
         return f"[{section}]"
 
 
-class _Json:
+class Json:
     """How a manifest writes settings."""
 
-    step = "Start a new run."
+    step = ""
 
     @staticmethod
     def name(setting: Setting) -> str:
@@ -211,14 +207,14 @@ class _Json:
         return section
 
 
-Form = type[_Toml] | type[_Json]
+Form = type[Toml] | type[Json]
 FileFault = tuple[str, str, str]  # table and key where it is, and a sentence
 
 
-def _from_tables(saved: Any, form: Form, api_key_env: str | None) -> tuple[Settings | None, list[FileFault]]:
+def from_tables(saved: Any, form: Form, api_key_env: str | None) -> tuple[Settings | None, list[FileFault]]:
     """The settings of a file, None where any is wrong, and what is wrong."""
     if not isinstance(saved, Mapping):
-        return None, [("", "", f"settings is {_in_file(saved)}, expected a table of settings. {form.step}")]
+        return None, [("", "", f"settings is {in_file(saved)}, expected a table of settings. {form.step}")]
     classes = {options_class.key: options_class for options_class in option_classes()}
     tables = {"": {name: value for name, value in saved.items() if name not in classes}}
     tables |= {section: saved.get(section, {}) for section in classes}
@@ -227,7 +223,7 @@ def _from_tables(saved: Any, form: Form, api_key_env: str | None) -> tuple[Setti
     for section, options_class in {Settings.key: Settings, **classes}.items():
         table = tables[section] if isinstance(tables[section], Mapping) else {}
         if table is not tables[section]:
-            shown = _in_file(tables[section])
+            shown = in_file(tables[section])
             faults.append((section, "", f"{section} is {shown}, expected a table of settings. {form.step}"))
         names = _saved_names(options_class)
         values[options_class] = {name: table[name] for name in names if name in table}
@@ -240,13 +236,15 @@ def _from_tables(saved: Any, form: Form, api_key_env: str | None) -> tuple[Setti
     except SettingsError as error:
         for fault in error.faults:
             if fault.setting:
-                sentence = fault.sentence(form.name(fault.setting), form.step, _in_file(fault.value))
+                sentence = fault.sentence(form.name(fault.setting), form.step, in_file(fault.value))
                 faults.append((fault.setting.section, fault.name, sentence))
     return (None if faults else settings), faults
 
 
-def _in_file(value: Any) -> str:
+def in_file(value: Any) -> str:
     """A value as a file writes it, for a sentence."""
+    if isinstance(value, date | time):
+        return str(value)
     words = {True: "true", False: "false", None: "null"}
     return words[value] if value is None or isinstance(value, bool) else quoted(value)
 
@@ -263,127 +261,32 @@ def _advice(name: str, options_class: Any, form: Form) -> str:
     if name in names:
         return f"Write {name}."
     for other in setting_classes():
-        for setting in other.settings():
-            if name not in (setting.name, setting.option):
-                continue
-            if setting.use.unsaved:
-                return f"A file may be anybody's: give it with {setting.written}."
-            if other is options_class:
-                return f"Write {setting.name}."
-            if other is PromptOptions:
-                return "It is about own prompts: write it into the study.toml of a folder, and name that in studies."
-            if other in (Engine, StoreOptions):
-                return f"It says where an audit runs: give it with {setting.written}."
-            return f"Write it below {form.table(other.key)}." if other.key else "Write it above the first table."
+        matching = (setting for setting in other.settings() if name in (setting.name, setting.option))
+        setting = next(matching, None)
+        if setting is not None:
+            return _place_of(setting, other, options_class, form)
+        if other.key == name:
+            return _ELSEWHERE.get(other, f"Write {form.table(name)} once.")
     near = did_you_mean(name, [*names, *(("models",) if options_class is Settings else ())]).strip()
-    return near or f"Expected one of {listed(names)}."
+    if options_class is Settings:
+        tables = [form.table(other.key) for other in option_classes()]
+        return near or f"Expected one of {listed([*names, *tables])}."
+    return near or f"Remove it, or see swapbias help settings {options_class.key}."
 
 
-def read_request(
-    path: Path,
-    api_key_env: str | None = None,
-    *,
-    base_url: str | None = None,
-    fetch_study: Callable[[str], Any] | None = None,
-) -> tuple[list[str], Settings, dict[str, Any] | None]:
-    """Models, settings and the run to repeat of a file: an ``audit.toml`` (None to repeat), or a ``manifest.json``.
-
-    Args:
-        path: of the file. A TOML file has ``models`` (or ``model``), found beside it, and settings as a manifest has
-            them; beside a manifest are the files of the user's own studies.
-        api_key_env: variable with the key of a service.
-        base_url: address of a service that a shared manifest does not tell.
-        fetch_study: opens a study of the Hub by OWNER/NAME@COMMIT, whose files are not there.
-
-    Raises:
-        UsageError: wrong settings, all of them, or an address or a study that the file does not tell.
-        ValueError: a file that cannot be read.
-    """
-    content = path.read_bytes()
-    if path.suffix == ".toml":
-        if base_url:
-            raise UsageError(f"{path} says what is audited and how. Write base_url into it.")
-        models, settings = _read_toml(path, content, api_key_env)
-        return models, settings, None
-    try:
-        manifest = parse_json(content, unique=True)
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
-    if not isinstance(manifest, dict) or not {"settings", "corpora"} <= manifest.keys():
-        raise ValueError(f"{path} is no manifest of a run: it has no settings and corpora. Give another file.")
-    saved = _with_service(manifest["settings"], base_url, path)
-    try:
-        settings = Settings.from_manifest(saved, api_key_env)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    _open_studies(path, manifest, fetch_study)
-    return [settings.model] if settings.model else [], settings, manifest
+_ELSEWHERE = {
+    PromptOptions: "It is about own prompts: write it into the study.toml of a folder, and name that in studies.",
+    Engine: "It says where an audit runs: give it on the command line with -M.",
+    StoreOptions: "It says where an audit runs: give it on the command line with -M.",
+}
 
 
-def _read_toml(path: Path, content: bytes, api_key_env: str | None) -> tuple[list[str], Settings]:
-    """The models and settings of an ``audit.toml``."""
-    try:
-        text = content.decode("utf-8-sig")
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
-    faults: list[FileFault] = []
-    models = values.pop("models", None)
-    if models is not None and "model" in values:
-        faults.append(("", "model", "model and models both say what is audited. Keep one of them."))
-    if models is not None and not (isinstance(models, list) and all(isinstance(name, str) for name in models)):
-        faults.append(("", "models", f"models is {_in_file(models)}, expected a list of names. Correct it."))
-    settings, others = _from_tables(values, _Toml, api_key_env)
-    faults += others
-    if settings is None or faults:
-        lines = sorted((_line_of(text, section, name), sentence) for section, name, sentence in faults)
-        raise SettingsError([f"{path}:{line}: {sentence}" for line, sentence in lines])
-    names = models or [settings.model]
-    beside = [_beside(path, name) for name in names if name]
-    return beside, replace(settings, model=beside[0] if beside else None)
-
-
-def _beside(path: Path, model: str) -> str:
-    """A model by its whole path where it lies beside a file, else its name."""
-    place = path.parent / model
-    return str(place.resolve()) if is_there(place) else model
-
-
-def _line_of(text: str, section: str, name: str) -> int:
-    """The line of a TOML file where a key of a table stands, or the table; 1 where neither is found."""
-    table, line_of_table = "", 1
-    key = rf"[\"']?{re.escape(name)}[\"']?\s*[=.]"
-    dotted = rf"[\"']?{re.escape(section)}[\"']?\s*\.\s*{key}" if name else rf"[\"']?{re.escape(section)}[\"']?\s*="
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[\s*[\"']?([\w-]+)[\"']?\s*[\].]", line):
-            table = header[1]
-            line_of_table = number if table == section else line_of_table
-        is_key = name and table == section and re.match(rf"\s*{key}", line)
-        if is_key or (section and not table and re.match(rf"\s*{dotted}", line)):
-            return number
-    return line_of_table
-
-
-def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:
-    """Settings of a manifest with the address of their service, which a shared one does not tell."""
-    saved_chat = saved.get(ChatOptions.key) if isinstance(saved, Mapping) else None
-    chat: Mapping[str, Any] = saved_chat if isinstance(saved_chat, Mapping) else {}
-    address = chat.get("base_url")
-    is_hidden = isinstance(address, str) and "://" not in address
-    if base_url and not is_hidden:
-        raise UsageError(f"{path} says what is audited and how, and --base-url is given. Drop it.")
-    if not is_hidden:
-        return saved
-    if not base_url:
-        raise UsageError(f"{path} does not tell the address of the service. Give it with --base-url.")
-    own = [base_url] if chat.get("own_address") else []
-    return {**saved, ChatOptions.key: {**chat, "base_url": base_url, "own_address": own}}
-
-
-def _open_studies(path: Path, manifest: Mapping[str, Any], fetch_study: Callable[[str], Any] | None) -> None:
-    """Make the user's own studies of a manifest known, by their files beside it or from the Hub."""
-    for name, origin in open_kept_studies(path.parent, manifest).items():
-        if fetch_study is None or not _ON_HUB.fullmatch(origin):
-            kept = path.parent / STUDIES / name
-            raise UsageError(f"The run read an own study, whose files are not in {kept}. Copy them there.")
-        fetch_study(origin)
+def _place_of(setting: Setting, other: Any, options_class: Any, form: Form) -> str:
+    """Where a setting of a class is written that stands in the table of another one, or under another name."""
+    if setting.use.unsaved:
+        return f"A file may be anybody's: give it on the command line with {setting.written}."
+    if other is options_class:
+        return f"Write {setting.name}."
+    if other in _ELSEWHERE:
+        return _ELSEWHERE[other]
+    return f"Write it below {form.table(other.key)}." if other.key else "Write it above the first table."

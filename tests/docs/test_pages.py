@@ -4,6 +4,7 @@ import ast
 import gzip
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -85,6 +86,17 @@ def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
     assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
         *names, run.REPORT, run.MANIFEST, f"{run.ITEMS}/*.parquet"
     }  # fmt: skip
+
+
+def test_the_page_of_audit_toml_is_made_of_the_fields_and_its_example_is_read(tmp_path):
+    """After a change: python scripts/audit_toml_page.py."""
+    from swapbias.runs import read_request
+
+    made = runpy.run_path(str(ROOT / "scripts" / "audit_toml_page.py"))
+    assert (ROOT / "docs" / "audit_toml.md").read_text(encoding="utf-8") == made["page"]()
+    (tmp_path / "audit.toml").write_text(made["EXAMPLE"])
+    models, settings, _ = read_request(tmp_path / "audit.toml")
+    assert (len(models), settings.load.batch_size, settings.margin) == (2, 32, 0.05)
 
 
 def test_every_experiment_is_in_the_table_of_studies_with_the_model_that_it_needs():

@@ -1,0 +1,329 @@
+"""Settings are their fields, by one name in each entrance; a wrong one is a plain sentence that names it there.
+
+Entrances: an option, a key of -M, audit.toml, the manifest of a run, and arguments in Python.
+"""
+
+import json
+import pickle
+import re
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import swapbias
+from swapbias.cli import _sentence, app
+from swapbias.errors import UsageError
+from swapbias.models import LoadOptions, load_scorer, model_kinds
+from swapbias.models.chat import ChatOptions
+from swapbias.models.clinical import NoteOptions
+from swapbias.models.sentiment import KINDS, TrainSettings
+from swapbias.runs import Settings, read_request, setting_classes, settings_of
+from swapbias.swapping import Engine
+
+PYDANTIC = re.compile(
+    r"Input should|valid (integer|number|string|boolean|tuple|list)|validation error|pydantic|unable to parse|"
+    r"less_than|greater_than|type=|keyword argument|Traceback|NoneType"
+)
+STUDY = "occupation_sentiment:control"
+SETTINGS = [setting for options in setting_classes() for setting in options.settings()]
+IN_FILES = [
+    (options, setting)
+    for options in (Settings, LoadOptions, NoteOptions, ChatOptions)
+    for setting in options.settings()
+    if not setting.use.unsaved
+]
+
+
+def command(*words):
+    """What ``swapbias audit`` says, and its exit code."""
+    error = CliRunner().invoke(app, ["audit", *map(str, words)], standalone_mode=False).exception
+    assert error is not None, words
+    return _sentence(error)
+
+
+def raised(work, *arguments, **more):
+    with pytest.raises(ValueError, match=r"[.?]$") as error:
+        work(*arguments, **more)
+    return str(error.value)
+
+
+def of_file(folder, text):
+    """What is said of an audit.toml, without the folder."""
+    (folder / "audit.toml").write_text(text)
+    return raised(read_request, folder / "audit.toml").replace(f"{folder}/", "")
+
+
+def of_manifest(folder, change):
+    """What is said of a manifest that a change was made to."""
+    saved = Settings(model="vader", studies=(STUDY,)).saved()
+    change(saved)
+    (folder / "manifest.json").write_text(json.dumps({"settings": saved, "corpora": [], "models": []}))
+    return raised(read_request, folder / "manifest.json").replace(f"{folder}/", "")
+
+
+def assert_plain(said):
+    for line in said.splitlines():
+        assert not PYDANTIC.search(line), line
+        assert re.search(r"[^.?!:,;][.?]$", line), line
+        assert len(line.split(". ")) <= 3, line
+
+
+OPTIONS = [
+    (("--limit", "x"), "limit is x, expected a whole number of 1 or more. Change --limit."),
+    (("--limit", "2.5"), "limit is 2.5, expected a whole number of 1 or more. Change --limit."),
+    (("--limit", "0"), "limit is 0, expected a whole number of 1 or more. Change --limit."),
+    (("--seed", "-3"), "seed is -3, expected a whole number of 0 or more. Change --seed."),
+    (("--seed", "true"), "seed is true, expected a whole number of 0 or more. Change --seed."),
+    (("--batch-size", ""), "expected a whole number of 1 or more. Change --batch-size."),
+    (("--dtype", "flaot32"), "Unknown dtype 'flaot32': expected float32, bfloat16, float16, auto. Did you mean fl"),
+    (("--device", "gpu0"), "Unknown device 'gpu0': expected auto, cpu, cuda, cuda:N, mps."),
+    (("--chat", "m", "--max-cost", "nan"), "max-cost is nan, expected a number of 0 or more. Change --max-cost."),
+    (("--chat", "m", "--max-cost", "inf"), "max-cost is inf, expected a number of 0 or more. Change --max-cost."),
+    (("--chat", "m", "--base-url", "host:80"), "--base-url: 'host:80' is no address, expected http://host:port."),
+    (("--trials", "2", "--trials", "3"), "--trials is given twice. Drop one of them."),
+    (("--wordings", "--no-wordings"), "is given twice. Drop one of them."),
+    (("--margin", "x"), "--margin"),
+    (("--temperature", "0"), "--temperature is a setting. Write -M temperature=VALUE"),
+    (("--batch-sise", "3"), "Did you mean --batch-size?"),
+]  # fmt: skip
+KEYS = [
+    (("temperature=warm",), "temperature is warm, expected a number of 0 or more. Change -M temperature."),
+    (("temperature=nan",), "temperature is nan, expected a number of 0 or more. Change -M temperature."),
+    (("timeout=inf",), "timeout is inf, expected a number of 0.001 or more. Change -M timeout."),
+    (("max-tokens=true",), "max-tokens is true, expected a whole number of 1 or more. Change -M max-tokens."),
+    (("concurrency=101",), "concurrency is 101, expected a whole number from 1 to 100. Change -M concurrency."),
+    (("max_doubt=1.5",), "max-doubt is 1.5, expected a number from 0 to 1. Change -M max-doubt."),
+    (("no-seed=maybe",), "no-seed is maybe, expected true or false. Change -M no-seed."),
+    (("scoring=sample",), "Unknown scoring 'sample': expected sampled, log-odds. Did you mean sampled?"),
+    (("quantization=3bit",), "Unknown quantization '3bit': expected 8bit, 4bit."),
+    (("workers=0",), "workers is 0, expected a whole number of 1 or more. Change -M workers."),
+    (("own-address=here",), "-M own-address: 'here' is no address, expected http://host:port."),
+    (("temprature=1",), "Unknown setting 'temprature'. Did you mean temperature?"),
+    (("embeddings=a.kv",), "Unknown setting 'embeddings'. Did you mean embedding?"),
+    (("limit=3",), "limit has an option of its own. Write --limit."),
+    (("wordings=false",), "wordings has an option of its own. Write --wordings."),
+    (("judge",), "-M judge has no value. Write -M judge=VALUE."),
+    (("timeout=1", "timeout=2"), "-M timeout is given twice. Drop one of them."),
+    (
+        ("temprature=1", "explain=-1"),
+        "temperature?\nexplain is -1, expected a whole number of 0 or more.",
+    ),
+]
+TOML = [
+    ('limit = "3"', "audit.toml:1: limit is '3', expected a whole number of 1 or more. Correct it."),
+    ("limit = true", "audit.toml:1: limit is true, expected a whole number of 1 or more. Correct it."),
+    ("seed = 1.0", "audit.toml:1: seed is 1.0, expected a whole number of 0 or more. Correct it."),
+    ("margin = 5", "audit.toml:1: margin is 5, expected a number from 0 to 1. 5 points is 0.05."),
+    ("margin = nan", "audit.toml:1: margin is nan, expected a number from 0 to 1."),
+    ('wordings = "no"', "audit.toml:1: wordings is 'no', expected true or false. Correct it."),
+    ('studies = "gest"', "audit.toml:1: studies is 'gest', expected a list of texts. Correct it."),
+    ("studies = [1]", "audit.toml:1: studies is [1], expected a list of texts. Correct it."),
+    ("limit = 2024-01-01", "limit is 2024-01-01, expected a whole number"),
+    ("studys = []", "audit.toml:1: Unknown setting 'studys'. Did you mean studies?"),
+    ("batch_size = 3", "audit.toml:1: Unknown setting 'batch_size'. Write it below [load]."),
+    ("chat = 'm'", "audit.toml:1: chat is 'm', expected a table of settings. Correct it."),
+    ("engine = 'ray'", "Unknown setting 'engine'. It says where an audit runs: give it on the command line with -M."),
+    ("reference = 'male'", "Unknown setting 'reference'. It is about own prompts"),
+    ("[prompts]\ngroup = 'a'", "audit.toml:1: Unknown setting 'prompts'. It is about own prompts"),
+    ("limit = 1\nlimit = 2", "audit.toml:2: limit stands twice. Keep one of them."),
+    ("[load]\ndtype = 'auto'\n[load]\n", "audit.toml:3: [load] stands twice. Keep one of them."),
+    ("model = 'a'\nmodels = ['b']", "model and models both say what is audited. Keep one of them."),
+    ("models = ['a', 3]", "audit.toml:1: models is ['a', 3], expected a list of names. Correct it."),
+    ("[load]\nbatch-size = 8", "audit.toml:2: Unknown setting of [load] 'batch-size'. Write batch_size."),
+    ("[load]\ntemperature = 0", "audit.toml:2: Unknown setting of [load] 'temperature'. Write it below [chat]."),
+    ("[load]\ndtype = 'int8'", "audit.toml:2: Unknown dtype of [load] 'int8': expected float32, bfloat16"),
+    ("load.batch_size = '8'", "audit.toml:1: batch_size of [load] is '8', expected a whole number of 1 or more."),
+    ("[chat]\ntemperature = inf", "audit.toml:2: temperature of [chat] is inf, expected a number of 0 or more."),
+    ("[chat]\ntrials = 2000", "audit.toml:2: trials of [chat] is 2000, expected a whole number from 1 to 1,000."),
+    ("[chat]\nown_address = 'http://a'", "own_address of [chat] is 'http://a', expected a list of texts."),
+    ("[chat]\nbase_url = 'a'", "audit.toml:2: base_url of [chat]: 'a' is no address, expected http://host:port."),
+    ("[chat]\nchat = 'm'", "audit.toml:2: Unknown setting of [chat] 'chat'. Write model."),
+    ("[chat]\napi_key_env = 'AWS'", "A file may be anybody's: give it on the command line with -M api-key-env."),
+    ("[notes]\nembedding = ['a']", "audit.toml:2: Unknown setting of [notes] 'embedding'. Write embeddings."),
+    ("[notes]\nexplain = false", "audit.toml:2: explain of [notes] is false, expected a whole number of 0 or more."),
+]
+MANIFEST = [
+    (("limit", "3"), "limit is '3', expected a whole number of 1 or more"),
+    (("seed", None), "seed is null, expected a whole number of 0 or more"),
+    (("studies", "gest"), "studies is 'gest', expected a list of texts"),
+    (("margin", float("nan")), "margin is nan, expected a number from 0 to 1"),
+    (("limt", 3), "Unknown setting 'limt'. Did you mean limit?"),
+    (("chat.trials", True), "chat.trials is true, expected a whole number from 1 to 1,000"),
+    (("chat.temperature", float("inf")), "chat.temperature is inf, expected a number of 0 or more"),
+    (("load.batch_size", 0), "load.batch_size is 0, expected a whole number of 1 or more"),
+    (("load.temperature", 0), "Unknown setting of load 'temperature'. Write it below chat"),
+    (("notes", []), "notes is [], expected a table of settings"),
+    (("notes.data", 3), "notes.data is 3, expected a text"),
+]
+PYTHON = [
+    ({"limit": "3"}, "limit is '3', expected a whole number of 1 or more. Change limit."),
+    ({"limit": True}, "limit is True, expected a whole number of 1 or more. Change limit."),
+    ({"seed": None}, "seed is None, expected a whole number of 0 or more. Change seed."),
+    ({"margin": "5pt"}, "margin is '5pt', expected a number from 0 to 1. Change margin."),
+    ({"margin": float("nan")}, "margin is nan, expected a number from 0 to 1. 5 points is 0.05."),
+    ({"wordings": 1}, "wordings is 1, expected true or false. Change wordings."),
+    ({"batch_size": 8.0}, "batch_size is 8.0, expected a whole number of 1 or more. Change batch_size."),
+    ({"dtype": "fp16"}, "Unknown dtype 'fp16': expected float32, bfloat16, float16, auto."),
+    ({"device": None}, "Unknown device None: expected auto, cpu, cuda, cuda:N, mps."),
+    ({"chat": 3}, "chat is 3, expected a text. Change chat."),
+    ({"chat": "m", "temperature": "0"}, "temperature is '0', expected a number of 0 or more. Change temperature."),
+    ({"chat": "m", "timeout": float("inf")}, "timeout is inf, expected a number of 0.001 or more. Change timeout."),
+    (
+        {"chat": "m", "base_url": "a"},
+        "base_url: 'a' is no address, expected http://host:port. Give the whole address.",
+    ),
+    ({"embedding": [3]}, "embedding is [3], expected a list of texts. Change embedding."),
+    ({"positive_label": {"a": 1}}, "positive_label is {'a': 1}, expected a text or a list of texts."),
+    ({"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size?"),
+    ({"max-tokens": 3}, "Unknown option 'max-tokens'. Did you mean max_tokens?"),
+    ({"embeddings": "a"}, "Unknown option 'embeddings'. Did you mean embedding?"),
+    (
+        {"batch_size": 0, "dtype": "x"},
+        "Unknown dtype 'x': expected float32, bfloat16, float16, auto.\nbatch_size",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), OPTIONS, ids=lambda case: " ".join(case) if len(case) < 9 else "")
+def test_a_wrong_option_is_named(words, sentence):
+    said, code = command("vader", *words)
+    assert sentence in said
+    assert code == 2
+    assert_plain(said)
+
+
+@pytest.mark.parametrize(("pairs", "sentence"), KEYS, ids=lambda case: " ".join(case) if len(case) < 9 else "")
+def test_a_wrong_key_of_m_is_named(pairs, sentence):
+    said, code = command("vader", *(word for pair in pairs for word in ("-M", pair)))
+    assert sentence in said
+    assert code == 2
+    assert_plain(said)
+
+
+@pytest.mark.parametrize(("text", "sentence"), TOML)
+def test_a_wrong_key_of_a_file_is_named_with_its_line(text, sentence, tmp_path):
+    said = of_file(tmp_path, text)
+    assert sentence in said
+    assert_plain(said)
+
+
+@pytest.mark.parametrize(("change", "sentence"), MANIFEST, ids=lambda case: str(case[0]))
+def test_a_wrong_setting_of_a_manifest_is_named(change, sentence, tmp_path):
+    def changed(saved):
+        path, value = change
+        section, _, name = path.rpartition(".")
+        (saved[section] if section else saved)[name] = value
+
+    said = of_manifest(tmp_path, changed)
+    assert said.startswith("manifest.json: The manifest's settings are not of this version. ")
+    assert sentence in said
+    assert said.endswith("Start a new run.")
+    assert not PYDANTIC.search(said)
+
+
+def test_a_key_that_stands_twice_in_a_manifest_is_refused(tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text('{"settings": {"seed": 1, "seed": 2}, "corpora": []}')
+    assert "'seed' stands twice" in raised(read_request, path)
+
+
+@pytest.mark.parametrize(("options", "sentence"), PYTHON, ids=lambda case: str(case)[:40])
+def test_a_wrong_argument_is_named_as_python_has_it(options, sentence):
+    said = raised(swapbias.audit, "vader", STUDY, **options)
+    assert sentence in said
+    assert not re.search(r"--\w|-M ", said)
+    assert_plain(said)
+
+
+def test_wrong_options_of_a_scorer_are_named():
+    assert raised(LoadOptions, batch_size="8") == (
+        "batch_size is '8', expected a whole number of 1 or more. Change batch_size."
+    )
+    said = raised(load_scorer, "vader", options={"batch_size": 8})
+    assert said == "options is {'batch_size': 8}, expected LoadOptions. Write options=LoadOptions(...)."
+    assert "Unknown kind 'sound'" in raised(load_scorer, "vader", kind="sound")
+
+
+def test_every_fault_of_a_file_is_listed_in_the_order_of_its_lines(tmp_path):
+    text = "limt = 3\nseed = -1\n\n[load]\nbatch_size = 0\ntrials = 2\n[chat]\ntrials = 0\n"
+    lines = of_file(tmp_path, text).splitlines()
+    assert [line.split(" ")[0] for line in lines] == [f"audit.toml:{number}:" for number in (1, 2, 5, 6, 8)]
+    done = CliRunner().invoke(app, ["audit", str(tmp_path / "audit.toml")], standalone_mode=False)
+    assert str(done.exception).count("\n") == 4
+
+
+# --- one name all the way ---------------------------------------------------------------------------------
+
+VALUES = {bool: True, int: 7, float: 0.5, str: "x"}
+
+
+def value_of(setting):
+    """A value other than the usual one, and as the command line writes it."""
+    choices = [choice for choice in setting.choices if choice not in (setting.default, "cuda:N")]
+    value = choices[0] if choices else VALUES[setting.plain_type]
+    value = "http://host:1" if setting.name in ("base_url", "own_address") else value
+    return ((value,) if setting.is_several else value), str(value).lower() if value is True else str(value)
+
+
+def as_toml(value):
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+@pytest.mark.parametrize(("options", "setting"), IN_FILES, ids=lambda case: getattr(case, "option", ""))
+def test_a_setting_is_the_same_in_every_entrance(options, setting, tmp_path, monkeypatch):
+    value, text = value_of(setting)
+    table = f"[{setting.section}]\n" if setting.section else ""
+    (tmp_path / "audit.toml").write_text(f"{table}{setting.name} = {as_toml(value)}\n")
+    by_file = read_request(tmp_path / "audit.toml")[1]
+    chosen = by_file if options is Settings else by_file.load if options is LoadOptions else by_file.of(options)
+    assert getattr(chosen, setting.name) == value
+    assert Settings.from_manifest(json.loads(json.dumps(by_file.saved()))) == by_file
+    if setting.use.elsewhere:  # MODEL and --study
+        return
+    assert settings_of(None, (), {setting.option: value}) == by_file
+    made = []
+    monkeypatch.setattr("swapbias.cli.auditing.plan_sentences", lambda settings, earlier: made.append(settings) or ())
+    words = [f"--{setting.key}", text] if setting.use.flag else ["-M", f"{setting.key}={text}"]
+    words = ["--wordings"] if setting.name == "wordings" else words
+    trust = ["--trust"] if setting.name == "trust_remote_code" else []
+    done = CliRunner().invoke(app, ["audit", "--dry-run", *words, *trust], standalone_mode=False)
+    assert done.exception is None, done.exception
+    assert made == [by_file]
+
+
+def test_each_setting_has_a_meaning_and_one_place():
+    for setting in SETTINGS:
+        assert setting.help.endswith("."), setting.name
+        assert "\n" not in setting.help
+    keys = [setting.option for setting in SETTINGS]
+    assert len(set(keys)) == len(keys)
+    (kind,) = [setting for setting in SETTINGS if setting.name == "kind"]
+    assert kind.help.startswith(", ".join(model_kinds()))
+    (kind,) = [setting for setting in TrainSettings.settings() if setting.name == "kind"]
+    assert kind.choices == KINDS
+
+
+def test_settings_are_frozen_and_changes_are_checked():
+    for settings in (LoadOptions(), ChatOptions(), NoteOptions(), Settings(), Engine()):
+        name = type(settings).settings()[0].name
+        with pytest.raises(FrozenInstanceError):
+            setattr(settings, name, "x")
+        assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 - its own
+        assert replace(settings) == settings
+    with pytest.raises(UsageError, match=r"^trials is 0, expected a whole number from 1 to 1,000\. Change trials\.$"):
+        replace(ChatOptions(model="m"), trials=0)
+
+
+def test_paths_and_lists_are_taken_where_they_are_meant(tmp_path):
+    (tmp_path / "a.kv").write_text("")
+    place = tmp_path / "a.kv"
+    settings = settings_of(None, (), {"embedding": [place], "judge": place, "chat": place, "adapter": place})
+    assert settings.of(NoteOptions).embeddings == (str(place),)
+    assert {settings.of(ChatOptions).judge, settings.load.adapter} == {str(place)}
+    assert settings_of(None, (), {"embedding": place}).of(NoteOptions).embeddings == (str(place),)
+    assert settings_of(None, (), {"own_address": ["http://a"]}).of(ChatOptions).own_address == ("http://a",)
+    assert settings_of(None, (), {"positive_label": ["a", "b"]}).load.positive_label == ("a", "b")
+    assert settings_of(None, (), {"temperature": 0}).of(ChatOptions).temperature == 0.0
+    assert Settings(model=Path("x"), studies=["a"]) == Settings(model="x", studies=("a",))
