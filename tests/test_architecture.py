@@ -31,7 +31,7 @@ ROOMS = {
         "httpx2", "huggingface_hub", "inspect_ai", "numpy", "openai", "pandas", "pydantic", "pydantic_core",
         "safetensors", "tokenizers", "torch", "transformers",
     },
-    "swapping": {"numpy", "pyarrow"},
+    "swapping": {"numpy", "pyarrow", "pydantic"},
     "notes": set(),
     "findings": {"numpy", "pandas"},
     "report": {"markupsafe", "numpy", "pandas"},

@@ -213,14 +213,13 @@ class WithSettings(Sectioned):
         return super().parse_args(ctx, args)
 
     def _refuse_twice(self, ctx: Any, args: Sequence[str]) -> None:
-        """Refuse an option with one value that has two: the first would count for nothing."""
+        """Refuse a setting of one value that has two: the first would count for nothing."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        counts: Counter[Any] = Counter(order)
-        for parameter, count in counts.items():
-            is_single = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
-            is_choice = bool(getattr(parameter, "secondary_opts", ()))
-            if count > 1 and (is_single or is_choice):
-                raise UsageError(f"{parameter.opts[-1]} is given twice. Drop one of them.")
+        settings = {setting.option for options in setting_classes() for setting in options.settings()}
+        counts = Counter(parameter.opts[-1] for parameter in order if parameter.name in settings)
+        for written, count in counts.items():
+            if count > 1:
+                raise UsageError(f"{written} is given twice. Drop one of them.")
 
 
 def show(sentence: object) -> None:
