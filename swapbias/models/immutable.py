@@ -17,10 +17,10 @@ class _Whole(ABCMeta):
     def __call__(cls, *arguments: Any, **settings: Any) -> Any:
         """Make an object of the class; a TypeError where it lacks what its class says that it needs."""
         _refuse_lacking(cls, sorted(cls.__abstractmethods__))
-        made = super().__call__(*arguments, **settings)
-        _refuse_lacking(cls, [name for name in made.needs if not made._has(name)])
-        vars(made)[_IS_MADE] = True
-        return made
+        instance = super().__call__(*arguments, **settings)
+        _refuse_lacking(cls, [name for name in instance.needs if not instance._has(name)])
+        vars(instance)[_IS_MADE] = True
+        return instance
 
 
 def _refuse_lacking(cls: Any, names: Sequence[str]) -> None:
@@ -56,8 +56,8 @@ class Immutable(metaclass=_Whole):
 
     def _refuse_change(self, name: str) -> None:
         if _IS_MADE in vars(self):
-            claim = f"{type(self).__name__} cannot be changed once it is made, and {name} would be"
-            raise FrozenInstanceError(f"{claim}. Set it in __init__, or keep it in an object there, such as a dict.")
+            claim = f"{type(self).__name__}.{name} cannot be changed after __init__"
+            raise FrozenInstanceError(f"{claim}. Set it there, and keep what changes later in a dict or list.")
 
     def _changed(self, **attributes: Any) -> Self:
         """Return a copy with other attributes; it holds the same caches, which must not depend on them."""

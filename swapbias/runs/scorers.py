@@ -143,13 +143,16 @@ def pinned_settings(settings: Settings, pinned: Sequence[Mapping[str, Any]]) -> 
 def check_limits(every: Sequence[ScoredTask], settings: Settings) -> None:
     """UsageError where not even one trial, or with a judge not all of them, is within what the user allows."""
     chat = settings.of(ChatOptions)
-    model: Any
     for model in {one.reader.model_id: one.reader for one in every}.values():
         mine = [one.task for one in every if one.reader.model_id == model.model_id]
         first = studies.as_prompts(row for task in mine for row in task.rows if row.get("trial", "1") == "1")
-        if why := model.beyond_limits(first):
-            count, step = len(model.requests(first)), "Raise it, or take fewer prompts (--limit)"
-            raise UsageError(f"One trial of each prompt takes {count:,} requests, and {why}. {step}.")
+        why = model.beyond_limits(first)
+        if why and isinstance(model, AnsweringScorer):
+            why = f"One trial of each prompt takes {len(model.requests(first)):,} requests, and {why}"
+        elif why:
+            why = f"{model.model_id} cannot score every prompt once: {why}"
+        if why:
+            raise UsageError(f"{why}. Raise it, or take fewer prompts (--limit).")
     tasks = [one.task for one in every]
     judged = (
         [task for task in tasks if task.experiment.reads.rubric is not None] if (judge := chat.of_judge()) else []

@@ -1,6 +1,8 @@
 """Scorers are whole when they are made and stay as they are; what configures one returns another."""
 
+import pickle
 import re
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -8,6 +10,8 @@ from importlib import import_module
 import pytest
 from transformers import pipeline
 
+import swapbias
+from swapbias.errors import UsageError
 from swapbias.measures import Unit
 from swapbias.models import DerivedScorer, Kind, LoadOptions, Request, Scored, Scorer, load_scorer
 from swapbias.models.auto import kinds
@@ -108,13 +112,14 @@ def public_names(scorer):
     return [name for name in dir(scorer) if not name.startswith("_")]
 
 
-def refused(scorer):
-    """The names of a scorer that can be set or deleted from outside, and those that are refused."""
+def refuses_changes(scorer):
+    """Assert that no attribute of an object can be set or deleted."""
     for name in [*public_names(scorer), *vars(scorer), "something_new"]:
         before = dict(vars(scorer))
-        with pytest.raises(AttributeError, match=rf"^{type(scorer).__name__} cannot be changed .* {name} would be"):
+        sentence = rf"^{type(scorer).__name__}\.{name} cannot be changed after __init__\."
+        with pytest.raises(AttributeError, match=sentence):
             setattr(scorer, name, "another")
-        with pytest.raises(AttributeError, match=rf"^{type(scorer).__name__} cannot be changed .* {name} would be"):
+        with pytest.raises(AttributeError, match=sentence):
             delattr(scorer, name)
         assert vars(scorer) == before
 
@@ -122,12 +127,12 @@ def refused(scorer):
 def test_no_attribute_of_a_scorer_can_be_set_once_it_is_made(made):
     for scorer in made.values():
         assert {*NEEDED, "own_unit", "expected", "notes"} <= {*public_names(scorer)}
-        refused(scorer)
+        refuses_changes(scorer)
 
 
 def test_a_kind_stays_as_it_is_too():
     for kind in kinds():
-        refused(kind)
+        refuses_changes(kind)
 
 
 def configured(scorer, folder):
@@ -146,7 +151,7 @@ def test_what_configures_a_scorer_returns_another_that_is_as_closed(made, tmp_pa
             assert vars(scorer) == before, how
             assert type(other) is type(scorer)
             assert other.model_id == scorer.model_id
-            refused(other)
+            refuses_changes(other)
             assert how != "unit" or (other.unit, scorer.unit != "steps") == ("steps", True)
             if how == "reading":
                 assert (other.unit, other.options.max_tokens, other.log is scorer.log) == ("place", 77, True)
@@ -250,7 +255,7 @@ def test_an_own_scorer_may_be_a_dataclass_and_keep_what_it_works_out_once():
     assert [one.score for one in counting.score(prompts)] == [2, 0]
     assert [one.score for one in counting.score(prompts)] == [2, 0]
     assert counting.seen == ["compiled"]
-    refused(counting)
+    refuses_changes(counting)
 
 
 def test_an_own_scorer_that_counts_in_an_attribute_is_told_where_to_count():
@@ -261,7 +266,7 @@ def test_an_own_scorer_that_counts_in_an_attribute_is_told_where_to_count():
             self.calls += 1
             return super().score(prompts)
 
-    with pytest.raises(AttributeError, match=r"calls would be. Set it in __init__, or keep it in an object there"):
+    with pytest.raises(AttributeError, match=r"^Impatient\.calls cannot .* keep what changes later in a dict"):
         Impatient().score([])
 
 
@@ -275,3 +280,19 @@ def test_an_own_chat_scorer_reads_its_answers_itself():
     reader = kind.read(talker, experiment, Request())
     assert (reader.unit, talker.unit) == (experiment.compares.unit.name, "u")
     assert reader.score([Prompt(text="12345")])[0].score == 0.5
+
+
+def test_an_own_scorer_with_a_limit_says_it_in_a_sentence():
+    class Metered(Least):
+        def beyond_limits(self, prompts):
+            return "its licence allows 3 texts" if len(prompts) > 3 else ""
+
+    with pytest.raises(
+        UsageError, match=r"^least cannot score every prompt once: its licence allows 3 texts\. Raise"
+    ):
+        swapbias.audit(Metered(), "occupation_sentiment:control", progress=False)
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy, lambda scorer: pickle.loads(pickle.dumps(scorer))])  # noqa: S301
+def test_a_copy_of_a_scorer_is_closed_too(copied):
+    refuses_changes(copied(Least()))

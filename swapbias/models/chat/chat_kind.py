@@ -119,8 +119,8 @@ class Chat(Kind):
         from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
 
         if not isinstance(model, AnsweringScorer):  # the user's own reads answers itself
-            own: Scorer = model.reading_in(experiment.compares.unit)
-            return own
+            reader: Scorer = model.reading_in(experiment.compares.unit)
+            return reader
         is_long = experiment.reads.reading in _LONG_TEXTS
         return model.reading_with(
             answer_reader(experiment.reads.reading, experiment.reads.aliases),

@@ -3,10 +3,12 @@
 import gzip
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
+from swapbias.models.immutable import Immutable
 from swapbias.models.loading import PICKLES, length_limit, load_model, refuse_pickle
 from swapbias.models.model_names import read_name
 from swapbias.models.tokens import refuse_unknown_tokens
@@ -27,20 +30,26 @@ _TOKEN = re.compile(r"[^\W\d_]{2,}")
 _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
 
 
-class Features(Protocol):
-    """Anything that turns notes into vectors: its name, what pins it down, random words per word."""
+class Features(Immutable):
+    """Turn notes into vectors. A subclass needs ``name``, ``identity`` and ``vectors``; all else has a default."""
+
+    needs = ("name", "identity", "vectors")
+    noun = "A class of features"
 
     name: str
+    """Names them in findings."""
     identity: Mapping[str, Any]
+    """Pins them down in the manifest."""
     null_words: int = 0
+    """Random words per word, for comparison."""
 
     def fit(self, texts: Sequence[str]) -> "Features":
-        """Features that have learned from training texts; themselves where they learn nothing."""
+        """Return features that have learned from training texts; these where they learn nothing."""
         return self
 
+    @abstractmethod
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """Shape (n, d); a row of NaN for a text without any known word."""
-        ...
+        """Return vectors of texts, shape (n, d); a row of NaN for a text without any known word."""
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
@@ -98,7 +107,6 @@ class StaticVectors(Features):
         # A file in alphabetical order without counts does not tell which words are frequent.
         self._ordered = counted or any(map(str.__gt__, words, words[1:]))
         self.order = np.argsort(-counts, kind="stable") if counted else np.arange(len(words))
-        self._ranked: Ranked | None = None
         self.identity = {
             "kind": "static",
             **(identity or {}),
@@ -140,12 +148,15 @@ class StaticVectors(Features):
 
     def like_words(self, word: str) -> list[str]:
         """Lower-case words of a frequency rank within a factor 1.5 of the word's; all where ranks are unknown."""
-        if self._ranked is None:
-            self._ranked = _plain([(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self.order, 1)])
         at = self.position(word)
         if at is None or not self._ordered:
             return list(self._ranked[0])
         return _near(1 + int(np.flatnonzero(self.order == at)[0]), self._ranked)
+
+    @cached_property
+    def _ranked(self) -> Ranked:
+        """The plain words with their ranks."""
+        return _plain([(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self.order, 1)])
 
 
 def _read_keyed(path: Path) -> Any:
@@ -239,7 +250,6 @@ class ContextualVectors(Features):
         self._start, self._end = _added_tokens(tokenizer)
         self._window = length_limit(tokenizer, model) - len(self._start) - len(self._end)
         self._cache: dict[str, Floats] = {}
-        self._ranked: Ranked | None = None
         self.dimension = int(model.config.hidden_size)
         self.identity = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
 
@@ -266,15 +276,18 @@ class ContextualVectors(Features):
 
     def like_words(self, word: str) -> list[str]:
         """Whole lower-case words with a token id, a rank of frequency, within a factor 1.5 of the word's."""
-        if self._ranked is None:
-            vocabulary = self.tokenizer.get_vocab()
-            common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
-            marks = [one for one in _WORD_STARTS if sum(token.startswith(one) for token in vocabulary) > common]
-            start = marks[0] if marks else ""
-            whole = [(at, token.removeprefix(start)) for token, at in vocabulary.items() if token.startswith(start)]
-            self._ranked = _plain(sorted(whole))
         pieces = self._pieces(f" {word}")  # byte-level vocabularies know words by the space before them
         return _near(pieces[-1], self._ranked) if pieces else list(self._ranked[0])
+
+    @cached_property
+    def _ranked(self) -> Ranked:
+        """The plain words that are one token, with its id as their rank."""
+        vocabulary = self.tokenizer.get_vocab()
+        common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
+        marks = [one for one in _WORD_STARTS if sum(token.startswith(one) for token in vocabulary) > common]
+        start = marks[0] if marks else ""
+        whole = [(at, token.removeprefix(start)) for token, at in vocabulary.items() if token.startswith(start)]
+        return _plain(sorted(whole))
 
     def _pieces(self, text: str) -> list[int]:
         """Token ids without those that the model adds; none where every token is unknown."""
