@@ -52,6 +52,7 @@ from .scorer import (
     Scorer as Scorer,
     silent as silent,
 )
+from .reading_check import check_readings as check_readings
 from .sentiment import (
     PUBLISHED_AUDIT as PUBLISHED_AUDIT,
     TrainSettings as TrainSettings,

@@ -44,7 +44,11 @@ class Masked(Kind):
         "phrases": Reading(
             {"score": "probability mass of phrases"}, "masked:PhraseScorer", passes=111  # 1 + 10 + 100
         ),
-        "attitude": Reading({"score": "P(negative)", "antonym_log_odds": _DISAPPROVAL}, "masked:AttitudeScorer"),
+        "attitude": Reading(
+            {"score": "P(negative)", "antonym_log_odds": _DISAPPROVAL},
+            "masked:AttitudeScorer",
+            columns=("unrated_mass", "top_mass"),
+        ),
         "log_mass": Reading({"score": "natural log-probability"}, "masked:LogMassScorer"),
     }  # fmt: skip
 

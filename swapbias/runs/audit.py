@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from swapbias import __version__
+from swapbias import __version__, findings
 from swapbias.errors import AUDIT, UsageError, listed, log_traceback, need, safe_message
 from swapbias.files import TEMPORARY, is_left_over
 from swapbias.models import Bar, Say, Scorer, planned_name, short_name
@@ -72,7 +72,7 @@ def start(
         if (begun["swapbias"], begun["corpora"]) != (__version__, planned["corpora"]):
             raise UsageError(f"{run.place} was begun with another swapbias or other prompts. Choose another --out.")
         if begun["status"] == "complete" and scorer is None:
-            return run, read_run(folder).found
+            return run, answered(run, read_run(folder).found)
         if bool(begun.get("in_memory")) != (scorer is not None):
             raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
         if scorer and not any(name.endswith("sha256") for name in scorer.identity):
@@ -88,7 +88,7 @@ def start(
     if pinned is not None and not _are_same(models, pinned, strictly=begun is not None):
         raise UsageError(f"{run.place} needs another version of the model than there is now. Start a new run.")
     if begun and begun["status"] == "complete":
-        return run, read_run(folder).found
+        return run, answered(run, read_run(folder).found)
     manifest = begun or {**planned, "models": models, **({"in_memory": True} if scorer else {})}
     then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {run.place}."
     with writing(folder, credentialed=planned["credentialed"], then=then):
@@ -98,7 +98,23 @@ def start(
             Run.create(folder, manifest, run.address)
         for left in folder.rglob(f".*{TEMPORARY}"):  # of a killed process
             left.unlink(missing_ok=True)
-        return run, _score(run, settings, every, cache=cache, engine=engine, draw=draw, **how)
+        found = _score(run, settings, every, cache=cache, engine=engine, draw=draw, **how)
+    return run, answered(run, found)
+
+
+def answered(run: Run, found: "list[Finding]") -> "list[Finding]":
+    """Give the findings of a run that answers a question.
+
+    Raises:
+        UsageError: no finding answers one, as where no row of a group that is compared was scored.
+    """
+    if findings.primary_findings(found):
+        return found
+    names = listed(dict.fromkeys(f"{one.study} {one.experiment}" for one in found), otherwise="no experiment")
+    raise UsageError(
+        f"No question was answered: {names} has no finding on the groups that it compares. What was scored is in "
+        f"{run.place}; look at its items, and name other prompts."
+    )
 
 
 def resume(

@@ -98,6 +98,9 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     own = [study for one in requested for study in _studies_wanted(one, settings)]
     usual = [name for name in studies.studies() if not load_study(name).on_request]
     chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or usual]
+    for study, _ in chosen:
+        if study.name not in own_studies():
+            models.check_readings(study)
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
     tasks, skipped = list[Task](), list[Skipped]()

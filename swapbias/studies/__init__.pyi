@@ -98,7 +98,12 @@ from .ranking import (
     names_of as names_of,
     shown_cvs as shown_cvs,
 )
-from .row_check import check_rows as check_rows
+from .row_check import (
+    Found as Found,
+    check_rows as check_rows,
+    refuse_declaration as refuse_declaration,
+    unknown_names as unknown_names,
+)
 from .tables import (
     PLANTED_BIAS as PLANTED_BIAS,
     PLANTED_LEAK as PLANTED_LEAK,

@@ -137,7 +137,7 @@ class Declared(BaseModel):
     )
 
     def changed(self, **values: Any) -> Self:
-        """Copy with other values, which are not checked; those of a section as a mapping: ``compares={"margin": .1}``.
+        """Copy with other values, which are not checked; those of a section as a mapping: ``compares={...}``.
 
         Raises:
             TypeError: a name is no field.

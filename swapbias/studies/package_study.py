@@ -17,7 +17,8 @@ STUDY_FILE = "study.toml"
 _STATED_OF_STUDY = ("title", "url", "correction", "family", "limits", "experiments")
 _STATED = (
     "name", "question", "kind", "reads.configs", "compares.measure", "compares.groups", "compares.reference",
-    "compares.unit", "compares.margin", "design.random", "words.direction",
+    "compares.test", "compares.unit", "compares.margin", "design.random", "design.aggregate", "reads.reading",
+    "words.direction",
 )  # fmt: skip
 _PARTS_OF_PRIMARY = ("measure", "subset", "slice")
 
@@ -100,10 +101,14 @@ def _left_out(declaration: Declaration) -> Iterator[Fault]:
     for number, values in enumerate(experiments if isinstance(experiments, list) else ()):
         place: Place = ("experiments", number)
         for key in _STATED:
-            if not _is_stated(values, key.split(".")):
+            if _value(values, key.split(".")) is None:
                 yield declaration.fault(
                     place, f"experiment {quoted(values.get('name', number + 1))} states no {key}. Add it."
                 )
+        if _value(values, ["kind"]) == "masked" and _value(values, ["reads", "word_threshold"]) is None:
+            yield declaration.fault(
+                (*place, "reads"), "reads states no word_threshold: 0.0 where every word counts. Add it."
+            )
         primary = _value(values, ["compares", "primary"])
         absent = [part for part in _PARTS_OF_PRIMARY if isinstance(primary, Mapping) and part not in primary]
         if absent:
@@ -112,10 +117,6 @@ def _left_out(declaration: Declaration) -> Iterator[Fault]:
 
 def _value(values: Any, keys: Sequence[str]) -> Any:
     return reduce(lambda table, key: table.get(key) if isinstance(table, Mapping) else None, keys, values)
-
-
-def _is_stated(values: Any, keys: Sequence[str]) -> bool:
-    return _value(values, keys) is not None
 
 
 def _unknown_names(

@@ -1,6 +1,7 @@
 """Check a declaration of the package against its corpus: its configs with their columns, and the rows of these."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from swapbias.errors import StudyError, listed, quoted
@@ -29,10 +30,11 @@ def check_columns(study: Study, configs: Columns) -> None:
     for number, experiment in enumerate(study.experiments):
         if not experiment.reads.notes.corpus and not faults:
             faults += _column_faults(number, experiment, configs)
-    _refuse(study.name, faults)
+    refuse_declaration(study.name, faults)
 
 
-def _refuse(study: str, found: Sequence[Found]) -> None:
+def refuse_declaration(study: str, found: Sequence[Found]) -> None:
+    """Raise a StudyError of a line each, with file and line, where anything is wrong with a study of the package."""
     if not found:
         return
     declaration = read_study_file(study)
@@ -53,7 +55,7 @@ def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
         for key in _CONFIGS:
             names: Sequence[str] = getattr(experiment.reads, key)
             read.update(names)
-            yield from _unknown(("experiments", number, "reads", key), names, [*configs], "config")
+            yield from unknown_names(("experiments", number, "reads", key), names, [*configs], "config")
     for name, columns in configs.items():
         if tuple(columns[: len(PROMPT_COLUMNS)]) == PROMPT_COLUMNS and name not in read:
             yield (
@@ -63,11 +65,12 @@ def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
             )
 
 
-def _unknown(place: Place, names: Iterable[str], known: Sequence[str], what: str) -> Iterator[Found]:
+def unknown_names(place: Place, names: Iterable[str], known: Sequence[str], what: str) -> Iterator[Found]:
+    """Find names that are none of those there are, with the nearest of these."""
     key = place[-1]
     for name in names:
         if name not in known:
-            near = did_you_mean(name, known) or f" Expected {listed(known[:20])}."
+            near = did_you_mean(name, known) or f" Expected {listed(map(_shown, known[:20]))}."
             yield place, f"{key} names the {what} {quoted(name)}, and there is none.{near}", name
 
 
@@ -75,7 +78,7 @@ def _column_faults(number: int, experiment: Experiment, configs: Columns) -> Ite
     """Find columns that are named and that the configs of an experiment do not have."""
     known = sorted({column for config in experiment.reads.configs for column in configs[config]})
     for section, key, names in columns_named(experiment):
-        yield from _unknown(("experiments", number, section, key), names, known, "column")
+        yield from unknown_names(("experiments", number, section, key), names, known, "column")
     placebo = [name for name in experiment.reads.rewordings if not {*PLACEBO_COLUMNS} <= {*configs[name]}]
     if placebo:
         place = ("experiments", number, "reads", "rewordings")
@@ -107,7 +110,60 @@ def check_rows(
         StudyError: every fault, a line each with file and line.
     """
     number = next(place for place, one in enumerate(study.experiments) if one.name == experiment.name)
-    _refuse(study.name, [*_value_faults(("experiments", number), experiment, rows, whole=whole)])
+    faults = [
+        *_row_faults(number, study, experiment, rows),
+        *_value_faults(("experiments", number), experiment, rows, whole=whole),
+    ]
+    refuse_declaration(study.name, faults)
+
+
+def _row_faults(
+    number: int, study: Study, experiment: Experiment, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Found]:
+    """Find what rows say, and the declaration does not."""
+    place: Place = ("experiments", number)
+    names = [one.name for one in study.experiments]
+    strange = [name for name in _values_of(rows, "experiment") if name not in names]
+    if strange:
+        near = did_you_mean(experiment.name, strange) or f" Expected {listed(strange)}."
+        yield (*place, "name"), f"rows are of no experiment {quoted(experiment.name)}.{near}", experiment.name
+    if not experiment.compares.orders and _differ_in_order(rows):
+        sentence = "rows of a pair have the same options in another order, and orders is not true. Add orders = true."
+        yield (*place, "compares"), sentence, ""
+    crossed = _crossing_columns(rows, len(experiment.compared))
+    if crossed and "factors" not in experiment.compares.model_fields_set:
+        yield (
+            (*place, "compares"),
+            f"{' and '.join(crossed)} cross to the groups, and no factors are stated. Add them.",
+            "",
+        )
+
+
+def _differ_in_order(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether rows of one pair offer the same options in several orders."""
+    first: dict[str, tuple[Any, ...]] = {}
+    for row in rows:
+        options = row.get("candidates") or ()
+        before = first.setdefault(str(row.get("pair_id")), options)
+        if options != before and sorted(map(str, options)) == sorted(map(str, before)):
+            return True
+    return False
+
+
+def _crossing_columns(rows: Sequence[Mapping[str, Any]], groups: int) -> list[str]:
+    """The columns of a config's own of which each group has one value, where their values cross to the groups."""
+    of_groups: dict[str, dict[str, set[str]]] = {}
+    for row in rows:
+        for column in row.keys() - {*PROMPT_COLUMNS, *PLACEBO_COLUMNS}:
+            of_groups.setdefault(column, {}).setdefault(str(row["group"]), set()).add(str(row[column]))
+    columns = {
+        column: {next(iter(values)) for values in by_group.values()}
+        for column, by_group in sorted(of_groups.items())
+        if all(len(values) == 1 for values in by_group.values())
+    }
+    several = {column: values for column, values in columns.items() if 1 < len(values) < groups}
+    crosses = len(several) > 1 and prod(map(len, several.values())) == groups
+    return [*several] if crosses else []
 
 
 def _value_faults(
@@ -116,17 +172,17 @@ def _value_faults(
     compares = experiment.compares
     groups = _values_of(rows, "group", but=PLACEBO)
     subsets = _values_of(rows, compares.subset) if compares.subset else []
-    yield from _unknown((*place, "compares", "groups"), compares.groups, groups, "group")
-    yield from _unknown((*place, "compares", "reference"), filter(None, [compares.reference]), groups, "group")
+    yield from unknown_names((*place, "compares", "groups"), compares.groups, groups, "group")
+    yield from unknown_names((*place, "compares", "reference"), filter(None, [compares.reference]), groups, "group")
     levels = [level for level in experiment.shows.levels if level != "all" and (whole or did_you_mean(level, groups))]
-    yield from _unknown((*place, "shows", "levels"), levels, groups, "group")
-    yield from _unknown((*place, "compares", "contrast"), compares.contrast or (), subsets, "value of subset")
+    yield from unknown_names((*place, "shows", "levels"), levels, groups, "group")
+    yield from unknown_names((*place, "compares", "contrast"), compares.contrast or (), subsets, "value of subset")
     chosen = compares.primary.subset
     if chosen:
-        yield from _unknown((*place, "compares", "primary"), [chosen], subsets, "value of subset")
+        yield from unknown_names((*place, "compares", "primary"), [chosen], subsets, "value of subset")
     # A name that is near no other may be of another experiment, which this one is like.
     misspelt = [name for name in experiment.words.named if did_you_mean(name, [*groups, *subsets])]
-    yield from _unknown((*place, "words", "named"), misspelt, [*groups, *subsets], "group or value of subset")
+    yield from unknown_names((*place, "words", "named"), misspelt, [*groups, *subsets], "group or value of subset")
     declared = {*experiment.compared, *experiment.shows.levels, *experiment.words.named}
     strange = [group for group in groups if group not in declared]
     if strange:
@@ -144,3 +200,7 @@ def _value_faults(
 def _values_of(rows: Sequence[Mapping[str, Any]], column: str, but: str = "") -> list[str]:
     values = dict.fromkeys(str(row.get(column, "")) for row in rows)
     return [value for value in values if value and value != but]
+
+
+def _shown(name: str) -> str:
+    return name or '""'
