@@ -42,14 +42,15 @@ margin = 0.1
 fixed = ["topic"]
 ```
 
-Every fault is listed at once with its line, of several prompts of one line the first: `swapbias study check my_study`.
+Every fault is listed at once with its line, of several prompts of one line the first: `swapbias study check my_study`
+lists them.
 """
 _PACKAGE = """\
 # Studies of the package
 
-Studies of the package are declared in the same sections, `[experiments.compares]` and so on, below an `[[experiments]]` for
-each question. An experiment may begin `like` an earlier one, whose keys it takes. They have these keys as well, and state
-all that decides a verdict. Their licence and version stand in `corpus.toml`.
+Studies of the package are declared in the same sections, `[experiments.compares]` and so on, below an
+`[[experiments]]` for each question. They have these keys as well, and each states all that decides a verdict. An experiment that is
+`like` an earlier one takes what that shows and its words. Licence and version stand in `corpus.toml`.
 """
 
 

@@ -101,6 +101,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     for study, _ in chosen:
         if study.name not in own_studies():
             models.check_readings(study)
+            studies.check_notes(study)
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
     tasks, skipped = list[Task](), list[Skipped]()

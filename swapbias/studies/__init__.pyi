@@ -10,6 +10,7 @@ from .answers import (
 from .catalogue import (
     as_prompts as as_prompts,
     calibrated as calibrated,
+    check_notes as check_notes,
     config_features as config_features,
     config_rows as config_rows,
     corpora as corpora,

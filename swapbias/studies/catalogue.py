@@ -14,6 +14,7 @@ from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.names import unknown
 from swapbias.studies.prompt import MESSAGES, PROMPT_COLUMNS, Candidate, Prompt, Row, text_of
+from swapbias.studies.row_check import Found, column_faults, refuse_declaration, unknown_names
 from swapbias.studies.tables import Lexicon, upstream_file
 
 if TYPE_CHECKING:
@@ -71,6 +72,25 @@ def load_study(name: str) -> Study:
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
     return study
+
+
+def check_notes(study: Study) -> None:
+    """Refuse a study of the package that names notes, or tables about them, that there are not.
+
+    Raises:
+        StudyError: a line each with file and line.
+    """
+    found: list[Found] = []
+    for number, experiment in enumerate(study.experiments):
+        notes, place = experiment.reads.notes, ("experiments", number, "reads")
+        named = [name for name in (notes.corpus, notes.prompts) if name]
+        found += unknown_names((*place, "notes"), named, corpora(), "corpus")
+        if notes.corpus in corpora():
+            configs = {config.name: config.columns for config in load_corpus(notes.corpus).configs}
+            read = (*experiment.reads.configs, *experiment.reads.rewordings)
+            strange = [*unknown_names((*place, "configs"), read, [*configs], f"config of {notes.corpus}")]
+            found += strange or column_faults(number, experiment, configs)
+    refuse_declaration(study.name, found)
 
 
 def experiments_that(fit: Callable[[Experiment], bool]) -> list[str]:

@@ -92,12 +92,13 @@ class Declaration:
         return Fault(place, line, f"{self.name}:{line}: {sentence}")
 
 
-def parse_declaration(name: str, text: str) -> Declaration:
+def parse_declaration(name: str, text: str, taken: Sequence[str] | None = None) -> Declaration:
     """Parse a TOML file; each table of a list may begin ``like`` an earlier one, whose values it takes.
 
     Args:
         name: of the file, for errors.
         text: its content.
+        taken: the keys whose values are taken; None: all.
 
     Raises:
         ValueError: no valid TOML.
@@ -109,11 +110,13 @@ def parse_declaration(name: str, text: str) -> Declaration:
     likes: dict[Place, Place] = {}
     for key, tables in values.items():
         if isinstance(tables, list) and all(isinstance(table, dict) for table in tables):
-            values[key] = _with_likes(key, tables, likes)
+            values[key] = _with_likes(key, tables, likes, taken)
     return Declaration(name, text, values, lines_of(text), likes)
 
 
-def _with_likes(key: str, tables: Sequence[dict[str, Any]], likes: dict[Place, Place]) -> list[dict[str, Any]]:
+def _with_likes(
+    key: str, tables: Sequence[dict[str, Any]], likes: dict[Place, Place], taken: Sequence[str] | None
+) -> list[dict[str, Any]]:
     """Give tables with the values of those that they are like; which they are is added to ``likes``."""
     numbers: dict[str, int] = {}
     merged: list[dict[str, Any]] = []
@@ -121,8 +124,9 @@ def _with_likes(key: str, tables: Sequence[dict[str, Any]], likes: dict[Place, P
         like = table.get("like")
         if isinstance(like, str) and like in numbers:
             likes[key, number] = (key, numbers[like])
-            own = {name: value for name, value in table.items() if name != "like"}
-            table = _merged(merged[numbers[like]], own)
+            changes = {name: value for name, value in table.items() if name != "like"}
+            earlier = merged[numbers[like]]
+            table = _merged({name: earlier[name] for name in earlier if taken is None or name in taken}, changes)
         merged.append(table)
         if isinstance(table.get("name"), str):
             numbers[table["name"]] = number

@@ -39,9 +39,9 @@ _COMPUTED = Field(json_schema_extra={COMPUTED: True})
 
 def _as_names(value: Any) -> Any:
     """Give a list of columns as columns by a name; blank: one is made of the column's."""
-    if isinstance(value, str):
-        return {value: ""}
-    return dict.fromkeys(value, "") if isinstance(value, list | tuple) else value
+    names = [value] if isinstance(value, str) else value
+    is_list = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    return dict.fromkeys(names, "") if is_list else value
 
 
 # Columns with what sentences call their values in the plural. A list of columns: names are made from theirs.
@@ -57,10 +57,13 @@ class Slice:
 
 
 def _as_slices(value: Any) -> Any:
+    """Give columns by what they are called, or in a list, as slices."""
     names = _as_names(value)
     if not isinstance(names, Mapping):
         return value
-    return tuple(name if isinstance(name, Slice) else Slice(name, names[name] or name) for name in names)
+    if not all(isinstance(name, str) for pair in names.items() for name in pair):
+        raise ValueError(f"slices is {quoted(value)}, expected column = name in braces. Correct it.")
+    return tuple(Slice(column, name or column) for column, name in names.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,7 @@ class Compares(Declared):
     """Columns whose levels cross to the groups: main effects and interactions are tested."""
     subset: Annotated[Text, _PACKAGE] = ""
     """A column whose values are analysed one by one."""
-    contrast: Annotated[tuple[Text, Text] | None, _PACKAGE] = None
+    contrast: Annotated[tuple[Text, Text] | None, BeforeValidator(lambda value: value or None), _PACKAGE] = None
     """Two values of it, whose gaps are compared."""
     unit: Annotated[Unit, PlainValidator(_as_unit)] = UNNAMED_SCORE
     """What the score is, with its range: the name of a unit of the package, or ``{name = "stars", range = [0, 5]}``.

@@ -16,10 +16,26 @@ STUDY_FILE = "study.toml"
 # What a declaration of the package says, for what it leaves out would decide a verdict without a word.
 _STATED_OF_STUDY = ("title", "url", "correction", "family", "limits", "experiments")
 _STATED = (
-    "name", "question", "kind", "reads.configs", "compares.measure", "compares.groups", "compares.reference",
-    "compares.test", "compares.unit", "compares.margin", "design.random", "design.aggregate", "reads.reading",
+    "name",
+    "question",
+    "kind",
+    "reads.configs",
+    "reads.reading",
+    "compares.measure",
+    "compares.test",
+    "compares.groups",
+    "compares.reference",
+    "compares.factors",
+    "compares.subset",
+    "compares.contrast",
+    "compares.unit",
+    "compares.margin",
+    "design.random",
+    "design.aggregate",
     "words.direction",
-)  # fmt: skip
+)
+# What an experiment takes from the one that it is like; what it reads and compares it states itself.
+TAKEN = ("on_request", "from_tables", "shows", "words")
 _PARTS_OF_PRIMARY = ("measure", "subset", "slice")
 
 
@@ -48,7 +64,7 @@ def read_study_file(corpus: str) -> Declaration:
     """Parse ``study.toml`` of a corpus of the package; StudyError: no valid TOML."""
     path = corpus_dir(corpus) / STUDY_FILE
     try:
-        return parse_declaration(f"{corpus}/{STUDY_FILE}", path.read_text(encoding="utf-8"))
+        return parse_declaration(f"{corpus}/{STUDY_FILE}", path.read_text(encoding="utf-8"), TAKEN)
     except ValueError as error:
         raise StudyError(str(error)) from None
 

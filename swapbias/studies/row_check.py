@@ -29,7 +29,7 @@ def check_columns(study: Study, configs: Columns) -> None:
     faults = [*_config_faults(study, configs)]
     for number, experiment in enumerate(study.experiments):
         if not experiment.reads.notes.corpus and not faults:
-            faults += _column_faults(number, experiment, configs)
+            faults += column_faults(number, experiment, configs)
     refuse_declaration(study.name, faults)
 
 
@@ -49,14 +49,16 @@ def _line(fault: Fault) -> int:
 def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
     """Find configs that are named and that there are not, and prompts that no experiment reads."""
     read: set[str] = set()
+    unknown: list[Found] = []
     for number, experiment in enumerate(study.experiments):
         if experiment.reads.notes.corpus:
             continue
         for key in _CONFIGS:
             names: Sequence[str] = getattr(experiment.reads, key)
             read.update(names)
-            yield from unknown_names(("experiments", number, "reads", key), names, [*configs], "config")
-    for name, columns in configs.items():
+            unknown += unknown_names(("experiments", number, "reads", key), names, [*configs], "config")
+    yield from unknown
+    for name, columns in configs.items() if not unknown else ():
         if tuple(columns[: len(PROMPT_COLUMNS)]) == PROMPT_COLUMNS and name not in read:
             yield (
                 (),
@@ -74,7 +76,7 @@ def unknown_names(place: Place, names: Iterable[str], known: Sequence[str], what
             yield place, f"{key} names the {what} {quoted(name)}, and there is none.{near}", name
 
 
-def _column_faults(number: int, experiment: Experiment, configs: Columns) -> Iterator[Found]:
+def column_faults(number: int, experiment: Experiment, configs: Columns) -> Iterator[Found]:
     """Find columns that are named and that the configs of an experiment do not have."""
     known = sorted({column for config in experiment.reads.configs for column in configs[config]})
     for section, key, names in columns_named(experiment):

@@ -151,7 +151,8 @@ def scored(experiment):
                 first = group == experiment.compares.group
                 row = {
                     "prompt_id": f"{subset}{number}{group}", "pair_id": f"{subset}{number}", "group": group,
-                    "text": "", "construct": f"c{number % 4}" if [*experiment.design.random] == ["construct"] else "c",
+                    "text": "",
+                    "construct": f"c{number % 4}" if [*experiment.design.random] == ["construct"] else "c",
                     "condition": f"baseline{number % 4}" if number % 4 else "baseline",
                     "label": "positive" if number % 2 else "negative", "template": f"t{number % 3}",
                     "subject_id": f"s{number}", "male_answer": f"m{number % 3 % 2}",
@@ -164,7 +165,9 @@ def scored(experiment):
                     "explained_variance": 0.3, "strict_correct": float(number % 2), "said_unsure": 0.0,
                     "said_other": 0.0, "strict_other": 0.0,
                     **dict.fromkeys(experiment.shows.reported, 0.1),
-                    **dict.fromkeys(experiment.shows.scores, 0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5)),
+                    **dict.fromkeys(
+                        experiment.shows.scores, 0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5)
+                    ),
                 }  # fmt: skip
                 if "answers" in experiment.shows.rates:  # right or not: one sentence is not, on the other side
                     row["score"] = 100.0 * (first or number != 1)

@@ -92,7 +92,8 @@ def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
     }
     (tmp_path / "folder").mkdir()
     rows.to_csv(tmp_path / "folder" / "prompts.csv", index=False)
-    toml = 'name = "waits"\ntitle = "t"\n[compares]\nreference = "male"\n[design]\nrandom = ["mood"]\nfixed = ["topic"]\n'
+    toml = 'name = "waits"\ntitle = "t"\n[compares]\nreference = "male"\n'
+    toml += '[design]\nrandom = ["mood"]\nfixed = ["topic"]\n'
     (tmp_path / "folder" / "study.toml").write_text(toml)
     experiment = open_study(tmp_path / "folder").experiments[0]
     assert experiment.design.random == {"mood": "moods", "template": "templates"}  # what is declared, and what recurs

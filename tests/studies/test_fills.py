@@ -1,6 +1,5 @@
 """Names in own prompts: found by comparing texts, a random factor, and what a null model comes to with them."""
 
-
 import numpy as np
 import pandas as pd
 import pytest
