@@ -25,6 +25,8 @@ class Reading:
     """Its scorer (``module:Class``); blank: the loaded model itself."""
     passes: int = 1
     """Forward passes per prompt, at most."""
+    columns: tuple[str, ...] = ()
+    """Further columns that it gives, in the unit of the score."""
 
 
 class Kind(Immutable):
