@@ -16,7 +16,7 @@ ROWS = 1_000  # most of a config
 
 def _prepare(scale: Scale) -> Prepared:
     from swapbias.runs.audit import start
-    from swapbias.runs.plan import Settings
+    from swapbias.runs import Settings
 
     place = tempfile.TemporaryDirectory()
     model = Path(place.name) / "model"

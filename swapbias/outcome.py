@@ -4,7 +4,7 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from swapbias import findings, report, runs
-from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named, listed
+from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named, listed, quoted
 from swapbias.files import is_url, write_whole
 from swapbias.findings import Finding, findings_table
 from swapbias.hub import find_run, own_study, study_names
@@ -90,7 +90,7 @@ def audit(
     Raises:
         UsageError, ValueError: an unknown name or a model that fits nothing, or that cannot be loaded or read.
     """
-    named = study_names((studies,) if isinstance(studies, str | PathLike) else studies or ())
+    named = study_names(_names(studies))
     if prompts is not None:
         words = None if lexicon is None else Path(lexicon)
         of_table: dict[str, Any] = {"reference": reference, "group": group, "lexicon": words, "unit": unit}
@@ -103,6 +103,10 @@ def audit(
     place = str(model) if isinstance(model, str | PathLike) else None
     more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
     settings = runs.settings_of(place, named, options, **more)
+    own_store = runs.StoreOptions(own_store=own_store).own_store
+    if out is not None and not isinstance(out, str | PathLike):
+        raise UsageError(f"out is {quoted(out)}, expected a folder or a place in a store. Change out.")
+    chosen: Any = engine  # which Engine checks
     scorer: Scorer | None = None
     if model is not None and place is None:
         scorer = load_scorer(model, tokenizer=tokenizer, name=name, kind=kind, options=settings.load)
@@ -114,7 +118,7 @@ def audit(
         "bar": partial(_bar, disable=None if progress else True),
         "cache": out is not None and scorer is None,
         "scorer": scorer,
-        "engine": engine if isinstance(engine, Engine) else Engine(name=str(engine)),
+        "engine": engine if isinstance(engine, Engine) else Engine(name=chosen),
     }
     if out is not None and not is_url(out):
         with _continued(kept=True):
@@ -137,6 +141,16 @@ def audit(
     made = Audit(run, tuple(found))
     weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
     return made
+
+
+def _names(studies: Any) -> Sequence["str | PathLike[str]"]:
+    """The names of studies that a call gives, one or several; a UsageError for anything else."""
+    is_single = isinstance(studies, str | PathLike) or not isinstance(studies, Iterable)
+    names = () if studies is None else (studies,) if is_single else tuple(studies)
+    if not all(isinstance(name, str | PathLike) for name in names):
+        expected = "a name, a folder, or a list of them"
+        raise UsageError(f"studies is {quoted(studies)}, expected {expected}. Change studies.")
+    return names
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 Entrances: an option, a key of -M, audit.toml, the manifest of a run, and arguments in Python.
 """
 
+import inspect
 import json
 import pickle
 import re
@@ -178,6 +179,11 @@ PYTHON = [
     ({"positive_label": {"a": 1}}, "positive_label is {'a': 1}, expected a text or a list of texts."),
     ({"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size?"),
     ({"max-tokens": 3}, "Unknown option 'max-tokens'. Did you mean max_tokens?"),
+    ({"studies": 3}, "studies is 3, expected a name, a folder, or a list of them. Change studies."),
+    ({"studies": [3]}, "studies is [3], expected a name, a folder, or a list of them. Change studies."),
+    ({"out": 3}, "out is 3, expected a folder or a place in a store. Change out."),
+    ({"engine": 3}, "engine is 3, expected a text. Change engine."),
+    ({"own_store": "yes"}, "own_store is 'yes', expected true or false. Change own_store."),
     ({"embeddings": "a"}, "Unknown option 'embeddings'. Did you mean embedding?"),
     (
         {"batch_size": 0, "dtype": "x"},
@@ -231,7 +237,7 @@ def test_a_key_that_stands_twice_in_a_manifest_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("options", "sentence"), PYTHON, ids=lambda case: str(case)[:40])
 def test_a_wrong_argument_is_named_as_python_has_it(options, sentence):
-    said = raised(swapbias.audit, "vader", STUDY, **options)
+    said = raised(swapbias.audit, "vader", **{"studies": STUDY} | options)
     assert sentence in said
     assert not re.search(r"--\w|-M ", said)
     assert_plain(said)
@@ -252,6 +258,27 @@ def test_every_fault_of_a_file_is_listed_in_the_order_of_its_lines(tmp_path):
     assert [line.split(" ")[0] for line in lines] == [f"audit.toml:{number}:" for number in (1, 2, 5, 6, 8)]
     done = CliRunner().invoke(app, ["audit", str(tmp_path / "audit.toml")], standalone_mode=False)
     assert str(done.exception).count("\n") == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "[chat]\nmodel = 'm'\nprice_in = 1",
+            "Costs take both price_in of [chat] and price_out of [chat], and price_in",
+        ),
+        ("[chat]\ntrials = 3", "Settings of a chat model are given and no model is. Name it with model of [chat]."),
+        ("kind = 'masked'", "kind masked says what kind a model is, and no model is named. Name one."),
+        ("model = 'vader'\nstudies = ['gendered_stigma:rq1']", "Choose another model or studies."),
+    ],
+)
+def test_settings_of_a_file_that_do_not_fit_together_are_named_as_it_has_them(text, sentence, tmp_path):
+    (tmp_path / "audit.toml").write_text(text)
+    said, code = command("--dry-run", tmp_path / "audit.toml")
+    assert said.startswith(f"{tmp_path}/audit.toml: ")
+    assert sentence in said
+    assert not re.search(r"--\w|-M ", said)
+    assert code == 2
 
 
 # --- one name all the way ---------------------------------------------------------------------------------
@@ -303,6 +330,17 @@ def test_each_setting_has_a_meaning_and_one_place():
     assert kind.help.startswith(", ".join(model_kinds()))
     (kind,) = [setting for setting in TrainSettings.settings() if setting.name == "kind"]
     assert kind.choices == KINDS
+
+
+def test_arguments_of_a_call_have_the_names_and_defaults_of_their_settings():
+    """Those that it spells out; all others are taken by name."""
+    named = inspect.signature(swapbias.audit).parameters
+    apart = ("model", "studies", "chat")  # in memory, too; several; and the model of another table
+    for setting in SETTINGS:
+        if setting.option in named and setting.option not in apart:
+            assert named[setting.option].default == setting.default, setting.option
+    missing = {one.option for one in Settings.settings()} - named.keys()
+    assert not missing
 
 
 def test_settings_are_frozen_and_changes_are_checked():

@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from shlex import join, quote
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -53,54 +54,28 @@ def audit(
     """
     earlier = _earlier_run(like, dry_run=dry_run)  # first: a study of the run may have the name of another
     from_m = ui.read_settings(model_settings)
-    sources = {name: context.get_parameter_source(name) for name in context.params if name != "model_settings"}
-    explicit = [*(name for name, source in sources.items() if source and source.name == "COMMANDLINE"), *from_m]
-    if twice := [name for name in from_m if explicit.count(name) > 1]:
-        raise UsageError(f"{twice[0]} is an option and a setting of -M. Drop one of them.")
+    explicit = _explicit(context, from_m)
     given |= from_m
-    of_table = {name: given.pop(name) for name in OF_TABLE if name in given}
-    of_table = {name: value for name, value in of_table.items() if name in explicit}
-    cluster = {name: given.pop(name) for name in ui.CLUSTER if name in given}
-    api_key_env = given.get(_KEY)
+    of_table = {name: given[name] for name in OF_TABLE if name in explicit}
+    cluster = {name: given[name] for name in ui.CLUSTER if name in given}
     how: dict[str, Any] = {"cache": not no_cache, "engine": ui.engine_of(cluster, resume or folder)}
     show: dict[str, Any] = {"own": cluster.get("own_store", False), "verbose": verbose}
     if resume:
         _refuse_others(explicit, _ALLOWED_WITH_RESUME, "--resume takes everything from the run")
-        how |= {"trust": trust, "api_key_env": api_key_env}
+        how |= {"trust": trust, _KEY: given.get(_KEY)}
         _run_and_show(lambda here, store, **more: runs.resume(here, store=store, **how, **more), resume, **show)
         return
-    files = [name for name in models or () if Path(name).suffix in (".toml", ".json") and Path(name).is_file()]
-    if files:
-        if len(models or ()) > 1:
-            raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
-        _refuse_others(explicit, _ALLOWED_WITH_FILE, f"{files[0]} says what is audited and how")
-        chosen, names, manifest = _from_file(files[0], api_key_env, given["base_url"], trusted=trust or dry_run)
+    file = _settings_file(models or ())
+    if file:
+        _refuse_others(explicit, _ALLOWED_WITH_FILE, f"{file} says what is audited and how")
+        asked = _from_file(file, given.get(_KEY), given["base_url"], trusted=trust or dry_run)
     else:
-        asks = _studies(study, prompts, of_table)
-        several = [_settings(model, asks, given) for model in models or (None,)]
-        chosen, names = several[0], [settings.model for settings in several if settings.model]
-        manifest = None
-        if chosen.load.trust_remote_code and not trust:
-            raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
-    if dry_run:
-        for model in names or (None,):
-            for sentence in plan_sentences(replace(chosen, model=model), earlier):
-                ui.show_text(sentence)
-        ui.show("Nothing was loaded or sent.")
-        return
-    if len(names) > 1 and folder and is_url(folder):
-        raise UsageError(
-            f"{folder} is in a store, which holds runs of one model each. Audit one model into each folder of it, or "
-            "choose an --out on a file system that all machines share."
-        )
-    named = replace(chosen, model=f"{len(names)}-models") if len(names) > 1 else chosen
-
-    def start(here: Path, store: Any, **more: Any) -> Any:
-        if len(names) > 1:
-            return runs.audit_several(names, chosen, here, **how, **more)
-        return runs.start(chosen, here, expected=manifest, store=store, **how, **more)
-
-    _run_and_show(start, folder or str(runs.default_folder(named)), **show)
+        asked = _from_options(models, _studies(study, prompts, of_table), given, trust=trust)
+    with runs.named_in_file(file) if file and asked.manifest is None else nullcontext():
+        if dry_run:
+            _show_plan(asked, earlier)
+        else:
+            _start(asked, folder, how, show)
 
 
 ui.add_flags(
@@ -114,12 +89,73 @@ ui.add_flags(
 )
 
 
-def _settings(model: str | None, studies: Sequence[str], given: Mapping[str, Any]) -> "runs.Settings":
-    """The settings of a command, whose errors name them as it writes them."""
+class _Asked(NamedTuple):
+    """What is audited: settings, the models if any are named, and the manifest of a run that is repeated."""
+
+    settings: "runs.Settings"
+    models: list[str]
+    manifest: Mapping[str, Any] | None = None
+
+
+def _explicit(context: typer.Context, from_m: Mapping[str, Any]) -> list[str]:
+    """The names of what the command line says, of options and of keys of -M; a UsageError for one that is both."""
+    sources = {name: context.get_parameter_source(name) for name in context.params if name != "model_settings"}
+    options = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    for name in from_m:
+        if name in options:
+            raise UsageError(f"{name} is an option and a setting of -M. Drop one of them.")
+    return [*options, *from_m]
+
+
+def _settings_file(models: Sequence[str]) -> str:
+    """The file among the models that says what is audited; blank without one."""
+    files = [name for name in models if Path(name).suffix in (".toml", ".json") and Path(name).is_file()]
+    if files and len(models) > 1:
+        raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
+    return files[0] if files else ""
+
+
+def _from_options(
+    models: Sequence[str] | None, studies: Sequence[str], given: Mapping[str, Any], *, trust: bool
+) -> _Asked:
+    """What the options of a command ask; errors name settings as it writes them."""
+    of_runs = (*OF_TABLE, *ui.CLUSTER)
+    options = {name: value for name, value in given.items() if name not in of_runs}
     try:
-        return runs.settings_of(model, studies, given)
+        several = [runs.settings_of(model, studies, options) for model in models or (None,)]
     except SettingsError as error:
         raise ui.in_options(error) from None
+    settings = several[0]
+    if settings.load.trust_remote_code and not trust:
+        raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
+    return _Asked(settings, [chosen.model for chosen in several if chosen.model])
+
+
+def _show_plan(asked: _Asked, earlier: "findings.EarlierRun | None") -> None:
+    """Say what the audit of each model would take."""
+    for model in asked.models or (None,):
+        for sentence in plan_sentences(replace(asked.settings, model=model), earlier):
+            ui.show_text(sentence)
+    ui.show("Nothing was loaded or sent.")
+
+
+def _start(asked: _Asked, folder: str | None, how: Mapping[str, Any], show: Mapping[str, Any]) -> None:
+    """Audit the models, and show what was found."""
+    settings, models, manifest = asked
+    is_several = len(models) > 1
+    if is_several and folder and is_url(folder):
+        raise UsageError(
+            f"{folder} is in a store, which holds runs of one model each. Audit one model into each folder of it, or "
+            "choose an --out on a file system that all machines share."
+        )
+    named = replace(settings, model=f"{len(models)}-models") if is_several else settings
+
+    def start(here: Path, store: Any, **more: Any) -> Any:
+        if is_several:
+            return runs.audit_several(models, settings, here, **how, **more)
+        return runs.start(settings, here, expected=manifest, store=store, **how, **more)
+
+    _run_and_show(start, folder or str(runs.default_folder(named)), **show)
 
 
 def plan(
@@ -161,20 +197,17 @@ def _without_like(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def _from_file(
-    file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool
-) -> tuple["runs.Settings", list[str], Mapping[str, Any] | None]:
-    """Settings and models of an ``audit.toml`` or ``manifest.json``; code that they name runs if ``trusted``."""
-    names, settings, manifest = runs.read_request(
-        Path(file), api_key_env, base_url=base_url, fetch_study=hub.study_name
-    )
+def _from_file(file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool) -> _Asked:
+    """What an ``audit.toml`` or ``manifest.json`` asks; code that it names runs if ``trusted``."""
+    how: dict[str, Any] = {"base_url": base_url, "fetch_study": hub.study_name}
+    models, settings, manifest = runs.read_request(Path(file), api_key_env, **how)
     if manifest is not None:
         runs.check_code("The manifest", settings, manifest.get("models"), trust=trusted)
     if not (trusted or base_url):
         runs.check_keys(file if manifest is None else "The manifest", settings)
-    for one in (names or (None,)) if manifest is None else ():
-        runs.check_code(file, replace(settings, model=one), None, trust=trusted)
-    return settings, names, manifest
+    for model in (models or (None,)) if manifest is None else ():
+        runs.check_code(file, replace(settings, model=model), None, trust=trusted)
+    return _Asked(settings, models, manifest)
 
 
 def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], why: str) -> None:

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from swapbias.files import is_there, parse_json
 from swapbias.models import SettingsError
 from swapbias.models.chat import ChatOptions
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
-from swapbias.runs.settings import FileFault, Settings, Toml, from_tables, in_file
+from swapbias.runs.settings import FileFault, Settings, Toml, from_tables, in_file, option_classes
 
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
 _TABLE = re.compile(r"\s*\[\s*[\"']?([\w-]+)[\"']?\s*[\].]")  # the line where a table of TOML begins
+_OPTION = re.compile(r"(?<![\w-])(?:--|-M )([a-z][a-z-]*)(?:=([^\s,;)]*[^\s,;).:]))?")
 _KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
 
 
@@ -123,6 +125,32 @@ def _line_of(text: str, section: str, name: str) -> int:
         if is_key or (section and not table and re.match(rf"\s*{dotted}", line)):
             return number
     return line_of_table
+
+
+@contextmanager
+def named_in_file(path: str) -> Iterator[None]:
+    """Errors raised inside name settings as an ``audit.toml`` writes them, and the file."""
+    try:
+        yield
+    except ValueError as error:
+        if len(error.args) == 1:
+            error.args = (_in_file_words(str(error), path),)
+        raise
+
+
+def _in_file_words(sentence: str, path: str) -> str:
+    """A sentence about options of the command line as one about keys of a file; any other as it is."""
+    settings = {setting.key: setting for options in (Settings, *option_classes()) for setting in options.settings()}
+
+    def key(option: re.Match[str]) -> str:
+        name = {"study": "studies"}.get(option[1], option[1])
+        setting = settings.get(name)
+        if setting is None or setting.use.unsaved:
+            return option[0]
+        return f"{Toml.name(setting)} = {option[2]}" if option[2] else Toml.name(setting)
+
+    words = _OPTION.sub(key, sentence)
+    return sentence if words == sentence else f"{path}: {words}"
 
 
 def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:

@@ -140,7 +140,7 @@ def settings_of(model: str | None, studies: Sequence[str], options: Mapping[str,
             values[options_class][setting.name] = _absolute(_as_given(value, setting), setting)
         else:
             near = did_you_mean(name, list(owners))
-            message = f"Unknown option {quoted(name)}.{near or f' Expected one of {listed(sorted(owners))}.'}"
+            message = f"Unknown option {quoted(name)}.{near or ' See swapbias help settings.'}"
             faults.append(Fault(name, value, None, (), message=message))
     places = {setting.name: setting for setting in Settings.settings()}
     values[Settings] |= {"model": _absolute(model, places["model"]), "studies": tuple(studies)}
