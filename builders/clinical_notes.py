@@ -1,6 +1,7 @@
 """clinical_notes: notes with a phenotype, in four regimes and as counterfactual pairs; synthetic, or a user's own."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from swapbias.builders._clinical_notes_synthetic import synthetic_notes
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.notes import (
     NAME,
-    NOTE_COLUMNS,
     OWN,
     PAIR_COLUMNS,
     PHENOTYPES,
@@ -24,7 +24,7 @@ from swapbias.notes import (
     stream_notes,
     with_genders,
 )
-from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, Corpus
+from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, declared_corpus
 
 
 @cache
@@ -42,37 +42,40 @@ def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator
     yield from in_regime(mine, "original", notes().swapper)
 
 
-_CREDENTIALED = {"credentialed": "bool"}
-_PAIRS = {**_CREDENTIALED, "specific": "int64"}
+ROWS = {
+    **{
+        f"{phenotype}-{regime}": partial(_regime, _synthetic, phenotype, regime)
+        for phenotype in PHENOTYPES
+        for regime in REGIMES
+    },
+    "pairs": lambda: _synthetic().pairs(),
+    "pairs_wordings": lambda: _synthetic().reworded_pairs(),
+}
 
 
-def _configs(
-    kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes], *, known_swaps: bool = False
-) -> tuple[Config, ...]:
-    """Phenotype x regime, and the pairs; the notes are made or read when rows are asked for."""
+def _local_configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]) -> tuple[Config, ...]:
+    """Phenotype x regime, and the pairs, of notes of the user's, which are read when rows are asked for."""
+    trained, pairs, wordings = (CORPUS.config(name) for name in ("depression-original", "pairs", "pairs_wordings"))
     regimes = tuple(
-        Config(
-            f"{phenotype}-{regime}",
-            f"{kind} notes, the training notes {regime}",
-            partial(_regime, notes, phenotype, regime),
-            NOTE_COLUMNS,
-            {**_CREDENTIALED, "label": ("negative", "positive")},
-            split_column="split",
+        replace(
+            trained,
+            name=f"{phenotype}-{regime}",
+            description=f"{kind} notes, the training notes {regime}",
+            rows=partial(_regime, notes, phenotype, regime),
         )
         for phenotype in phenotypes
         for regime in REGIMES
     )
     description = f"{kind} test notes in both genders"
-    columns = PAIR_COLUMNS if known_swaps else (*PAIR_COLUMNS, DOUBTFUL)
-    pairs = Config("pairs", description, lambda: notes().pairs(), columns, _PAIRS)
-    wordings = Config(
-        "pairs_wordings",
-        f"{description}, in {WORDINGS} wordings",
-        lambda: notes().reworded_pairs(),
-        (*columns, *PLACEBO_COLUMNS),
-        _PAIRS,
+    columns = (*PAIR_COLUMNS, DOUBTFUL)
+    own_pairs = replace(pairs, description=description, rows=lambda: notes().pairs(), columns=columns)
+    own_wordings = replace(
+        wordings,
+        description=f"{description}, in {WORDINGS} wordings",
+        rows=lambda: notes().reworded_pairs(),
+        columns=(*columns, *PLACEBO_COLUMNS),
     )
-    return (*regimes, pairs, wordings)
+    return (*regimes, own_pairs, own_wordings)
 
 
 def _labelled(kind: str, folder: Path) -> Notes:
@@ -99,24 +102,17 @@ def _local(folder: Path) -> tuple[Config, ...]:
     kind = kind_of_folder(folder)
     if kind == OWN:
         own = _labelled(kind, folder)
-        return _configs(kind, own.phenotypes, lambda: own)
+        return _local_configs(kind, own.phenotypes, lambda: own)
     every = Config(
         kind,
         "All notes with the patient's gender",
         partial(stream_notes, folder),
         STREAM_COLUMNS,
-        _CREDENTIALED,
+        {"credentialed": "bool"},
         split="train",
         stored=partial(stored_rows, tables=note_tables(folder)),
     )
-    return (every, *_configs(kind, PHENOTYPES, cache(partial(_of_mimic, kind, folder))))
+    return (every, *_local_configs(kind, PHENOTYPES, cache(partial(_of_mimic, kind, folder))))
 
 
-CORPUS = Corpus(
-    name=NAME,
-    title="Synthetic clinical notes with a planted gender leak, in four regimes and as counterfactual pairs",
-    version="4.1.0",
-    tags=("gender-bias", "counterfactual", "synthetic", "medical", "mental-health"),
-    configs=_configs("synthetic", PHENOTYPES, _synthetic, known_swaps=True),
-    local=_local,
-)
+CORPUS = declared_corpus(NAME, ROWS, local=_local)

@@ -1,8 +1,7 @@
 """group_packs: the claims of occupation_sentiment and gendered_stigma about people of more than two groups."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from itertools import chain, starmap
 
 from swapbias import studies
 from swapbias.builders._packs import NAME, Pack, Person, capital, packs, people_rows, table
@@ -112,27 +111,13 @@ def _word_rows() -> Iterator[dict[str, str]]:
             yield {"list": f"{NAME}/{pack}", "word": row["word"], "label": row["level"], "match": row["match"]}
 
 
-def _configs(pack: Pack, claim: str) -> Iterator[studies.Config]:
-    columns, name = (*studies.PROMPT_COLUMNS, *pack.factors), f"{claim}_{pack.name}"
-    description = f"{CLAIMS[claim].capitalize()} by {' and '.join(pack.factors)}"
-    yield studies.Config(name, description, partial(_rows, pack, claim), columns)
-    if pack.nested:
-        again, rows = f"The sentences of {name} in 5 wordings", partial(_reworded, pack, claim)
-        yield studies.Config(f"{name}_wordings", again, rows, (*columns, *studies.PLACEBO_COLUMNS))
-
-
-def _masked_config(pack: str, row: Mapping[str, str]) -> studies.Config:
-    description = f"The templates of gendered_stigma with words for {row['question']} at the mask"
-    return studies.Config(
-        f"stigma_{pack}", description, partial(_masked_rows, pack), (*studies.PROMPT_COLUMNS, _column(pack))
-    )
-
-
 _EVERY = [(pack, claim) for claim in CLAIMS for pack in packs().values()]
-_AT_MASKS = _masked_packs().items()
-CORPUS = studies.declared_corpus(
-    NAME,
-    {"people": people_rows, "words": _word_rows},
-    lexicons={pack: partial(_lexicon, pack) for pack, _ in _AT_MASKS},
-    configs=(*chain.from_iterable(starmap(_configs, _EVERY)), *starmap(_masked_config, _AT_MASKS)),
-)
+_AT_MASKS = _masked_packs()
+ROWS = {
+    "people": people_rows,
+    "words": _word_rows,
+    **{f"{claim}_{pack.name}": partial(_rows, pack, claim) for pack, claim in _EVERY},
+    **{f"{claim}_{pack.name}_wordings": partial(_reworded, pack, claim) for pack, claim in _EVERY if pack.nested},
+    **{f"stigma_{pack}": partial(_masked_rows, pack) for pack in _AT_MASKS},
+}
+CORPUS = studies.declared_corpus(NAME, ROWS, lexicons={pack: partial(_lexicon, pack) for pack in _AT_MASKS})

@@ -120,18 +120,17 @@ def choose() -> str:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for study in (load_study(name) for name in studies()):
-        for one in study.experiments if not study.packs else ():
+        for one in study.experiments if study.family == "study" else ():
             try:
-                rows = [
-                    row for name in one.configs for row in config_rows(one.corpus or study.name, name, download=False)
-                ]
+                corpus = one.reads.notes.corpus or study.name
+                rows = [row for name in one.reads.configs for row in config_rows(corpus, name, download=False)]
             except UpstreamMissingError:
                 rows = []
             texts = len({row["text"] for row in rows if "text" in row})
             pace = 5 / 8 if one.kind == "chat" else 1 / 10
             gap = planned_gap(study, one, rows) if rows else math.nan
             cells = [f"{texts:,}", f"{max(1, round(texts * pace / 60))}"] if texts else ["–", "–"]
-            found = "–" if math.isnan(gap) else f"{gap:.2g} {one.unit}"
+            found = "–" if math.isnan(gap) else f"{gap:.2g} {one.compares.unit.name}"
             lines.append(
                 f"| {one.question} | `{study.name}:{one.name}` | {one.kind} | {' | '.join(cells)} | {found} |"
             )

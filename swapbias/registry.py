@@ -61,7 +61,7 @@ class Registry:
             name: one of ``names``.
 
         Raises:
-            UsageError: there is no such name, several distributions use it, or its distribution does not load.
+            UsageError: there is no such name, several distributions use it, or it does not load.
         """
         if name in self._twice:
             raise UsageError(self._twice[name])
@@ -83,15 +83,27 @@ class Registry:
                 continue
         return loaded
 
+    def clash(self, name: str) -> str:
+        """Return a sentence where a name is in use already, or is added more than once; blank for any other name."""
+        return self._twice.get(name, self._hidden.get(name, ""))
+
+    def clashes(self) -> list[str]:
+        """Return a sentence for each such name; it imports nothing."""
+        return [*self._hidden.values(), *self._twice.values()]
+
     def faults(self) -> list[str]:
         """Return a sentence for each entry point that is left out; it imports all that come from outside."""
-        sentences = [*self._hidden, *self._twice.values()]
+        sentences = self.clashes()
         for name in self.outside():
             try:
                 self._loaded(self._outside[name])
             except UsageError as error:
                 sentences.append(str(error))
         return sentences
+
+    def place(self, name: str) -> str:
+        """Return the ``module:object`` of an entry point that adds a name; blank for one of the package."""
+        return self._outside[name].value if name in self._outside else ""
 
     def distribution(self, name: str) -> str:
         """Return the distribution that adds a name; blank for one of the package."""
@@ -120,17 +132,17 @@ class Registry:
             if len(self._points[name]) > 1
         }
 
-    @property
-    def _hidden(self) -> list[str]:
-        """A sentence for each entry point with a name of the package, which keeps its own."""
+    @cached_property
+    def _hidden(self) -> dict[str, str]:
+        """A sentence for each name of the package, which keeps its own, that entry points use."""
         own = self.built_in()
-        return [
-            f"The {self.thing} {name!r} of {_distribution(point)} is left out, for swapbias has one of this name. "
-            f"Rename it, or uninstall {_distribution(point)}."
-            for name, points in self._points.items()
-            for point in points
-            if name in own
-        ]
+        return {name: self._in_use(name, points[0]) for name, points in self._points.items() if name in own}
+
+    def _in_use(self, name: str, point: EntryPoint) -> str:
+        """The sentence of an entry point whose name the package uses itself."""
+        distribution = _distribution(point)
+        left_out = f"The {self.thing} {name!r} of {distribution} is left out, for swapbias has one of this name."
+        return f"{left_out} Rename it, or uninstall {distribution}."
 
     def _used_by_several(self, name: str, distributions: list[str]) -> str:
         by = " and ".join(sorted(set(distributions)))

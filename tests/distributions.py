@@ -26,18 +26,16 @@ def install(folder, name, points, files):
     return folder
 
 
-def run(code, *folders):
+def run(code, *folders, arguments=(), **environment):
     """What a fresh process comes to that runs Python code, with these folders on its path."""
-    return _done([sys.executable, "-c", code], folders)
+    return _done([sys.executable, "-c", code, *arguments], folders, environment)
 
 
-def swapbias(*arguments, folders=()):
+def swapbias(*arguments, folders=(), **environment):
     """What a command comes to in a fresh process, with these folders on its path."""
-    return _done([sys.executable, "-m", "swapbias", *map(str, arguments)], folders)
+    return _done([sys.executable, "-m", "swapbias", *map(str, arguments)], folders, environment)
 
 
-def _done(command, folders):
-    path = os.pathsep.join(map(str, folders))
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path}
-    )
+def _done(command, folders, environment):
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "COLUMNS": "160", **environment}
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=settings)

@@ -380,7 +380,7 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason (of kinds of models that none ``ran`` a count), and remarks on the rest."""
     ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
     for one in (each for each in skipped if not each.experiment.startswith(studies.PART_OF)):
-        known = (each.kind for each in studies.load_study(one.study).experiments if each.name == one.experiment)
+        known = (each.kind for each in studies.outline(one.study).experiments if each.name == one.experiment)
         if (kind := next(known, "")) and kind not in ran:
             others[kind] += 1
         else:

@@ -1,6 +1,6 @@
 """swapbias list, help, build, swap, train, study and reproduce: what can be measured, and on which data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from textwrap import fill, wrap
@@ -49,19 +49,46 @@ def list_(
     """List what can be measured on each kind of model."""
     if with_measures:
         ui.show(f"Measures (evaluate modules): {', '.join(studies.metrics())}")
-    for name in studies.corpora() if with_corpora else ():
-        ui.show(f"\nCorpus {name}")
-        for config in studies.load_corpus(name).configs:
-            _show_line(config.name, config.description)
+    if with_corpora:
+        _show_corpora()
     if with_corpora or with_measures:
         return
     ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
-    known = [studies.load_study(name) for name in studies.studies()]
+    known = [*_outlines()]
     for kind in models.kinds():
         ui.show(f"\n{kind.title or kind.name}")
         _show_studies(known, kind.name)
-    for sentence in models.KINDS.faults():
+    for sentence in (*models.KINDS.faults(), *studies.CORPORA.clashes()):
         ui.say(sentence)
+
+
+def _show_corpora() -> None:
+    for name in studies.corpora():
+        try:
+            configs = studies.corpus_declaration(name).configs
+        except ValueError as error:
+            _say_of_corpus(name, error)
+            continue
+        ui.show(f"\nCorpus {name}")
+        for config in configs:
+            _show_line(config.name, config.description)
+    for sentence in studies.CORPORA.clashes():
+        ui.say(sentence)
+
+
+def _outlines() -> "Iterator[studies.Study]":
+    """The studies as their files state them; a sentence of those that cannot be read."""
+    for name in studies.studies():
+        try:
+            yield studies.outline(name)
+        except ValueError as error:
+            _say_of_corpus(name, error)
+
+
+def _say_of_corpus(name: str, error: ValueError) -> None:
+    """Say that a corpus cannot be read, of another distribution with its name."""
+    distribution = studies.CORPORA.distribution(name)
+    ui.say(str(error) if distribution in str(error) else f"{error} It is of {distribution}.")
 
 
 def _show_studies(known: "Sequence[studies.Study]", kind: str) -> None:
@@ -88,7 +115,7 @@ def build(
     """Write corpora for datasets.load_dataset."""
     from swapbias.hub import datasets
 
-    names = names or [name for name in studies.corpora() if data is None or studies.load_corpus(name).local]
+    names = names or _all_corpora(read_folders=data is not None)
     for name in names:
         studies.load_corpus(name)  # an unknown name is refused before anything is written
     with ui.stoppable(f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
@@ -97,6 +124,25 @@ def build(
             for one in datasets.build(corpus, folder):
                 ui.show(f"{name} {one.config}: {f'left out: {one.reason}' if one.reason else f'{one.rows} rows'}")
     ui.show(f"Built in {folder}")
+
+
+def _all_corpora(*, read_folders: bool) -> list[str]:
+    """Return the names of all corpora that load, or of those alone that are made of a folder of the user's."""
+    names = _loadable(studies.corpora())
+    return [name for name in names if studies.corpus_declaration(name).reads_folders] if read_folders else names
+
+
+def _loadable(names: "Sequence[str]") -> list[str]:
+    """Return these corpora without those of other distributions that do not load, of which a sentence is shown."""
+    loadable = []
+    for name in names:
+        try:
+            loadable.append(studies.load_corpus(name).name)
+        except ValueError as error:
+            if not studies.CORPORA.distribution(name):
+                raise
+            _say_of_corpus(name, error)
+    return loadable
 
 
 def swap(
@@ -284,7 +330,7 @@ def reproduce(
 
     Exit code 1: a number differs, or no released output is at hand.
     """
-    names = [studies.load_study(name).name for name in names or studies.studies()]
+    names = [studies.load_study(name).name for name in names or _loadable(studies.studies())]
     found = [one for name in names for one in findings.recompute(name)]
     missing = [one for one in found if isinstance(one, findings.NotAtHand)]
     rows = [one for one in found if not isinstance(one, findings.NotAtHand)]

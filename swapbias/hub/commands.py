@@ -17,6 +17,7 @@ from swapbias.hub.dry_run import DryHub
 from swapbias.hub.metric_spaces import push_metric, shipped
 from swapbias.privacy import is_credentialed, is_mimic_columns, refuse
 from swapbias.studies import (
+    CORPORA,
     STUDY_FILES,
     Study,
     corpora,
@@ -25,6 +26,7 @@ from swapbias.studies import (
     metrics,
     open_study,
     own_corpus,
+    studies,
     study_files,
 )
 
@@ -54,7 +56,9 @@ def push_all(
     say, done = options["say"], list[Push]()
     hub = DryHub(Hub(), namespace, say=complain) if options.get("dry_run") else Hub()
     push: Callable[..., Push] = push_dataset if kind == DATASET else push_metric
-    chosen = [load_corpus(name).name for name in names or corpora()] if kind == DATASET else names or metrics()
+    chosen = (
+        [load_corpus(name).name for name in names or CORPORA.built_in()] if kind == DATASET else names or metrics()
+    )
     for name in chosen if kind == METRIC else ():
         metric_path(name)
     if namespace not in (owners := hub.owners()):
@@ -211,7 +215,7 @@ def study_name(named: "str | PathLike[str]") -> str:
     UsageError: no such folder or dataset. ValueError: a broken study.
     """
     place, colon, config = fspath(named).partition(":")
-    if place in corpora() and load_corpus(place).study is not None:  # which loads no other
+    if place in studies():
         return fspath(named)
     if place.startswith((".", "~", "/")) or "\\" in place or (Path(place) / STUDY_FILES[0]).is_file():
         if not Path(place).expanduser().is_dir():

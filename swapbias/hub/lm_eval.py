@@ -22,8 +22,8 @@ from swapbias.studies import (
     load_corpus,
     load_lexicon,
     load_study,
+    outlines,
     own_studies,
-    studies,
     unknown,
 )
 
@@ -70,8 +70,8 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
     """The causal experiments of a study with the configs that each reads."""
     causal = [one for one in study.experiments if one.kind == "causal"]
     if not causal:
-        every = [*studies(), *own_studies()]
-        able = [one for one in every if any(two.kind == "causal" for two in load_study(one).experiments)]
+        known_studies = [*outlines(), *map(load_study, own_studies())]
+        able = [one.name for one in known_studies if any(two.kind == "causal" for two in one.experiments)]
         raise UsageError(
             f"{study.name} has no experiment for causal models, which lm-eval runs: expected {listed(able)}. "
             "Name another study."

@@ -45,6 +45,7 @@ from .options import (
     Use as Use,
     as_tuple as as_tuple,
 )
+from .reading_check import check_readings as check_readings
 from .scorer import (
     DerivedScorer as DerivedScorer,
     Progress as Progress,
@@ -52,7 +53,6 @@ from .scorer import (
     Scorer as Scorer,
     silent as silent,
 )
-from .reading_check import check_readings as check_readings
 from .sentiment import (
     PUBLISHED_AUDIT as PUBLISHED_AUDIT,
     TrainSettings as TrainSettings,

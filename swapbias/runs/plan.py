@@ -96,15 +96,11 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if settings.of(ChatOptions).model and not own_reader:  # the chat model reads the notes
         requested = [one for one in requested if one.options is not NoteOptions]
     own = [study for one in requested for study in _studies_wanted(one, settings)]
-    usual = [name for name in studies.studies() if not load_study(name).on_request]
-    chosen = [_study_and_config(name) for name in settings.studies or dict.fromkeys(own) or usual]
-    for study, _ in chosen:
-        if study.name not in own_studies():
-            models.check_readings(study)
-            studies.check_notes(study)
+    usual = [study.name for study in studies.outlines() if not study.on_request]
+    chosen, skipped = _chosen(settings.studies, [*dict.fromkeys(own)] or usual)
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
-    tasks, skipped = list[Task](), list[Skipped]()
+    tasks = list[Task]()
     lost: list[ValueError] = []  # of experiments whose prompts or libraries are not here
     notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
     for study, config in chosen:
@@ -142,7 +138,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
 def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[str]) -> NoReturn:
     """Raise a UsageError that says why no experiment fits, and names a usual study that a model of the kind reads."""
     reasons = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
-    fitting = [name for name in usual if any(one.kind == kind for one in load_study(name).experiments)]
+    fitting = [name for name in usual if any(one.kind == kind for one in studies.outline(name).experiments)]
     hint = f" {fitting[0]} fits." if fitting else ""
     raise UsageError(f"No experiment fits.{''.join(reasons)} Choose another model or --study.{hint}")
 
@@ -165,13 +161,36 @@ def _refuse_unread_weights(settings: Settings) -> None:
 def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
     """The studies that settings of a kind ask for: those about notes where notes are named, the others else."""
     names, with_notes = _studies_of(kind), settings.of(NoteOptions).data is not None
-    experiments = {name: [one for one in load_study(name).experiments if one.kind == kind.name] for name in names}
+    outlines = {name: studies.outline(name) for name in names}
+    experiments = {name: [one for one in outlines[name].experiments if one.kind == kind.name] for name in names}
     about_notes = {name: any(kind.rows(one) != PROMPTS for one in found) for name, found in experiments.items()}
     return [name for name in names if about_notes[name] == with_notes] or names
 
 
 def _studies_of(kind: Kind) -> list[str]:
-    return [name for name in studies.studies() if any(one.kind == kind.name for one in load_study(name).experiments)]
+    outlines = studies.outlines()
+    return [study.name for study in outlines if any(one.kind == kind.name for one in study.experiments)]
+
+
+def _chosen(named: Sequence[str], usual: Sequence[str]) -> tuple[list[tuple[Study, str]], list[Skipped]]:
+    """The studies that are named, else the usual ones, each with its config; and those that do not load.
+
+    One of another distribution that nobody named does not stop the others.
+    """
+    chosen, skipped = list[tuple[Study, str]](), list[Skipped]()
+    for name in named or usual:
+        try:
+            study, config = _study_and_config(name)
+            if study.name not in own_studies():
+                models.check_readings(study)
+                studies.check_notes(study)
+            chosen.append((study, config))
+        except ValueError as error:
+            if named or not studies.CORPORA.distribution(name):
+                raise
+            names = (one.name for one in studies.outline(name).experiments)
+            skipped += [Skipped(name, experiment, first_line(error)) for experiment in names]
+    return chosen, skipped
 
 
 def _study_and_config(name: str) -> tuple[Study, str]:

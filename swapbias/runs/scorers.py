@@ -290,7 +290,7 @@ def with_judge(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say, bar
         return list(tasks)
     judged = [scored_task.task for scored_task in tasks if scored_task.task.experiment.reads.rubric is not None]
     if not judged:
-        others = studies.experiments_that(lambda one: one.reads.rubric is not None)
+        others = studies.experiments_that(lambda one: "rubric" in one.from_tables)
         why = f"-M judge={name} reads free text by a rubric, and no experiment that is run has one"
         raise UsageError(f"{why}. Drop it, or add --study {others[0]}.")
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it

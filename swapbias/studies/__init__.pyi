@@ -13,7 +13,6 @@ from .catalogue import (
     check_notes as check_notes,
     config_features as config_features,
     config_rows as config_rows,
-    corpora as corpora,
     experiments_that as experiments_that,
     load_corpus as load_corpus,
     load_lexicon as load_lexicon,
@@ -22,6 +21,8 @@ from .catalogue import (
     local_corpus as local_corpus,
     metric_path as metric_path,
     metrics as metrics,
+    outline as outline,
+    outlines as outlines,
     own_studies as own_studies,
     published_prompts as published_prompts,
     studies as studies,
@@ -31,6 +32,12 @@ from .corpus import (
     Corpus as Corpus,
     Released as Released,
     declared_corpus as declared_corpus,
+)
+from .corpus_declaration import corpus_declaration as corpus_declaration
+from .corpus_folders import (
+    CORPORA as CORPORA,
+    corpora as corpora,
+    corpus_dir as corpus_dir,
 )
 from .custom import (
     Check as Check,
@@ -111,7 +118,6 @@ from .tables import (
     Fact as Fact,
     Lexicon as Lexicon,
     Published as Published,
-    corpus_dir as corpus_dir,
     csv_rows as csv_rows,
     decoded as decoded,
     facts_of as facts_of,

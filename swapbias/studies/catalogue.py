@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -11,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UsageError, arguments_named, listed
 from swapbias.studies.corpus import Config, Corpus
+from swapbias.studies.corpus_declaration import corpus_declaration
+from swapbias.studies.corpus_folders import CORPORA, corpora, corpus_dir
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.names import unknown
+from swapbias.studies.package_study import STUDY_FILE, study_outline
 from swapbias.studies.prompt import MESSAGES, PROMPT_COLUMNS, Candidate, Prompt, Row, text_of
 from swapbias.studies.row_check import Found, column_faults, refuse_declaration, unknown_names
 from swapbias.studies.tables import Lexicon, upstream_file
@@ -21,16 +23,6 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 _OWN: dict[str, Corpus] = {}  # the user's own by name
-
-
-@cache
-def _leaves(package: str, pattern: str) -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in Path(str(files(package))).glob(pattern)))
-
-
-def corpora() -> list[str]:
-    """Names of all corpora of the package."""
-    return [*_leaves("swapbias.builders", "[!_]*.py")]
 
 
 def own_studies() -> list[str]:
@@ -45,21 +37,29 @@ def register(corpus: Corpus) -> None:
 
 
 def load_corpus(name: str) -> Corpus:
-    """The corpus of that name, of the package or of the user's own; UsageError names those there are."""
-    return _OWN.get(name) or _packaged(name)
+    """Return the corpus of that name: one of the user's own, of the package, or of another distribution.
+
+    Raises:
+        UsageError: there is none, two distributions have it, or its distribution does not load.
+    """
+    return _OWN.get(name) or _installed(name)
 
 
 @cache
-def _packaged(name: str) -> Corpus:
-    if name not in corpora():
+def _installed(name: str) -> Corpus:
+    if clash := CORPORA.clash(name):  # of two corpora none is audited under the name of the other
+        raise UsageError(clash)
+    if name not in CORPORA.names():
         raise unknown("corpus", name, [*corpora(), *own_studies()])
-    corpus: Corpus = import_module(f"swapbias.builders.{name}").CORPUS
+    corpus = CORPORA.load(name)
+    if not isinstance(corpus, Corpus) or corpus.name != name:
+        raise UsageError(f"{CORPORA.place(name)} is not the corpus {name!r}. Mend its entry point, or its name.")
     return corpus
 
 
 def studies() -> list[str]:
-    """Names of all studies of the package."""
-    return [name for name in corpora() if load_corpus(name).study is not None]
+    """Return the names of all studies that are installed; it imports no builder."""
+    return [name for name in corpora() if (corpus_dir(name) / STUDY_FILE).is_file()]
 
 
 def load_study(name: str) -> Study:
@@ -68,7 +68,7 @@ def load_study(name: str) -> Study:
     >>> [one.name for one in load_study("occupation_sentiment").experiments]
     ['sentences', 'control', 'ratings']
     """
-    study = load_corpus(name).study if name in (*corpora(), *_OWN) else None
+    study = load_corpus(name).study if name in (*corpora(), *_OWN) or CORPORA.clash(name) else None
     if study is None:
         raise unknown("study", name, [*studies(), *own_studies()])
     return study
@@ -93,20 +93,45 @@ def check_notes(study: Study) -> None:
     refuse_declaration(study.name, found)
 
 
+def outline(name: str) -> Study:
+    """Return a study as its ``study.toml`` states it: without what its tables add, and without a builder.
+
+    Raises:
+        StudyError: it cannot be read.
+    """
+    own = _OWN.get(name)
+    return own.study if own is not None and own.study is not None else _installed_outline(name)
+
+
+_installed_outline = cache(study_outline)
+
+
+def outlines() -> list[Study]:
+    """Return the outlines of all studies; one of another distribution that cannot be read is left out."""
+    readable = []
+    for name in studies():
+        try:
+            readable.append(outline(name))
+        except ValueError:
+            if not CORPORA.distribution(name):
+                raise
+    return readable
+
+
 def experiments_that(fit: Callable[[Experiment], bool]) -> list[str]:
-    """The experiments of the package that fit, each as ``study:config``, by which an audit names it."""
-    every = ((name, one) for name in studies() for one in load_study(name).experiments)
-    return [f"{name}:{one.reads.configs[0]}" for name, one in every if fit(one)]
+    """Return the installed experiments that fit by their outline, each as ``study:config``, as an audit names it."""
+    experiments = ((study.name, one) for study in outlines() for one in study.experiments)
+    return [f"{name}:{one.reads.configs[0]}" for name, one in experiments if fit(one)]
 
 
 def calibrated() -> list[tuple[Study, Experiment]]:
-    """The experiments that the calibration model is trained for."""
-    return [(study, one) for study in map(load_study, studies()) for one in study.experiments if one.reads.calibrated]
+    """Return the outlines of the experiments that the calibration model is trained for."""
+    return [(study, one) for study in outlines() for one in study.experiments if one.reads.calibrated]
 
 
 def metrics() -> list[str]:
     """Names of all evaluate modules."""
-    return [*_leaves("swapbias.metrics", "[a-z]*")]
+    return sorted(path.name for path in Path(str(files("swapbias.metrics"))).glob("[a-z]*"))
 
 
 def metric_path(name: str) -> str:
@@ -124,7 +149,7 @@ def local_corpus(name: str, folder: "str | PathLike[str]") -> Corpus:
     """The corpus with configs of a folder of the user's (MIMIC, own notes); UsageError: it reads no folder."""
     corpus = load_corpus(name)
     if corpus.local is None:
-        able = [one for one in corpora() if load_corpus(one).local]
+        able = [one for one in corpora() if corpus_declaration(one).reads_folders]
         raise UsageError(f"{name} reads no folder, expected {listed(able)}. Drop -M data.")
     title = f"{name}, made from a folder of one's own"
     return replace(corpus, configs=corpus.local(Path(folder)), title=title, licence="other")

@@ -1,19 +1,26 @@
 """Corpora: the configs that are published together, and the outputs that authors of a study released."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import listed, quoted
-from swapbias.studies.declared import parse_declaration
+from swapbias.errors import StudyError, listed, quoted
+from swapbias.studies.corpus_declaration import (
+    CORPUS_FILE,
+    DeclaredConfig,
+    DeclaredCorpus,
+    corpus_declaration,
+    read_corpus_file,
+)
+from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.experiment import Study
-from swapbias.studies.names import unknown
-from swapbias.studies.package_study import declared_study
+from swapbias.studies.names import did_you_mean, unknown
+from swapbias.studies.package_study import STUDY_FILE, declared_study
 from swapbias.studies.prompt import MESSAGES, PLACEBO_COLUMNS, PROMPT_COLUMNS, Row, turns
 from swapbias.studies.row_check import check_columns
-from swapbias.studies.tables import Lexicon, corpus_dir, read_table
+from swapbias.studies.tables import Lexicon, read_table
 
 Type = str | tuple[str, ...]  # of a column: the name of a type (``Config.typed``), or names of classes
 
@@ -121,35 +128,65 @@ class Corpus:
 
 
 def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] | None = None, **more: Any) -> Corpus:
-    """The corpus that ``corpus.toml`` in its folder declares, by the fields of Corpus and Config.
+    """Return the corpus that ``corpus.toml`` in its folder declares (``DeclaredCorpus``).
 
-    ``rows`` makes those of each config by name; any other config is the table of its name in the folder, published as
-    the split ``train``. Columns are those of prompts, then ``more``, then with ``placebo`` those of placebo rows;
-    ``columns`` are all of them, of which ``optional`` ones may be blank. A config may begin ``like`` an earlier one.
+    Args:
+        name: of the corpus.
+        rows: make those of each config by name; any other config is the table of its name in the folder.
+        more: further fields of ``Corpus``; the study is that of ``study.toml`` by default.
 
     Raises:
-        StudyError: the study names a config or column that there is not.
+        StudyError: a file declares what it should not, or what the builder does not give; every fault is a line.
     """
-    declaration = parse_declaration(
-        f"{name}/corpus.toml", (corpus_dir(name) / "corpus.toml").read_text(encoding="utf-8")
-    )
-    values = declaration.values
-    if "study" not in more and (corpus_dir(name) / "study.toml").exists():
+    declared, made = corpus_declaration(name), rows or {}
+    _refuse_strange_rows(name, declared, made)
+    if (more.get("local") is not None) != declared.reads_folders:
+        raise StudyError(f"{name}/{CORPUS_FILE}: reads_folders says whether the builder gives local. Correct one.")
+    if "study" not in more and (corpus_dir(name) / STUDY_FILE).exists():
         more["study"] = declared_study(name)
-    configs = list(more.pop("configs", ()))
-    for one in values.pop("configs", ()):
-        extra = (*one.pop("more", ()), *(PLACEBO_COLUMNS if one.pop("placebo", False) else ()))
-        whole, optional = tuple(one.pop("columns", ())), one.pop("optional", ())
-        columns = whole or (*PROMPT_COLUMNS, *extra)
-        table = partial(read_table, corpus_dir(name) / f"{one['name']}.csv", columns, optional=optional)
-        one |= {"split": one.get("split", "train" if whole else "test"), "rows": (rows or {}).get(one["name"], table)}
-        one |= {"types": {column: _as_tuple(value) for column, value in one.get("types", {}).items()}}
-        configs.append(Config(columns=columns, **{key: _as_tuple(value) for key, value in one.items()}))
-    more |= {key: _as_tuple(value) for key, value in values.items()}
     if more.get("study") is not None:
-        check_columns(more["study"], {config.name: config.columns for config in configs})
-    return Corpus(name=name, configs=tuple(configs), **more)
+        check_columns(more["study"], {config.name: config.all_columns for config in declared.configs})
+    return Corpus(
+        name=name,
+        title=declared.title,
+        version=declared.version,
+        licence=declared.licence,
+        tags=declared.tags,
+        configs=tuple(_config(name, config, made.get(config.name)) for config in declared.configs),
+        **more,
+    )
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _refuse_strange_rows(name: str, declared: DeclaredCorpus, rows: Collection[str]) -> None:
+    """Refuse rows of a config that is not declared, and a config with neither rows nor a table."""
+    names = [config.name for config in declared.configs]
+    declaration = read_corpus_file(name)
+    sentences = [
+        f"{declaration.name}: the builder has rows of {quoted(config)}, and no config is called so."
+        f"{did_you_mean(config, names) or ' Add it.'}"
+        for config in rows
+        if config not in names
+    ]
+    for number, config in enumerate(names):
+        if config not in rows and not (corpus_dir(name) / f"{config}.csv").is_file():
+            near = did_you_mean(config, [*rows]) or f" Add {config}.csv, or rows to the builder."
+            sentence = f"the builder has no rows of {quoted(config)}, and its folder no such table.{near}"
+            sentences.append(declaration.fault(("configs", number, "name"), sentence).sentence)
+    if sentences:
+        raise StudyError("\n".join(sentences))
+
+
+def _config(corpus: str, declared: DeclaredConfig, rows: Callable[[], Iterable[Row]] | None) -> Config:
+    columns = declared.all_columns
+    table = corpus_dir(corpus) / f"{declared.name}.csv"
+    return Config(
+        name=declared.name,
+        description=declared.description,
+        rows=rows or partial(read_table, table, columns, optional=declared.optional),
+        columns=columns,
+        types=declared.types,
+        upstream=declared.upstream,
+        split="train" if declared.columns else "test",
+        split_column=declared.split_column,
+        chats=declared.chats,
+    )

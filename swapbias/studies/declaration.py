@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from swapbias.errors import listed, quoted
-from swapbias.studies.catalogue import corpora
+from swapbias.studies.corpus_folders import corpora
 from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, sections_of, validate
 from swapbias.studies.experiment import COMPUTED, OF_PACKAGE, OwnStudy
 from swapbias.studies.names import did_you_mean

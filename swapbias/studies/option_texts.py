@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from swapbias.errors import listed
-from swapbias.measures import REFUSED, UNREADABLE
 from swapbias.studies.prompt import Candidate
 
 
 def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
     """Read options, each as value=option; a blank value counts nothing. ValueError: others than two or more."""
+    from swapbias.measures import REFUSED, UNREADABLE  # with numpy, which lists of studies do not need
+
     parts = [part.partition("=") for part in declared]
     try:
         options = tuple(Candidate(text.strip(), float(value) if value.strip() else None) for value, _, text in parts)

@@ -6,11 +6,11 @@ from string import Formatter
 from typing import Any
 
 from swapbias.errors import StudyError, listed, quoted
-from swapbias.measures import MEASURES, UNITS
+from swapbias.measures import UNITS
+from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, validate
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.names import did_you_mean
-from swapbias.studies.tables import corpus_dir
 
 STUDY_FILE = "study.toml"
 # What a declaration of the package says, for what it leaves out would decide a verdict without a word.
@@ -46,18 +46,38 @@ def declared_study(corpus: str, **of_tables: Any) -> Study:
         corpus: its name, which is that of the study.
         of_tables: values of the fields that experiments name in ``from_tables``, as its builder reads them.
 
-    Returns:
-        The study, with these values where any are given.
-
     Raises:
         StudyError: every fault, a line each with file and line.
     """
+    study, faults = _read(corpus)
+    if study is not None:
+        faults += _measure_faults(read_study_file(corpus), study)
+    return with_tables(_sound(study, faults), of_tables)
+
+
+def study_outline(corpus: str) -> Study:
+    """Read the same study without the values that tables give, which takes no builder and no statistics.
+
+    Args:
+        corpus: its name.
+
+    Raises:
+        StudyError: every fault but those of measures, a line each with file and line.
+    """
+    return _sound(*_read(corpus))
+
+
+def _read(corpus: str) -> tuple[Study | None, list[Fault]]:
     declaration = read_study_file(corpus)
     study, faults = validate(declaration, Study, {"name": corpus, **declaration.values})
-    faults += package_faults(declaration, study)
+    return study, [*faults, *package_faults(declaration, study)]
+
+
+def _sound(study: Study | None, faults: Sequence[Fault]) -> Study:
+    """Return a study without faults; StudyError: its faults."""
     if study is None or faults:
         raise StudyError("\n".join(dict.fromkeys(fault.sentence for fault in faults)))
-    return with_tables(study, of_tables) if of_tables else study
+    return study
 
 
 def read_study_file(corpus: str) -> Declaration:
@@ -154,12 +174,6 @@ def _experiment_faults(declaration: Declaration, place: Place, experiment: Exper
     if isinstance(stated, str) and stated not in UNITS:
         near = did_you_mean(compares.unit.name, [*UNITS]) or " Add it to the units of measures."
         yield declaration.fault((*section, "unit"), f"unit is {quoted(compares.unit.name)}, and there is none.{near}")
-    for key, measure in (("measure", compares.measure), ("primary", compares.primary.measure)):
-        if measure and measure not in MEASURES:
-            near = did_you_mean(measure, [*MEASURES]) or " Correct it."
-            yield declaration.fault(
-                (*section, key), f"{key} is {quoted(measure)}, and there is no such measure.{near}"
-            )
     if compares.contrast and not compares.subset:
         yield declaration.fault(
             (*section, "contrast"), "contrast compares values of a subset, and none is stated. Add subset."
@@ -197,6 +211,19 @@ def _experiment_faults(declaration: Declaration, place: Place, experiment: Exper
             (*place, "design", "random"), f"random gives {listed(blank)} no plural. Write column = plural."
         )
     yield from _word_faults(declaration, place, experiment)
+
+
+def _measure_faults(declaration: Declaration, study: Study) -> Iterator[Fault]:
+    """Find measures that there are not."""
+    from swapbias.measures import MEASURES  # with numpy, which lists of studies do not need
+
+    for number, experiment in enumerate(study.experiments):
+        compares = experiment.compares
+        for key, measure in (("measure", compares.measure), ("primary", compares.primary.measure)):
+            if measure and measure not in MEASURES:
+                near = did_you_mean(measure, [*MEASURES]) or " Correct it."
+                sentence = f"{key} is {quoted(measure)}, and there is no such measure.{near}"
+                yield declaration.fault(("experiments", number, "compares", key), sentence)
 
 
 def _values(declaration: Declaration, place: Place) -> Any:

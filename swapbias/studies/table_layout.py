@@ -5,9 +5,10 @@ import csv
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SEPARATOR = re.compile(rb'"?sep=(.)"?\r?\n')
 UNNAMED_COLUMN = re.compile(r"(Unnamed: \d+(\.\d+)?(_level_\d+)?)?")
@@ -51,7 +52,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def without_index(table: pd.DataFrame, unnamed: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+def without_index(table: "pd.DataFrame", unnamed: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
     """Take out columns without a name that hold nothing, or the numbers of rows; what others are is said."""
     faults: list[str] = []
     for name in dict.fromkeys(unnamed):

@@ -11,21 +11,16 @@ import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, is_url, not_utf8, write_whole
+from swapbias.studies.corpus_folders import corpus_dir
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
 _HOW = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online"
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
-
-
-def corpus_dir(corpus: str) -> Path:
-    """The folder of a corpus' tables; it exists in a checkout and in an installed wheel alike."""
-    return Path(str(files("swapbias.datasets_src"))) / corpus
 
 
 def read_table(

@@ -9,7 +9,8 @@ import re
 import unicodedata
 from functools import cache
 
-from swapbias.studies.tables import Lexicon, corpus_dir, read_table
+from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.tables import Lexicon, read_table
 
 _BLANK = re.compile(r"_{3,}")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")

@@ -13,7 +13,7 @@ from swapbias.builders._clinical_notes_tables import PLACES, SLOT, note_tables, 
 from swapbias.builders._clinical_notes_text import SECTIONS, Patient
 from swapbias.errors import UsageError
 from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, published_sizes
-from swapbias.studies.tables import corpus_dir
+from swapbias.studies.corpus_folders import corpus_dir
 from tests.tables import rows_of
 
 

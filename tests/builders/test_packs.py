@@ -10,7 +10,7 @@ import pytest
 from swapbias.findings import disaggregate
 from swapbias.runs.plan import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
-from swapbias.studies.tables import corpus_dir
+from swapbias.studies.corpus_folders import corpus_dir
 from tests.tables import rows_of
 
 ASKED = [(study, one) for study in ("group_packs", "spanish_occupations") for one in load_study(study).experiments]

@@ -11,7 +11,7 @@ from swapbias.notes import WORDINGS, carrier_synonyms
 from swapbias.notes.augmentation import _carried, _worded
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, placebo
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, local_corpus, studies
-from swapbias.studies.tables import corpus_dir
+from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.swapping import Swapper
 from tests.tables import rows_of, write
 
@@ -29,7 +29,7 @@ REWORDED = {
 }
 # Configs of placebo rows: an experiment whose rows they reword.
 PLACEBOS = {
-    (one.corpus or name, config): one
+    (one.reads.notes.corpus or name, config): one
     for name in studies() for one in load_study(name).experiments for config in one.reads.rewordings
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_a
 def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline():
     for name in studies():
         for one in load_study(name).experiments:
-            home = load_corpus(one.corpus or name)
+            home = load_corpus(one.reads.notes.corpus or name)
             for config in (*one.reads.rewordings, *one.reads.baseline):
                 assert home.config(config).columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS
             without = (name, one.name) in {

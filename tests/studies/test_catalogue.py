@@ -12,8 +12,9 @@ from datasets import ClassLabel, Value
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.studies import catalogue as studies, tables as sources
 from swapbias.studies.corpus import Config
+from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.prompt import MASK, PROMPT_COLUMNS, fill, slots
-from swapbias.studies.tables import corpus_dir, fingerprint, read_table
+from swapbias.studies.tables import fingerprint, read_table
 from tests.conftest import ROOT
 from tests.tables import rows_of
 
@@ -213,16 +214,22 @@ kind = "classifier"
 
 [experiments.reads]
 configs = ["default"]
+reading = ""
 
 [experiments.compares]
 measure = "paired_gap"
+test = "t"
 groups = ["cats"]
 reference = "dogs"
+factors = []
+subset = ""
+contrast = []
 unit = {name = "probability", range = [0, 1]}
 margin = 0.05
 
 [experiments.design]
 random = {template = "templates"}
+aggregate = []
 
 [experiments.shows]
 slices = {template = "template"}

@@ -11,24 +11,25 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.studies import (
     Experiment,
     Prompt,
+    Study,
     answer_reader,
     as_prompts,
     config_rows,
     load_corpus,
     load_study,
-    studies,
+    outlines,
     turns,
 )
 
 
-def chat_experiments(study: str) -> list[Experiment]:
+def chat_experiments(study: Study) -> list[Experiment]:
     """The experiments of a study whose prompts a chat model answers as they stand."""
-    return [one for one in load_study(study).experiments if one.kind == "chat" and not one.reads.notes.corpus]
+    return [one for one in study.experiments if one.kind == "chat" and not one.reads.notes.corpus]
 
 
 def chat_prompts(study: str) -> dict[str, Prompt]:
     """The prompts of these experiments, by the name of a sample: experiment and prompt."""
-    found = [(one, name) for one in chat_experiments(study) for name in one.reads.configs]
+    found = [(one, name) for one in chat_experiments(load_study(study)) for name in one.reads.configs]
     rows = [{**row, "experiment": one.name} for one, name in found for row in config_rows(study, name)]
     return {f"{one.experiment}/{one.prompt_id}": one for one in as_prompts(rows)}
 
@@ -58,7 +59,9 @@ def study_task(study: str) -> Task:
 def read_answers(study: str) -> Scorer:
     """The score of an answer as audits read it (what cannot be read has none), and the mean of each group."""
     prompts = chat_prompts(study)
-    readers = {one.name: answer_reader(one.reads.reading, one.reads.aliases) for one in chat_experiments(study)}
+    readers = {
+        one.name: answer_reader(one.reads.reading, one.reads.aliases) for one in chat_experiments(load_study(study))
+    }
 
     async def score(state: TaskState, target: Target) -> Score:
         prompt, text = prompts[str(state.sample_id)], state.output.completion
@@ -69,14 +72,14 @@ def read_answers(study: str) -> Scorer:
     return score
 
 
-def _register(study: str) -> None:
+def _register(study: Study) -> None:
     def made() -> Task:
-        return study_task(study)
+        return study_task(study.name)
 
-    made.__doc__ = load_study(study).title
-    task(made, name=study)
+    made.__doc__ = study.title
+    task(made, name=study.name)
 
 
-for _name in studies():
-    if chat_experiments(_name):
-        _register(_name)
+for _outline in outlines():
+    if chat_experiments(_outline):
+        _register(_outline)

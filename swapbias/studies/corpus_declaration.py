@@ -1,0 +1,161 @@
+"""Read what ``corpus.toml`` of a corpus declares, which imports no builder and reads no table of its rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from swapbias.errors import StudyError, listed, quoted
+from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, validate
+from swapbias.studies.experiment import EXPECTED, Declared, Switch, Text
+from swapbias.studies.names import did_you_mean
+from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
+from swapbias.studies.tables import pinned_files
+
+CORPUS_FILE = "corpus.toml"
+TYPES = ("string", "int64", "float64", "bool")
+ColumnType = str | tuple[str, ...]
+Names = tuple[Text, ...]  # a list, and no text in the place of one
+
+
+def _as_types(value: Any) -> Mapping[str, ColumnType]:
+    """Read columns with a type each, or with the names of its classes."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"types is {quoted(value)}, expected columns with a type each. Correct it.")
+    return {column: _as_type(column, of_column) for column, of_column in value.items()}
+
+
+def _as_type(column: str, value: Any) -> ColumnType:
+    if isinstance(value, str) and value in TYPES:
+        return value
+    if isinstance(value, list | tuple) and len(value) > 1 and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    near = did_you_mean(value, TYPES) if isinstance(value, str) else ""
+    expected = f"one of {listed(TYPES)}, or a list of classes"
+    raise ValueError(f"the type of {column} is {quoted(value)}, expected {expected}.{near or ' Correct it.'}")
+
+
+class DeclaredConfig(Declared):
+    """One table of a corpus, as it is published."""
+
+    name: Text
+    """Its name: that of the rows of the builder, or of the table in the folder of the corpus."""
+    description: Text
+    """What it holds, in a line."""
+    more: Names = ()
+    """Of prompts: their columns beside those that every prompt has."""
+    placebo: Switch = False
+    """Of prompts: whether they are reworded and nothing in them is swapped (columns ``side`` and ``wording``)."""
+    columns: Names = ()
+    """Of a table without prompts: all of its columns."""
+    optional: Names = ()
+    """Columns of such a table that may be blank."""
+    types: Annotated[Mapping[str, ColumnType], BeforeValidator(_as_types)] = {}
+    """Columns that are published as something else than text: a type, or the names of classes."""
+    upstream: Names = ()
+    """Files of ``sources.csv`` that its rows are made of."""
+    split_column: Text = ""
+    """The column that says the split of a row; blank: ``test`` for prompts, ``train`` for a table."""
+    chats: Switch = False
+    """Whether its texts are chats, which are published as ``messages``."""
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """Its columns in order."""
+        return self.columns or (*PROMPT_COLUMNS, *self.more, *(PLACEBO_COLUMNS if self.placebo else ()))
+
+
+class DeclaredCorpus(Declared):
+    """A corpus: tables that are published together under one name."""
+
+    title: Text
+    """What it is, in a line."""
+    version: Annotated[
+        Text, Field(pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"})
+    ]
+    """Raised with every change of a row or of the card."""
+    licence: Text
+    """The licence of the project's own part, by its SPDX identifier."""
+    tags: Names
+    """What it is found by on the Hub."""
+    reads_folders: Switch = False
+    """Whether its configs can be made of a folder of the user's (notes)."""
+    configs: tuple[DeclaredConfig, ...]
+    """Its tables in order; one may begin ``like`` an earlier one."""
+
+
+def read_corpus_file(corpus: str) -> Declaration:
+    """Parse ``corpus.toml`` of a corpus.
+
+    Args:
+        corpus: its name.
+
+    Raises:
+        StudyError: it is missing, or no valid TOML.
+    """
+    path, name = corpus_dir(corpus) / CORPUS_FILE, f"{corpus}/{CORPUS_FILE}"
+    if not path.is_file():
+        raise StudyError(f"{name} is missing. Write one with title, version, licence, tags and [[configs]].")
+    try:
+        return parse_declaration(name, path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StudyError(str(error)) from None
+
+
+@cache
+def corpus_declaration(corpus: str) -> DeclaredCorpus:
+    """Return what ``corpus.toml`` in the folder of a corpus declares.
+
+    Args:
+        corpus: its name.
+
+    Raises:
+        StudyError: every fault, a line each with file and line.
+    """
+    declaration = read_corpus_file(corpus)
+    declared, faults = validate(declaration, DeclaredCorpus, declaration.values)
+    if declared is not None:
+        faults = [*_config_faults(declaration, declared, [*pinned_files(corpus)])]
+    if declared is None or faults:
+        raise StudyError("\n".join(dict.fromkeys(fault.sentence for fault in faults)))
+    return declared
+
+
+def _config_faults(declaration: Declaration, corpus: DeclaredCorpus, pinned: Sequence[str]) -> Iterator[Fault]:
+    """Find what configs declare and their own columns, or the sources of the corpus, do not have."""
+    names: set[str] = set()
+    for number, config in enumerate(corpus.configs):
+        place: Place = ("configs", number)
+        if config.name in names:
+            yield declaration.fault((*place, "name"), f"the name {quoted(config.name)} stands twice. Change one.")
+        names.add(config.name)
+        yield from _column_faults(declaration, place, config)
+        for path in config.upstream:
+            if path not in pinned:
+                near = did_you_mean(path, pinned) or " Add a row to it."
+                sentence = f"upstream names {quoted(path)}, which sources.csv does not name.{near}"
+                yield declaration.fault((*place, "upstream"), sentence, path)
+
+
+def _column_faults(declaration: Declaration, place: Place, config: DeclaredConfig) -> Iterator[Fault]:
+    of_prompts = [key for key in ("more", "placebo", "chats") if getattr(config, key)]
+    if config.columns and of_prompts:
+        sentence = f"{of_prompts[0]} is of prompts, and columns are those of a table without. Drop one of them."
+        yield declaration.fault((*place, of_prompts[0]), sentence)
+    if config.optional and not config.columns:
+        yield declaration.fault((*place, "optional"), "optional is of a table with columns, and none are stated.")
+    columns = config.all_columns
+    if twice := next((name for name in columns if columns.count(name) > 1), ""):
+        key = "columns" if config.columns else "more"
+        yield declaration.fault((*place, key), f"{key} names the column {quoted(twice)} twice. Drop one.", twice)
+    stated = {"optional": config.optional, "types": [*config.types], "split_column": [config.split_column]}
+    for key, names in stated.items():
+        for name in names:
+            if name and name not in columns:
+                near = did_you_mean(name, columns) or f" Expected one of {listed(columns)}."
+                sentence = f"{key} names the column {quoted(name)}, and there is none.{near}"
+                yield declaration.fault((*place, key), sentence, name)
+    if "split" in columns and not config.split_column:
+        yield declaration.fault(place, 'rows have the column split, and split_column is missing. Add it: "split".')

@@ -1,0 +1,74 @@
+"""The catalogue is lazy: files say what there is, and naming one study imports one builder."""
+
+import json
+
+import pytest
+
+from tests.distributions import run
+
+# Runs each step in one process, and prints the builders that it has brought.
+STEPS = """
+import contextlib, io, json, sys
+from swapbias.cli import main
+
+def builders():
+    return {name for name in sys.modules if name.startswith("swapbias.builders.")}
+
+for step in json.loads(sys.argv[1]):
+    before, said = builders(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            if isinstance(step, str):
+                code = exec(step) or 0
+            else:
+                sys.argv = ["swapbias", *step]
+                main()
+        except SystemExit as end:
+            code = end.code
+    brought = sorted(name.rpartition(".")[2] for name in builders() - before)
+    print(json.dumps([code, brought, said.getvalue()[-20_000:]]))
+"""
+
+
+def brought_by(*steps, **environment):
+    """Exit code and builders of each step: a command as a list, or Python code."""
+    done = run(STEPS, arguments=[json.dumps(steps)], **environment)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_lists_and_helps_import_no_builder():
+    steps = (["list"], ["list", "--corpora"], ["list", "--measures"], ["help", "settings"], ["audit", "--help"],
+             "import swapbias.studies as s; s.studies(), s.outlines(), s.calibrated(), s.experiments_that(bool)",
+             ["audit", "vader", "--study", "ocupation_sentiment"], ["build", "nope"])  # fmt: skip
+    found = brought_by(*steps)
+    assert [brought for _, brought, _ in found] == [[]] * len(steps), found
+    assert [code for code, _, _ in found] == [0] * 6 + [2, 2], found
+    assert "Did you mean occupation_sentiment?" in found[6][2]
+
+
+def test_every_command_on_one_study_imports_one_builder(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra audit")
+    audited, again = str(tmp_path / "run"), str(tmp_path / "again")
+    audit = ["audit", "vader", "--study", "occupation_sentiment", "--limit", "4", "--no-wordings"]
+    study = ("--study", "occupation_sentiment")
+    steps = (
+        ["plan", "vader", *study], [*audit, "--out", audited], [*audit, "--seed", "1", "--out", again],
+        ["check", audited], ["compare", audited, again], ["report", audited], ["audit", "--resume", audited],
+        ["share", audited, "--results", "alice/audits", "--dry-run"],
+        ["build", "occupation_sentiment", "--out", str(tmp_path / "built")],
+        "from swapbias import load_prompts, load_study; load_study('occupation_sentiment'); "
+        "load_prompts('occupation_sentiment', 'control')",
+    )  # fmt: skip
+    offline = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "hf")}
+    found = brought_by(*steps, **offline)
+    assert [brought for _, brought, _ in found] == [["occupation_sentiment"], *[[]] * (len(steps) - 1)], found
+    assert {code for code, *_ in found} <= {0, 1, 3}, [one for one in found if one[0] == 2]
+
+
+@pytest.mark.parametrize(
+    ("study", "helper"), [("spanish_occupations", ""), ("gendered_stigma", "_gendered_stigma_released")]
+)
+def test_a_study_is_loaded_and_planned_with_its_own_builder(study, helper):
+    found = brought_by(f"import swapbias.studies as s; s.load_prompts({study!r})", ["plan", "--study", study])
+    assert {name for _, brought, _ in found for name in brought} == {study, helper} - {""}, found

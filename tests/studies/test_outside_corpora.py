@@ -1,0 +1,94 @@
+"""A corpus from another distribution is found by name everywhere; what is wrong with it breaks nothing else."""
+
+import json
+
+import pytest
+
+from tests.distributions import install, run
+from tests.studies.test_catalogue import NEW_CORPUS, NEW_LEAF, NEW_STUDY
+from tests.studies.test_lazy import STEPS
+
+OTHER = ["audit", "vader", "--study", "occupation_sentiment:control", "--limit", "4", "--no-wordings"]
+
+
+def pets(folder, *, name="toy", distribution="pet-corpora", **changed):
+    """A distribution with a corpus whose builder and folder lie in its package, with files changed by name."""
+    package = distribution.replace("-", "_")
+    texts = {
+        "builder": NEW_LEAF, "corpus": NEW_CORPUS, "study": NEW_STUDY,
+        "templates": "template\nI like [who].\nI fear [who].\nHere are [who].\n", **changed,
+    }  # fmt: skip
+    texts = {key: text.replace('"toy"', f'"{name}"') for key, text in texts.items()}
+    data = f"{package}/datasets_src/{name}"
+    files = {
+        f"{package}/__init__.py": "", f"{package}/builders/{name}.py": texts["builder"],
+        f"{data}/corpus.toml": texts["corpus"], f"{data}/study.toml": texts["study"],
+        f"{data}/templates.csv": texts["templates"], f"{data}/README.md": f"# {name}\n",
+    }  # fmt: skip
+    points = {"swapbias.corpora": {name: f"{package}.builders.{name}:CORPUS"}}
+    return install(folder, distribution, points, files)
+
+
+def steps(folders, *commands):
+    done = run(STEPS, *folders, arguments=[json.dumps(commands)])
+    assert done.returncode == 0, done.stderr
+    return [(code, " ".join(said.split())) for code, _, said in map(json.loads, done.stdout.splitlines())]
+
+
+def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
+    folder = pets(tmp_path / "site")
+    scores = "def likes_cats(texts):\n    return [0.7 if 'cats' in text else 0.4 for text in texts]\n"
+    (folder / "pet_scores.py").write_text(scores)
+    found = steps(
+        [folder], ["list"], "import sys; print('pet_corpora' in sys.modules)", ["list", "--corpora"],
+        ["audit", "pet_scores:likes_cats", "--study", "toy", "--trust", "--out", str(tmp_path / "run")],
+        ["check", str(tmp_path / "run"), "--max-gap", "0.9"], ["build", "toy", "--out", str(tmp_path / "built")],
+        "import swapbias; print(swapbias.load_prompts('toy').num_rows, swapbias.load_study('toy').title)",
+    )  # fmt: skip
+    assert [code for code, _ in found][:4] == [0, 0, 0, 0], found
+    assert "toy:toy Cats or dogs?" in found[0][1]
+    assert found[1][1] == "False"
+    assert "Corpus toy default Two rows a template" in found[2][1]
+    assert "+30.0 points" in found[3][1]
+    assert "toy default: 6 rows" in found[5][1]
+    assert found[6][1].endswith("6 Toy")
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (
+            {"builder": "import no_such_module"},
+            "The corpus 'toy' of pet-corpora cannot be loaded (ModuleNotFoundError",
+        ),
+        ({"builder": "CORPUS = 3"}, "pet_corpora.builders.toy:CORPUS is not the corpus 'toy'."),
+        ({"corpus": "title = "}, "pet-corpora"),
+        ({"study": "title = "}, "pet-corpora"),
+    ],
+    ids=["builder", "object", "corpus", "study"],
+)
+def test_what_is_wrong_with_it_is_one_sentence_and_other_audits_go_on(changed, sentence, tmp_path):
+    folder = pets(tmp_path / "site", **changed)
+    toy = ["audit", "vader", "--study", "toy", "--out", str(tmp_path / "toy")]
+    lists = (["list"], ["list", "--corpora"])
+    found = steps([folder], *lists, [*OTHER, "--out", str(tmp_path / "run")], ["plan", "vader"], toy)
+    assert [code for code, _ in found] == [0, 0, 0, 0, 2], found
+    assert "occupation_sentiment:sentences" in found[0][1]
+    assert sentence in found[4][1]
+    assert "Traceback" not in str(found)
+
+
+def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(tmp_path):
+    twice = [
+        pets(tmp_path / "a"), pets(tmp_path / "b", distribution="more-pets"),
+        pets(tmp_path / "c", distribution="own-gest", name="gest"),
+    ]  # fmt: skip
+    audits = (["plan", "--study", "toy"], ["plan", "--study", "gest"], "import swapbias; swapbias.load_study('gest')")
+    found = steps(twice, ["list"], [*OTHER, "--out", str(tmp_path / "run")], *audits[:2])
+    assert [code for code, _ in found] == [0, 0, 2, 2], found
+    both = "The corpus 'toy' is added more than once, by more-pets and pet-corpora. Uninstall one of them."
+    used = "The corpus 'gest' of own-gest is left out, for swapbias has one of this name."
+    assert both in found[0][1]
+    assert both in found[2][1]
+    assert used in found[0][1]
+    assert used in found[3][1]
