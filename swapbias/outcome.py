@@ -215,7 +215,7 @@ class Audit:
         With more than two groups there is a row for each group of a pair beside the reference group.
         """
         rows = self.items(study)
-        paired = [one for one in load_study(study).experiments if one.compares.measure == "paired_gap"]
+        paired = [one for one in load_study(study).experiments if one.is_paired]
         contrasts = [contrast for experiment in paired for contrast in experiment.gaps]
         pairs = [part for contrast in contrasts if len(part := _pairs(contrast, rows))]
         if not pairs:

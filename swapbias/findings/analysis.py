@@ -47,6 +47,7 @@ from swapbias.findings.sensitivity import (
     mean_weights,
     over_prompts,
     pair_gaps,
+    pair_ids,
     readable,
     rows_of_two,
     with_sensitivity,
@@ -266,15 +267,17 @@ def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
     """The gap by the paper's own test, which treats units as independent; of two models between their gaps."""
-    experiment, scores, groups = context.experiment, rows[context.score].to_numpy(), rows["group"].to_numpy()
-    if OTHER in rows and experiment.compares.measure == "paired_gap":
-        gaps = [pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)]
-        models = np.repeat(["first", "second"], [len(one) for one in gaps]).tolist()
-        return measures.group_gap(np.concatenate(gaps), models, reference_group="second", test="t")
-    reference = experiment.compares.reference
-    if experiment.compares.measure == "paired_gap":
-        return measures.paired_gap(scores, groups, rows["pair_id"].to_numpy(), reference_group=reference)
-    return measures.group_gap(scores, groups, reference_group=reference, test=experiment.compares.test)
+    experiment, comparison = context.experiment, context.comparison
+    if OTHER in rows and comparison.is_paired:
+        first, second = (pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER))
+        return comparison.published_difference(first.to_numpy(), second.to_numpy())
+    return comparison.published(
+        rows[context.score].to_numpy(),
+        rows["group"].to_numpy(),
+        pair_ids(rows),
+        reference_group=experiment.compares.reference,
+        test=experiment.compares.test,
+    )
 
 
 def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) -> dict[str, Any]:
@@ -412,7 +415,7 @@ def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator
     """Whether any of several groups differs, or with ``ALL_GAPS`` any gap in two subsets; nothing of two groups."""
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
-    groups, paired = rows["group"].tolist(), experiment.compares.measure == "paired_gap"
+    groups, paired = rows["group"].tolist(), experiment.is_paired
     samples = rows[experiment.compares.subset].tolist() if contrast == ALL_GAPS else None
     if not experiment.compares.measure or len(set(groups)) < 3 or (samples and len(set(samples)) < 2):
         return
@@ -443,7 +446,7 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     found = measures.factorial(
         rows[context.score].to_numpy(), {factor: rows["group"].map(table[factor]).tolist() for factor in table},
         reference=table.loc[experiment.compares.reference].to_dict(), cluster_ids=clusters,
-        pair_ids=rows["pair_id"].tolist() if experiment.compares.measure == "paired_gap" else None,
+        pair_ids=rows["pair_id"].tolist() if experiment.is_paired else None,
     )  # fmt: skip
     for term, test in found.terms.items():
         mine = [one for one in found.effects if one.term == term]
@@ -621,7 +624,8 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
     found = []
     for one in with_primary((replace(one, score="score") for one in made), [experiment]):
         gap = MEASURES[one.measure].gap_span and (one.slice_by == "all" or one.measure != "gap_difference")
-        shown = one.measure == "paired_gap" if one.view else gap or one.measure == "mean"
+        is_of_pairs = one.measure == experiment.compares.measure and experiment.is_paired
+        shown = is_of_pairs if one.view else gap or one.measure == "mean"
         if shown and (one.primary or not brief):
             found.append(
                 _of_models(one, several=len(experiment.compares.groups) > 1 or one.measure in (*EFFECTS, "mean"))

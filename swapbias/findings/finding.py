@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Estimate, Record, Unit, named_unit, t_ends
+from swapbias.measures import MEASURES, Comparison, Estimate, Record, Unit, named_unit, t_ends
 from swapbias.models import unit_of
 from swapbias.studies import JUDGED, Experiment, Published, load_study, own_studies
 
@@ -276,6 +276,14 @@ class Context:
     def sides(self) -> Mapping[str, float]:
         """The weight of the mean of each group in the value."""
         return self.weights or {self.experiment.compares.group: 1.0, self.experiment.compares.reference: -1.0}
+
+    @property
+    def comparison(self) -> Comparison:
+        """How the experiment compares two groups; ValueError where it compares none."""
+        comparison = self.experiment.comparison
+        if comparison is None:
+            raise ValueError(f"{self.study} {self.experiment.name} compares no groups. Name its measure.")
+        return comparison
 
     @property
     def plain_view(self) -> str:

@@ -16,7 +16,7 @@ import pandas as pd
 from swapbias import measures, swapping
 from swapbias.findings.finding import Context, Finding, experiment_of
 from swapbias.findings.sensitivity import ANSWERS, by_sentence, gap_units, pair_gaps
-from swapbias.measures import Estimate, Floats
+from swapbias.measures import Estimate, Floats, is_comparison
 from swapbias.studies import JUDGED, Rubric, without_reasoning
 
 BASELINE = "baseline"
@@ -252,7 +252,7 @@ def by_the_judge(found: Iterable[Finding]) -> list[Finding]:
     answered = {place(one) for one in every if one.primary}
     mine = [one for one in every if one.score == JUDGED and one.slice_by == "all" and not one.view]
     about = ("agreement", "kappa", "group_leakage")
-    return [one for one in mine if one.measure in about or (one.measure == "paired_gap" and place(one) in answered)]
+    return [one for one in mine if one.measure in about or (is_comparison(one.measure) and place(one) in answered)]
 
 
 def blinding(finding: Finding) -> tuple[str, float]:

@@ -24,7 +24,7 @@ from swapbias.findings.finding import (
     Finding,
     unit_fields,
 )
-from swapbias.measures import MEASURES, Estimate, Factors, Floats, Unit
+from swapbias.measures import MEASURES, ComparedUnits, Estimate, Factors, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
@@ -35,7 +35,6 @@ _CUT = "truncated"  # the score column of answers that reached the most tokens
 _SCORE_OF = "score of "  # columns of pairs: the score of each group
 _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in, before those of a paraphrase
 _CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
-_ROUNDING = 1e-12  # a gap below this share of its scores is none
 _SAME = 1e-9  # scores of two models closer than this share of them are the same: batches of other sizes add up so
 _GAPS = (FOUND, SMALL, UNSTABLE)
 _NAMED = 3  # items that change a verdict, at most
@@ -204,11 +203,10 @@ class Units:
         factors = measures.rows_of(self.factors, chosen)
         varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
         factors = varied or factors
-        estimate = measures.linear_contrast(
+        estimate = self.context.comparison.estimate(
             values, sides, self.weights, factors, shares=self.shares(chosen), confidence=1 - level,
             n_unscored=self.n_unscored,
         )  # fmt: skip
-        estimate = measures.with_exact_test(estimate, values, sides, factors)
         if self.single and len(values):
             return replace(estimate, fewest=1, fewest_of=self.single, independent=1)
         if not self.cluster_vars:  # no factor varies: a slice by the only one, or rows that lack the columns
@@ -269,37 +267,53 @@ def _ratio(value: float, samples: Sequence[Floats]) -> float:
 
 def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a pair: what its first row says, its ``gap`` (NaN where a score of it is) and each group's score."""
-    if rows.duplicated(["pair_id", "group"]).any() or not context.whole(rows):
-        raise ValueError(f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair.")
-    codes, ids = pd.factorize(rows["pair_id"])
-    sides = rows["group"].map({group: place for place, group in enumerate(context.sides)}).to_numpy(np.float64)
-    mine = ~np.isnan(sides)
-    table = np.full((len(ids), len(context.sides)), math.nan)
-    table[codes[mine], sides[mine].astype(np.intp)] = rows[context.score].to_numpy(np.float64)[mine]
-    weights = np.array(list(context.sides.values()))
-    gaps = table @ weights
-    gaps[np.abs(gaps) <= _ROUNDING * (np.abs(table) @ np.abs(weights))] = 0.0  # rounding has no spread
-    scores = {f"{_SCORE_OF}{group}": table[:, place] for place, group in enumerate(context.sides)}
-    return rows.drop_duplicates("pair_id").assign(gap=gaps, **scores)
+    _refuse_without_pairs(context, rows)
+    units = measures.units_of_pairs(*_columns_of_units(context, context.two(rows)), context.sides)
+    return context.two(rows).iloc[units.rows].assign(gap=units.values, **_scores_by_group(context, units))
+
+
+def _columns_of_units(context: Context, rows: pd.DataFrame) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+    """Scores of rows of the compared groups, the place of each row's group, and the number of its pair."""
+    places = {group: place for place, group in enumerate(context.sides)}
+    groups = rows["group"].map(places).to_numpy(np.intp)
+    return rows[context.score].to_numpy(np.float64), groups, pd.factorize(pair_ids(rows))[0]
+
+
+def pair_ids(rows: pd.DataFrame) -> NDArray[Any]:
+    """The pair of each row; rows without the column, as means over prompts, are of no pair."""
+    return rows["pair_id"].to_numpy() if "pair_id" in rows else np.arange(len(rows))
+
+
+def _scores_by_group(context: Context, units: ComparedUnits) -> dict[str, Floats]:
+    """The columns that hold the score of each group of a pair; none of units that are no pairs."""
+    if units.scores is None:
+        return {}
+    return {f"{_SCORE_OF}{group}": units.scores[:, place] for place, group in enumerate(context.sides)}
 
 
 def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """The units of the gap, or of the difference of two gaps, over these rows; None where it has no two groups."""
-    experiment, sides = context.experiment, context.sides
-    weights: tuple[float, ...] = (1.0,)
-    if not context.whole(rows) or experiment.compares.measure not in ("paired_gap", "group_gap"):
+    experiment, comparison = context.experiment, context.experiment.comparison
+    if comparison is None or not context.whole(rows):
         return None
     chosen = by_sentence(experiment, context.two(rows), context.score)
-    if experiment.compares.measure == "group_gap":
-        places, weights = {group: place for place, group in enumerate(sides)}, tuple(sides.values())
-        made = chosen.assign(value=chosen[context.score], sample=chosen["group"].map(places))
-    else:
-        made = pair_gaps(context, chosen).rename(columns={"gap": "value"}).assign(sample=0)
-        contrast, subset = experiment.compares.contrast, experiment.compares.subset
-        if contrast and set(contrast) <= set(made[subset].unique()):
-            weights, made = (1.0, -1.0), made[made[subset].isin(contrast)]
-            made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
+    if comparison.is_paired:
+        _refuse_without_pairs(context, chosen)
+    units = comparison.units(*_columns_of_units(context, chosen), context.sides)
+    made = chosen.iloc[units.rows].assign(
+        value=units.values, sample=units.samples, **_scores_by_group(context, units)
+    )
+    weights = units.weights
+    contrast, subset = experiment.compares.contrast, experiment.compares.subset
+    if comparison.is_paired and contrast and set(contrast) <= set(made[subset].unique()):
+        weights, made = (1.0, -1.0), made[made[subset].isin(contrast)]
+        made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
     return Units.of(made, context, weights)
+
+
+def _refuse_without_pairs(context: Context, rows: pd.DataFrame) -> None:
+    if rows.duplicated(["pair_id", "group"]).any() or not context.whole(rows):
+        raise ValueError(f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair.")
 
 
 def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -543,7 +557,8 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> I
     shares = {"nonanswer_gap": _lost(two, context.score, unsure=True)}
     if _CUT in two and context.experiment.kind == "chat":
         shares["truncation_gap"] = np.asarray(two[_CUT].fillna(0), dtype=np.float64)
-    plain = context.experiment.changed(compares={"contrast": None}, shows={"rates": ()})
+    measure = context.comparison.of_shares.name
+    plain = context.experiment.changed(compares={"contrast": None, "measure": measure}, shows={"rates": ()})
     named = replace(context, subset="" if context.experiment.compares.contrast else context.subset)
     for measure, lost in shares.items():
         part = over_trials(two.assign(**{LOST: lost}), LOST)

@@ -86,7 +86,6 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
 
 def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator[Doc]:
     """What the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
-    paired = experiment.compares.measure == "paired_gap"
     for row in rows:
         context, choices = "", [row["text"]]  # the harness puts BOS or EOS before it, as an audit does
         if experiment.reads.reading == "answers":
@@ -105,7 +104,7 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator
             "choices": choices,
             "gaps": list(gaps),
             "sides": [1 if one.compares.group == row["group"] else -1 for one in gaps.values()],
-            "units": [] if paired else [row[name] for name in reversed(experiment.design.aggregate)],
+            "units": [] if experiment.is_paired else [row[name] for name in reversed(experiment.design.aggregate)],
         }
 
 
@@ -118,8 +117,12 @@ def _contrast(one: Experiment) -> str:
 def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[str], docs: Sequence[Doc]) -> Doc:
     function, quantities = _READINGS[experiment.reads.reading]
     gaps = list(dict.fromkeys(name for doc in docs for name in doc["gaps"]))
-    paired = "gap_of_pairs" if experiment.compares.measure == "paired_gap" else "gap_of_groups"
-    metrics = dict.fromkeys(quantities, "mean") | {f"{one}_{gap}": paired for one in quantities for gap in gaps}
+    metrics = dict.fromkeys(quantities, "mean")
+    if experiment.comparison is not None:
+        if not experiment.comparison.harness:
+            compares = f"{corpus.name} {experiment.name} compares by {experiment.compares.measure}"
+            raise UsageError(f"{compares}, which no task of lm-eval computes. Name another study.")
+        metrics |= {f"{name}_{gap}": experiment.comparison.harness for name in quantities for gap in gaps}
     study = corpus.study
     same = Path(__file__).with_name("lm_eval_task.yaml")  # of all tasks
     read: Doc = read_yaml(same.read_text(encoding="utf-8"), same.name)

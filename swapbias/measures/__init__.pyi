@@ -9,6 +9,18 @@ from .answer_accuracy import (
     option_odds as option_odds,
     plain_word as plain_word,
 )
+from .comparison import (
+    MOSTLY_TIED as MOSTLY_TIED,
+    ComparedUnits as ComparedUnits,
+    Comparison as Comparison,
+    PairedComparison as PairedComparison,
+    units_of_pairs as units_of_pairs,
+)
+from .comparisons import (
+    COMPARISONS as COMPARISONS,
+    comparison_of as comparison_of,
+    is_comparison as is_comparison,
+)
 from .contrast import (
     Design as Design,
     adjust as adjust,
@@ -39,6 +51,7 @@ from .estimate import (
     named_group as named_group,
     rows_of as rows_of,
 )
+from .evaluate_module import CheckedInputs as CheckedInputs, module_info as module_info
 from .gaps import (
     Effect as Effect,
     Omnibus as Omnibus,
@@ -55,10 +68,8 @@ from .gaps import (
 )
 from .measure import (
     MEASURES as MEASURES,
-    CheckedInputs as CheckedInputs,
     Measure as Measure,
     Scale as Scale,
-    module_info as module_info,
 )
 from .rates import (
     agreement as agreement,

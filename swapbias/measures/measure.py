@@ -1,13 +1,11 @@
 """What is known of each measure: its words, sign and unit, and its number from 0 to 1 where higher is fairer."""
 
-import inspect
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from swapbias.measures.estimate import is_missing, known_ids, numbers, values_of
+from swapbias.measures.comparisons import COMPARISONS, comparison_of
 from swapbias.measures.units import Unit
 
 
@@ -83,8 +81,6 @@ _TPR, _FPR = _rates("tpr", "true positive"), _rates("fpr", "false positive")
 _UAR, _COSINE = "unweighted average recall", "1 - direct bias; mean |cosine| with the gender direction"
 _LEVEL: Mapping[str, Any] = {"signed": False, "comparison": False}
 _RECORDS = (
-    Measure("paired_gap", gap_span=1),
-    Measure("group_gap", gap_span=1),
     Measure("answer_bias", prefix="bias ", gap_span=1),
     Measure("gap_difference", "difference of gaps ({contrast})", "gap difference ", gap_span=2),
     Measure("group_spread", "spread of the means, {contrast}", "spread ", signed=False),  # grows by chance alone
@@ -115,97 +111,26 @@ _RECORDS = (
     Measure("direct_bias", "direct bias", "", "absolute cosine", signed=False, scale=_distance(_COSINE)),
     Measure("signed_mean", "signed mean of the cosines", "", "cosine"),  # words that lean to both sides cancel
 )  # fmt: skip
-MEASURES: Mapping[str, Measure] = {one.name: one for one in _RECORDS}
+_BY_NAME: Mapping[str, Measure] = {record.name: record for record in _RECORDS}
 
 
-_SOURCE = "https://github.com/swapbias/swapbias"
-_SOFTWARE = f"""
-@software{{swapbias,
-  title = {{swapbias: social bias in language models by swapping one slot of a text}},
-  author = {{{{The swapbias authors}}}}, year = {{2026}}, url = {{{_SOURCE}}}
-}}
-"""
+class _Measures(Mapping[str, Measure]):
+    """What is known of each measure by name: of comparisons, also those from outside, and of all others."""
+
+    def __getitem__(self, name: str) -> Measure:
+        if name in COMPARISONS.names() and (comparison := comparison_of(name)) is not None:
+            return comparison.record
+        return _BY_NAME[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Without importing the comparison."""
+        return name in _BY_NAME or name in COMPARISONS.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*COMPARISONS.names(), *_BY_NAME))
+
+    def __len__(self) -> int:
+        return len(COMPARISONS.names()) + len(_BY_NAME)
 
 
-def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
-    """What ``evaluate.MetricInfo`` shows of a module: its texts, the software beside its papers, their addresses."""
-    papers = re.findall(r"(url|doi)\s*=\s*\{(\S+?)\}", citation)
-    return {
-        "description": description, "inputs_description": inputs, "citation": _SOFTWARE + citation,
-        "codebase_urls": [_SOURCE],
-        "reference_urls": [place if kind == "url" else f"https://doi.org/{place}" for kind, place in papers],
-    }  # fmt: skip
-
-
-# Columns of texts that may be missing in a row: an answer that was not given. Others are ids and names of groups.
-_MAY_BE_MISSING = ("predictions", "references", "incorrect")
-
-
-class CheckedInputs:
-    """Base of an `evaluate` module, before ``evaluate.Metric``: refuses what the module does not take.
-
-    Inputs stay in memory where one process computes: those of credentialed notes would else lie below HF_HOME, and
-    stay there after an error.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        """As ``evaluate.Metric``."""
-        super().__init__(*arguments, **options)
-        module: Any = self
-        module.keep_in_memory = module.num_process == 1
-
-    def compute(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> Any:
-        """As ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option.
-
-        ``evaluate`` lets a missing column end in a ``TypeError``; its ``combine`` passes every module those of all.
-        """
-        module: Any = self
-        taken = list(inspect.signature(module._compute).parameters)
-        if strange := [name for name in columns if name not in taken]:
-            raise ValueError(
-                f"{module.name} takes no {', '.join(strange)}, expected {', '.join(taken)}. Modules of other columns "
-                "or options are computed one by one, not by combine()."
-            )
-        values, needed = {"predictions": predictions, "references": references, **columns}, module._feature_names()
-        missing = [name for name in needed if values.get(name) is None]
-        if 0 < len(missing) < len(needed):
-            names = ", ".join(missing)
-            raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
-        return super().compute(**values)  # type: ignore[misc]
-
-    def add_batch(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> None:
-        """As ``evaluate.Metric.add_batch``; ValueError where an id or the name of a group is missing."""
-        given = {"predictions": predictions, "references": references, **columns}
-        read = {name: self._read(name, column) for name, column in given.items() if column is not None}
-        super().add_batch(**self._whole(read))  # type: ignore[misc]
-
-    def add(self, *, prediction: Any = None, reference: Any = None, **columns: Any) -> None:
-        """As ``evaluate.Metric.add``; ValueError where an id or the name of a group is missing."""
-        given = {"predictions": prediction, "references": reference, **columns}
-        read = self._whole({name: self._read(name, [value])[0] for name, value in given.items() if value is not None})
-        super().add(  # type: ignore[misc]
-            prediction=read.pop("predictions", None), reference=read.pop("references", None), **read
-        )
-
-    def _whole(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """The columns, where none that the module needs is missing."""
-        module: Any = self
-        needed = module._feature_names()
-        if missing := [name for name in needed if name not in columns]:
-            names = ", ".join(missing)
-            raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
-        return columns
-
-    def _read(self, name: str, column: Any) -> Any:
-        """A column as evaluate takes it: texts of ids, whatever they are, and None or NaN for what is missing."""
-        module: Any = self
-        features = module.features if isinstance(module.features, Mapping) else {}
-        kind = getattr(features.get(name), "dtype", "")
-        if kind in ("string", "large_string"):
-            if name not in _MAY_BE_MISSING:
-                return [str(value) for value in known_ids(column, name).tolist()]
-            return [None if is_missing(value) else str(value) for value in values_of(column)]
-        if kind == "float64":
-            return numbers(column).tolist()
-        is_flat = not features
-        return [None if is_flat and is_missing(value) else value for value in values_of(column)]
+MEASURES: Mapping[str, Measure] = _Measures()

@@ -15,7 +15,7 @@ from swapbias.models.base import Bar, LoadOptions, no_bar
 from swapbias.models.loading import load_model, quiet
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.scorer import Progress
-from swapbias.studies import MASK, Published, calibrated, config_rows, fingerprint
+from swapbias.studies import MASK, Experiment, Published, calibrated, config_rows, fingerprint
 
 RECIPE = "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
 STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 6e-3
@@ -36,14 +36,16 @@ SUBJECTS = {
 _WORDS = [word for group in SUBJECTS.values() for word in group]
 
 
-def planted_findings(experiment: str) -> dict[tuple[str, ...], Published]:
+def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], Published]:
     """The planted sizes by ``Finding.key``: what a perfect audit recovers."""
     gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
     both, sides = ("mental_health", "other_health"), ("female - male", "all", "")
     known = {(subset, "mean", group, "all", ""): p for subset, of in PLANTED.items() for group, p in of.items()}
-    known |= {(subset, "paired_gap", *sides): value for subset, value in gap.items()}
+    known |= {(subset, experiment.compares.measure, *sides): value for subset, value in gap.items()}
     known[" - ".join(both), "gap_difference", *sides] = gap[both[0]] - gap[both[1]]
-    return {(experiment, *key): Published(value=f"{value:.2f}", source="planted") for key, value in known.items()}
+    return {
+        (experiment.name, *key): Published(value=f"{value:.2f}", source="planted") for key, value in known.items()
+    }
 
 
 def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar) -> MaskedScorer:
@@ -65,7 +67,7 @@ def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: 
         model_id="calibration",
         identity={**pin, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}},
         options=options,
-        expected=planted_findings(experiment.name),
+        expected=planted_findings(experiment),
     )
 
 

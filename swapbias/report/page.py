@@ -308,7 +308,7 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
 
 def _examples(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
     """The pairs with the lowest and the highest gap of any contrast; of notes, which are long, none."""
-    if experiment.shows.rates or experiment.compares.measure != "paired_gap":
+    if experiment.shows.rates or not experiment.is_paired:
         return []
     examples = [example for contrast in experiment.gaps for example in _pair_examples(contrast, items)]
     examples.sort(key=lambda example: example["gap"])

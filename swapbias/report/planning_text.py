@@ -27,7 +27,7 @@ def _unit_noun(gap: PlannedGap) -> str:
         return "sentences"
     if gap.of_conditions:
         return "conditions"
-    return "pairs" if experiment.compares.measure == "paired_gap" else "prompts"
+    return experiment.comparison.noun if experiment.comparison else "prompts"
 
 
 def planned_power(gaps: Sequence[PlannedGap]) -> str:

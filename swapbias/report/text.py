@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from swapbias import findings
 from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
-from swapbias.measures import MEASURES, Estimate, Unit, at_level
+from swapbias.measures import MEASURES, Estimate, Unit, at_level, is_comparison
 from swapbias.studies import JUDGED, Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
@@ -88,7 +88,6 @@ _OPEN = {
     findings.REPEATED_ANSWERS: "have one answer for most prompts, and others that were not read",
 }
 _DIFFERENCE_OF = "difference of gaps, "  # before the names of two groups
-_OF_PAIRS = ("paired_gap", "group_gap")  # of which no gap is one score for both groups
 _NOTHING_SCORED = "could not score what the question needs"
 _UNMEASURED_CLAIMS = {
     findings.SAME_SCORE: "gives every prompt the same score",
@@ -533,7 +532,7 @@ def certainty(finding: Finding) -> str:
     if math.isnan(one.value):
         return ""
     if math.isnan(one.ci_low) and not finding.tests_all_groups:
-        is_equal = not one.value and math.isnan(one.std_error) and finding.measure in _OF_PAIRS
+        is_equal = not one.value and math.isnan(one.std_error) and is_comparison(finding.measure)
         why = "all pairs score the same" if is_equal else "too little varies or was scored"
         return f"There is no interval: {why}."
     random = finding.cluster_vars.replace(" + ", " and ")

@@ -257,7 +257,7 @@ def _why_unusable(study: str, rows: pd.DataFrame) -> str:
             part = rows[rows["experiment"] == experiment.name]
             contexts = [findings.Context(study, "", contrast, "score") for contrast in experiment.gaps]
             units = [findings.gap_units(context, part) for context in contexts if len(part)]
-            if units and units.count(None) == len(units) and experiment.compares.measure == "paired_gap":
+            if units and units.count(None) == len(units) and experiment.is_paired:
                 return "a group is missing"
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__

@@ -435,7 +435,7 @@ def partial_note(tasks: Sequence[Task]) -> str:
 def _distinct(task: Task) -> Task:
     """A task without those pairs of the user's own whose texts are another's: they are no further evidence."""
     experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
-    if not own or experiment.compares.measure != "paired_gap":
+    if not own or not experiment.is_paired:
         return task
     answered_by = next(
         (one.column for one in experiment.shows.slices if one.name == experiment.compares.primary.slice), ""

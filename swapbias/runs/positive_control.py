@@ -146,7 +146,7 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
 
 def compares_pairs(task: Task) -> bool:
     """Whether pairs of prompts are compared, by a score that is not whether an answer is right."""
-    pairs = task.experiment.compares.measure == "paired_gap" and task.notes is None
+    pairs = task.experiment.is_paired and task.notes is None
     return pairs and task.experiment.reads.reading != "ranking" and not scores_right_answers(task.experiment)
 
 

@@ -3,15 +3,19 @@
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from swapbias.errors import listed, quoted
-from swapbias.measures import UNNAMED_SCORE, Unit, named_unit
+from swapbias.measures import COMPARISONS, UNNAMED_SCORE, Unit, comparison_of, named_unit
+from swapbias.studies.names import did_you_mean
 from swapbias.studies.option_texts import read_options
 from swapbias.studies.prompt import Candidate
 from swapbias.studies.table_layout import composed
+
+if TYPE_CHECKING:
+    from swapbias.measures import Comparison
 
 EXPECTED = "expected"  # what a value of a field must be, where its type does not say so
 Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
@@ -208,10 +212,18 @@ class Primary(Declared):
     """The slice, one answer for each of its values, which may cancel and are never pooled; ``all``: one answer."""
 
 
+def _known_measure(value: str) -> str:
+    names = COMPARISONS.names()
+    if value and value not in names:
+        near = did_you_mean(value, names) or f" Expected one of {listed(names)}."
+        raise ValueError(f"measure is {quoted(value)}, and no measure compares groups by this name.{near}")
+    return value
+
+
 class Compares(Declared):
     """Which groups are compared, by which measure, in which unit."""
 
-    measure: Text = "paired_gap"
+    measure: Annotated[Text, AfterValidator(_known_measure)] = "paired_gap"
     """The measure that compares each group with the reference; blank: none does."""
     test: Annotated[Literal["t", "welch"], _PACKAGE] = "t"
     """The paper's test, whose p-value stands beside ours as published."""
@@ -326,6 +338,17 @@ class Experiment(Question):
     """Whether it is read whole only where its study is named: it costs many times the others."""
     from_tables: tuple[Literal["aliases", "covariates", "rubric"], ...] = ()
     """Fields whose values its builder reads from tables."""
+
+    @property
+    def comparison(self) -> "Comparison | None":
+        """How two groups are compared; None where they are not."""
+        return comparison_of(self.compares.measure)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether pairs of rows are compared."""
+        comparison = self.comparison
+        return comparison is not None and comparison.is_paired
 
     @property
     def compared(self) -> tuple[str, ...]:

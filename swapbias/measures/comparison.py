@@ -1,0 +1,221 @@
+"""A comparison of two groups as an object: its units, estimate, published statistic, orientation and words."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from swapbias.measures.contrast import linear_contrast, pooled_spread, scarcest_levels, spread_of
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Codes,
+    Estimate,
+    Factors,
+    Floats,
+    Ids,
+    by_pair,
+    factor_codes,
+    rows_of,
+    two_groups,
+)
+from swapbias.measures.gaps import group_gap, with_exact_test
+from swapbias.measures.measure import Measure
+
+MOSTLY_TIED = "mostly_tied"  # why nothing is measured: more than half of the units have one value, and others differ
+_ROUNDING = 1e-12  # a gap below this share of its scores is none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparedUnits:
+    """What a gap is made of: one value a unit, of one sample or of several.
+
+    Attributes:
+        rows: shape (units,): the first row of each unit.
+        values: shape (units,): NaN where a score is missing.
+        samples: shape (units,): from 0; all 0 for differences of pairs.
+        weights: of the samples in the gap.
+        scores: shape (units, groups): the score of each group; None for units that are no pairs.
+    """
+
+    rows: Codes
+    values: Floats
+    samples: Codes
+    weights: tuple[float, ...]
+    scores: Floats | None = None
+
+
+def units_of_pairs(scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]) -> ComparedUnits:
+    """The weighted sum of each pair's scores as a unit; arguments and errors as of ``Comparison.units``."""
+    count = int(pairs.max(initial=-1)) + 1
+    cells = pairs * len(weights) + groups
+    if len(np.unique(cells)) < len(cells):
+        raise ValueError("a pair has two rows of one group, expected one of each.")
+    table = np.full((count, len(weights)), math.nan)
+    table[pairs, groups] = scores
+    signs = np.array(list(weights.values()))
+    gaps = table @ signs
+    gaps[np.abs(gaps) <= _ROUNDING * (np.abs(table) @ np.abs(signs))] = 0.0  # rounding has no spread
+    first = np.unique(pairs, return_index=True)[1]
+    return ComparedUnits(first, gaps, np.zeros(count, dtype=np.intp), (1.0,), table)
+
+
+class Comparison(ABC):
+    """One way to compare the scores of two groups, which an experiment names as its ``measure``.
+
+    A file of ``measures/comparisons`` holds one as ``COMPARISON`` and has its name; another distribution adds one by
+    an entry point of the group ``swapbias.measures``. All that an audit asks of it stands here: no other code knows
+    its name. A new one of pairs is a ``PairedComparison`` that says its name, words and ``linearised``.
+    """
+
+    name: ClassVar[str]
+    """The value of ``measure`` in study.toml, and of the column ``measure`` of findings."""
+
+    title: ClassVar[str] = "gap, {contrast}"
+    """What tables call it, with what was compared."""
+
+    gap_words: ClassVar[str] = "gap"
+    """What sentences call it: ``vader's gap, women minus men, is ...``."""
+
+    by_words: ClassVar[str] = "by"
+    """What stands before its size: ``scores women higher than men by 3.1 points``."""
+
+    noun: ClassVar[str] = "pairs"
+    """What units are called."""
+
+    is_paired: ClassVar[bool] = True
+    """Whether units are pairs: rows of one ``pair_id``, one of each group."""
+
+    is_mean: ClassVar[bool] = True
+    """Whether it is a difference of means; only of these are there effects of crossed factors and ratios of rates."""
+
+    efficiency: ClassVar[float] = 1.0
+    """The variance of the mean over that of the estimate, of normal effects, by which a plan finds its error."""
+
+    tests: ClassVar[tuple[str, ...]] = ("t",)
+    """The statistics that papers report beside it, the values of ``test`` in study.toml."""
+
+    harness: ClassVar[str] = ""
+    """The function of a task of lm-evaluation-harness that computes it; blank: none does."""
+
+    @property
+    def record(self) -> Measure:
+        """What is known of its findings: words, sign and orientation, the largest gap being the range of the unit."""
+        return Measure(self.name, self.title, gap_span=1)
+
+    @property
+    def of_shares(self) -> "Comparison":
+        """The comparison of how often a group's prompts have no answer, a share of 0 or 1 for each prompt."""
+        return self
+
+    @abstractmethod
+    def units(self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]) -> ComparedUnits:
+        """Make the units of rows.
+
+        Args:
+            scores: shape (rows,), NaN where a row has none.
+            groups: shape (rows,): the place of each row's group in ``weights``.
+            pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
+            weights: by name the weight of each group's score; 1 and -1 for the gap between two.
+
+        Raises:
+            ValueError: rows are no pairs, where units are.
+        """
+
+    @abstractmethod
+    def of_rows(
+        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str,
+        cluster_ids: ClusterIds = None,
+    ) -> Estimate:  # fmt: skip
+        """The gap between two groups, for an `evaluate` module; arguments as in ``paired_gap``."""
+
+    def published(
+        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, test: str
+    ) -> Estimate:
+        """The statistic of the paper, which treats units as independent; ``test`` is one of ``tests``."""
+        return self.of_rows(scores, groups, pair_ids, reference_group=reference_group)
+
+    def published_difference(self, first: Floats, second: Floats) -> Estimate:
+        """The statistic of papers of two models' gaps of pairs, which treats them as independent of each other."""
+        gaps = np.concatenate([first, second])
+        models = np.repeat(["first", "second"], [len(first), len(second)]).tolist()
+        return group_gap(gaps, models, reference_group="second", test="t")
+
+    def linearised(self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None) -> Floats:
+        """Give each unit a number such that the mean of a sample's is its estimate, and varies as the estimate does.
+
+        The engine makes the interval of these, over every random factor. Of a mean they are the values themselves; of
+        another estimate each is the estimate plus the influence of its unit.
+
+        Args:
+            values: shape (units,), without NaN.
+            samples: shape (units,), from 0.
+            factors: the cluster of each unit in each random factor.
+            shares: of each unit in its sample; None: all weigh the same.
+        """
+        return values
+
+    def why_unmeasured(self, values: Floats, samples: Codes) -> str:
+        """Return why these values say nothing (``MOSTLY_TIED``); blank where they do."""
+        return ""
+
+    def estimate(
+        self, values: Floats, samples: Codes, weights: Sequence[float], factors: Factors, *,
+        shares: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
+    ) -> Estimate:  # fmt: skip
+        """The weighted sum of the samples' estimates, with its interval over every random factor.
+
+        Where all levels show one gap, its p-value is that of an exact test of the levels. Arguments as in
+        ``linear_contrast``; the value is NaN where ``why_unmeasured`` says why.
+        """
+        if len(values) and self.why_unmeasured(values, samples):
+            return Estimate(math.nan, n=len(values), n_unscored=n_unscored, test="none")
+        linear = self.linearised(values, samples, factors, shares)
+        found = linear_contrast(
+            linear, samples, weights, factors, shares=shares, confidence=confidence, n_unscored=n_unscored
+        )
+        if linear is not values and len(values):
+            levels = scarcest_levels(samples, {name: np.unique(codes, return_inverse=True)[1] for name, codes in
+                                               factors.items()})  # fmt: skip
+            largest, spread = levels.distances(values, samples, shares)
+            found = replace(found, largest_level=largest, level_spread=spread)
+        return with_exact_test(found, values, samples, factors)
+
+    def value(
+        self, values: Floats, samples: Codes, weights: Sequence[float], factors: Factors, shares: Floats | None
+    ) -> float:
+        """The value alone, also of values of which ``why_unmeasured`` says that they say nothing."""
+        linear = self.linearised(values, samples, factors, shares)
+        return linear_contrast(linear, samples, weights, factors, shares=shares).value
+
+
+class PairedComparison(Comparison):
+    """A comparison whose units are the differences of pairs."""
+
+    def units(self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]) -> ComparedUnits:
+        """Make a unit of each pair; arguments and errors as of ``Comparison.units``."""
+        return units_of_pairs(scores, groups, pairs, weights)
+
+    def of_rows(
+        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str,
+        cluster_ids: ClusterIds = None,
+    ) -> Estimate:  # fmt: skip
+        """The gap between two groups; arguments as in ``paired_gap``."""
+        score, sides, names = two_groups(scores, groups, reference_group)
+        table, first = by_pair(score, sides, pair_ids, names)
+        scored = np.flatnonzero(~np.isnan(table).any(axis=1))
+        factors = rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[scored])
+        both = table[scored]
+        values = both @ np.array([1.0, -1.0])
+        values[np.abs(values) <= _ROUNDING * np.abs(both).sum(axis=1)] = 0.0
+        samples = np.zeros(len(values), dtype=np.intp)
+        found = self.estimate(values, samples, (1.0,), factors, n_unscored=len(table) - len(scored))
+        pooled = pooled_spread(list(both.T)) if len(both) else math.nan
+        spread = spread_of(values, both)
+        return replace(
+            found,
+            effect_size=found.value / pooled if pooled > 0 else math.nan,
+            effect_size_z=found.value / spread if spread > 0 else math.nan,
+        )

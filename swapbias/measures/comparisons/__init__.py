@@ -1,0 +1,50 @@
+"""Comparisons of two groups, a file for each, with the name that experiments give as their ``measure``."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swapbias.registry import Registry
+
+if TYPE_CHECKING:
+    from swapbias.measures.comparison import Comparison
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def _built_in() -> Mapping[str, str]:
+    """The places of the package's own, by the names of their files; none is imported."""
+    names = sorted(path.stem for path in _HERE.glob("[!_]*.py"))
+    return {name: f"{__name__}.{name}:COMPARISON" for name in names}
+
+
+def _check(name: str, loaded: Any) -> None:
+    """Refuse an object from outside that is no comparison of this name."""
+    abstract = import_module("swapbias.measures.comparison").Comparison
+    if not isinstance(loaded, abstract):
+        raise TypeError("it is no swapbias.measures.Comparison")
+    if loaded.name != name:
+        raise ValueError(f"it has the name {loaded.name!r}, expected that of its entry point")
+
+
+COMPARISONS = Registry("swapbias.measures", "measure", _built_in, _check)
+
+
+def is_comparison(measure: str) -> bool:
+    """Whether findings of a measure are gaps between two groups, as an experiment compares them."""
+    return measure in COMPARISONS.names()
+
+
+def comparison_of(measure: str) -> "Comparison | None":
+    """Return the comparison that an experiment names as its ``measure``; None where it compares no groups.
+
+    Raises:
+        UsageError: there is none of that name, or it does not load.
+    """
+    if not measure:
+        return None
+    comparison: Comparison = COMPARISONS.load(measure)
+    return comparison

@@ -1,0 +1,24 @@
+"""The mean over pairs of one group's score minus the reference group's."""
+
+from collections.abc import Sequence
+
+from swapbias.measures.comparison import PairedComparison
+from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids
+from swapbias.measures.gaps import paired_gap
+
+
+class PairedGap(PairedComparison):
+    """The mean difference of pairs; papers report the paired t test."""
+
+    name = "paired_gap"
+    harness = "gap_of_pairs"
+
+    def of_rows(
+        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str,
+        cluster_ids: ClusterIds = None,
+    ) -> Estimate:  # fmt: skip
+        """As ``measures.paired_gap``."""
+        return paired_gap(scores, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
+
+
+COMPARISON = PairedGap()

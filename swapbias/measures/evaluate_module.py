@@ -1,0 +1,100 @@
+"""What `evaluate` modules have in common: their texts, and columns that are checked before anything is computed."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from swapbias.measures.estimate import is_missing, known_ids, numbers, values_of
+
+_SOURCE = "https://github.com/swapbias/swapbias"
+_SOFTWARE = f"""
+@software{{swapbias,
+  title = {{swapbias: social bias in language models by swapping one slot of a text}},
+  author = {{{{The swapbias authors}}}}, year = {{2026}}, url = {{{_SOURCE}}}
+}}
+"""
+
+
+def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
+    """What ``evaluate.MetricInfo`` shows of a module: its texts, the software beside its papers, their addresses."""
+    papers = re.findall(r"(url|doi)\s*=\s*\{(\S+?)\}", citation)
+    return {
+        "description": description, "inputs_description": inputs, "citation": _SOFTWARE + citation,
+        "codebase_urls": [_SOURCE],
+        "reference_urls": [place if kind == "url" else f"https://doi.org/{place}" for kind, place in papers],
+    }  # fmt: skip
+
+
+# Columns of texts that may be missing in a row: an answer that was not given. Others are ids and names of groups.
+_MAY_BE_MISSING = ("predictions", "references", "incorrect")
+
+
+class CheckedInputs:
+    """Base of an `evaluate` module, before ``evaluate.Metric``: refuses what the module does not take.
+
+    Inputs stay in memory where one process computes: those of credentialed notes would else lie below HF_HOME, and
+    stay there after an error.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """As ``evaluate.Metric``."""
+        super().__init__(*arguments, **options)
+        module: Any = self
+        module.keep_in_memory = module.num_process == 1
+
+    def compute(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> Any:
+        """As ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option.
+
+        ``evaluate`` lets a missing column end in a ``TypeError``; its ``combine`` passes every module those of all.
+        """
+        module: Any = self
+        taken = list(inspect.signature(module._compute).parameters)
+        if strange := [name for name in columns if name not in taken]:
+            raise ValueError(
+                f"{module.name} takes no {', '.join(strange)}, expected {', '.join(taken)}. Modules of other columns "
+                "or options are computed one by one, not by combine()."
+            )
+        values, needed = {"predictions": predictions, "references": references, **columns}, module._feature_names()
+        missing = [name for name in needed if values.get(name) is None]
+        if 0 < len(missing) < len(needed):
+            names = ", ".join(missing)
+            raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
+        return super().compute(**values)  # type: ignore[misc]
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> None:
+        """As ``evaluate.Metric.add_batch``; ValueError where an id or the name of a group is missing."""
+        given = {"predictions": predictions, "references": references, **columns}
+        read = {name: self._read(name, column) for name, column in given.items() if column is not None}
+        super().add_batch(**self._whole(read))  # type: ignore[misc]
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **columns: Any) -> None:
+        """As ``evaluate.Metric.add``; ValueError where an id or the name of a group is missing."""
+        given = {"predictions": prediction, "references": reference, **columns}
+        read = self._whole({name: self._read(name, [value])[0] for name, value in given.items() if value is not None})
+        super().add(  # type: ignore[misc]
+            prediction=read.pop("predictions", None), reference=read.pop("references", None), **read
+        )
+
+    def _whole(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """The columns, where none that the module needs is missing."""
+        module: Any = self
+        needed = module._feature_names()
+        if missing := [name for name in needed if name not in columns]:
+            names = ", ".join(missing)
+            raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
+        return columns
+
+    def _read(self, name: str, column: Any) -> Any:
+        """A column as evaluate takes it: texts of ids, whatever they are, and None or NaN for what is missing."""
+        module: Any = self
+        features = module.features if isinstance(module.features, Mapping) else {}
+        kind = getattr(features.get(name), "dtype", "")
+        if kind in ("string", "large_string"):
+            if name not in _MAY_BE_MISSING:
+                return [str(value) for value in known_ids(column, name).tolist()]
+            return [None if is_missing(value) else str(value) for value in values_of(column)]
+        if kind == "float64":
+            return numbers(column).tolist()
+        is_flat = not features
+        return [None if is_flat and is_missing(value) else value for value in values_of(column)]
