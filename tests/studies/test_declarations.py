@@ -56,8 +56,7 @@ def faults(name, text, monkeypatch, rows):
     monkeypatch.setattr(package_study, "read_study_file", read_study_file)
     monkeypatch.setattr(row_check, "read_study_file", read_study_file)
     try:
-        study = package_study.declared_study(name)
-        study = package_study.with_tables(study, tables_of(before.study))
+        study = package_study.declared_study(name, **tables_of(before.study))
         row_check.check_columns(study, {config.name: config.columns for config in before.configs})
         check_readings(study)
         check_notes(study)
