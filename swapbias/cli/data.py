@@ -281,7 +281,9 @@ def new(
 
 @study.command("check", cls=ui.WithSettings)
 def check_folder(
-    source: Annotated[Path, ui.argument("SOURCE", "Folder of the study, or a file of prompts.")],
+    source: Annotated[
+        Path, ui.argument("SOURCE", "Folder of the study, a file of prompts, or a study of the package.")
+    ],
     reference: Annotated[str, ui.option("Of a file: the group that is subtracted.")] = "",
     words: Annotated[Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")] = None,
     settings: ui.ModelSettings = None,
@@ -293,6 +295,9 @@ def check_folder(
     of_table = ui.read_settings(settings, OF_TABLE)
     if words and "lexicon" in of_table:
         raise UsageError("lexicon is an option and a setting of -M. Drop one of them.")
+    if not source.exists() and str(source) in studies.corpora():
+        _check_package(str(source))
+        return
     found = swapping.check_study(source, reference=reference, **{"lexicon": words} | of_table)
     designs = [*study_designs(found.corpus)] if found.corpus else []
     for sentence in (*found.faults, *found.advice, *designs):
@@ -300,6 +305,15 @@ def check_folder(
     sound = f"It can be audited{f'; {len(found.advice)} remarks' if found.advice else ''}."
     ui.show(f"{len(found.faults)} to mend before an audit." if found.faults else sound)
     raise typer.Exit(bool(found.faults))
+
+
+def _check_package(name: str) -> None:
+    """Show the faults of a study of the package; exit 1 where there are any."""
+    faults, unread = models.package_faults(name)
+    for sentence in (*faults, *unread):
+        ui.show(sentence)
+    ui.show(f"{len(faults)} to mend before an audit." if faults else "It can be audited.")
+    raise typer.Exit(bool(faults))
 
 
 @study.command("push", cls=ui.Sectioned)

@@ -45,7 +45,7 @@ from .options import (
     Use as Use,
     as_tuple as as_tuple,
 )
-from .reading_check import check_readings as check_readings
+from .reading_check import check_readings as check_readings, package_faults as package_faults
 from .scorer import (
     DerivedScorer as DerivedScorer,
     Progress as Progress,
