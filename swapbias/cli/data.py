@@ -281,9 +281,7 @@ def new(
 
 @study.command("check", cls=ui.WithSettings)
 def check_folder(
-    source: Annotated[
-        Path, ui.argument("SOURCE", "Folder of the study, a file of prompts, or a study of the package.")
-    ],
+    source: Annotated[Path, ui.argument("SOURCE", "Folder, file of prompts, or a study of the package.")],
     reference: Annotated[str, ui.option("Of a file: the group that is subtracted.")] = "",
     words: Annotated[Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")] = None,
     settings: ui.ModelSettings = None,

@@ -48,6 +48,7 @@ from .custom import (
     reopen_study as reopen_study,
     study_files as study_files,
 )
+from .declared import Found as Found, unknown_names as unknown_names
 from .experiment import (
     Compares as Compares,
     Covariate as Covariate,
@@ -72,6 +73,7 @@ from .own_prompts import parse_study as parse_study
 from .own_tables import STUDY_FILES as STUDY_FILES
 from .package_study import (
     declared_study as declared_study,
+    refuse_declaration as refuse_declaration,
 )
 from .prompt import (
     DOUBTFUL as DOUBTFUL,
@@ -106,12 +108,7 @@ from .ranking import (
     names_of as names_of,
     shown_cvs as shown_cvs,
 )
-from .row_check import (
-    Found as Found,
-    check_rows as check_rows,
-    refuse_declaration as refuse_declaration,
-    unknown_names as unknown_names,
-)
+from .row_check import check_rows as check_rows
 from .tables import (
     PLANTED_BIAS as PLANTED_BIAS,
     PLANTED_LEAK as PLANTED_LEAK,

@@ -12,11 +12,12 @@ from swapbias.errors import UsageError, arguments_named, listed
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.corpus_declaration import corpus_declaration
 from swapbias.studies.corpus_folders import CORPORA, corpora, corpus_dir
+from swapbias.studies.declared import Found, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.names import unknown
-from swapbias.studies.package_study import STUDY_FILE, study_outline
+from swapbias.studies.package_study import STUDY_FILE, refuse_declaration, study_outline
 from swapbias.studies.prompt import MESSAGES, PROMPT_COLUMNS, Candidate, Prompt, Row, text_of
-from swapbias.studies.row_check import Found, column_faults, refuse_declaration, unknown_names
+from swapbias.studies.row_check import column_faults
 from swapbias.studies.tables import Lexicon, upstream_file
 
 if TYPE_CHECKING:

@@ -145,7 +145,8 @@ def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] |
     if "study" not in more and (corpus_dir(name) / STUDY_FILE).exists():
         more["study"] = declared_study(name)
     if more.get("study") is not None:
-        check_columns(more["study"], {config.name: config.all_columns for config in declared.configs})
+        columns = {config.name: config.all_columns for config in declared.configs}
+        check_columns(more["study"], columns, [released.model for released in more.get("released", ())])
     return Corpus(
         name=name,
         title=declared.title,

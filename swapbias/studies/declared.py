@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -32,6 +32,9 @@ _FORMS = {  # of a value, by the beginning of pydantic's name for what is wrong 
     "mapping": "a table",
     "model": "a table of keys",
 }
+
+
+Found = tuple[Place, str, str]  # where something wrong stands, a sentence on it, and the name that is wrong
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,28 @@ class Declaration:
         """Make a fault of a sentence about a value."""
         line = self.line(place, value)
         return Fault(place, line, f"{self.name}:{line}: {sentence}")
+
+
+def line_of_fault(fault: Fault) -> int:
+    """The line of a fault, by which faults are put in order."""
+    return fault.line
+
+
+def unknown_names(place: Place, names: Iterable[str], known: Sequence[str], thing: str) -> Iterator[Found]:
+    """Find names that are none of those there are, with the nearest of these.
+
+    Args:
+        place: of the value that names them.
+        names: those of the value.
+        known: those there are.
+        thing: what they are names of, for sentences.
+    """
+    key = next(part for part in reversed(place) if isinstance(part, str))
+    for name in names:
+        if name not in known:
+            there_are = listed(part or "blank" for part in known[:20])
+            near = did_you_mean(name, known) or f" Expected {there_are}."
+            yield place, f"{key} names the {thing} {quoted(name)}, and there is none.{near}", name
 
 
 def parse_declaration(name: str, text: str, taken: Sequence[str] | None = None) -> Declaration:
@@ -216,7 +241,7 @@ def validate(declaration: Declaration, of_class: type[T], values: Mapping[str, A
     except ValidationError as error:
         faults = [_fault(declaration, of_class, entry) for entry in error.errors(include_url=False)]
     by_sentence = {fault.sentence: fault for fault in faults}
-    return None, sorted(by_sentence.values(), key=lambda fault: fault.line)
+    return None, sorted(by_sentence.values(), key=line_of_fault)
 
 
 def _fault(declaration: Declaration, of_class: type[BaseModel], entry: Mapping[str, Any]) -> Fault:

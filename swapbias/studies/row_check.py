@@ -1,49 +1,38 @@
 """Check a declaration of the package against its corpus: its configs with their columns, and the rows of these."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from swapbias.errors import StudyError, listed, quoted
-from swapbias.studies.declared import Fault, Place
+from swapbias.errors import listed, quoted
+from swapbias.studies.declared import Found, Place, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.names import did_you_mean
-from swapbias.studies.package_study import read_study_file
+from swapbias.studies.package_study import refuse_declaration
 from swapbias.studies.prompt import PLACEBO, PLACEBO_COLUMNS, PROMPT_COLUMNS
 
 Columns = Mapping[str, Sequence[str]]  # of configs, by name
-Found = tuple[Place, str, str]  # where a name stands, a sentence, and the name
 _CONFIGS = ("configs", "alternatives", "rewordings", "baseline")
 
 
-def check_columns(study: Study, configs: Columns) -> None:
+def check_columns(study: Study, configs: Columns, released: Sequence[str] = ()) -> None:
     """Refuse a study of the package that names a config or a column that its corpus does not have.
 
     Args:
         study: of the corpus of the same name.
         configs: the columns of each config of the corpus.
+        released: the models whose outputs the corpus can read.
 
     Raises:
         StudyError: every fault, a line each with file and line.
     """
     faults = [*_config_faults(study, configs)]
     for number, experiment in enumerate(study.experiments):
+        place = ("experiments", number, "design", "planned_sd_of")
+        faults += unknown_names(place, experiment.design.planned_sd_of[1:], released, "model")
         if not experiment.reads.notes.corpus and not faults:
             faults += column_faults(number, experiment, configs)
     refuse_declaration(study.name, faults)
-
-
-def refuse_declaration(study: str, found: Sequence[Found]) -> None:
-    """Raise a StudyError of a line each, with file and line, where anything is wrong with a study of the package."""
-    if not found:
-        return
-    declaration = read_study_file(study)
-    faults = [declaration.fault(place, sentence, value) for place, sentence, value in found]
-    raise StudyError("\n".join(dict.fromkeys(fault.sentence for fault in sorted(faults, key=_line))))
-
-
-def _line(fault: Fault) -> int:
-    return fault.line
 
 
 def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
@@ -65,15 +54,6 @@ def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
                 f"no experiment reads the config {quoted(name)} of corpus.toml. Name it in configs or the like.",
                 "",
             )
-
-
-def unknown_names(place: Place, names: Iterable[str], known: Sequence[str], what: str) -> Iterator[Found]:
-    """Find names that are none of those there are, with the nearest of these."""
-    key = place[-1]
-    for name in names:
-        if name not in known:
-            near = did_you_mean(name, known) or f" Expected {listed(map(_shown, known[:20]))}."
-            yield place, f"{key} names the {what} {quoted(name)}, and there is none.{near}", name
 
 
 def column_faults(number: int, experiment: Experiment, configs: Columns) -> Iterator[Found]:
@@ -202,7 +182,3 @@ def _value_faults(
 def _values_of(rows: Sequence[Mapping[str, Any]], column: str, but: str = "") -> list[str]:
     values = dict.fromkeys(str(row.get(column, "")) for row in rows)
     return [value for value in values if value and value != but]
-
-
-def _shown(name: str) -> str:
-    return name or '""'

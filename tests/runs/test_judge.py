@@ -247,7 +247,9 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch)
 
 
 def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(quiet):
-    held = Task(load_study(NAME), EXPERIMENT, EXPERIMENT.reads.configs, "m", [{"text": "t", "credentialed": "True"}], 1)
+    held = Task(
+        load_study(NAME), EXPERIMENT, EXPERIMENT.reads.configs, "m", [{"text": "t", "credentialed": "True"}], 1
+    )
     chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
     with pytest.raises(UsageError, match="credentialed texts must not leave"):
         judging.with_judge([judging.ScoredTask.of(held, Model(None))], Settings(options=(chat,)), **quiet)

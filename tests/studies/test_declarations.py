@@ -54,10 +54,10 @@ def faults(name, text, monkeypatch, rows):
             raise StudyError(str(error)) from None
 
     monkeypatch.setattr(package_study, "read_study_file", read_study_file)
-    monkeypatch.setattr(row_check, "read_study_file", read_study_file)
     try:
         study = package_study.declared_study(name, **tables_of(before.study))
-        row_check.check_columns(study, {config.name: config.columns for config in before.configs})
+        columns = {config.name: config.columns for config in before.configs}
+        row_check.check_columns(study, columns, [one.model for one in before.released])
         check_readings(study)
         check_notes(study)
         old = {one.name: one for one in before.study.experiments}

@@ -27,7 +27,11 @@ def test_every_study_that_chat_models_answer_as_it_stands_is_a_task():
 
     named = {registry_info(one).name for one in registry_find(lambda info: info.type == "task")}
     declared = {name: load_corpus(name).study.experiments for name in studies()}
-    chat = {name for name, found in declared.items() if any(one.kind == "chat" and not one.reads.notes.corpus for one in found)}
+    chat = {
+        name
+        for name, found in declared.items()
+        if any(one.kind == "chat" and not one.reads.notes.corpus for one in found)
+    }
     assert {name.removeprefix("swapbias/") for name in named if name.startswith("swapbias/")} == chat
 
 
