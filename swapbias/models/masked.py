@@ -350,6 +350,17 @@ class _Stimulus:
         """Step 1 masks the last word, step 2 one before it, step 3 one between the two."""
         return self.text.replace(MASK, " ".join((*words[1:], MASK, *words[:1])))
 
+    def take_branches(self) -> list[tuple[tuple[str, ...], float]]:
+        """Return the open branches, which are open no longer."""
+        branches = self.branches
+        self.branches = []
+        return branches
+
+    def lose(self, *, finite: bool) -> None:
+        """Leave it without a score: too long, or, not ``finite``, NaN along a branch."""
+        self.too_long |= finite
+        self.finite &= finite
+
 
 class PhraseScorer(MaskedReading):
     """Score: summed probability of the phrases that end in a word of the prompt's lexicon (Lin et al. 2022).
@@ -373,13 +384,13 @@ class PhraseScorer(MaskedReading):
         keys = [(prompt.text, prompt.lexicon.rpartition("/")[0]) for prompt in prompts]
         stimuli = {key: _Stimulus(*key) for key in keys}
         for share in _SHARES:
-            sequences = dict.fromkeys(one.sequence(words) for one in stimuli.values() for words, _ in one.branches)
+            open_branches = ((stimulus, words) for stimulus in stimuli.values() for words, _ in stimulus.branches)
+            sequences = dict.fromkeys(stimulus.sequence(words) for stimulus, words in open_branches)
             self._fill([sequence for sequence in sequences if sequence not in self._known])
             on_progress(share * len(prompts))
-            for one in stimuli.values():
-                branches, one.branches = one.branches, []
-                for words, p in branches:
-                    self._grow(one, words, p)
+            for stimulus in stimuli.values():
+                for words, p in stimulus.take_branches():
+                    self._grow(stimulus, words, p)
         return [self._scored(stimuli[key], prompt) for key, prompt in zip(keys, prompts, strict=True)]
 
     def _fill(self, sequences: Sequence[str]) -> None:
@@ -390,20 +401,20 @@ class PhraseScorer(MaskedReading):
             for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
                 self._known[sequences[index]] = list(zip(tokens, values, strict=True))
 
-    def _grow(self, one: _Stimulus, words: tuple[str, ...], p: float) -> None:
-        """One branch: each token ends in a phrase or opens a branch, and at the last step none is opened."""
-        labels, tokens = self._labels_of(one.lexicon), self._known[one.sequence(words)]
-        one.too_long |= not tokens
-        if tokens and math.isnan(tokens[0][1]):
-            one.finite = False
+    def _grow(self, stimulus: _Stimulus, words: tuple[str, ...], p: float) -> None:
+        """Grow a branch: each token ends in a phrase or opens a branch, and at the last step none is opened."""
+        labels = self._labels_of(stimulus.lexicon)
+        tokens = self._known[stimulus.sequence(words)]
+        if not tokens or math.isnan(tokens[0][1]):
+            stimulus.lose(finite=not tokens)
             return
         for token, share in tokens:
             word = self.inner.words[token]
             if labels[token]:
-                one.phrases.append((self._phrase(words, token), p * share, labels[token]))
+                stimulus.phrases.append((self._phrase(words, token), p * share, labels[token]))
             # Special and blank tokens leave nothing to put beside a mask.
             elif len(words) < len(_SHARES) - 1 and word and token not in self.inner.tokenizer.all_special_ids:
-                one.branches.append(((*words, word), p * share))
+                stimulus.branches.append(((*words, word), p * share))
 
     def _labels_of(self, name: str) -> list[str]:
         if name not in self._labels:

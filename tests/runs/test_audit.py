@@ -105,7 +105,8 @@ def test_who_needs_the_calibration_model_at_once_has_it_trained_once(calibration
 
     monkeypatch.setattr(tiny_model, "train", train)
     monkeypatch.setattr(tiny_model, "cache_dir", lambda: tmp_path / "new")
-    monkeypatch.setattr(tiny_model.MaskedScorer, "load", lambda folder, options: SimpleNamespace(identity={}))
+    loaded = (calibration.model, calibration.tokenizer, {})
+    monkeypatch.setattr(tiny_model, "load_model", lambda folder, auto_class, options: loaded)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: tiny_model.load_calibration().model_id, range(4)))
     assert found == ["calibration"] * 4
