@@ -299,11 +299,23 @@ def _sentence(section: type[BaseModel], info: FieldInfo | None, place: Place, en
 
 
 def _expected(info: FieldInfo, place: Place, entry: Mapping[str, Any]) -> str:
-    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    if EXPECTED in extra:
-        return str(extra[EXPECTED])
+    if stated := _stated_form(info):
+        return stated
     form = next((form for start, form in _FORMS.items() if entry["type"].startswith(start)), "another value")
     return f"{form} of texts" if form == "a list" and _holds_texts(info.annotation) else form
+
+
+def _stated_form(info: FieldInfo) -> str:
+    """What a value must be, as the field or a part of its type says; blank where neither does."""
+    parts = [info, *(part for part in _metadata(info.annotation) if isinstance(part, FieldInfo))]
+    extras = [part.json_schema_extra for part in parts]
+    return next((str(extra[EXPECTED]) for extra in extras if isinstance(extra, dict) and EXPECTED in extra), "")
+
+
+def _metadata(annotation: Any) -> list[Any]:
+    """What is said of a type, and of the types of a union."""
+    own = list(getattr(annotation, "__metadata__", ()))
+    return own + [mark for part in get_args(annotation) for mark in _metadata(part)]
 
 
 def _holds_texts(annotation: Any) -> bool:

@@ -49,7 +49,11 @@ def _as_names(value: Any) -> Any:
 
 
 # Columns with what sentences call their values in the plural. A list of columns: names are made from theirs.
-Columns = Annotated[Mapping[Text, Text], BeforeValidator(_as_names)]
+Columns = Annotated[
+    Mapping[Text, Text],
+    BeforeValidator(_as_names),
+    Field(json_schema_extra={EXPECTED: "a list of columns, or column = plural in braces"}),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,11 @@ class Reads(Declared):
     reading: Text = ""
     """How the model is read; blank: in the usual way of its kind. Of own studies for chat models: how an answer is
     read (options, text, person or ranking)."""
-    answers: Annotated[tuple[Candidate, ...], BeforeValidator(lambda value: read_options(value, "answers"))] = ()
+    answers: Annotated[
+        tuple[Candidate, ...],
+        BeforeValidator(lambda value: read_options(value, "answers")),
+        Field(json_schema_extra={EXPECTED: "a list of texts, each value=option"}),
+    ] = ()
     """The options of a chat model's answer and what each counts, ``["0=Yes", "1=No", "=It depends"]``; blank: not
     counted. Two must count differently."""
     ask: Text = ""

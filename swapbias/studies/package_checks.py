@@ -124,8 +124,6 @@ def unknown_measures(study: Study) -> Iterator[Found]:
 
 def _of_design(place: Place, experiment: Experiment, study: str) -> Iterator[Found]:
     design = experiment.design
-    columns = ["", *design.random]
-    yield from unknown_names((*place, "design", "planned_sd"), [*design.planned_sd], columns, "random column")
     if bool(design.planned_sd) != bool(design.planned_sd_of):
         yield (*place, "design"), "planned_sd and planned_sd_of go together. State both, or none.", ""
     yield from unknown_names((*place, "design", "planned_sd_of"), design.planned_sd_of[:1], [study], "study")

@@ -41,7 +41,9 @@ def study_outline(corpus: str) -> Study:
     """
     declaration = read_study_file(corpus)
     study, faults = validate(declaration, Study, {"name": corpus, **declaration.values})
-    found = [*left_out(declaration.values), *(disagreements(declaration.values, study) if study else ())]
+    wrong = {fault.place[:2] for fault in faults}  # where a key is misspelt, it is not missing too
+    found = [found for found in left_out(declaration.values) if found[0] not in wrong]
+    found += disagreements(declaration.values, study) if study else ()
     _refuse([*faults, *(declaration.fault(place, sentence, value) for place, sentence, value in found)])
     assert study is not None  # or it has a fault
     return study

@@ -31,7 +31,7 @@ def check_columns(study: Study, configs: Columns, released: Sequence[str] = ()) 
         place = ("experiments", number, "design", "planned_sd_of")
         faults += unknown_names(place, experiment.design.planned_sd_of[1:], released, "model")
         if not experiment.reads.notes.corpus and not faults:
-            faults += column_faults(number, experiment, configs)
+            faults += column_faults(number, experiment, configs) or spread_faults(number, experiment)
     refuse_declaration(study.name, faults)
 
 
@@ -56,15 +56,25 @@ def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
             )
 
 
-def column_faults(number: int, experiment: Experiment, configs: Columns) -> Iterator[Found]:
+def column_faults(number: int, experiment: Experiment, configs: Columns) -> list[Found]:
     """Find columns that are named and that the configs of an experiment do not have."""
     known = sorted({column for config in experiment.reads.configs for column in configs[config]})
+    faults: list[Found] = []
     for section, key, names in columns_named(experiment):
-        yield from unknown_names(("experiments", number, section, key), names, known, "column")
+        faults += unknown_names(("experiments", number, section, key), names, known, "column")
     placebo = [name for name in experiment.reads.rewordings if not {*PLACEBO_COLUMNS} <= {*configs[name]}]
     if placebo:
         place = ("experiments", number, "reads", "rewordings")
-        yield place, f"rewordings names {listed(placebo)}, whose rows are no rewordings. Correct it.", placebo[0]
+        sentence = f"rewordings names {listed(placebo)}, whose rows are no rewordings. Correct it."
+        faults.append((place, sentence, placebo[0]))
+    return faults
+
+
+def spread_faults(number: int, experiment: Experiment) -> Iterator[Found]:
+    """Find spreads of what is no random column of an experiment."""
+    columns = ["", *experiment.design.random]
+    place = ("experiments", number, "design", "planned_sd")
+    yield from unknown_names(place, [*experiment.design.planned_sd], columns, "random column")
 
 
 def columns_named(experiment: Experiment) -> Iterator[tuple[str, str, Sequence[str]]]:
