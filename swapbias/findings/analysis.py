@@ -38,6 +38,7 @@ from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
     OTHER,
+    Units,
     bounded_mean,
     by_sentence,
     condition_means,
@@ -248,13 +249,20 @@ def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     baseline = units.mean_of(experiment.compares.reference) if experiment.design.equal_levels else plain_baseline
     fields: dict[str, Any] = {**units.fields, **units.distances(), "baseline": baseline}
     if _are_rates(context, two):
-        fields |= _ratio(context, two, estimate.value, baseline)
-    yield context.finding(estimate, experiment.compares.measure, **context.gap_fields, **fields)
+        # Of what is no mean rates have no ratio: rare ones do not pass then.
+        fields |= _ratio(context, two, estimate.value, baseline) if context.comparison.is_mean else {"is_rate": True}
+    yield _measured(context.finding(estimate, experiment.compares.measure, **context.gap_fields, **fields), units)
     if ANSWERS not in experiment.shows.rates:
         plain = _as_published(context, published)
         yield context.finding(
             plain, experiment.compares.measure, view=context.plain_view, baseline=plain_baseline, **context.gap_fields
         )
+
+
+def _measured(finding: Finding, units: Units) -> Finding:
+    """The finding; without its value where the units are such that its comparison says nothing."""
+    reason = units.why_unmeasured
+    return unmeasured(finding, reason) if reason else finding
 
 
 def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
@@ -317,10 +325,12 @@ def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second}
     fields["baseline"] = _baseline(context, rows)
-    yield context.finding(units.measured(), "gap_difference", **units.fields, **fields)
+    yield _measured(context.finding(units.measured(), "gap_difference", **units.fields, **fields), units)
     pairs = pair_gaps(context, rows)
-    subsets = pairs[context.experiment.compares.subset].tolist()
-    estimate = measures.group_gap(pairs["gap"].to_numpy(), subsets, reference_group=second, test="t")
+    by_subset = [
+        pairs.loc[pairs[context.experiment.compares.subset] == name, "gap"].to_numpy() for name in (first, second)
+    ]
+    estimate = context.comparison.published_difference(*by_subset)
     yield context.finding(estimate, "gap_difference", view=context.plain_view, **fields)
 
 
@@ -420,15 +430,21 @@ def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator
     if not experiment.compares.measure or len(set(groups)) < 3 or (samples and len(set(samples)) < 2):
         return
     reference = experiment.compares.reference if experiment.compares.reference in groups else None
+    by_gaps = paired and reference and not samples
+    if not context.comparison.is_mean and not by_gaps:
+        return  # no test of several means
     clusters, over = context.random(rows)
     found = measures.omnibus(
         rows[context.score].to_numpy(), groups, pair_ids=rows["pair_id"].tolist() if paired else None,
         cluster_ids=clusters, sample_ids=samples, reference_group=reference,
     )  # fmt: skip
-    if paired and reference and not samples:  # by the design of each
-        each = [units for one in context.gaps() if (units := gap_units(one, rows)) is not None]
-        found = found.with_p_values([units.estimate().p_value for units in each])
-    yield context.finding(found.estimate, SPREAD, contrast, cluster_vars=over)
+    estimate = found.estimate
+    if by_gaps:  # by the design of each
+        each = [units.estimate() for one in context.gaps() if (units := gap_units(one, rows)) is not None]
+        estimate = found.with_p_values([gap.p_value for gap in each]).estimate
+        if not context.comparison.is_mean:
+            estimate = replace(estimate, value=float(np.std([*(gap.value for gap in each), 0.0])))
+    yield context.finding(estimate, SPREAD, contrast, cluster_vars=over)
 
 
 def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, Comparison, Estimate, Record, Unit, named_unit, t_ends
+from swapbias.measures import MEASURES, MOSTLY_TIED, Comparison, Estimate, Record, Unit, named_unit, t_ends
 from swapbias.models import unit_of
 from swapbias.studies import JUDGED, Experiment, Published, load_study, own_studies
 
@@ -21,9 +21,9 @@ RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 # Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
 # moves with strong words in place of the swapped ones, or nobody could ask whether one does, names that could not be
-# found in the texts, no score at all.
-SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS, NOTHING_SCORED = UNMEASURED_REASONS = (
-    "same_score", "same_input", "unread_swap", "no_control", "unnamed_fills", "nothing_scored",
+# found in the texts, no score at all, or one difference in more than half of the pairs, of which a median is no gap.
+SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS, NOTHING_SCORED, _ = UNMEASURED_REASONS = (
+    "same_score", "same_input", "unread_swap", "no_control", "unnamed_fills", "nothing_scored", MOSTLY_TIED,
 )  # fmt: skip
 # What else decides a word or a gate in place of the printed interval.
 FEW_LEVELS = "few_levels"  # of a random factor
@@ -84,7 +84,8 @@ class Finding(Record):
         ratio: of a gap between rates: the group's rate over that of the reference group, and of rates whose mean lies
             above .9 of their complements; ``ratio_std_error``, ``ratio_df`` and ``ratio_skewness`` are of its
             natural log.
-        row_mean: of a gap in which levels count alike the plain mean of its pairs; NaN where that is the value.
+        row_mean: the plain mean of the pairs of a gap in which levels count alike, or that is no mean; NaN where that
+            is the value.
         mean_absolute, median_absolute: of a paired gap the mean and the median of the pairs' distances from 0.
         minority_sign: of a paired gap the share of the differing pairs that differ in the rarer direction.
         repeated_share: the share of the rows that have the commonest score or answer; NaN for scores of 0 and 1.

@@ -27,7 +27,7 @@ class Spreads:
         study, model: whose released outputs they were computed from, where they are declared.
         run: where the run lies that they were computed from; blank: they are declared.
         of_error, of_df: the standard error of that run over the one that its spreads make expected, and its degrees
-            of freedom likewise. They are 1 but where one factor has levels of unequal size.
+            of freedom likewise. They are 1 but where one factor has levels of unequal size, or a gap is no mean.
     """
 
     sds: Mapping[str, float]
@@ -84,7 +84,7 @@ def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
     if "" in sds:
         sds[""] = math.sqrt(sds[""] ** 2 + _nested_variance(experiment, units))
     study, model = experiment.design.planned_sd_of or ("", "")
-    return Spreads(sds, study, model)
+    return Spreads(sds, study, model, of_error=1 / math.sqrt(units.context.comparison.efficiency))
 
 
 def _nested_variance(experiment: Experiment, units: Units) -> float:
@@ -189,8 +189,9 @@ def _spreads_of_run(finding: Finding, rows: pd.DataFrame, run: str) -> Spreads |
     if units is None:
         return None
     design = design_of(units)
-    values, _ = units.columns
-    std_error, df, _ = design.spread(values)
+    values, sides = units.columns
+    linear = units.context.comparison.linearised(values, sides, design.factors, units.shares())
+    std_error, df, _ = design.spread(linear)
     plain = Spreads(design.components(values), finding.study, finding.model_id, run)
     expected, expected_df = plain.error(design)
     if not (std_error > 0 and expected > 0):

@@ -166,7 +166,9 @@ class Units:
     def fields(self) -> dict[str, Any]:
         """The fields of a finding about the levels of its gap; the plain mean where these weigh alike."""
         plain = math.nan
-        if self.context.experiment.design.equal_levels and self.shares() is not None and len(self.weights) == 1:
+        is_weighted = self.context.experiment.design.equal_levels and self.shares() is not None
+        is_other = is_weighted or not self.context.comparison.is_mean
+        if is_other and len(self.weights) == 1 and len(self.rows):
             plain = float(self.columns[0].mean())
         return {"cluster_vars": self.cluster_vars, "fixed": self.fixed, "row_mean": plain}
 
@@ -212,6 +214,20 @@ class Units:
         if not self.cluster_vars:  # no factor varies: a slice by the only one, or rows that lack the columns
             return replace(estimate, fewest=0, fewest_of="", independent=0)
         return estimate
+
+    @property
+    def why_unmeasured(self) -> str:
+        """Why the comparison says nothing of these units; blank where it does."""
+        values, sides = self.columns
+        return self.context.comparison.why_unmeasured(values, sides) if len(values) else ""
+
+    @property
+    def value(self) -> float:
+        """The gap alone, also of units of which ``why_unmeasured`` says that they say nothing."""
+        values, sides = self.columns
+        if not len(values):
+            return math.nan
+        return self.context.comparison.value(values, sides, self.weights, self.factors, self.shares())
 
     def measured(self) -> Estimate:
         """The estimate of all units with its effect sizes."""
@@ -424,7 +440,7 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
     influences = [influence for _, influence in hinges[:_NAMED]]
     if len(hinges) > _NAMED:
         influences.append(["more", "", str(len(hinges) - _NAMED)])
-    values = [part.value for _, _, part in parts]
+    values = [part.value for _, _, part in parts if not math.isnan(part.value)] or [math.nan]
     items_named = json.dumps(influences, ensure_ascii=False) if influences else ""
     return replace(primary, loo_min=min(values), loo_max=max(values), influential_items=items_named)
 
@@ -519,7 +535,7 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
     for high in (False, True):
         filled = known + lost * np.where(gains == high, unit.high, unit.low)
         units = gap_units(context, two.assign(**{context.score: filled}))
-        ends.append(units.estimate().value if units else math.nan)
+        ends.append(units.value if units else math.nan)
     return replace(primary, missing_data_low=ends[0], missing_data_high=ends[1])
 
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 
 from swapbias import findings
 from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
-from swapbias.measures import MEASURES, Estimate, Unit, at_level, is_comparison
+from swapbias.measures import (
+    MEASURES,
+    MOSTLY_TIED,
+    Comparison,
+    Estimate,
+    Unit,
+    at_level,
+    comparison_of,
+    is_comparison,
+)
 from swapbias.studies import JUDGED, Experiment
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
@@ -71,6 +80,7 @@ _REASONS = {
     findings.UNNAMED_FILLS: "the names or words that the texts swap could not be found; add a column name",
     findings.NO_CONTROL: "no pair moves, and the model could not be asked whether it reads the swapped words",
     findings.NOTHING_SCORED: "nothing was scored that the question needs",
+    MOSTLY_TIED: "more than half of the pairs differ by the same, of which a median says nothing",
     findings.MOSTLY_UNSCORED: "more than half could not be scored",
     findings.NOT_STABLE: "too few rewordings have the same sign",
     findings.NO_SPREAD: "there is no interval, because too little varies or was scored",
@@ -95,6 +105,9 @@ _UNMEASURED_CLAIMS = {
     findings.UNREAD_SWAP: "does not seem to read the swapped words. Strong words in their place move no score either",
     findings.NO_CONTROL: (
         "scores all pairs alike, and could not be asked whether it reads the swapped words. Resume or repeat the run"
+    ),
+    MOSTLY_TIED: (
+        "gives more than half of the pairs the same difference, so a median says nothing of the others. Compare means"
     ),
 }
 _NO_RANGE = (
@@ -222,22 +235,54 @@ def _toward(finding: Finding) -> str:
     )
 
 
+def _comparison(finding: Finding) -> Comparison | None:
+    """How the two groups of a finding were compared; None where that is not known."""
+    if is_comparison(finding.measure):
+        return comparison_of(finding.measure)
+    experiment = experiment_of(finding)
+    return experiment.comparison if experiment else None
+
+
+def _gap_words(finding: Finding) -> str:
+    """What sentences call a gap: ``gap``, ``median gap``."""
+    comparison = _comparison(finding)
+    return comparison.gap_words if comparison else "gap"
+
+
+def _by_words(finding: Finding) -> str:
+    """What stands before the size of a gap: ``by``, ``by a median of``."""
+    comparison = _comparison(finding)
+    return comparison.by_words if comparison else "by"
+
+
 def _claim(finding: Finding) -> str:
     """Who does what with whom, by the words of the study; where that is no claim, which gap it is."""
+    return f"{_claim_without_by(finding)} {_by_words(finding) if _has_by(finding) else 'is'}"
+
+
+def _has_by(finding: Finding) -> bool:
+    """Whether a claim ends in a size by which something differs, and not in what a gap is."""
+    moves = finding.measure == "gap_difference" or (finding.measure in EFFECTS and bool(finding.within))
+    return _is_claim(finding) or (moves and finding.measure != DIFFERENCE)
+
+
+def _claim_without_by(finding: Finding) -> str:
+    """A claim without the words before its size."""
     experiment, model, (first, second) = experiment_of(finding), shown(finding.model_id), sides(finding)
     claimed, is_effect = _is_claim(finding), finding.measure in EFFECTS
     if finding.measure == DIFFERENCE:
-        return f"{first} lies {_toward(finding)} than {second} by" if claimed else f"{first} minus {second} is"
+        return f"{first} lies {_toward(finding)} than {second}" if claimed else f"{first} minus {second}"
     if finding.measure == "gap_difference" or (is_effect and finding.within):
         names = " instead of ".join(group_name(experiment, one) for one in (finding.within, finding.against))
         change = experiment.words.change if experiment and not is_effect and experiment.words.change else names
-        return f"{change} moves {model}'s gap {_toward(finding) if claimed else f'between {first} and {second}'} by"
+        where_to = _toward(finding) if claimed else f"between {first} and {second}"
+        return f"{change} moves {model}'s {_gap_words(finding)} {where_to}"
     if claimed:
         more, less = (first, second) if finding.estimate.value > 0 else (second, first)
         says = (experiment.words.says or _CLAIMS.get(experiment.kind, "")) if experiment else ""
-        return f"{model} {(says or 'scores {more} higher than {less}').format(more=more, less=less)} by"
+        return f"{model} {(says or 'scores {more} higher than {less}').format(more=more, less=less)}"
     whole = f"interaction, {plain(finding.contrast)}" if is_effect and not finding.group else ""
-    return f"{model}'s {whole or f'gap, {first} minus {second}'}, is"
+    return f"{model}'s {whole or f'{_gap_words(finding)}, {first} minus {second}'},"
 
 
 def _size(finding: Finding) -> str:
@@ -341,6 +386,9 @@ def _weights(finding: Finding) -> str:
     plain_mean = form(finding)(finding.row_mean)
     if math.isnan(finding.row_mean) or plain_mean == form(finding)(finding.estimate.value):
         return ""
+    comparison = _comparison(finding)
+    if comparison is not None and not comparison.is_mean:
+        return f". The plain mean of all pairs is {plain_mean}"
     names = finding.estimate.fewest_of
     return f". All {names} count the same; the plain mean of all pairs is {plain_mean}"
 
@@ -441,8 +489,11 @@ def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
     names = [f"with {group_name(experiment_of(one), one.subset)}" for one in each]
     if len(each) < 2 or {(FOUND, _toward(each[0]))} != {(one.verdict, _toward(one)) for one in each}:
         return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(each, names, strict=True)]
-    sizes = [f"by {amount(one.estimate.value, one.scale)} {name}" for one, name in zip(each, names, strict=True)]
-    claim = f"in each case {_claim(each[0]).removesuffix(' by')}, {listed(sizes)}"
+    sizes = [
+        f"{_by_words(one)} {amount(one.estimate.value, one.scale)} {name}"
+        for one, name in zip(each, names, strict=True)
+    ]
+    claim = f"in each case {_claim_without_by(each[0])}, {listed(sizes)}"
     have_intervals = not any(math.isnan(one.estimate.ci_low) for one in each)
     return [Verdict("Gap", f"{claim}. Each interval leaves out zero." if have_intervals else f"{claim}.")]
 

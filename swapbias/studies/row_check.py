@@ -87,6 +87,29 @@ def columns_named(experiment: Experiment) -> Iterator[tuple[str, str, Sequence[s
     yield "shows", "slices", [one.column for one in experiment.shows.slices]
 
 
+def _comparison_faults(place: Place, experiment: Experiment) -> Iterator[Found]:
+    """Find what is declared and that the measure is not made for."""
+    compares, comparison = experiment.compares, experiment.comparison
+    if comparison is None:
+        return
+    name = compares.measure
+    if compares.factors and not comparison.is_mean:
+        yield (
+            (*place, "factors"),
+            f"{name} has no effects of crossed factors, which are effects on means. Leave factors out.",
+            "",
+        )
+    if compares.contrast and not comparison.is_paired:
+        yield (
+            (*place, "contrast"),
+            f"{name} compares no gaps of two sets of pairs. Leave contrast out, or name a measure of pairs.",
+            "",
+        )
+    if compares.test not in comparison.tests:
+        expected = listed(comparison.tests)
+        yield (*place, "test"), f"test is {quoted(compares.test)}, expected {expected} with {name}. Correct it.", ""
+
+
 def check_rows(
     study: Study, experiment: Experiment, rows: Sequence[Mapping[str, Any]], *, whole: bool = True
 ) -> None:
@@ -162,6 +185,7 @@ def _value_faults(
     place: Place, experiment: Experiment, rows: Sequence[Mapping[str, Any]], *, whole: bool
 ) -> Iterator[Found]:
     compares = experiment.compares
+    yield from _comparison_faults((*place, "compares"), experiment)
     groups = _values_of(rows, "group", but=PLACEBO)
     subsets = _values_of(rows, compares.subset) if compares.subset else []
     yield from unknown_names((*place, "compares", "groups"), compares.groups, groups, "group")
