@@ -34,13 +34,13 @@ Examples:
     >>> import evaluate, swapbias
     >>> gap = evaluate.load(swapbias.metric_path("median_gap"))
     >>> result = gap.compute(
-    ...     predictions=[0.75, 0.25, 1.0, 0.25, 0.5, 0.25],
-    ...     groups=["female", "male"] * 3,
-    ...     pair_ids=["a", "a", "b", "b", "c", "c"],
+    ...     predictions=[0.75, 0.25, 1.0, 0.25, 0.5, 0.25, 0.75, 0.375],
+    ...     groups=["female", "male"] * 4,
+    ...     pair_ids=["a", "a", "b", "b", "c", "c", "d", "d"],
     ...     reference_group="male",
     ... )
-    >>> result["value"], result["n"]
-    (0.5, 3.0)
+    >>> round(result["value"], 5), result["n"]
+    (0.46875, 4.0)
 """
 
 _CITATION = """

@@ -78,6 +78,7 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
 # --- code without swapbias --------------------------------------------------------------------------------
 
 _DOOR = "measures"  # the front door of that room: beside a metric it opens on the files beside it
+_COMPARISONS = "comparisons"  # the folder of that room, whose files have its name before theirs beside a metric
 _IMPORT = re.compile(
     r"^( *)from swapbias\.(?:measures\.|studies\.)?(\w+) import(.*?)(?:  # From: .*)?$", re.MULTILINE
 )
@@ -91,7 +92,11 @@ def shipped() -> dict[str, Path]:
         "answer_reasons": room / "studies/answer_reasons.py",
         "answers": room / "studies/answers.py",
         "errors": room / "errors.py",
+        "registry": room / "registry.py",
     }
+    compared = sorted((room / _DOOR / _COMPARISONS).glob("[!_]*.py"))
+    others[_COMPARISONS] = room / _DOOR / _COMPARISONS / "__init__.py"
+    others |= {f"{_COMPARISONS}_{path.stem}": path for path in compared}
     return {path.stem: path for path in sorted((room / _DOOR).glob("[!_]*.py"))} | others
 
 
@@ -109,6 +114,7 @@ def standing_alone(name: str, source: str) -> dict[str, str]:
     made[name] = source + "".join(lines)
     known = "|".join(made)
     for module, text in made.items():
+        text = text.replace(f"swapbias.{_DOOR}.{_COMPARISONS}.", f"swapbias.{_DOOR}.{_COMPARISONS}_")
         made[module] = _IMPORT.sub(r"\1from .\2 import\3", text)
         if other := re.search(rf"^ *(?:from|import) (?:swapbias\b|\.(?!(?:{known}) )).*", made[module], re.MULTILINE):
             raise ValueError(

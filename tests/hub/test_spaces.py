@@ -34,6 +34,9 @@ SHIPPED = {
     "answers.py",
     "errors.py",
     "measures.py",
+    "registry.py",
+    "comparisons.py",
+    *(f"comparisons_{path.name}" for path in MEASURES.glob("comparisons/[a-z]*.py")),
     *(path.name for path in MEASURES.glob("[a-z]*.py")),
 }
 
@@ -78,7 +81,7 @@ def output_block(result):
 
 def test_all_metrics_make_code_that_imports_four_libraries_a_card_and_a_form(built):
     allowed = {"datasets", "evaluate", "numpy", "scipy"}
-    assert len(built) == 11
+    assert len(built) == 12
     for name, files in built.items():
         assert {*files} == {*FILES, f"{name}.py", *SHIPPED}
         needed = files["requirements.txt"].decode().split()

@@ -72,6 +72,13 @@ def paired_gap():
     yield keys(module("paired_gap", **inputs, **CLUSTERS)), numbers(found, "paired_gap", designed=True)
 
 
+def median_gap():
+    inputs = {"predictions": SCORES, "pair_ids": IDS, **SIDES}
+    found = audit(measure="median_gap", **DESIGN)
+    yield keys(module("median_gap", **inputs)), numbers(found, "median_gap")
+    yield keys(module("median_gap", **inputs, **CLUSTERS)), numbers(found, "median_gap", designed=True)
+
+
 def group_gap():
     inputs = {"predictions": SCORES, **SIDES}
     found = audit(measure="group_gap", test="welch", **DESIGN)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +10,24 @@ from swapbias.registry import Registry
 if TYPE_CHECKING:
     from swapbias.measures.comparison import Comparison
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__)
+_IS_FOLDER = _HERE.stem == "__init__"  # else all files lie in one folder, as beside a metric on the Hub
 
 
 @cache
 def _built_in() -> Mapping[str, str]:
     """The places of the package's own, by the names of their files; none is imported."""
-    names = sorted(path.stem for path in _HERE.glob("[!_]*.py"))
-    return {name: f"{__name__}.{name}:COMPARISON" for name in names}
+    prefix = "" if _IS_FOLDER else f"{_HERE.stem}_"
+    names = sorted(path.stem.removeprefix(prefix) for path in _HERE.parent.glob(f"{prefix}[!_]*.py"))
+    start = f"{__name__}." if _IS_FOLDER else f"{__name__}_"
+    return {name: f"{start}{name}:COMPARISON" for name in names}
 
 
 def _check(name: str, loaded: Any) -> None:
     """Refuse an object from outside that is no comparison of this name."""
-    abstract = import_module("swapbias.measures.comparison").Comparison
-    if not isinstance(loaded, abstract):
+    from swapbias.measures.comparison import Comparison
+
+    if not isinstance(loaded, Comparison):
         raise TypeError("it is no swapbias.measures.Comparison")
     if loaded.name != name:
         raise ValueError(f"it has the name {loaded.name!r}, expected that of its entry point")

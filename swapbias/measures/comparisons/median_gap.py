@@ -1,6 +1,8 @@
 """The Hodges-Lehmann estimate of the gap between two groups: the median of the averages of two pairs' differences."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy
@@ -14,6 +16,7 @@ _SAME = 1e-10  # differences closer than this share of the largest are tied
 _CLOSE = 1e-9  # share of the range within which the middle is searched, before the averages around it are looked at
 _HALF = 0.5
 _REACH = 1.5  # standard errors
+_FEWEST = 4  # levels of the scarcest random factor, or pairs where there is none
 _ROUNDING = 1e-12
 
 
@@ -48,6 +51,20 @@ class MedianGap(PairedComparison):
         samples = np.repeat([0, 1], [len(first), len(second)])
         scored = ~np.isnan(values)
         return self.estimate(values[scored], samples[scored], (1.0, -1.0), {}, n_unscored=int((~scored).sum()))
+
+    def estimate(
+        self, values: Floats, samples: Codes, weights: Sequence[float], factors: Factors, *,
+        shares: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
+    ) -> Estimate:  # fmt: skip
+        """As ``Comparison.estimate``; without an interval below four levels, whose ranks say nothing of others."""
+        found = super().estimate(
+            values, samples, weights, factors, shares=shares, confidence=confidence, n_unscored=n_unscored
+        )
+        if found.independent >= _FEWEST or math.isnan(found.std_error):
+            return found
+        return replace(
+            found, ci_low=math.nan, ci_high=math.nan, p_value=math.nan, std_error=math.nan, df=math.nan, skewness=0.0
+        )
 
     def why_unmeasured(self, values: Floats, samples: Codes) -> str:
         """``MOSTLY_TIED`` where more than half of a sample has one value, and not all of it has."""
