@@ -56,6 +56,8 @@ def _asked(form: str, job: str, resumes: Sequence[str]) -> str:
 
 def runs() -> Iterator[tuple[str, str, list[Applicant]]]:
     """Of each run its job, its id, and the candidates in the order shown."""
+    for path in (RESUMES, *NAMES.values()):  # each time, so that every config is seen to be made of them
+        upstream_file(NAME, path)
     for job, number, order in balanced_rankings(dict.fromkeys(JOBS, 8), names()):
         yield job, f"{job}/{number + 1}", order
 

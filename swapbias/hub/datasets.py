@@ -30,6 +30,7 @@ from swapbias.privacy import HOW_TO_READ, WARNING, mark, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
     PROMPT_MEANINGS,
+    REDISTRIBUTABLE,
     Config,
     Corpus,
     config_features,
@@ -85,13 +86,6 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
 # --- licences and sources ---------------------------------------------------------------------------------
 
 LICENCES = "LICENSES.md"  # the file beside a card that holds the notices of what others wrote
-# Licences under which what is derived from a file may be passed on, given credit. Anything else is not published.
-REDISTRIBUTABLE = frozenset(
-    {
-        "Apache-2.0", "MIT", "MIT-0", "ISC", "Zlib", "Unlicense", "0BSD", "BSD-2-Clause", "BSD-3-Clause",
-        "CC0-1.0", "CC-BY-4.0", "PDDL-1.0", "ODC-By-1.0", "Unicode-3.0",
-    }
-)  # fmt: skip
 # In lower case: licences that the Hub has under another name, or under none.
 _ON_THE_HUB = {
     "pddl-1.0": "pddl",
@@ -112,7 +106,7 @@ def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
     """The configs that are not published, with the licences that do not allow it (``not stated`` is one of them)."""
     pins = pinned_files(corpus.name)
     found = {
-        config.name: sorted({pins[path]["licence"] for path in _made_from(config, pins)} - REDISTRIBUTABLE)
+        config.name: sorted({pins[path]["licence"] for path in _made_from(config, pins)} - {*REDISTRIBUTABLE})
         for config in corpus.configs
     }
     return {name: refused for name, refused in found.items() if refused}

@@ -33,7 +33,10 @@ from .corpus import (
     Released as Released,
     declared_corpus as declared_corpus,
 )
-from .corpus_declaration import corpus_declaration as corpus_declaration
+from .corpus_file import (
+    REDISTRIBUTABLE as REDISTRIBUTABLE,
+    corpus_declaration as corpus_declaration,
+)
 from .corpus_folders import (
     CORPORA as CORPORA,
     corpora as corpora,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias.errors import UsageError, arguments_named, listed
 from swapbias.studies.corpus import Config, Corpus
-from swapbias.studies.corpus_declaration import corpus_declaration
+from swapbias.studies.corpus_file import corpus_declaration
 from swapbias.studies.corpus_folders import CORPORA, corpora, corpus_dir
 from swapbias.studies.declared import Found, unknown_names
 from swapbias.studies.experiment import Experiment, Study

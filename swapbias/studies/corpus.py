@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import StudyError, listed, quoted
-from swapbias.studies.corpus_declaration import (
-    CORPUS_FILE,
-    DeclaredConfig,
+from swapbias.studies.config_check import checked_rows, checked_table
+from swapbias.studies.corpus_file import (
     DeclaredCorpus,
     corpus_declaration,
     read_corpus_file,
 )
 from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.declared import Fault
 from swapbias.studies.experiment import Study
 from swapbias.studies.names import did_you_mean, unknown
 from swapbias.studies.package_study import STUDY_FILE, declared_study
 from swapbias.studies.prompt import MESSAGES, PLACEBO_COLUMNS, PROMPT_COLUMNS, Row, turns
 from swapbias.studies.row_check import check_columns
-from swapbias.studies.tables import Lexicon, read_table
+from swapbias.studies.tables import Lexicon
 
 Type = str | tuple[str, ...]  # of a column: the name of a type (``Config.typed``), or names of classes
 
@@ -139,9 +139,7 @@ def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] |
         StudyError: a file declares what it should not, or what the builder does not give; every fault is a line.
     """
     declared, made = corpus_declaration(name), rows or {}
-    _refuse_strange_rows(name, declared, made)
-    if (more.get("local") is not None) != declared.reads_folders:
-        raise StudyError(f"{name}/{CORPUS_FILE}: reads_folders says whether the builder gives local. Correct one.")
+    _refuse_strange_rows(name, declared, made, reads_folders=more.get("local") is not None)
     if "study" not in more and (corpus_dir(name) / STUDY_FILE).exists():
         more["study"] = declared_study(name)
     if more.get("study") is not None:
@@ -153,41 +151,48 @@ def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] |
         version=declared.version,
         licence=declared.licence,
         tags=declared.tags,
-        configs=tuple(_config(name, config, made.get(config.name)) for config in declared.configs),
+        configs=tuple(_config(name, number, made) for number in range(len(declared.configs))),
         **more,
     )
 
 
-def _refuse_strange_rows(name: str, declared: DeclaredCorpus, rows: Collection[str]) -> None:
-    """Refuse rows of a config that is not declared, and a config with neither rows nor a table."""
+def _refuse_strange_rows(name: str, declared: DeclaredCorpus, rows: Collection[str], *, reads_folders: bool) -> None:
+    """Refuse rows of a config that is not declared, a config with neither rows nor a table, and other folders."""
     names = [config.name for config in declared.configs]
     declaration = read_corpus_file(name)
-    sentences = [
-        f"{declaration.name}: the builder has rows of {quoted(config)}, and no config is called so."
-        f"{did_you_mean(config, names) or ' Add it.'}"
-        for config in rows
-        if config not in names
-    ]
+    tables = [path.stem for path in corpus_dir(name).glob("*.csv")]
+    faults: list[Fault] = []
     for number, config in enumerate(names):
-        if config not in rows and not (corpus_dir(name) / f"{config}.csv").is_file():
-            near = did_you_mean(config, [*rows]) or f" Add {config}.csv, or rows to the builder."
+        if config not in rows and config not in tables:
+            near = did_you_mean(config, [*rows, *tables]) or f" Add {config}.csv, or rows to the builder."
             sentence = f"the builder has no rows of {quoted(config)}, and its folder no such table.{near}"
-            sentences.append(declaration.fault(("configs", number, "name"), sentence).sentence)
-    if sentences:
-        raise StudyError("\n".join(sentences))
+            faults.append(declaration.fault(("configs", number, "name"), sentence))
+    missing = [config for config in rows if config not in names]
+    for config in missing if not faults else ():
+        faults.append(
+            declaration.fault((), f"the builder has rows of {quoted(config)}, and no config is called so. Add it.")
+        )
+    if reads_folders != declared.reads_folders:
+        value = "true" if reads_folders else "false"
+        sentence = f"reads_folders is not {value}, as the builder says by its local. Write reads_folders = {value}."
+        faults.append(declaration.fault(("reads_folders",), sentence))
+    if faults:
+        raise StudyError("\n".join(fault.sentence for fault in faults))
 
 
-def _config(corpus: str, declared: DeclaredConfig, rows: Callable[[], Iterable[Row]] | None) -> Config:
-    columns = declared.all_columns
-    table = corpus_dir(corpus) / f"{declared.name}.csv"
+def _config(corpus: str, number: int, rows: Mapping[str, Callable[[], Iterable[Row]]]) -> Config:
+    """Make a config of its declaration, whose rows are checked against it where they are read."""
+    declared = corpus_declaration(corpus).configs[number]
+    table = partial(checked_table, corpus, number, declared, corpus_dir(corpus) / f"{declared.name}.csv")
+    checked = partial(checked_rows, corpus, number, declared, rows.get(declared.name, table))
     return Config(
         name=declared.name,
         description=declared.description,
-        rows=rows or partial(read_table, table, columns, optional=declared.optional),
-        columns=columns,
+        rows=checked,
+        columns=declared.all_columns,
         types=declared.types,
         upstream=declared.upstream,
-        split="train" if declared.columns else "test",
+        split="train" if declared.columns and not declared.split_column else "test",
         split_column=declared.split_column,
         chats=declared.chats,
     )

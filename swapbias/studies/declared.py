@@ -246,7 +246,18 @@ def validate(declaration: Declaration, of_class: type[T], values: Mapping[str, A
 
 def _fault(declaration: Declaration, of_class: type[BaseModel], entry: Mapping[str, Any]) -> Fault:
     place, section, info = _field_of(of_class, entry["loc"])
-    return declaration.fault(place, _sentence(section, info, place, entry), entry.get("input"))
+    is_like = place[-1:] == ("like",) and "name" in section.model_fields and len(place) > 2
+    sentence = _like_sentence(declaration, place, entry) if is_like else _sentence(section, info, place, entry)
+    return declaration.fault(place, sentence, entry.get("input"))
+
+
+def _like_sentence(declaration: Declaration, place: Place, entry: Mapping[str, Any]) -> str:
+    """Write what is wrong with a table that is like none before it."""
+    key, number = place[:2]
+    earlier = [str(table.get("name", "")) for table in declaration.values[str(key)][:number]]
+    value = entry["input"]
+    near = did_you_mean(value, earlier) if isinstance(value, str) else ""
+    return f"like names {quoted(value)}, and no earlier table is called so.{near or f' Expected {listed(earlier)}.'}"
 
 
 def _field_of(of_class: type[BaseModel], loc: Place) -> tuple[Place, type[BaseModel], FieldInfo | None]:

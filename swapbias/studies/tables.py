@@ -9,6 +9,8 @@ import os
 import re
 import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache, lru_cache
 from pathlib import Path
@@ -132,8 +134,24 @@ def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
     return {row["path"]: row for row in outside_sources(corpus) if not is_url(row["repository"])}
 
 
+_READS: ContextVar[list[tuple[str, str]] | None] = ContextVar("reads", default=None)
+
+
+@contextmanager
+def recorded_reads() -> Iterator[list[tuple[str, str]]]:
+    """Record corpus and path of each upstream file that is asked for within the block."""
+    reads: list[tuple[str, str]] = []
+    token = _READS.set(reads)
+    try:
+        yield reads
+    finally:
+        _READS.reset(token)
+
+
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     """A pinned upstream file, of the folder ``SWAPBIAS_UPSTREAM``, else the cache, else fetched and checked."""
+    if (reads := _READS.get()) is not None:
+        reads.append((corpus, path))
     pin = pinned_files(corpus).get(path)
     if pin is None:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from swapbias.errors import StudyError, listed, quoted
-from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.corpus_folders import CORPORA, corpus_dir
 from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, validate
 from swapbias.studies.experiment import EXPECTED, Declared, Switch, Text
 from swapbias.studies.names import did_you_mean
@@ -16,6 +16,16 @@ from swapbias.studies.tables import pinned_files
 
 CORPUS_FILE = "corpus.toml"
 TYPES = ("string", "int64", "float64", "bool")
+# Licences under which what is derived from a file may be passed on, given credit. Anything else is not published.
+REDISTRIBUTABLE = (
+    "Apache-2.0", "MIT", "MIT-0", "ISC", "Zlib", "Unlicense", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0",
+    "CC-BY-4.0", "PDDL-1.0", "ODC-By-1.0", "Unicode-3.0",
+)  # fmt: skip
+# Words that corpora are found by on the Hub. Another one may be added by whoever needs it, if it is not nearly one.
+TAGS = (
+    "gender-bias", "social-bias", "counterfactual", "coreference", "hiring", "lexicon", "medical", "mental-health",
+    "summarization", "synthetic",
+)  # fmt: skip
 ColumnType = str | tuple[str, ...]
 Names = tuple[Text, ...]  # a list, and no text in the place of one
 
@@ -53,13 +63,20 @@ class DeclaredConfig(Declared):
     optional: Names = ()
     """Columns of such a table that may be blank."""
     types: Annotated[Mapping[str, ColumnType], BeforeValidator(_as_types)] = {}
-    """Columns that are published as something else than text: a type, or the names of classes."""
+    """Columns that are published as something else than text: a type, or the names of classes. A table with
+    ``columns`` states them, empty where there are none."""
     upstream: Names = ()
     """Files of ``sources.csv`` that its rows are made of."""
     split_column: Text = ""
     """The column that says the split of a row; blank: ``test`` for prompts, ``train`` for a table."""
     chats: Switch = False
     """Whether its texts are chats, which are published as ``messages``."""
+
+    @property
+    def usual_types(self) -> dict[str, str]:
+        """The types of columns that need not be declared."""
+        of_prompts = {} if self.columns else {"candidates": "candidates"}
+        return of_prompts | ({PLACEBO_COLUMNS[-1]: "int64"} if self.placebo else {})
 
     @property
     def all_columns(self) -> tuple[str, ...]:
@@ -117,10 +134,25 @@ def corpus_declaration(corpus: str) -> DeclaredCorpus:
     declaration = read_corpus_file(corpus)
     declared, faults = validate(declaration, DeclaredCorpus, declaration.values)
     if declared is not None:
-        faults = [*_config_faults(declaration, declared, [*pinned_files(corpus)])]
+        faults = [
+            *_head_faults(declaration, declared, of_package=not CORPORA.distribution(corpus)),
+            *_config_faults(declaration, declared, [*pinned_files(corpus)]),
+        ]
     if declared is None or faults:
         raise StudyError("\n".join(dict.fromkeys(fault.sentence for fault in faults)))
     return declared
+
+
+def _head_faults(declaration: Declaration, corpus: DeclaredCorpus, *, of_package: bool) -> Iterator[Fault]:
+    if corpus.licence not in REDISTRIBUTABLE:
+        near = did_you_mean(corpus.licence, REDISTRIBUTABLE)
+        if near or of_package:
+            expected = near or f" Expected one of {listed(REDISTRIBUTABLE)}."
+            sentence = f"licence is {quoted(corpus.licence)}, under which nothing is published.{expected}"
+            yield declaration.fault(("licence",), sentence)
+    for tag in corpus.tags:
+        if tag not in TAGS and (near := did_you_mean(tag, TAGS)):
+            yield declaration.fault(("tags",), f"tags names {quoted(tag)}.{near}", tag)
 
 
 def _config_faults(declaration: Declaration, corpus: DeclaredCorpus, pinned: Sequence[str]) -> Iterator[Fault]:
@@ -144,6 +176,9 @@ def _column_faults(declaration: Declaration, place: Place, config: DeclaredConfi
     if config.columns and of_prompts:
         sentence = f"{of_prompts[0]} is of prompts, and columns are those of a table without. Drop one of them."
         yield declaration.fault((*place, of_prompts[0]), sentence)
+    if config.columns and "types" not in config.model_fields_set:
+        sentence = "types is missing, which a table with columns states. Add types = {} where all are texts."
+        yield declaration.fault(place, sentence)
     if config.optional and not config.columns:
         yield declaration.fault((*place, "optional"), "optional is of a table with columns, and none are stated.")
     columns = config.all_columns
