@@ -22,9 +22,9 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _as_text(place: Any) -> Any:
+def _as_text(value: Any) -> Any:
     """Give the text of a path; anything else as it is."""
-    return fspath(place) if isinstance(place, PathLike) else place
+    return fspath(value) if isinstance(value, PathLike) else value
 
 
 Place = Annotated[str, BeforeValidator(_as_text)]  # a model, file or folder: a text, or a path
@@ -203,18 +203,18 @@ class Options(metaclass=_Checked):
     @classmethod
     def settings(cls) -> "tuple[Setting, ...]":
         """The settings that a user can set, in their order."""
-        return tuple(one for one in _all_settings(cls) if not one.use.inner)
+        return tuple(setting for setting in _all_settings(cls) if not setting.use.inner)
 
     def not_usual(self, *names: str) -> "list[Setting]":
         """Those of these settings, or of all, that have another value than where nothing is set."""
-        named = [one for one in self.settings() if not names or one.name in names]
-        return [one for one in named if getattr(self, one.name) != one.default]
+        asked = [setting for setting in self.settings() if not names or setting.name in names]
+        return [setting for setting in asked if getattr(self, setting.name) != setting.default]
 
 
 @cache
-def _all_settings(made: Any) -> "tuple[Setting, ...]":
-    fields: Mapping[str, FieldInfo] = made.__pydantic_fields__
-    return tuple(_setting(made, name, field) for name, field in fields.items())
+def _all_settings(options: Any) -> "tuple[Setting, ...]":
+    fields: Mapping[str, FieldInfo] = options.__pydantic_fields__
+    return tuple(_setting(options, name, field) for name, field in fields.items())
 
 
 def _setting(options: Any, name: str, field: FieldInfo) -> Setting:

@@ -91,8 +91,8 @@ def _read_toml(path: Path, content: bytes, api_key_env: str | None) -> tuple[lis
 
 def _beside(path: Path, model: str) -> str:
     """A model by its whole path where it lies beside a file, else its name."""
-    place = path.parent / model
-    return str(place.resolve()) if is_there(place) else model
+    beside = path.parent / model
+    return str(beside.resolve()) if is_there(beside) else model
 
 
 def _named_twice(text: str) -> Iterator[tuple[int, str]]:

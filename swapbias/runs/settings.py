@@ -183,6 +183,7 @@ class Toml:
     """How a TOML file writes settings."""
 
     step = "Correct it."
+    top = "Write it above the first table."
 
     @staticmethod
     def name(setting: Setting) -> str:
@@ -197,6 +198,7 @@ class Json:
     """How a manifest writes settings."""
 
     step = ""
+    top = "Write it into settings."
 
     @staticmethod
     def name(setting: Setting) -> str:
@@ -223,8 +225,8 @@ def from_tables(saved: Any, form: Form, api_key_env: str | None) -> tuple[Settin
     for section, options_class in {Settings.key: Settings, **classes}.items():
         table = tables[section] if isinstance(tables[section], Mapping) else {}
         if table is not tables[section]:
-            shown = in_file(tables[section])
-            faults.append((section, "", f"{section} is {shown}, expected a table of settings. {form.step}"))
+            text = in_file(tables[section])
+            faults.append((section, "", f"{section} is {text}, expected a table of settings. {form.step}"))
         names = _saved_names(options_class)
         values[options_class] = {name: table[name] for name in names if name in table}
         faults += [(section, name, _unknown(name, options_class, form)) for name in table if name not in names]
@@ -260,16 +262,16 @@ def _advice(name: str, options_class: Any, form: Form) -> str:
     names = _saved_names(options_class)
     if name in names:
         return f"Write {name}."
-    for other in setting_classes():
-        matching = (setting for setting in other.settings() if name in (setting.name, setting.option))
+    for candidate in setting_classes():
+        matching = (setting for setting in candidate.settings() if name in (setting.name, setting.option))
         setting = next(matching, None)
         if setting is not None:
-            return _place_of(setting, other, options_class, form)
-        if other.key == name:
-            return _ELSEWHERE.get(other, f"Write {form.table(name)} once.")
+            return _home_of(setting, candidate, options_class, form)
+        if candidate.key == name:
+            return _ELSEWHERE.get(candidate, f"Write {form.table(name)} once.")
     near = did_you_mean(name, [*names, *(("models",) if options_class is Settings else ())]).strip()
     if options_class is Settings:
-        tables = [form.table(other.key) for other in option_classes()]
+        tables = [form.table(candidate.key) for candidate in option_classes()]
         return near or f"Expected one of {listed([*names, *tables])}."
     return near or f"Remove it, or see swapbias help settings {options_class.key}."
 
@@ -281,12 +283,12 @@ _ELSEWHERE = {
 }
 
 
-def _place_of(setting: Setting, other: Any, options_class: Any, form: Form) -> str:
+def _home_of(setting: Setting, owner: Any, options_class: Any, form: Form) -> str:
     """Where a setting of a class is written that stands in the table of another one, or under another name."""
     if setting.use.unsaved:
         return f"A file may be anybody's: give it on the command line with {setting.written}."
-    if other is options_class:
+    if owner is options_class:
         return f"Write {setting.name}."
-    if other in _ELSEWHERE:
-        return _ELSEWHERE[other]
-    return f"Write it below {form.table(other.key)}." if other.key else "Write it above the first table."
+    if owner in _ELSEWHERE:
+        return _ELSEWHERE[owner]
+    return f"Write it below {form.table(owner.key)}." if owner.key else form.top
