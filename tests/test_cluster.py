@@ -295,7 +295,7 @@ DRIVER = """
 import sys, ray
 from pathlib import Path
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
+from swapbias.runs.settings import Settings
 from swapbias.swapping.cluster import Engine
 quiet = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 settings = Settings(model=sys.argv[3], studies=("occupation_sentiment:sentences",), wordings=True)

@@ -21,7 +21,7 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.sentiment import FITS, TrainSettings, train_model
 from swapbias.runs import audit_several, compare_runs, read_run, rebuild_report, write_comparison, write_figures
 from swapbias.runs.audit import resume, start
-from swapbias.runs.plan import Settings
+from swapbias.runs.settings import Settings
 from swapbias.studies import load_corpus, new_study
 from swapbias.swapping import Job, swap_files
 from tests.conftest import QUIET, ROOT, files_below

@@ -9,8 +9,8 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.outcome import audit
 from swapbias.runs import run as stores
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
 from swapbias.runs.run import Store
+from swapbias.runs.settings import Settings
 from swapbias.swapping import Job, swap_files
 from tests.conftest import QUIET, files_below
 

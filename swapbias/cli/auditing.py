@@ -68,14 +68,14 @@ def audit(
     file = _settings_file(models or ())
     if file:
         _refuse_others(explicit, _ALLOWED_WITH_FILE, f"{file} says what is audited and how")
-        asked = _from_file(file, given.get(_KEY), given["base_url"], trusted=trust or dry_run)
+        order = _from_file(file, given.get(_KEY), given["base_url"], trusted=trust or dry_run)
     else:
-        asked = _from_options(models, _studies(study, prompts, of_table), given, trust=trust)
-    with runs.named_in_file(file) if file and asked.manifest is None else nullcontext():
+        order = _from_options(models, _studies(study, prompts, of_table), given, trust=trust)
+    with runs.named_in_file(file) if file and order.manifest is None else nullcontext():
         if dry_run:
-            _show_plan(asked, earlier)
+            _show_plan(order, earlier)
         else:
-            _start(asked, folder, how, show)
+            _start(order, folder, how, show)
 
 
 ui.add_flags(
@@ -89,7 +89,7 @@ ui.add_flags(
 )
 
 
-class _Asked(NamedTuple):
+class _Order(NamedTuple):
     """What is audited: settings, the models if any are named, and the manifest of a run that is repeated."""
 
     settings: "runs.Settings"
@@ -117,7 +117,7 @@ def _settings_file(models: Sequence[str]) -> str:
 
 def _from_options(
     models: Sequence[str] | None, studies: Sequence[str], given: Mapping[str, Any], *, trust: bool
-) -> _Asked:
+) -> _Order:
     """What the options of a command ask; errors name settings as it writes them."""
     of_runs = (*OF_TABLE, *ui.CLUSTER)
     options = {name: value for name, value in given.items() if name not in of_runs}
@@ -128,20 +128,20 @@ def _from_options(
     settings = several[0]
     if settings.load.trust_remote_code and not trust:
         raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
-    return _Asked(settings, [chosen.model for chosen in several if chosen.model])
+    return _Order(settings, [chosen.model for chosen in several if chosen.model])
 
 
-def _show_plan(asked: _Asked, earlier: "findings.EarlierRun | None") -> None:
+def _show_plan(order: _Order, earlier: "findings.EarlierRun | None") -> None:
     """Say what the audit of each model would take."""
-    for model in asked.models or (None,):
-        for sentence in plan_sentences(replace(asked.settings, model=model), earlier):
+    for model in order.models or (None,):
+        for sentence in plan_sentences(replace(order.settings, model=model), earlier):
             ui.show_text(sentence)
     ui.show("Nothing was loaded or sent.")
 
 
-def _start(asked: _Asked, folder: str | None, how: Mapping[str, Any], show: Mapping[str, Any]) -> None:
+def _start(order: _Order, folder: str | None, how: Mapping[str, Any], show: Mapping[str, Any]) -> None:
     """Audit the models, and show what was found."""
-    settings, models, manifest = asked
+    settings, models, manifest = order
     is_several = len(models) > 1
     if is_several and folder and is_url(folder):
         raise UsageError(
@@ -197,7 +197,7 @@ def _without_like(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def _from_file(file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool) -> _Asked:
+def _from_file(file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool) -> _Order:
     """What an ``audit.toml`` or ``manifest.json`` asks; code that it names runs if ``trusted``."""
     how: dict[str, Any] = {"base_url": base_url, "fetch_study": hub.study_name}
     models, settings, manifest = runs.read_request(Path(file), api_key_env, **how)
@@ -207,7 +207,7 @@ def _from_file(file: str, api_key_env: str | None, base_url: str | None, *, trus
         runs.check_keys(file if manifest is None else "The manifest", settings)
     for model in (models or (None,)) if manifest is None else ():
         runs.check_code(file, replace(settings, model=model), None, trust=trusted)
-    return _Asked(settings, models, manifest)
+    return _Order(settings, models, manifest)
 
 
 def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], why: str) -> None:

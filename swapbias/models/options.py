@@ -207,8 +207,8 @@ class Options(metaclass=_Checked):
 
     def not_usual(self, *names: str) -> "list[Setting]":
         """Those of these settings, or of all, that have another value than where nothing is set."""
-        asked = [setting for setting in self.settings() if not names or setting.name in names]
-        return [setting for setting in asked if getattr(self, setting.name) != setting.default]
+        chosen = [setting for setting in self.settings() if not names or setting.name in names]
+        return [setting for setting in chosen if getattr(self, setting.name) != setting.default]
 
 
 @cache

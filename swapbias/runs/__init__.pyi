@@ -13,8 +13,6 @@ from .compare import (
 )
 from .earlier import earlier_run as earlier_run
 from .plan import (
-    Skipped as Skipped,
-    Task as Task,
     default_folder as default_folder,
     partial_note as partial_note,
     plan_tasks as plan_tasks,
@@ -53,3 +51,4 @@ from .settings import (
     setting_classes as setting_classes,
     settings_of as settings_of,
 )
+from .task import Skipped as Skipped, Task as Task

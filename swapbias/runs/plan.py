@@ -3,10 +3,10 @@
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from itertools import chain, compress, count
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,59 +22,13 @@ from swapbias.errors import (
 from swapbias.models import PROMPTS, Kind, LoadOptions, kind_of, kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes import AS_TRAINED, Notes, load_notes
+from swapbias.notes import Notes, load_notes
+from swapbias.runs.rows import distinct, expanded, unreadable, with_notes, with_prompts
 from swapbias.runs.settings import Settings
-from swapbias.studies import Experiment, Row, Study, column, load_study, own_studies
+from swapbias.runs.task import Skipped, Task
+from swapbias.studies import Experiment, Study, load_study, own_studies
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
-_MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
-_MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """An experiment on a model; the first ``n_prompts`` rows are of its configs, part of ``n_available`` if set."""
-
-    study: Study
-    experiment: Experiment
-    configs: tuple[str, ...]
-    model: str = ""
-    rows: Sequence[Row] = ()
-    n_prompts: int = 0
-    notes: Notes | None = None  # what classifiers are trained on
-    n_available: int = 0
-    factless: int = 0  # notes that are left out, for they state nothing that an answer could repeat
-    repeats: str = ""  # how many pairs of the user's own repeat another pair's texts, and are not read
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of its model."""
-        return kind_of(self.experiment.kind)
-
-    @property
-    def name(self) -> str:
-        """Study and experiment."""
-        return f"{self.study.name} {self.experiment.name}"
-
-    @property
-    def credentialed(self) -> bool:
-        """Whether it reads credentialed notes, or rows that say so."""
-        notes = self.notes is not None and self.notes.credentialed
-        return notes or any(str(one) == "True" for one in column(self.rows, "credentialed"))
-
-    @property
-    def lexicons(self) -> list[str]:
-        """The word lists that its rows count."""
-        return sorted({name.rpartition("/")[0] for name in set(column(self.rows, "lexicon"))} - {""})
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """An experiment that was not run, and why."""
-
-    study: str
-    experiment: str
-    reason: str
 
 
 LoadNotes = Callable[..., Notes]  # corpus, whether classifiers are trained, whether labels are read
@@ -90,49 +44,81 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
     settings.of(ChatOptions).check()
     _refuse_unread_weights(settings)
-    requested = [one for one in kinds() if one.options and settings.of(one.options) != one.options()]
-    noted = settings.of(NoteOptions)
-    own_reader = noted.embeddings or noted.classifier != NoteOptions().classifier
-    if settings.of(ChatOptions).model and not own_reader:  # the chat model reads the notes
-        requested = [one for one in requested if one.options is not NoteOptions]
-    own = [study for one in requested for study in _studies_wanted(one, settings)]
+    requested = _requested(settings)
+    wanted = [study for requested_kind in requested for study in _studies_wanted(requested_kind, settings)]
     usual = [study.name for study in studies.outlines() if not study.on_request]
-    chosen, skipped = _chosen(settings.studies, [*dict.fromkeys(own)] or usual)
+    chosen, skipped = _chosen(settings.studies, [*dict.fromkeys(wanted)] or usual)
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
-    tasks = list[Task]()
-    lost: list[ValueError] = []  # of experiments whose prompts or libraries are not here
-    notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
+    planning = _Planning(settings, kind, wanted, skipped)
     for study, config in chosen:
         for experiment in study.experiments:
-            configured = (*experiment.reads.configs, *experiment.reads.alternatives)
-            if config and config not in (configured if config in _configs_of(study) else (experiment.name,)):
-                continue
-            if own and not settings.studies and settings.model is None and kind_of(experiment.kind).default:
-                continue  # a chat model is named, and nobody named the model that is read where none is
-            if any((task.study, task.experiment) == (study, experiment) for task in tasks):
-                raise UsageError(f"{study.name} {experiment.name} is named twice. Name it once, with one config.")
-            slow = experiment.on_request and not settings.studies and study.name not in own
-            fits = list(kind_of(experiment.kind).fits(experiment, settings, kind))
-            if slow and settings.model is None and not all(why for _, why in fits):
-                why = f"it takes many times as long as the others; run it with --study {study.name}"
-                skipped.append(Skipped(study.name, experiment.name, why))
-                continue
-            empty = Task(study, experiment, (config,) if config in configured else experiment.reads.configs)
-            try:
-                found, reasons = _tasks(empty, fits, settings, notes, slow=slow)
-            except (UpstreamMissingError, MissingExtraError) as error:
-                lost.append(error)
-                skipped.append(Skipped(study.name, experiment.name, first_line(error)))
-                continue
-            tasks += found
-            skipped += [Skipped(study.name, name, why) for name, why in reasons]
-    if not tasks and lost:
-        raise lost[0]
-    if not tasks:
+            if planning.is_wanted(study, experiment, config):
+                planning.add(study, experiment, config)
+    if not planning.tasks and planning.missing:
+        raise planning.missing[0]
+    if not planning.tasks:
         _refuse_model(skipped, kind, usual)
-    _refuse_unread_settings(requested, tasks)
-    return tasks, skipped
+    _refuse_unread_settings(requested, planning.tasks)
+    return planning.tasks, skipped
+
+
+def _requested(settings: Settings) -> list[Kind]:
+    """The kinds of models whose settings are not the usual ones."""
+    requested = [kind for kind in kinds() if kind.options and settings.of(kind.options) != kind.options()]
+    notes = settings.of(NoteOptions)
+    names_reader = notes.embeddings or notes.not_usual("classifier")
+    if settings.of(ChatOptions).model and not names_reader:  # the chat model reads the notes
+        return [kind for kind in requested if kind.options is not NoteOptions]
+    return requested
+
+
+class _Planning:
+    """The tasks of an audit as they are found.
+
+    Attributes:
+        tasks: experiments on models.
+        skipped: experiments that do not run, with why.
+        missing: errors of experiments whose prompts or libraries are not here.
+    """
+
+    def __init__(self, settings: Settings, kind: str | None, wanted: Sequence[str], skipped: list[Skipped]) -> None:
+        self.settings = settings
+        self.kind = kind
+        self.wanted = wanted  # studies that settings of a kind ask for
+        self.tasks: list[Task] = []
+        self.skipped = skipped
+        self.missing: list[ValueError] = []
+        self.notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
+
+    def is_wanted(self, study: Study, experiment: Experiment, config: str) -> bool:
+        """Whether an experiment of a chosen study is among those that are asked for."""
+        names = _configs_of_experiment(experiment) if config in _configs_of(study) else (experiment.name,)
+        if config and config not in names:
+            return False
+        # A chat model is named, and nobody named the model that is read where none is.
+        names_nothing = not self.settings.studies and self.settings.model is None
+        return not (self.wanted and names_nothing and kind_of(experiment.kind).default)
+
+    def add(self, study: Study, experiment: Experiment, config: str) -> None:
+        """Add an experiment on each model that fits, or why it does not run."""
+        if any((task.study, task.experiment) == (study, experiment) for task in self.tasks):
+            raise UsageError(f"{study.name} {experiment.name} is named twice. Name it once, with one config.")
+        slow = experiment.on_request and not self.settings.studies and study.name not in self.wanted
+        fits = list(kind_of(experiment.kind).fits(experiment, self.settings, self.kind))
+        if slow and self.settings.model is None and not all(why for _, why in fits):
+            why = f"it takes many times as long as the others; run it with --study {study.name}"
+            self.skipped.append(Skipped(study.name, experiment.name, why))
+            return
+        configs = (config,) if config in _configs_of_experiment(experiment) else experiment.reads.configs
+        try:
+            tasks, reasons = _tasks(Task(study, experiment, configs), fits, self.settings, self.notes, slow=slow)
+        except (UpstreamMissingError, MissingExtraError) as error:
+            self.missing.append(error)
+            self.skipped.append(Skipped(study.name, experiment.name, first_line(error)))
+            return
+        self.tasks += tasks
+        self.skipped += [Skipped(study.name, name, reason) for name, reason in reasons]
 
 
 def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[str]) -> NoReturn:
@@ -203,7 +189,12 @@ def _study_and_config(name: str) -> tuple[Study, str]:
 
 
 def _configs_of(study: Study) -> list[str]:
-    return [config for one in study.experiments for config in (*one.reads.configs, *one.reads.alternatives)]
+    return [config for experiment in study.experiments for config in _configs_of_experiment(experiment)]
+
+
+def _configs_of_experiment(experiment: Experiment) -> tuple[str, ...]:
+    """The configs whose rows an experiment can read."""
+    return (*experiment.reads.configs, *experiment.reads.alternatives)
 
 
 def _tasks(
@@ -221,15 +212,15 @@ def _tasks(
         empty.kind.check_installed(model, experiment, settings)
         task = replace(empty, model=model)
         if rows_of == PROMPTS:
-            task = _with_prompts(task, settings, slow=slow)
+            task = with_prompts(task, settings, slow=slow)
         else:
             read = notes(experiment.reads.notes.corpus, trains=trains, labelled=bool(experiment.shows.rates))
-            task = _with_notes(task, settings, read, trains)
-        task = _expanded(task, settings)
-        if reason := _unreadable(task, trains):
+            task = with_notes(task, settings, read, trains)
+        task = expanded(task, settings)
+        if reason := unreadable(task, trains):
             reasons.append((experiment.name, reason))
         else:
-            tasks.append(_distinct(task))
+            tasks.append(distinct(task))
         if task.notes and experiment.reads.notes.regimes and trains:
             untrained = ((f"{experiment.name}, {one}", reason) for one, reason in task.notes.untrainable().items())
             reasons += [one for one in untrained if one not in reasons]
@@ -239,108 +230,6 @@ def _tasks(
             remarks.append(f"notes left out because they state no fact of the checklist: {tasks[0].factless}")
         reasons += [(f"{studies.PART_OF}{experiment.name}", one) for one in remarks]
     return tasks, reasons
-
-
-def _expanded(task: Task, settings: Settings) -> Task:
-    """A task with the rows that its model reads: of a chat model one for each trial, of notes those that it can."""
-    parts = task.rows[: task.n_prompts], task.rows[task.n_prompts :]
-    rows, others = (task.kind.expand(part, settings, task.experiment) for part in parts)
-    stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
-    factless = len(set(column(parts[0], "pair_id"))) - len(stated) if task.notes else 0
-    return replace(task, rows=[*rows, *others], n_prompts=len(rows), factless=factless)
-
-
-def _unreadable(task: Task, trains: bool) -> str:
-    """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
-    if task.notes is None:
-        return ""
-    if not task.rows and task.factless:
-        raise UsageError("No test note states a fact of the checklist in both of its versions. Name other facts.")
-    if not task.rows:
-        learned = ", of a phenotype that a classifier can be trained for" if trains else ""
-        return f"no test note with a known gender is left{learned}"
-    return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == models.VERSIONS else ""
-
-
-def _with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
-    experiment, read = task.experiment, partial(studies.config_rows, task.study.name)
-    whole = [read(name) for name in task.configs]
-    if task.study.name not in own_studies():
-        is_usual = task.configs == experiment.reads.configs
-        studies.check_rows(task.study, experiment, [*chain.from_iterable(whole)], whole=is_usual)
-    every = [_limited(rows, settings.limit) for rows in whole]
-    passes = len(every) * task.kind.readings[experiment.reads.reading].passes
-    parts = (_affordable(rows, passes) if slow else rows for rows in every)
-    rows = [{**row, "experiment": experiment.name} for part in parts for row in part]  # two may read one config
-    n_read, n_available = len(rows), sum(map(len, every))
-    others: Sequence[Row] = ()
-    # The calibration model knows nothing but the prompts that it is trained on.
-    calibrated = experiment.reads.calibrated and settings.model is None
-    if task.configs == experiment.reads.configs and not calibrated and _with_wordings(experiment, settings):
-        placebo = _some_of(_reworded(rows, [*chain.from_iterable(map(read, experiment.reads.rewordings))]))
-        plain = map(read, experiment.reads.baseline)
-        others = [{**row, "experiment": experiment.name} for row in chain(*plain, placebo)]
-    part = n_available if 0 < n_read < n_available else 0
-    return replace(task, rows=[*rows, *others], n_prompts=len(rows), n_available=part)
-
-
-def _with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Task:
-    experiment, untrained = task.experiment, notes.untrainable() if trains else {}
-    pairs = _limited([pair for pair in notes.pairs() if pair["condition"] not in untrained], settings.limit)
-    rows, others = note_rows(experiment, notes, pairs, trains), list[Row]()
-    if experiment.reads.rewordings and _with_wordings(experiment, settings):
-        others = note_rows(experiment, notes, _reworded(pairs, list(notes.reworded_pairs())), trains)
-    return replace(task, rows=[*rows, *others], n_prompts=len(rows), notes=notes)
-
-
-def note_rows(experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool) -> list[dict[str, str]]:
-    """The prompts of an experiment: each test pair once a regime, or each test note as written and neutralised."""
-    if kind_of(experiment.kind).rows(experiment) == models.VERSIONS:
-        rows = notes.versions({pair["pair_id"] for pair in pairs})
-    else:
-        regimes = experiment.reads.notes.regimes if trains and experiment.reads.notes.regimes else (AS_TRAINED,)
-        rows = [{**row, "construct": regime} for regime in regimes for row in pairs]
-    return [
-        {**row, "experiment": experiment.name, "prompt_id": f"{row['prompt_id']}/{row['construct']}"} for row in rows
-    ]
-
-
-def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
-    usual = settings.limit is None and not experiment.on_request
-    return usual if settings.wordings is None else settings.wordings
-
-
-def _reworded(rows: Sequence[Row], placebo: Sequence[Row]) -> Sequence[Row]:
-    """Other wordings of the rows that are read."""
-    pairs = set(column(rows, "pair_id"))
-    return list(compress(placebo, (pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id"))))
-
-
-def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
-    """At most ``_MOST_PLACEBO`` rows: of so many conditions of each label one."""
-    of_rows = list(zip(column(placebo, "label"), column(placebo, "condition"), strict=True))
-    numbers: dict[str, dict[str, int]] = {}
-    for label, condition in of_rows:
-        conditions = numbers.setdefault(label, {})
-        conditions.setdefault(condition, len(conditions))
-    step = -(-len(placebo) // _MOST_PLACEBO)
-    return list(compress(placebo, (numbers[label][condition] % step == 0 for label, condition in of_rows)))
-
-
-def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
-    """At most ``limit`` rows: whole pairs, spread evenly over the config."""
-    if limit is None or limit >= len(rows):
-        return rows
-    pairs = list(dict.fromkeys(column(rows, "pair_id")))
-    number = max(1, limit * len(pairs) // len(rows))
-    chosen = {pairs[index * len(pairs) // number] for index in range(number)}
-    return list(compress(rows, (pair in chosen for pair in column(rows, "pair_id"))))
-
-
-def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
-    """As many rows as a share of the calls can read: whole pairs, spread evenly."""
-    calls = passes * len(set(column(rows, "text")))
-    return rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
 
 
 def default_folder(settings: Settings) -> Path:
@@ -430,43 +319,6 @@ def partial_note(tasks: Sequence[Task]) -> str:
     named = " ".join(f"--study {name}" for name in dict.fromkeys(one.study.name for one in parts))
     said = f"Slow experiments read a part of their prompts: {', '.join(counts)}. Read all with {named}."
     return said if parts else ""
-
-
-def _distinct(task: Task) -> Task:
-    """A task without those pairs of the user's own whose texts are another's: they are no further evidence."""
-    experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
-    if not own or not experiment.is_paired:
-        return task
-    answered_by = next(
-        (one.column for one in experiment.shows.slices if one.name == experiment.compares.primary.slice), ""
-    )
-    names = [
-        "group",
-        "side",
-        "text",
-        "candidates",
-        "lexicon",
-        "wording",
-        "trial",
-        experiment.compares.subset,
-        answered_by,
-    ]
-    names += ["label", "version"] if experiment.shows.rates else []
-    content: dict[str, set[tuple[str, ...]]] = {}
-    rows = zip(*(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True)
-    for pair, *texts in rows:
-        content.setdefault(pair, set()).add(tuple(texts))
-    first: dict[frozenset[tuple[str, ...]], str] = {}
-    read = [first.setdefault(frozenset(content[pair]), pair) == pair for pair in column(task.rows, "pair_id")]
-    if all(read):
-        return task
-    places = zip(*(column(task.rows, name, "1") for name in ("pair_id", "group", "trial")), read, strict=True)
-    pairs = {pair: one for pair, group, trial, one in places if trial == "1" and group in experiment.compared}
-    note = f"{task.study.name} {experiment.name}: {len(pairs) - sum(pairs.values()):,} of {len(pairs):,} pairs repeat"
-    return replace(
-        task, rows=list(compress(task.rows, read)), n_prompts=sum(read[: task.n_prompts]),
-        repeats=f"{note} another pair's texts and count once.",
-    )  # fmt: skip
 
 
 def repeat_notes(tasks: Sequence[Task]) -> list[str]:

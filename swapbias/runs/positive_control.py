@@ -21,10 +21,10 @@ from swapbias.findings import (
 from swapbias.measures import with_range_of
 from swapbias.models import Scorer
 from swapbias.models.chat import ChatOptions
-from swapbias.runs.plan import Task
 from swapbias.runs.run import ITEMS, Scoring
 from swapbias.runs.scorers import ScoredTask, as_read
 from swapbias.runs.settings import Settings
+from swapbias.runs.task import Task
 from swapbias.studies import Experiment, Prompt, Row, as_prompts
 
 CONTROLS = "controls"  # key of a manifest

@@ -19,9 +19,9 @@ from swapbias.files import as_json, file_sha256
 from swapbias.measures import named_unit
 from swapbias.models import Bar, Progress, Say, Scored, Scorer
 from swapbias.models.chat import KEY, AnsweringScorer, ChatOptions, gets_unnamed_key, load_chat
-from swapbias.runs.plan import Task
 from swapbias.runs.same_inputs import find_same_inputs
 from swapbias.runs.settings import Settings
+from swapbias.runs.task import Task
 from swapbias.studies import Candidate, Prompt, Row, Rubric, column
 
 TONE = "tone"  # the reading of experiments whose answers a classifier scores

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
-from swapbias.runs.plan import Settings, plan_tasks
+from swapbias.runs import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.corpus_folders import corpus_dir
 from tests.tables import rows_of

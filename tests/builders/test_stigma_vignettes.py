@@ -12,7 +12,7 @@ from swapbias.findings import disaggregate
 from swapbias.findings.reproduce import agrees
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
+from swapbias.runs.settings import Settings
 from swapbias.studies import config_rows, load_corpus, published_for, turns, upstream_file
 from tests.baselines import letter, mixed
 from tests.models.chat.server import ChatServer

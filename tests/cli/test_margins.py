@@ -6,7 +6,7 @@ import swapbias
 from swapbias.cli.terminal import share_of_range
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.runs.plan import Settings, default_folder
+from swapbias.runs import Settings, default_folder
 from tests.hub.clients import command
 
 

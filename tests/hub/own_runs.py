@@ -8,8 +8,9 @@ from functools import cache
 import pyarrow.parquet as pq
 
 from swapbias.models.clinical import NoteOptions
+from swapbias.runs import Settings, plan_tasks
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings, fingerprints, plan_tasks
+from swapbias.runs.plan import fingerprints
 from swapbias.runs.run import Run
 from swapbias.studies.catalogue import config_rows
 from tests.conftest import QUIET

@@ -13,7 +13,7 @@ from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy import check_upload, credentialed, public_manifest
 from swapbias.runs import Run, read_run, rebuild_report
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
+from swapbias.runs.settings import Settings
 from tests import tiny
 from tests.conftest import files_below
 from tests.hub.own_runs import ASKED, QUIET, copy, edited

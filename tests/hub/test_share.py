@@ -16,7 +16,7 @@ from swapbias.hub.client import Hub, Repo
 from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, TITLE, commit_read, findings_of
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
+from swapbias.runs.settings import Settings
 from swapbias.studies.catalogue import load_corpus
 from tests.hub.clients import command, writes
 from tests.hub.own_runs import MODEL, QUIET, README, WEIGHTS, edited, limited, of_weights

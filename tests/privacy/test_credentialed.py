@@ -16,7 +16,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.notes.load import local_notes
 from swapbias.privacy import credentialed, is_credentialed, writing
 from swapbias.runs.audit import start
-from swapbias.runs.plan import Settings
+from swapbias.runs.settings import Settings
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
 from tests.tables import write

@@ -24,7 +24,7 @@ from swapbias.notes import NOTE_COLUMNS, Notes, in_regime, load_notes, stream_no
 from swapbias.notes.augmentation import counterfactual_pairs
 from swapbias.privacy import credentialed
 from swapbias.runs import Run, Settings, Task, plan_tasks, resume, start
-from swapbias.runs.plan import note_rows
+from swapbias.runs.rows import note_rows
 from swapbias.runs.scorers import refuse_sending
 from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_study, local_corpus, published_rows
 from swapbias.studies.answer_scores import read_facts
