@@ -23,9 +23,9 @@ from swapbias.models import PROMPTS, Kind, LoadOptions, kind_of, kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load_notes
-from swapbias.runs.rows import distinct, expanded, unreadable, with_notes, with_prompts
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
+from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, with_prompts
 from swapbias.studies import Experiment, Study, load_study, own_studies
 
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has

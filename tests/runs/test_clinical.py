@@ -24,8 +24,8 @@ from swapbias.notes import NOTE_COLUMNS, Notes, in_regime, load_notes, stream_no
 from swapbias.notes.augmentation import counterfactual_pairs
 from swapbias.privacy import credentialed
 from swapbias.runs import Run, Settings, Task, plan_tasks, resume, start
-from swapbias.runs.rows import note_rows
 from swapbias.runs.scorers import refuse_sending
+from swapbias.runs.task_rows import note_rows
 from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_study, local_corpus, published_rows
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.tables import facts_of, read_checklist, stated
