@@ -22,6 +22,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.models.sentiment import KINDS, TrainSettings
 from swapbias.runs import Settings, read_request, setting_classes, settings_of
 from swapbias.swapping import Engine
+from tests.cli.test_cli import swapbias as command_line
 
 PYDANTIC = re.compile(
     r"Input should|valid (integer|number|string|boolean|tuple|list)|validation error|pydantic|unable to parse|"
@@ -256,8 +257,8 @@ def test_every_fault_of_a_file_is_listed_in_the_order_of_its_lines(tmp_path):
     text = "limt = 3\nseed = -1\n\n[load]\nbatch_size = 0\ntrials = 2\n[chat]\ntrials = 0\n"
     lines = of_file(tmp_path, text).splitlines()
     assert [line.split(" ")[0] for line in lines] == [f"audit.toml:{number}:" for number in (1, 2, 5, 6, 8)]
-    done = CliRunner().invoke(app, ["audit", str(tmp_path / "audit.toml")], standalone_mode=False)
-    assert str(done.exception).count("\n") == 4
+    done = command_line("audit", "audit.toml", cwd=tmp_path)
+    assert (done.returncode, done.stderr.splitlines()) == (2, [f"swapbias: {lines[0]}", *lines[1:]])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from swapbias.errors import (
     on_command_line,
     safe_message,
 )
+from swapbias.models import SettingsError
 from swapbias.studies import did_you_mean
 
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
@@ -57,7 +58,7 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
         log_traceback(error)
         sentence, code = _sentence(error)
-        lines = sentence.splitlines() if isinstance(error, StudyError) else [sentence]
+        lines = sentence.splitlines() if isinstance(error, StudyError | SettingsError) else [sentence]
         say("swapbias: " + "\n".join(" ".join(line.split()) for line in lines))
     sys.exit(code or 0)
 
