@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from swapbias.builders._packs import packs
 from swapbias.findings import disaggregate
 from swapbias.runs import Settings, plan_tasks
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.tables import rows_of
 
 ASKED = [(study, one) for study in ("group_packs", "spanish_occupations") for one in load_study(study).experiments]
@@ -30,6 +32,51 @@ def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
     assert min(Counter(group for group, _ in items).values()) >= 8
     if asked.compares.measure == "paired_gap":  # every pair has every group
         assert set(Counter(row["pair_id"] for row in rows).values()) == {len(counts)}
+
+
+# What a claim of a pack is called, and what its conditions are a sample of.
+CLAIMS = {"occupation": ("a profession", "professions"), "diagnosis": ("a diagnosis", "diagnoses")}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("pack", packs().values(), ids=lambda pack: pack.name)
+def test_what_is_declared_of_a_pack_is_what_its_table_says(pack, claim):
+    name, (thing, conditions) = f"{claim}_{pack.name}", CLAIMS[claim]
+    (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
+    assert asked.question == f"Does the sentiment of a sentence about {thing} change {pack.question}?"
+    assert asked.compared == tuple(pack.groups)
+    assert asked.compares.reference == pack.reference
+    assert asked.compares.factors == (tuple(pack.factors) if len(pack.factors) > 1 else ())
+    assert asked.compares.measure == ("group_gap" if pack.nested else "paired_gap")
+    assert asked.design.random == {"template": pack.items, "condition": conditions}
+    assert asked.shows.levels == tuple(pack.groups)
+    assert asked.reads.configs == (name,)
+    assert asked.reads.rewordings == ((f"{name}_wordings",) if pack.nested else ())
+    config = load_corpus("group_packs").config(name)
+    assert config.description == f"{conditions.capitalize()} by {' and '.join(pack.factors)}"
+    assert config.columns == (*PROMPT_COLUMNS, *pack.factors)
+
+
+@pytest.mark.parametrize("row", rows_of(corpus_dir("group_packs") / "mask_packs.csv"), ids=lambda row: row["pack"])
+def test_what_is_declared_of_a_pack_at_masks_is_what_its_table_says(row):
+    name = f"stigma_{row['pack']}"
+    (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
+    words = rows_of(corpus_dir("group_packs") / "mask_words.csv")
+    levels = dict.fromkeys(one["level"] for one in words if one["pack"] == row["pack"])
+    assert (
+        asked.question == f"Does the model associate mental-health conditions with {row['question']} as the subject?"
+    )
+    assert asked.compares.reference == row["reference"]
+    assert set(asked.compared) == set(levels) == set(asked.shows.levels)
+    assert asked.reads.configs == (name,)
+    config = load_corpus("group_packs").config(name)
+    assert config.description == f"The templates of gendered_stigma with words for {row['question']} at the mask"
+
+
+def test_every_pack_is_asked_about_and_nothing_else():
+    asked = {one.name for one in load_study("group_packs").experiments}
+    at_masks = {f"stigma_{row['pack']}" for row in rows_of(corpus_dir("group_packs") / "mask_packs.csv")}
+    assert asked == at_masks | {f"{claim}_{pack}" for claim in CLAIMS for pack in packs()}
 
 
 PROMPTS = [one.name for one in load_corpus("group_packs").configs if "text" in one.columns]
