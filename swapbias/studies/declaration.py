@@ -28,7 +28,7 @@ def read_declaration(content: bytes) -> tuple[OwnStudy, dict[str, str], Declarat
         What it says, without what is wrong; by key a sentence for each fault, in the order of lines (a blank key:
         the whole file); and the file with the lines of its keys.
     """
-    nothing = Declaration(DECLARATION, "", {}, {})
+    nothing = Declaration(DECLARATION, "", {})
     try:
         text = decoded(DECLARATION, content)
         declaration = parse_declaration(DECLARATION, text)

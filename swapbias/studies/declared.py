@@ -5,6 +5,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -58,8 +59,12 @@ class Declaration:
     name: str  # as errors call it
     text: str
     values: dict[str, Any] = field(repr=False)
-    lines: Mapping[Place, int] = field(repr=False)
     likes: Mapping[Place, Place] = field(default_factory=dict, repr=False)  # tables, and those whose values they take
+
+    @cached_property
+    def lines(self) -> Mapping[Place, int]:
+        """The line of every key and table, which are looked for where something is wrong."""
+        return lines_of(self.text)
 
     def line(self, place: Place, value: object = "") -> int:
         """Give the line of a value: of its key, of the table that it is taken from, else of the table around it.
@@ -136,7 +141,7 @@ def parse_declaration(name: str, text: str, taken: Sequence[str] | None = None) 
     for key, tables in values.items():
         if isinstance(tables, list) and all(isinstance(table, dict) for table in tables):
             values[key] = _with_likes(key, tables, likes, taken)
-    return Declaration(name, text, values, lines_of(text), likes)
+    return Declaration(name, text, values, likes)
 
 
 def _with_likes(
