@@ -345,8 +345,8 @@ def _one_template(count: int) -> Edge:
 def _rankings() -> Edge:
     """Return rankings of two candidates for four jobs, of as many names as a group has."""
     files = {
-        "study.toml": f'name = "edge_rankings"\ntitle = "Rankings"\nkind = ["chat"]\nreading = "ranking"\n'
-        f'reference = "{REFERENCE}"\n',
+        "study.toml": f'name = "edge_rankings"\ntitle = "Rankings"\nkind = ["chat"]\n'
+        f'[reads]\nreading = "ranking"\n[compares]\nreference = "{REFERENCE}"\n',
         "cvs.csv": "job,cv\n" + "".join(f"job {job},[name] has {cv} years\n" for job in range(4) for cv in range(4)),
         "names.csv": "group,name\n"
         + "".join(f"{group},{group.title()}{'abcdefghijklmnopqrstuvwx'[name]}\n" for group in ("female", REFERENCE)

@@ -215,9 +215,10 @@ def _studies(place: Path) -> Iterator[Target]:
     whole.pop("README.md")
     prompts = b"text,group,pair\nShe is late.,female,1\nHe is late.,male,1\nShe left.,female,2\nHe left.,male,2\n"
     masked = b"text,group,pair,candidates\n<mask> left.,female,2,she|her\n<mask> left.,male,2,he|him\n"
-    plain = b'name = "mine"\ntitle = "T"\nreference = "male"\ngroups = ["female", "male"]\n'
-    asked = plain + b'kind = ["chat"]\nanswers = ["0=Yes", "1=No", "=It depends"]\n'
-    asked += b'rubric = "Kind?"\nrubric_options = ["1=a", "0=b"]\n'
+    head, compares = b'name = "mine"\ntitle = "T"\n', b'[compares]\nreference = "male"\ngroups = ["female"]\n'
+    plain = head + compares
+    asked = head + b'kind = ["chat"]\n' + compares + b'[reads]\nanswers = ["0=Yes", "1=No", "=It depends"]\n'
+    asked += b'rubric = {question = "Kind?", options = ["1=a", "0=b"]}\n'
 
     def study(name: str, beside: dict[str, bytes]) -> Callable[[bytes], Any]:
         def read(content: bytes) -> None:
