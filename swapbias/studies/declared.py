@@ -251,8 +251,12 @@ def validate(declaration: Declaration, of_class: type[T], values: Mapping[str, A
 
 def _fault(declaration: Declaration, of_class: type[BaseModel], entry: Mapping[str, Any]) -> Fault:
     place, section, info = _field_of(of_class, entry["loc"])
-    is_like = place[-1:] == ("like",) and "name" in section.model_fields and len(place) > 2
-    sentence = _like_sentence(declaration, place, entry) if is_like else _sentence(section, info, place, entry)
+    if place[-1:] == ("like",) and "name" in section.model_fields and len(place) > 2:
+        sentence = _like_sentence(declaration, place, entry)
+    elif info is None:
+        sentence = unknown_key(section, str(place[-1]), of_class)
+    else:
+        sentence = _sentence(info, place, entry)
     return declaration.fault(place, sentence, entry.get("input"))
 
 
@@ -299,10 +303,8 @@ def class_within(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _sentence(section: type[BaseModel], info: FieldInfo | None, place: Place, entry: Mapping[str, Any]) -> str:
+def _sentence(info: FieldInfo, place: Place, entry: Mapping[str, Any]) -> str:
     key = next(part for part in reversed(place) if isinstance(part, str))
-    if entry["type"] == "extra_forbidden" or info is None:
-        return unknown_key(section, key)
     if entry["type"] == "missing":
         return f"{key} is missing. Add it."
     value = entry["input"]
@@ -338,15 +340,27 @@ def _holds_texts(annotation: Any) -> bool:
     return "str" in str(annotation)
 
 
-def unknown_key(section: type[BaseModel], key: str) -> str:
-    """Write what is wrong with a key that no field has: the nearest there is, or the table that it belongs to."""
-    known = [*section.model_fields, *(["like"] if "name" in section.model_fields else [])]
+def unknown_key(section: type[BaseModel], key: str, of_class: type[BaseModel]) -> str:
+    """Write what is wrong with a key that no field has: the nearest there is, or the table that it belongs to.
+
+    Args:
+        section: the class of the table in which it stands.
+        key: of the file.
+        of_class: the class of the whole file.
+    """
+    in_list = "name" in section.model_fields and section is not of_class
+    known = [*section.model_fields, *(["like"] if in_list else [])]
     if near := did_you_mean(key, known):
         return f"{quoted(key)} is no key here.{near}"
-    tables = [name for name, table in sections_of(section).items() if key in table.model_fields]
+    tables = [name for name, table in sections_of(of_class).items() if key in _own_keys(table)]
     if tables:
         return f"{quoted(key)} belongs into [{tables[0]}]. Move it there."
     return f"{quoted(key)} is none of {listed(known)}. Remove it."
+
+
+def _own_keys(table: type[BaseModel]) -> list[str]:
+    """The keys of a table that own studies may have."""
+    return [key for key, info in table.model_fields.items() if not info.json_schema_extra or _stated_form(info)]
 
 
 def sections_of(of_class: type[BaseModel]) -> dict[str, type[BaseModel]]:

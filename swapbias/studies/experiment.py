@@ -441,7 +441,7 @@ Kind = Literal["masked", "classifier", "causal", "chat"]  # of models that read 
 OwnReading = Literal["", "text", "person", "options", "ranking"]
 
 
-class OwnStudy(Source, Question):
+class OwnStudy(Question, Source):
     """A user's own study: one question, asked of every kind of model that can answer it."""
 
     licence: Text = "other"

@@ -36,11 +36,12 @@ def faults(parsed: Parsed) -> list[str]:
 def _group_faults(parsed: Parsed, whole: bool) -> Iterator[str]:
     """Of names of groups; where other faults hide some of them only whether the declaration agrees with itself."""
     groups, declared, reference = parsed.groups, parsed.declared.compares.groups, parsed.declared.compares.reference
-    known = parsed.group_names if whole else declared
+    known = parsed.group_names if whole else tuple(dict.fromkeys((*declared, *parsed.group_names)))
     for name in declared:
         if known and name not in (*known, reference):
             yield f"{parsed.line('groups', name)}: The group {_none_of(name, known)}"
-    if reference and known and reference not in known:
+    is_wrong = reference not in known and (whole or bool(did_you_mean(reference, known)))
+    if reference and known and is_wrong:
         yield f"{parsed.line('reference')}: The reference {_none_of(reference, known)}"
     if not whole:
         return

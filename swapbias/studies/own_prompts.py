@@ -100,9 +100,9 @@ def parse_study(files: Files) -> Parsed:
 def _groups(declared: OwnStudy, names: tuple[str, ...]) -> tuple[str, ...]:
     """The groups that are compared, the reference among them: those declared, else those of the tables."""
     groups, reference = declared.compares.groups, declared.compares.reference
-    if not groups:
-        return names
-    return groups if reference in ("", *groups) else (*groups, reference)
+    if reference in groups:
+        return groups
+    return (*groups, reference) if groups and reference in names else names
 
 
 def _of_table(made: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:

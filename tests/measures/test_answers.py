@@ -8,7 +8,7 @@ from scipy import stats
 
 from swapbias.measures import agreement
 from swapbias.measures.answer_accuracy import answer_bias, option_odds
-from swapbias.studies.declaration import options_of
+from swapbias.studies.option_texts import options_of
 
 NAN = math.nan
 KEYS = {"correct": "the mechanic", "incorrect": "the construction worker"}

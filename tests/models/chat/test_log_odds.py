@@ -19,7 +19,7 @@ from swapbias.runs import Settings, plan_tasks, resume, start
 from swapbias.runs.positive_control import STRONG_WORDS
 from swapbias.studies import Prompt, as_prompts, config_rows
 from swapbias.studies.answer_scores import read_option
-from swapbias.studies.declaration import options_of
+from swapbias.studies.option_texts import options_of
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply
 from tests.models.chat.test_service import scorer_of
