@@ -22,9 +22,9 @@ def experiment_of(study, name):
 @pytest.mark.parametrize("study", studies())
 def test_spreads_are_declared_with_the_study_and_the_model_of_the_outputs_that_they_are_of(study):
     for one in load_study(study).experiments:
-        assert bool(one.spreads) == bool(one.spreads_of), one.name
-        if one.spreads:
-            source, model = one.spreads_of
+        assert bool(one.design.planned_sd) == bool(one.design.planned_sd_of), one.name
+        if one.design.planned_sd:
+            source, model = one.design.planned_sd_of
             assert model in {released.model for released in load_corpus(source).released}
 
 
@@ -34,11 +34,11 @@ def test_own_prompts_name_the_outputs_that_their_spreads_are_of():
     study = open_study(rows, reference="he", name="sourced")
     assert "sourced" in own_studies()
     by_kind = {one.kind: one for one in study.experiments}
-    assert by_kind["classifier"].spreads_of[0] == "occupation_sentiment"
+    assert by_kind["classifier"].design.planned_sd_of[0] == "occupation_sentiment"
     whole = np.sqrt(0.125**2 + 0.048**2 + 0.136**2)  # pairs that share nothing vary by all that varies there
-    assert by_kind["classifier"].spreads == {"pair_id": pytest.approx(whole, abs=5e-4), "": 0.0}
-    assert by_kind["causal"].spreads == {}
-    assert by_kind["causal"].spreads_of == ()
+    assert by_kind["classifier"].design.planned_sd == {"pair_id": pytest.approx(whole, abs=5e-4), "": 0.0}
+    assert by_kind["causal"].design.planned_sd == {}
+    assert by_kind["causal"].design.planned_sd_of == ()
 
 
 @pytest.mark.parametrize(("name", "model"), [("masked", "albert-base-v2"), ("causal", "pythia-410m")])

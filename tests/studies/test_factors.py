@@ -184,9 +184,9 @@ def test_several_groups_have_the_same_factors_and_their_own_names():
     experiment = first(pd.DataFrame(rows))
     assert experiment.design.random["topic"] == "topics"
     assert "topic" not in experiment.design.random_of
-    assert all("topic" in gap.random and gap.fixed == {"mood": "moods"} for gap in experiment.gaps)
+    assert all("topic" in gap.design.random and gap.design.fixed == {"mood": "moods"} for gap in experiment.gaps)
     chosen = first(pd.DataFrame(rows), fixed="topic")
-    assert all("topic" not in gap.random and set(gap.fixed) == {"topic", "mood"} for gap in chosen.gaps)
+    assert all("topic" not in gap.design.random and set(gap.design.fixed) == {"topic", "mood"} for gap in chosen.gaps)
 
 
 def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, capsys):
@@ -242,7 +242,7 @@ def test_one_text_with_several_names_is_one_template(rows):
     prompts = pd.DataFrame(config_rows("waits", experiment.reads.configs[0]))
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
     chosen = first(rows, fixed=["template"])
-    assert (list(chosen.random), chosen.fixed) == (["fill_pair"], {"template": "templates"})
+    assert (list(chosen.design.random), chosen.design.fixed) == (["fill_pair"], {"template": "templates"})
     prompts = pd.DataFrame(config_rows("waits", chosen.configs[0]))
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
 
@@ -250,14 +250,14 @@ def test_one_text_with_several_names_is_one_template(rows):
 def test_texts_that_are_no_one_template_are_left_as_they_are():
     assert declared(table(40)) == ({"pair_id": "pairs"}, {})
     assert declared(table(40), fixed="template") == ({"pair_id": "pairs"}, {"template": "templates"})
-    assert list(first(named("{name} waited {prompt} hours.", prompts=2)).random) == ["template", "fill_pair"]
+    assert list(first(named("{name} waited {prompt} hours.", prompts=2)).design.random) == ["template", "fill_pair"]
     languages = [("Llego tarde.", "I am late."), ("Me voy.", "I leave now."), ("Hola a todos.", "Hello, folks.")]
     rows = [
         {"text": text, "group": group, "pair": str(pair)}
         for pair, texts in enumerate(languages)
         for group, text in zip(("female", "male"), texts, strict=True)
     ]
-    assert "template" not in first(pd.DataFrame(rows)).random  # they share a period alone
+    assert "template" not in first(pd.DataFrame(rows)).design.random  # they share a period alone
     one_word = named("{name} left.").replace(dict.fromkeys(WOMEN, "She") | dict.fromkeys(MEN, "He"), regex=True)
     assert declared(one_word) == ({"pair_id": "pairs"}, {})
 
@@ -293,5 +293,5 @@ def test_one_template_is_one_for_each_of_several_groups():
     ])  # fmt: skip
     experiment = first(rows)
     assert experiment.design.random["template"] == "templates"
-    assert all("template" in gap.random for gap in experiment.gaps)
-    assert all(gap.fixed == {"template": "templates"} for gap in first(rows, fixed="template").gaps)
+    assert all("template" in gap.design.random for gap in experiment.gaps)
+    assert all(gap.design.fixed == {"template": "templates"} for gap in first(rows, fixed="template").gaps)

@@ -33,17 +33,17 @@ def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_tem
     rows = pd.DataFrame(config_rows("late", experiment.reads.configs[0]))
     assert set(rows["fill_pair"]) == {f"{woman} / {man}" for woman, man in zip(WOMEN, MEN, strict=True)}
     assert rows["template"].nunique() == 12
-    assert list(classifier(table(shift=1)).random) == ["template", "group_fill", "reference_fill"]
+    assert list(classifier(table(shift=1)).design.random) == ["template", "group_fill", "reference_fill"]
     experiment = classifier(table(column=True, text="{name}, {prompt} minutes late, lost {name}'s place in line."))
     assert experiment.design.random == {"template": "templates", "fill_pair": "pairs of names"}
-    expected = classifier(table()).random
+    expected = classifier(table()).design.random
     rows = table()
-    assert classifier(rows.assign(template="t1")).random == expected
-    assert classifier(rows.assign(name=rows["pair"])).random == expected  # of the prompt, not of the person
+    assert classifier(rows.assign(template="t1")).design.random == expected
+    assert classifier(rows.assign(name=rows["pair"])).design.random == expected  # of the prompt, not of the person
     experiment = classifier(rows.assign(fill_pair="x / y", group_fill="x"))
     assert experiment.design.random == expected
     assert set(pd.DataFrame(config_rows("late", experiment.reads.configs[0]))["fill_pair"]) != {"x / y"}
-    assert "template" in classifier(rows.assign(template=[f"t{n % 3}" for n in range(len(rows))])).random
+    assert "template" in classifier(rows.assign(template=[f"t{n % 3}" for n in range(len(rows))])).design.random
 
 
 def test_a_word_that_no_text_has_beside_another_is_no_sample():
@@ -63,7 +63,7 @@ def test_a_word_that_no_text_has_beside_another_is_no_sample():
             for group, every in (("female", WOMEN), ("male", MEN))
             for word in [every[prompt % names]]
         ]
-        return classifier(pd.DataFrame(rows)).random
+        return classifier(pd.DataFrame(rows)).design.random
 
     assert turns(4) == {"fill_pair": "pairs of words"}
     assert turns(2) == {"pair_id": "pairs"}
