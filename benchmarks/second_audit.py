@@ -15,8 +15,8 @@ ROWS = 1_000  # most of a config
 
 
 def _prepare(scale: Scale) -> Prepared:
-    from swapbias.runs.audit import start
     from swapbias.runs import Settings
+    from swapbias.runs.audit import start
 
     place = tempfile.TemporaryDirectory()
     model = Path(place.name) / "model"

@@ -104,7 +104,7 @@ def _bare(asked: Experiment) -> Experiment:
 def simulator(design: Design) -> Simulate:
     """Return what draws scores: half of a pair's gap above and below one half, or those of conditions themselves."""
     experiment, rows = design.experiment, design.rows
-    paired = experiment.compares.measure == "paired_gap"
+    paired = experiment.is_paired
     # Groups that are no pairs have effects of their own: what they share cancels.
     side = "" if paired else "/" + rows["group"]
     codes = {column: pd.factorize(rows[column].astype(str) + side)[0] for column in design.spreads if column}
@@ -218,7 +218,7 @@ class _Part:
         units = gap_units(context, part)
         if units is None:
             raise ValueError(f"{design.title}: its primary finding is no mean of units.")
-        if context.experiment.compares.measure == "group_gap":
+        if not context.experiment.is_paired:
             return cls(units, {"": units.rows["place"].to_numpy()}, {})
         table = part.set_index(["pair_id", "group"])["place"].unstack("group").loc[units.rows["pair_id"]]
         places = {group: table[group].to_numpy(np.intp) for group in context.sides}

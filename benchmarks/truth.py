@@ -212,7 +212,7 @@ def _drawn(design: Design, rng: np.random.Generator, effects: str) -> Callable[[
     """Draws the scores of a model with such effects; of ``ANSWERED`` 0 or 1 by a chance that has them."""
     if effects not in ANSWERED:
         return partial(simulator(design), rng, EFFECTS[effects])
-    half = 0.5 if design.experiment.compares.measure == "paired_gap" else 1.0
+    half = 0.5 if design.experiment.is_paired else 1.0
     scale = LATENT / (half * math.sqrt(sum(spread**2 for spread in design.spreads.values())))
     middle = float(scipy.special.ndtri(ANSWERED[effects])) * math.hypot(1, LATENT)
     simulate = partial(simulator(design), rng, EFFECTS["normal"])
@@ -485,7 +485,7 @@ def _replayed_gaps(design: Design) -> Concluded:
         found = disaggregate(design.rows.assign(score=scores), design.study, expected={}, robustness=False)
         return [one for one in primary_findings(found) if one.measure != SPREAD]
 
-    if design.experiment.compares.factors and design.experiment.compares.measure == "group_gap":
+    if design.experiment.compares.factors and not design.experiment.is_paired:
         return audit  # groups that weigh nothing in an effect are left out of its units
     usual = 0.5 + REST * np.random.default_rng(0).standard_normal(len(design.rows))
     return replay(design, usual, audit(usual))

@@ -232,7 +232,8 @@ class Compares(Declared):
     """Which groups are compared, by which measure, in which unit."""
 
     measure: Annotated[Text, AfterValidator(_known_measure)] = "paired_gap"
-    """The measure that compares each group with the reference; blank: none does."""
+    """The measure that compares each group with the reference: ``paired_gap``, ``median_gap`` (the median of pairs),
+    ``group_gap`` (rows that are no pairs), or one that another package adds; blank: none does."""
     test: Annotated[Literal["t", "welch"], _PACKAGE] = "t"
     """The paper's test, whose p-value stands beside ours as published."""
     groups: Groups = ()

@@ -1,0 +1,123 @@
+"""Whether intervals of the median gap hold: audits of own prompts by models without a gap, and at the margin.
+
+Effects of templates, of words and of pairs add up. Their gaps are centred at the median of the averages of two
+independent ones, which the measure estimates, so that 0 is true of each kind.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.frame import Scale, Series, scaled
+from benchmarks.simulating import Design, Floats, conclusion, rate_text, share_of, yes_or_no
+from swapbias.findings import FOUND, MARGIN, PASSES, SMALL, check_gaps
+from swapbias.studies import PROMPT_COLUMNS, Compares, Design as Declared, Experiment, Study
+
+AUDITS = 1_000
+SIZES = {"8 templates": (8, 1), "30 templates": (30, 1), "6 templates x 8 words": (6, 8),
+         "12 templates x 10 words": (12, 10)}  # fmt: skip
+MOST = 0.065  # false gaps at .05, with the error of so many audits
+CALLED = (FOUND, SMALL)
+SHARP = 6  # standard errors of a normal mean in a margin, where a gate is looked at
+_DRAWS = 200_000
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]  # effects on a gap
+KINDS: Mapping[str, Draw] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "heavy": lambda rng, shape: rng.standard_t(3, shape),
+    "skewed scores": lambda rng, shape: rng.lognormal(size=shape) - rng.lognormal(size=shape),
+    "lognormal gaps": lambda rng, shape: rng.lognormal(size=shape),
+    "normal, in steps": lambda rng, shape: rng.standard_normal(shape),
+}
+
+
+def design(title: str) -> Design:
+    """Return own prompts of so many templates and words, a pair for each of their combinations."""
+    templates, words = SIZES[title]
+    cells = [
+        (f"{template}/{word}", group, str(template), str(word))
+        for template, word in product(range(templates), range(words))
+        for group in ("f", "m")
+    ]
+    rows = pd.DataFrame(cells, columns=["pair_id", "group", "template", "condition"])
+    rows = rows.reindex(columns=[*PROMPT_COLUMNS], fill_value="")
+    rows = rows.assign(
+        prompt_id=rows["pair_id"] + "/" + rows["group"], experiment="medians", model_id="simulated",
+        label="", construct="", text=rows["pair_id"], lexicon="",
+    )  # fmt: skip
+    random = {"template": "templates", **({"condition": "words"} if words > 1 else {})}
+    experiment = Experiment(
+        name="medians", kind="classifier",
+        compares=Compares(measure="median_gap", groups=("f",), reference="m",
+                          unit={"name": "stars", "range": [-20, 20]}),
+        design=Declared(random=random),
+    )  # fmt: skip
+    return Design(title, title, Study(name="medians", title="Medians", experiments=(experiment,)), rows, {})
+
+
+def _gaps(rng: np.random.Generator, title: str, kind: str, centre: float) -> Floats:
+    """Draw the gap of each pair."""
+    templates, words = SIZES[title]
+    shapes = ((templates, 1), (1, words), (templates, words)) if words > 1 else ((templates, 1),)
+    gaps = np.zeros((templates, words))
+    for shape in shapes:
+        gaps = gaps + KINDS[kind](rng, shape)
+    return np.asarray(np.round(gaps) if "steps" in kind else gaps - centre).ravel()
+
+
+def _centre(title: str, kind: str) -> float:
+    """Return the median of the averages of two independent gaps; 0 of kinds that are symmetric."""
+    if kind != "lognormal gaps":
+        return 0.0
+    rng = np.random.default_rng(0)
+    parts = 3 if SIZES[title][1] > 1 else 1
+    both = sum(KINDS[kind](rng, (2, _DRAWS)) for _ in range(parts))
+    return float(np.median(both.mean(axis=0)))
+
+
+def measure_cell(title: str, kind: str, count: int) -> tuple[str, ...]:
+    """Return the cells of one design and kind of effects, of so many audits."""
+    asked, centre = design(title), _centre(title, kind)
+    rng = np.random.default_rng(7)
+    first, sign = _gaps(rng, title, kind, centre), np.tile([0.5, -0.5], len(asked.rows) // 2)
+    conclude = conclusion(asked, sign * np.repeat(first, 2), detectable=False)
+    margin = MARGIN * 40
+    drawn = [_gaps(rng, title, kind, centre) for _ in range(count)]
+    spread = float(np.std([gaps.mean() for gaps in drawn]))
+    null = [gap for gaps in drawn for gap in conclude(sign * np.repeat(gaps, 2))]
+    at_margin = [
+        gap for gaps in drawn for gap in conclude(sign * np.repeat(margin + gaps * margin / SHARP / spread, 2))
+    ]
+    called = share_of(gap.verdict in CALLED for gap in null)
+    covered = share_of(gap.estimate.ci_low <= 0 <= gap.estimate.ci_high for gap in null)
+    passed = share_of(check.outcome == PASSES for check in check_gaps(at_margin).checks)
+    width = float(np.nanmedian([gap.estimate.ci_high - gap.estimate.ci_low for gap in null]))
+    held = called <= MOST and covered >= 1 - MOST
+    return (
+        title, kind, f"{count:,}", rate_text(called), rate_text(covered), rate_text(passed), f"{width:.2f}",
+        yes_or_no(held),
+    )  # fmt: skip
+
+
+def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+    count = scaled(AUDITS, scale, least=2)
+    return [measure_cell(title, kind, count) for title in SIZES for kind in KINDS]
+
+
+SERIES = Series(
+    "median_gaps",
+    "Median gaps: audits by models without a gap",
+    (
+        "design",
+        "effects on a gap",
+        "audits",
+        "called a gap, without one",
+        "95 % interval covers 0",
+        "gate passes a gap as large as the margin",
+        "median width of the interval",
+        "bars met",
+    ),
+    _rows,
+    timed=False,
+)
