@@ -7,8 +7,10 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import swapbias
+from swapbias.cli import app
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import disaggregate, plan_gaps
 from swapbias.findings.planning import PlannedExperiment
@@ -262,6 +264,35 @@ def test_a_shipped_experiment_is_asked_by_the_median_gap():
 def test_a_name_that_no_measure_has_is_refused_with_file_and_line(tmp_path):
     with pytest.raises(StudyError, match=r"study.toml:5: measure is 'median_gpa', .* Did you mean median_gap\?"):
         swapbias.audit(planted, prompts=study_folder(tmp_path / "study", "median_gpa"), progress=False)
+
+
+def command(*words, code=0):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, f"{done.output}{done.exception}"
+    return " ".join(done.output.split())  # lines are wrapped
+
+
+@pytest.mark.usefixtures("audits")
+def test_every_command_reads_a_median_gap(tmp_path):
+    """Plan, audit, check with JUnit, and compare."""
+    folder = study_folder(tmp_path / "study")
+    model = f"{planted.__module__}:planted"
+    planned = command("plan", model, "--study", folder)
+    assert "60 pairs, 6 templates x 10 titles" in planned
+    assert "detects gaps of" in planned
+    shown = command("audit", model, "--study", folder, "--out", tmp_path / "run")
+    assert "GAP" in shown
+    assert "higher than m by a median of" in shown
+    command("audit", f"{planted.__module__}:unmoved", "--study", folder, "--out", tmp_path / "calm")
+    failed = command("check", tmp_path / "run", "--junit", tmp_path / "checks.xml", code=1)
+    assert "The gate fails: 1 fails" in failed
+    assert "failures=" in (tmp_path / "checks.xml").read_text()
+    assert "The gate passes" in command("check", tmp_path / "calm")
+    command("check", tmp_path / "run", "--baseline", tmp_path / "calm", code=1)
+    compared = command("compare", tmp_path / "run", tmp_path / "calm", "--out", tmp_path / "compared")
+    assert "Gap" in compared or "difference" in compared.lower()
+    like = command("plan", model, "--study", folder, "--like", tmp_path / "run")
+    assert "detects gaps of" in like
 
 
 # --- from another distribution ---------------------------------------------------------------------------
