@@ -41,6 +41,8 @@ class Measure:
     comparison: bool = True  # may be primary; a level of one group, or another's number on another scale, is none
     tabled: bool = False  # a rate, which has a table of its own by slice and regime
     across: bool = False  # computed across the values of a slice, which ``slice_by`` names
+    like_gap: bool = False  # written as a gap, though it answers no question of its own
+    in_percent: bool = False  # a share, or a difference of two, which is written in percent or in points
     gap_span: int = 0  # the largest value of a gap, in ranges of the scores' unit; 0 for what is no gap
     scale: Scale | None = None  # where the unit of the scores decides nothing; None: none would be true
 
@@ -69,6 +71,7 @@ def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
     published = Scale(smaller, lambda ratio: min(ratio, 1 / ratio) if ratio else 0.0, 0, math.inf)
     return (
         Measure(f"{rate}_difference", f"{short} gap", "", f"difference of {rates} rates", tabled=True,
+                in_percent=True,
                 scale=_distance(f"1 - |difference of {rates} rates|", 0, -1)),
         Measure(f"log_{rate}r", f"log {short} ratio", "", f"natural log ratio of {rates} rates", comparison=False,
                 scale=_log(f"{smaller}: exp(-|log ratio|)")),
@@ -89,21 +92,23 @@ _RECORDS = (
     Measure("interaction_of_three", "interaction, {contrast}", "interaction ", gap_span=4),
     Measure("bias_difference", prefix="bias minus baseline's "),  # a model against itself
     Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p "),
-    Measure("model_difference", "{contrast}"),
-    Measure("gap_beyond_wording", "gap over the prompts and their rewordings, {contrast}", "gap over rewordings "),
-    Measure("gap_without_doubtful", "gap over notes of little doubt, {contrast}", "gap of little doubt "),
-    Measure("sign_kept", "wordings that keep the sign, {contrast}", "sign kept ", signed=False),
-    Measure("nonanswer_gap", "non-answers, {contrast}", "non-answers "),
-    Measure("truncation_gap", "answers cut off, {contrast}", "cut off "),
+    Measure("model_difference", "{contrast}", like_gap=True),
+    Measure("gap_beyond_wording", "gap over the prompts and their rewordings, {contrast}", "gap over rewordings ",
+            like_gap=True),
+    Measure("gap_without_doubtful", "gap over notes of little doubt, {contrast}", "gap of little doubt ",
+            like_gap=True),
+    Measure("sign_kept", "wordings that keep the sign, {contrast}", "sign kept ", signed=False, in_percent=True),
+    Measure("nonanswer_gap", "non-answers, {contrast}", "non-answers ", like_gap=True),
+    Measure("truncation_gap", "answers cut off, {contrast}", "cut off ", like_gap=True),
     Measure("mean", "mean, {contrast}", "mean ", **_LEVEL),
     Measure("impact_ratio", "impact ratio, {contrast}", "impact ratio ", "ratio to the mean rate", **_LEVEL),
     Measure("count_above", "count, {contrast}", signed=False, whole=True),
     Measure("correlation", "correlation, {contrast}", "r ", "correlation", across=True),
-    Measure("flip_rate", "flips", "", "share of notes", signed=False, tabled=True,
+    Measure("flip_rate", "flips", "", "share of notes", signed=False, tabled=True, in_percent=True,
             scale=_distance("1 - flip rate; share of notes whose prediction changes with the gender")),
     _TPR[0], _FPR[0], _TPR[1], _FPR[1], _TPR[2], _FPR[2],
     Measure("macro_f1", "macro F1", "", "macro F1", signed=False, tabled=True),
-    Measure("leakage_uar", "gender leakage (UAR)", "", _UAR, signed=False, scale=_distance(
+    Measure("leakage_uar", "gender leakage (UAR)", "", _UAR, signed=False, in_percent=True, scale=_distance(
         "1 - 2 |UAR - 0.5|; unweighted average recall of telling the gender, 0.5 by chance", 0.5)),
     Measure("agreement", "the judge's two readings alike, {contrast}", "", "share of answers judged", **_LEVEL),
     Measure("kappa", "kappa of the judge's two readings, {contrast}", "", "kappa", **_LEVEL),

@@ -157,7 +157,7 @@ def axis_of(found: Sequence[Finding]) -> Axis:
     """One scale for all of them: no interval reaches beyond what their quantity can be."""
     first, scale, record = found[0], text.form(found[0]).factor, MEASURES[found[0].measure]
     margins = [one.margin * scale for one in found if not math.isnan(one.margin)]
-    span = 100.0 if first.scale.in_points or text.in_percent(first.measure) else math.inf
+    span = 100.0 if first.scale.in_points or MEASURES[first.measure].in_percent else math.inf
     most = span * (2 if any(MEASURES[one.measure].gap_span == 2 for one in found) else 1)
     least = -most
     if not record.signed:

@@ -34,9 +34,6 @@ _CLAIMS = {
     "masked": "prefers words for {more} to words for {less}",
     "causal": "finds texts about {more} likelier than those about {less}",
 }
-_SIGNED = (  # written as gaps
-    DIFFERENCE, "nonanswer_gap", "truncation_gap", "gap_beyond_wording", "gap_without_doubtful",
-)  # fmt: skip
 _RATES = {
     "flip_rate": "the share of notes whose prediction changes with the patient's gender",
     "leakage_uar": "the average recall of the patient's gender from notes (50 % is chance)",
@@ -215,7 +212,8 @@ def too_few_levels(estimate: Estimate) -> str:
 
 
 def _is_gap(finding: Finding) -> bool:
-    return bool(MEASURES[finding.measure].gap_span) or finding.measure in _SIGNED
+    record = MEASURES[finding.measure]
+    return record.gap_span > 0 or record.like_gap
 
 
 def _is_claim(finding: Finding) -> bool:
@@ -879,16 +877,9 @@ def form(finding: Finding, *, own: bool = False) -> Form:
     record, is_gap = MEASURES[finding.measure], _is_gap(finding)
     if own:
         return Form(digits=0 if record.whole else 3, signed=record.signed)
-    if in_percent(finding.measure) and not is_gap:
+    if record.in_percent and not is_gap:
         return Form(100.0, 1, finding.unit, record.signed, "" if record.signed else " %")
     return form_in(finding.scale, signed=is_gap)
-
-
-def in_percent(measure: str) -> bool:
-    """Whether a measure is a share, or a difference of two, which is written in percent or in points."""
-    record = MEASURES[measure]
-    share = record.scale is not None and record.scale.most == 1 and measure != "direct_bias"
-    return measure == "sign_kept" or share
 
 
 def number(value: float, *, signed: bool = False, digits: int = 3) -> str:
