@@ -351,6 +351,9 @@ def test_settings_are_frozen_and_changes_are_checked():
             setattr(settings, name, "x")
         assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 - its own
         assert replace(settings) == settings
+    with pytest.raises(UsageError) as refused:
+        LoadOptions(batch_size=0, dtype="x")
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)  # noqa: S301 - as workers send it
     with pytest.raises(UsageError, match=r"^trials is 0, expected a whole number from 1 to 1,000\. Change trials\.$"):
         replace(ChatOptions(model="m"), trials=0)
 

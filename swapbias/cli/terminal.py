@@ -132,7 +132,7 @@ def in_options(error: SettingsError) -> SettingsError:
     """The error about settings that names them as the command line writes them."""
     names = [fault.setting.key if fault.setting and not fault.cause else "" for fault in error.faults]
     sentences = [fault.sentence(name) for fault, name in zip(error.faults, names, strict=True)]
-    return SettingsError(sentences, error.faults)
+    return SettingsError(*sentences, faults=error.faults)
 
 
 def as_typed(text: str) -> str:
@@ -164,7 +164,7 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
             except ValueError as error:
                 faults.append(_wrong(setting, text, error))
     if faults:
-        raise SettingsError(faults)
+        raise SettingsError(*faults)
     return values
 
 

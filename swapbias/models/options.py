@@ -1,6 +1,6 @@
 """What settings have in common: fields with type, range and meaning, and a sentence for a value that does not fit."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike, fspath
@@ -189,7 +189,7 @@ class _Checked(type):
         except ValidationError as error:
             faults = _faults(cls, error, values)
         with arguments_named():
-            raise SettingsError((fault.sentence() for fault in faults), faults)
+            raise SettingsError(*(fault.sentence() for fault in faults), faults=faults)
 
 
 class Options(metaclass=_Checked):
@@ -275,7 +275,7 @@ class Fault:
 class SettingsError(UsageError):
     """Wrong settings: a sentence for each, on a line of its own."""
 
-    def __init__(self, sentences: Iterable[str], faults: Sequence[Fault] = ()) -> None:
+    def __init__(self, *sentences: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__("\n".join(sentences))
         self.faults = tuple(faults)
 

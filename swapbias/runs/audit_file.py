@@ -83,7 +83,7 @@ def _read_toml(path: Path, content: bytes, api_key_env: str | None) -> tuple[lis
     faults += others
     if settings is None or faults:
         lines = sorted((_line_of(text, section, name), sentence) for section, name, sentence in faults)
-        raise SettingsError([f"{path}:{line}: {sentence}" for line, sentence in lines])
+        raise SettingsError(*(f"{path}:{line}: {sentence}" for line, sentence in lines))
     names = models or [settings.model]
     beside = [_beside(path, name) for name in names if name]
     return beside, replace(settings, model=beside[0] if beside else None)

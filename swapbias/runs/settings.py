@@ -174,7 +174,7 @@ def _built(values: Mapping[Any, Mapping[str, Any]], others: Sequence[Fault] = ()
         except SettingsError as error:
             faults += error.faults
     if faults:
-        raise SettingsError((fault.sentence() for fault in faults), faults)
+        raise SettingsError(*(fault.sentence() for fault in faults), faults=faults)
     settings: Settings = options.pop(Settings)
     return replace(settings, load=options.pop(LoadOptions), options=tuple(options.values()))
 
