@@ -15,10 +15,10 @@ from benchmarks.simulating import Design, Floats, conclusion, rate_text, share_o
 from swapbias.findings import FOUND, MARGIN, PASSES, SMALL, check_gaps
 from swapbias.studies import PROMPT_COLUMNS, Compares, Design as Declared, Experiment, Study
 
-AUDITS = 1_000
+AUDITS = 400
 SIZES = {"8 templates": (8, 1), "30 templates": (30, 1), "6 templates x 8 words": (6, 8),
          "12 templates x 10 words": (12, 10)}  # fmt: skip
-MOST = 0.065  # false gaps at .05, with the error of so many audits
+MOST = 0.07  # false gaps at .05, with two standard errors of so many audits
 CALLED = (FOUND, SMALL)
 SHARP = 6  # standard errors of a normal mean in a margin, where a gate is looked at
 _DRAWS = 200_000

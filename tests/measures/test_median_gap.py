@@ -1,5 +1,6 @@
 """The median gap: a measure of one file and one folder, which an audit uses wherever it uses the mean gap."""
 
+import ast
 import hashlib
 import math
 from itertools import combinations
@@ -14,8 +15,9 @@ from swapbias.cli import app
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import disaggregate, plan_gaps
 from swapbias.findings.planning import PlannedExperiment
-from swapbias.measures import MOSTLY_TIED, Estimate, comparison_of, is_comparison
+from swapbias.measures import COMPARISONS, MOSTLY_TIED, Estimate, comparison_of, is_comparison
 from swapbias.studies import config_rows, load_study
+from tests.conftest import ROOT
 from tests.distributions import install, run
 
 MEDIAN, MEAN = comparison_of("median_gap"), comparison_of("paired_gap")
@@ -356,6 +358,17 @@ def test_what_is_no_measure_is_named_in_a_sentence(text, sentence, tmp_path):
     done = run(AUDIT.format(folder=str(study_folder(tmp_path / "study", "trimmed_gap"))), tmp_path / "site")
     assert done.returncode != 0
     assert sentence in " ".join(done.stderr.split())
+
+
+def test_no_code_compares_the_name_of_a_comparison():
+    """All that is asked of one is asked of the object; its name stands in its own file and in declarations."""
+    places = []
+    for path in sorted((ROOT / "swapbias").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            texts = [one.value for side in sides for one in ast.walk(side) if isinstance(one, ast.Constant)]
+            places += [f"{path.name}:{node.lineno}" for name in COMPARISONS.names() if name in texts]
+    assert places == []
 
 
 def test_every_comparison_says_all_about_itself():

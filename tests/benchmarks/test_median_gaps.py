@@ -1,0 +1,21 @@
+"""The simulation of median gaps: every cell is audited, and what is taken for no gap is none."""
+
+import numpy as np
+import pytest
+
+from benchmarks import median_gaps
+
+
+@pytest.mark.parametrize("title", ["8 templates", "6 templates x 8 words"])
+def test_every_kind_of_effects_has_a_cell_for_each_column(title):
+    for kind in median_gaps.KINDS:
+        assert len(median_gaps.measure_cell(title, kind, 2)) == len(median_gaps.SERIES.columns)
+
+
+def test_lognormal_gaps_are_centred_at_what_the_measure_estimates():
+    """The average of two of them lies above their centre as often as below it."""
+    title, kind = "30 templates", "lognormal gaps"
+    centre = median_gaps._centre(title, kind)
+    rng = np.random.default_rng(1)
+    both = rng.lognormal(size=(2, 20_000)).mean(axis=0)
+    assert (both > centre).mean() == pytest.approx(0.5, abs=0.02)
