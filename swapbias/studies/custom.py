@@ -15,7 +15,7 @@ import pandas as pd
 
 from swapbias.errors import StudyError, UsageError, arguments_named, quoted
 from swapbias.files import LOCK, locked, write_whole
-from swapbias.measures import UNNAMED_SCORE, named_group, named_unit
+from swapbias.measures import UNNAMED_SCORE, comparison_of, named_group, named_unit
 from swapbias.studies.catalogue import load_study, register
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.declaration import shown
@@ -453,8 +453,12 @@ def _scores(declared: OwnStudy, kind: str) -> tuple[str, ...]:
 
 
 def _crossed(parsed: Parsed, prompts: pd.DataFrame) -> tuple[str, ...]:
-    """The columns of names whose levels cross to the groups that are ranked; none where names have no such."""
-    if not parsed.declared.is_ranking:
+    """The columns of names whose levels cross to the groups that are ranked; none where names have no such.
+
+    Only means have effects of crossed factors.
+    """
+    comparison = comparison_of(parsed.declared.compares.measure)
+    if not parsed.declared.is_ranking or comparison is None or not comparison.is_mean:
         return ()
     columns = [column for column in parsed.tables[NAMES] if column not in ("group", "name")]
     of_groups = prompts.groupby("group")[columns].nunique() if len(columns) > 1 else None
