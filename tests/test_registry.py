@@ -41,6 +41,7 @@ def test_a_kind_of_model_from_another_distribution_is_listed_by_its_title(tmp_pa
         ("kinds", "found:NONE", "(AttributeError: module 'found' has no attribute 'NONE')"),
         ("kinds", "found:TEXT", "(TypeError: it is no swapbias.models.Kind)"),
         ("kinds", "broken:SOUND", "(ZeroDivisionError: division by zero). Mend or uninstall lost-and-found."),
+        ("measures", "lost:SOUND", "The measure 'sound' of lost-and-found cannot be loaded (ModuleNotFoundError"),
     ],
 )
 def test_what_does_not_load_is_named_and_breaks_nothing_else(group, place, sentence, tmp_path):
@@ -53,6 +54,8 @@ def test_what_does_not_load_is_named_and_breaks_nothing_else(group, place, sente
     assert len(done.stderr.strip().splitlines()) == 1
     done = swapbias(*AUDIT, "--out", tmp_path / "run", folders=[tmp_path])
     assert done.returncode == 0, done.stderr
+    if group == "measures":
+        return
     code = "from swapbias.models import kind_of; kind_of('sound')"
     assert "UsageError: The kind 'sound' of lost-and-found cannot be loaded" in run(code, tmp_path).stderr
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from swapbias import findings, hub, models, report, studies, swapping
+from swapbias import findings, hub, measures, models, report, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import OF_TABLE, study_designs
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
@@ -58,7 +58,7 @@ def list_(
     for kind in models.kinds():
         ui.show(f"\n{kind.title or kind.name}")
         _show_studies(known, kind.name)
-    for sentence in (*models.KINDS.faults(), *studies.CORPORA.clashes()):
+    for sentence in (*models.KINDS.faults(), *measures.COMPARISONS.faults(), *studies.CORPORA.clashes()):
         ui.say(sentence)
 
 
