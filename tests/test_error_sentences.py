@@ -196,11 +196,10 @@ def test_lists_in_errors_that_may_be_empty_say_so():
 # Joins in errors that cannot be empty, by file and function, with the reason.
 NEVER_EMPTY = {
     "cli/data.py _resolver": "inside if given",
-    "errors.py need": "inside if missing",
     "measures/answer_accuracy.py answer_bias": "a constant",
     "measures/gaps.py factorial": "a cell has a level of each factor, and crossed_effects refuses fewer than two",
-    "measures/measure.py compute": "inside if strange, or some are missing; a module has columns",
-    "measures/measure.py _whole": "inside if missing; a module has columns",
+    "measures/evaluate_module.py compute": "inside if strange, or some are missing; a module has columns",
+    "measures/evaluate_module.py _whole": "inside if missing; a module has columns",
     "measures/rates.py _dependence": "more than one factor",
     "models/adapter_config.py _fetched_config": "a path whose last part is a constant",
     "models/auto.py model_kind": "the kinds of the package",
