@@ -50,7 +50,8 @@ _PACKAGE = """\
 
 Studies of the package are declared in the same sections, `[experiments.compares]` and so on, below an
 `[[experiments]]` for each question. They have these keys as well, and each states all that decides a verdict. An
-experiment that is `like` an earlier one takes what that shows and its words. Licence and version stand in `corpus.toml`.
+experiment that is `like` an earlier one takes what that shows and its words. Licence and
+version stand in `corpus.toml`.
 """
 
 

@@ -126,7 +126,10 @@ TOML = [
     ("studys = []", "audit.toml:1: Unknown setting 'studys'. Did you mean studies?"),
     ("batch_size = 3", "audit.toml:1: Unknown setting 'batch_size'. Write it below [load]."),
     ("chat = 'm'", "audit.toml:1: chat is 'm', expected a table of settings. Correct it."),
-    ("engine = 'ray'", "Unknown setting 'engine'. It says where an audit runs: give it on the command line with -M."),
+    (
+        "engine = 'ray'",
+        "Unknown setting 'engine'. It says where an audit runs, and stands in no file: give it to the command.",
+    ),
     ("reference = 'male'", "Unknown setting 'reference'. It is about own prompts"),
     ("[prompts]\ngroup = 'a'", "audit.toml:1: Unknown setting 'prompts'. It is about own prompts"),
     ("limit = 1\nlimit = 2", "audit.toml:2: limit stands twice. Keep one of them."),

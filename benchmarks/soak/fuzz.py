@@ -20,9 +20,12 @@ from typing import Any
 
 from benchmarks.frame import Scale, Series
 from swapbias.errors import HubError, MissingExtraError, StudyError, UpstreamMissingError, UsageError
+from swapbias.models import SettingsError
 
 # A library's own error is a fault too, also where it is a ValueError: no sentence says then what to do.
-DOCUMENTED = frozenset({ValueError, UsageError, StudyError, HubError, UpstreamMissingError, MissingExtraError})
+DOCUMENTED = frozenset({
+    ValueError, UsageError, SettingsError, StudyError, HubError, UpstreamMissingError, MissingExtraError,
+})  # fmt: skip
 MOST_SECONDS = 1.0  # of the processor, for each started MB
 _SECONDS = 3_600  # of a round at full size
 _GUIDED = 0.4  # of it, where atheris is installed

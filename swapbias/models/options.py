@@ -38,14 +38,14 @@ class Use:
 
     Attributes:
         option: its name on the command line and in Python, where it is named after its section.
-        flag: the command line has it as an option; every other setting is a key of -M.
+        flag: the command line has it as an option; every other setting is a pair KEY=VALUE.
         place: it may be a path of this machine, but for the ``words``.
         words: what is no path even where a file of that name exists.
         unsaved: it stands in no manifest and no file, which may be anybody's: whoever resumes a run sets it again.
         speed: a matter of speed or costs alone, which changes no score.
         weights: it says which weights are read and how.
         hint: a note on a number that is out of range, in place of the next step.
-        elsewhere: the command line names it in a way of its own (MODEL, --study).
+        elsewhere: the command line names it in a way of its own (of the model and studies).
         inner: the package sets it, no user.
     """
 

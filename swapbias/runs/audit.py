@@ -110,10 +110,11 @@ def answered(run: Run, found: "list[Finding]") -> "list[Finding]":
     """
     if findings.primary_findings(found):
         return found
-    names = listed(dict.fromkeys(f"{one.study} {one.experiment}" for one in found), otherwise="no experiment")
+    names = dict.fromkeys(f"{finding.study} {finding.experiment}" for finding in found)
+    unanswered = f"findings of {listed(names)} compare no groups" if names else "no prompt was compared"
     raise UsageError(
-        f"No question was answered: {names} has no finding on the groups that it compares. What was scored is in "
-        f"{run.place}; look at its items, and name other prompts."
+        f"No question was answered: {unanswered}. What was scored is in {run.place}; look at its items, and name "
+        "other prompts."
     )
 
 

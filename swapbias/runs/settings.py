@@ -278,8 +278,8 @@ def _advice(name: str, options_class: Any, form: Form) -> str:
 
 _ELSEWHERE = {
     PromptOptions: "It is about own prompts: write it into the study.toml of a folder, and name that in studies.",
-    Engine: "It says where an audit runs: give it on the command line with -M.",
-    StoreOptions: "It says where an audit runs: give it on the command line with -M.",
+    Engine: "It says where an audit runs, and stands in no file: give it to the command.",
+    StoreOptions: "It says where an audit runs, and stands in no file: give it to the command.",
 }
 
 

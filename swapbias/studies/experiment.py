@@ -237,7 +237,7 @@ class Compares(Declared):
     test: Annotated[Literal["t", "welch"], _PACKAGE] = "t"
     """The paper's test, whose p-value stands beside ours as published."""
     groups: Groups = ()
-    """The groups that are compared with the reference, in order."""
+    """The groups that are compared with the reference, in order; own studies may name the reference too."""
     reference: Group = ""
     """The group that is subtracted."""
     factors: Annotated[Texts, _PACKAGE] = ()

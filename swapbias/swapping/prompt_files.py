@@ -38,8 +38,8 @@ def open_study(
     >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
     >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
     >>> study = open_study(table, reference="male", name="punctual")
-    >>> [one.name for one in study.experiments], study.experiments[0].group
-    (['classifier', 'causal'], 'female')
+    >>> [one.name for one in study.experiments], study.experiments[0].compares.groups
+    (['classifier', 'causal'], ('female',))
 
     Args:
         source: a folder with ``study.toml`` (see ``swapbias study new``), or one table with the columns ``text``,

@@ -112,7 +112,7 @@ def test_means_over_conditions_are_bounded_by_what_was_not_answered():
 
 def test_prompts_of_a_dataset_are_read_with_what_their_options_count():
     class First(Scorer):
-        kind, unit, model_id = "chat", "share of answers", "first"
+        kind, unit, model_id, identity = "chat", "share of answers", "first", {}
 
         def score(self, prompts, on_progress=None):
             read.extend(turns(one.text) for one in prompts)

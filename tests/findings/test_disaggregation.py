@@ -189,7 +189,8 @@ def test_every_published_number_has_a_finding_to_stand_beside(study):
     counted = ("phrase_table_cells", "stereotype rate")  # of released outputs, not of prompts
     published = [row for row in published_rows(study) if row["measure"] not in counted]
     names = {row["experiment"] for row in published}
-    audited = {one.name: one.configs[0] for one in load_study(study).experiments if one.configs and one.name in names}
+    experiments = [one for one in load_study(study).experiments if one.reads.configs and one.name in names]
+    audited = {one.name: one.reads.configs[0] for one in experiments}
     rows = []
     for config in audited.values():
         rows += score_rows(config_rows(study, config), planted({"female": 0.1}))

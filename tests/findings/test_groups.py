@@ -186,7 +186,7 @@ def test_an_effect_of_rounding_alone_has_the_verdict_of_any_other():
 def test_group_names_may_hold_what_joins_them_and_a_group_has_one_level_of_each_factor():
     names = dict(zip(CELLS, ("a - b", "a", "b - c", "c"), strict=True))
     frame = rows(black_woman=0.1).assign(group=lambda table: table["group"].map(names))
-    declared = {"group": "a", "reference_group": "a - b", "groups": ("b - c", "c")}
+    declared = {"groups": ("a", "b - c", "c"), "reference": "a - b"}
     some = [one for one in found(frame, robustness=True, **declared) if one.measure == "paired_gap" and one.primary]
     assert len({(one.group, one.reference_group) for one in some}) == 3
     means = frame.groupby("group")["score"].mean()

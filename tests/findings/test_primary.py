@@ -21,7 +21,9 @@ MASS = "probability mass at the mask"
 ODDS = "natural log-odds of the right answer"
 POINTS = "percentage points"
 # Of two groups: the primary findings of several are in test_groups and, of each pack, in tests/builders/test_packs.
-EXPERIMENTS = [(study, one) for study in studies() for one in load_study(study).experiments if not one.groups]
+EXPERIMENTS = [
+    (study, one) for study in studies() for one in load_study(study).experiments if len(one.compares.groups) < 2
+]
 
 
 def finding(measure, unit, value, low=math.nan, high=math.nan, **more):

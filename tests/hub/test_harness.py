@@ -89,19 +89,19 @@ def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
     experiment, kept = STUDIES[study]
     (declared,) = [one for one in load_study(study).experiments if one.name == experiment]
     rows = [row for index, row in enumerate(_rows(study, experiment)) if kept(index)]
-    scored = score_rows(rows, read_as(scorer, declared.reading))
+    scored = score_rows(rows, read_as(scorer, declared.reads.reading))
     task = f"swapbias_{study}_{experiment}"
     samples = sorted(harness["samples"][task], key=lambda one: one["doc_id"])
-    name = {"": "log_probability", "answers": "log_odds", "antonyms": "log_odds"}[declared.reading]
-    mine = [row["log_odds" if declared.reading == "answers" else "score"] for row in scored]
+    name = {"": "log_probability", "answers": "log_odds", "antonyms": "log_odds"}[declared.reads.reading]
+    mine = [row["log_odds" if declared.reads.reading == "answers" else "score"] for row in scored]
     assert [one[name] for one in samples] == pytest.approx(mine, abs=FLOAT32)
     results = harness["results"][task]
     found = disaggregate(pd.DataFrame(scored), study, robustness=False)
-    plain = (declared.measure, "all", "", "")
+    plain = (declared.compares.measure, "all", "", "")
     gaps = [one for one in found if (one.measure, one.slice_by, one.subset, one.view) == plain]
     assert gaps
     for one in gaps:
-        quantity = one.score if one.score != "score" or declared.reading == "answers" else name
+        quantity = one.score if one.score != "score" or declared.reads.reading == "answers" else name
         key = f"{quantity}_{one.contrast.replace(' - ', '_minus_')},none"
         assert results[key] == pytest.approx(one.estimate.value, abs=FLOAT32)
         assert results[key.replace(",", "_stderr,")] == "N/A"  # prompts are not independent

@@ -401,7 +401,7 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
 
 def test_a_mean_of_each_group_has_the_colours_of_its_groups():
     found = [rate("mean", value, "action", contrast=group) for group, value in (("male", 0.8), ("female", 0.6))]
-    means = [replace(one, slice_by="phase", unit=EXPERIMENT.unit) for one in found]
+    means = [replace(one, slice_by="phase", unit=EXPERIMENT.compares.unit.name) for one in found]
     (chart,) = slice_charts(EXPERIMENT, means)
     assert [label for _, label in chart.keys] == ["women", "men"]
     ((row,),) = chart.parts.values()

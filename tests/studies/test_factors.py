@@ -243,7 +243,7 @@ def test_one_text_with_several_names_is_one_template(rows):
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
     chosen = first(rows, fixed=["template"])
     assert (list(chosen.design.random), chosen.design.fixed) == (["fill_pair"], {"template": "templates"})
-    prompts = pd.DataFrame(config_rows("waits", chosen.configs[0]))
+    prompts = pd.DataFrame(config_rows("waits", chosen.reads.configs[0]))
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
 
 
