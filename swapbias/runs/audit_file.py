@@ -14,6 +14,7 @@ from swapbias.models import SettingsError
 from swapbias.models.chat import ChatOptions
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.settings import FileFault, Settings, Toml, from_tables, in_file, option_classes
+from swapbias.studies import Declaration, line_of_fault
 
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
 _TABLE = re.compile(r"\s*\[\s*[\"']?([\w-]+)[\"']?\s*[\].]")  # the line where a table of TOML begins
@@ -82,8 +83,10 @@ def _read_toml(path: Path, content: bytes, api_key_env: str | None) -> tuple[lis
     settings, others = from_tables(values, Toml, api_key_env)
     faults += others
     if settings is None or faults:
-        lines = sorted((_line_of(text, section, name), sentence) for section, name, sentence in faults)
-        raise SettingsError(*(f"{path}:{line}: {sentence}" for line, sentence in lines))
+        declaration = Declaration(str(path), text, values)
+        places = [tuple(filter(None, (section, name))) for section, name, _ in faults]
+        found = [declaration.fault(place, fault[2]) for place, fault in zip(places, faults, strict=True)]
+        raise SettingsError(*(fault.sentence for fault in sorted(found, key=line_of_fault)))
     names = models or [settings.model]
     beside = [_beside(path, name) for name in names if name]
     return beside, replace(settings, model=beside[0] if beside else None)
@@ -110,21 +113,6 @@ def _named_twice(text: str) -> Iterator[tuple[int, str]]:
         if name in names:
             yield number, name
         names.add(name)
-
-
-def _line_of(text: str, section: str, name: str) -> int:
-    """The line of a TOML file where a key of a table stands, or the table; 1 where neither is found."""
-    table, line_of_table = "", 1
-    key = rf"[\"']?{re.escape(name)}[\"']?\s*[=.]"
-    dotted = rf"[\"']?{re.escape(section)}[\"']?\s*\.\s*{key}" if name else rf"[\"']?{re.escape(section)}[\"']?\s*="
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _TABLE.match(line):
-            table = header[1]
-            line_of_table = number if table == section else line_of_table
-        is_key = name and table == section and re.match(rf"\s*{key}", line)
-        if is_key or (section and not table and re.match(rf"\s*{dotted}", line)):
-            return number
-    return line_of_table
 
 
 @contextmanager

@@ -269,9 +269,10 @@ def _advice(name: str, options_class: Any, form: Form) -> str:
             return _home_of(setting, candidate, options_class, form)
         if candidate.key == name:
             return _ELSEWHERE.get(candidate, f"Write {form.table(name)} once.")
-    near = did_you_mean(name, [*names, *(("models",) if options_class is Settings else ())]).strip()
+    keys = [candidate.key for candidate in option_classes()]
+    near = did_you_mean(name, [*names, "models", *keys] if options_class is Settings else names).strip()
     if options_class is Settings:
-        tables = [form.table(candidate.key) for candidate in option_classes()]
+        tables = [form.table(key) for key in keys]
         return near or f"Expected one of {listed([*names, *tables])}."
     return near or f"Remove it, or see swapbias help settings {options_class.key}."
 

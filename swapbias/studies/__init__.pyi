@@ -51,7 +51,12 @@ from .custom import (
     reopen_study as reopen_study,
     study_files as study_files,
 )
-from .declared import Found as Found, unknown_names as unknown_names
+from .declared import (
+    Declaration as Declaration,
+    Found as Found,
+    line_of_fault as line_of_fault,
+    unknown_names as unknown_names,
+)
 from .experiment import (
     Compares as Compares,
     Covariate as Covariate,

@@ -26,11 +26,12 @@ def check_columns(study: Study, configs: Columns, released: Sequence[str] = ()) 
     Raises:
         StudyError: every fault, a line each with file and line.
     """
-    faults = [*_config_faults(study, configs)]
+    of_configs = [*_config_faults(study, configs)]
+    faults = [*of_configs]
     for number, experiment in enumerate(study.experiments):
         place = ("experiments", number, "design", "planned_sd_of")
         faults += unknown_names(place, experiment.design.planned_sd_of[1:], released, "model")
-        if not experiment.reads.notes.corpus and not faults:
+        if not experiment.reads.notes.corpus and not of_configs:
             faults += column_faults(number, experiment, configs) or spread_faults(number, experiment)
     refuse_declaration(study.name, faults)
 
