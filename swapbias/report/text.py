@@ -24,7 +24,7 @@ FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
 FEW = 4  # models that a sentence names one by one
 MOST_NAMES = 5  # of a list in a sentence
 WIDTH = 80  # columns of a terminal
-OWN_NOTES = "own"  # the phenotype of a user's notes whose label has no name
+OWN_NOTES = "own notes"  # the phenotype of a user's notes whose label has no name
 _LOW = 0.25  # mean rates below it are also compared by their ratio
 _EQUAL = 1e-9  # a spread of means below it is rounding
 _LONGEST = 2_000  # characters of a sentence
@@ -381,8 +381,8 @@ def _ratio(finding: Finding) -> str:
 
 def _weights(finding: Finding) -> str:
     """That levels count alike, where the plain mean of the pairs is another."""
-    plain_mean = form(finding)(finding.row_mean)
-    if math.isnan(finding.row_mean) or plain_mean == form(finding)(finding.estimate.value):
+    plain_mean = form(finding)(finding.row_mean, named=True)
+    if math.isnan(finding.row_mean) or plain_mean == form(finding)(finding.estimate.value, named=True):
         return ""
     comparison = _comparison(finding)
     if comparison is not None and not comparison.is_mean:

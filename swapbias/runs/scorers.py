@@ -78,8 +78,10 @@ def as_read(scored: ScoredTask) -> studies.Experiment:
     experiment, reader = scored.task.experiment, scored.reader
     own = reader.own_unit or named_unit(reader.unit)
     if scored.task.study.name not in studies.own_studies():
+        declared = experiment.compares.unit
+        unit = declared if reader.unit == declared.name else named_unit(reader.unit)  # a new one has a range of its own
         taken_from = own.name if own.name != reader.unit else ""
-        return studies.in_unit(experiment, replace(named_unit(reader.unit), taken_from=taken_from))
+        return studies.in_unit(experiment, replace(unit, taken_from=taken_from))
     if experiment.kind != "classifier":
         return experiment if reader.unit == experiment.compares.unit.name else studies.in_unit(experiment, own)
     declared = experiment.compares.unit

@@ -224,7 +224,7 @@ reference = "dogs"
 factors = []
 subset = ""
 contrast = []
-unit = {name = "probability", range = [0, 1]}
+unit = {name = "liking", range = [0, 100]}
 margin = 0.05
 
 [experiments.design]
@@ -257,7 +257,7 @@ def test_a_study_is_added_by_one_file_and_one_folder(tmp_path):
     (folder / "study.toml").write_text(NEW_STUDY)
     (tmp_path / "pets.py").write_text(
         "def likes_cats(texts):\n"
-        "    return [0.7 * ('cats' in t) + (0.3 + 0.1 * ('fear' in t)) * ('dogs' in t) for t in texts]\n"
+        "    return [70 * ('cats' in t) + (30 + 10 * ('fear' in t)) * ('dogs' in t) for t in texts]\n"
     )
     typed = f"""
 import pathlib, sys
@@ -277,7 +277,7 @@ main()
     assert "Cats or dogs?" in done.stdout, done.stderr
     assert "toy default: 6 rows" in done.stdout
     assert datasets.load_dataset(str(tmp_path / "built" / "toy"), split="test").num_rows == 6
-    # Gaps .7 - .3, .7 - .4 and .7 - .3: their mean is .367.
+    # Gaps 70 - 30, 70 - 40 and 70 - 30 of 100: their mean is 36.7.
     assert "+36.7 points" in " ".join(done.stdout.split())
     assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
     said = done.stderr.partition("At last:")[2].strip()
