@@ -379,8 +379,10 @@ def _task_sentences(
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason (of kinds of models that none ``ran`` a count), and remarks on the rest."""
     ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
+    broken = studies.unreadable_studies()
     for one in (each for each in skipped if not each.experiment.startswith(studies.PART_OF)):
-        known = (each.kind for each in studies.outline(one.study).experiments if each.name == one.experiment)
+        experiments = () if one.study in broken else studies.outline(one.study).experiments
+        known = (each.kind for each in experiments if each.name == one.experiment)
         if (kind := next(known, "")) and kind not in ran:
             others[kind] += 1
         else:

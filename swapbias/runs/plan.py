@@ -28,6 +28,7 @@ from swapbias.runs.task import Skipped, Task
 from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, with_prompts
 from swapbias.studies import Experiment, Study, load_study, own_studies
 
+_ALL = "all experiments"  # of a study whose file cannot be read, so that nothing names them
 _VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
 
 
@@ -161,9 +162,11 @@ def _studies_of(kind: Kind) -> list[str]:
 def _chosen(named: Sequence[str], usual: Sequence[str]) -> tuple[list[tuple[Study, str]], list[Skipped]]:
     """The studies that are named, else the usual ones, each with its config; and those that do not load.
 
-    One of another distribution that nobody named does not stop the others.
+    One that nobody named does not stop the others.
     """
     chosen, skipped = list[tuple[Study, str]](), list[Skipped]()
+    if not named:
+        skipped += [Skipped(name, _ALL, sentence) for name, sentence in studies.unreadable_studies().items()]
     for name in named or usual:
         try:
             study, config = _study_and_config(name)
@@ -172,7 +175,7 @@ def _chosen(named: Sequence[str], usual: Sequence[str]) -> tuple[list[tuple[Stud
                 studies.check_notes(study)
             chosen.append((study, config))
         except ValueError as error:
-            if named or not studies.CORPORA.distribution(name):
+            if named:
                 raise
             names = (one.name for one in studies.outline(name).experiments)
             skipped += [Skipped(name, experiment, first_line(error)) for experiment in names]

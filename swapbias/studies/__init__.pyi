@@ -26,6 +26,7 @@ from .catalogue import (
     own_studies as own_studies,
     published_prompts as published_prompts,
     studies as studies,
+    unreadable_studies as unreadable_studies,
 )
 from .corpus import (
     Config as Config,

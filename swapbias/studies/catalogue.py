@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UsageError, arguments_named, listed
+from swapbias.errors import UsageError, arguments_named, first_line, listed
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.corpus_file import corpus_declaration
 from swapbias.studies.corpus_folders import CORPORA, corpora, corpus_dir
@@ -108,15 +108,20 @@ _installed_outline = cache(study_outline)
 
 
 def outlines() -> list[Study]:
-    """Return the outlines of all studies; one of another distribution that cannot be read is left out."""
-    readable = []
+    """Return the outlines of all studies that can be read; ``unreadable_studies`` tells of the others."""
+    broken = unreadable_studies()
+    return [outline(name) for name in studies() if name not in broken]
+
+
+def unreadable_studies() -> dict[str, str]:
+    """Return what is wrong with each study whose ``study.toml`` cannot be read, by its name, in a sentence."""
+    sentences: dict[str, str] = {}
     for name in studies():
         try:
-            readable.append(outline(name))
-        except ValueError:
-            if not CORPORA.distribution(name):
-                raise
-    return readable
+            outline(name)
+        except ValueError as error:
+            sentences[name] = first_line(error)
+    return sentences
 
 
 def experiments_that(fit: Callable[[Experiment], bool]) -> list[str]:

@@ -1,9 +1,11 @@
 """The catalogue is lazy: files say what there is, and naming one study imports one builder."""
 
 import json
+from importlib import import_module
 
 import pytest
 
+from swapbias import runs, studies
 from tests.distributions import run
 
 # Runs each step in one process, and prints the builders that it has brought.
@@ -72,3 +74,38 @@ def test_every_command_on_one_study_imports_one_builder(tmp_path):
 def test_a_study_is_loaded_and_planned_with_its_own_builder(study, helper):
     found = brought_by(f"import swapbias.studies as s; s.load_prompts({study!r})", ["plan", "--study", study])
     assert {name for _, brought, _ in found for name in brought} == {study, helper} - {""}, found
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """A study of the package whose measure is misspelt in study.toml."""
+    package_study = import_module("swapbias.studies.package_study")
+    catalogue = import_module("swapbias.studies.catalogue")
+    read = package_study.read_study_file
+
+    def misspelt(corpus):
+        declaration = read(corpus)
+        if corpus == "social_distance":
+            declaration.values["experiments"][0]["compares"]["measure"] = "paird_gap"
+        return declaration
+
+    monkeypatch.setattr(package_study, "read_study_file", misspelt)
+    caches = (catalogue._installed_outline, catalogue._installed)
+    for cached in caches:
+        cached.cache_clear()
+    yield "social_distance"
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_a_fault_in_one_study_of_the_package_stops_no_audit_of_another(broken):
+    tasks, skipped = runs.plan_tasks(runs.settings_of("vader", ["occupation_sentiment:control"], {}))
+    assert ([task.study.name for task in tasks], skipped) == (["occupation_sentiment"], [])
+    tasks, skipped = runs.plan_tasks(runs.settings_of("vader", [], {}))
+    assert "occupation_sentiment" in {task.study.name for task in tasks}
+    reasons = [one.reason for one in skipped if one.study == broken]
+    assert len(reasons) == 1, skipped
+    assert "measure is 'paird_gap'" in reasons[0]
+    assert broken not in {study.name for study in studies.outlines()}
+    with pytest.raises(ValueError, match="Did you mean paired_gap"):
+        studies.outline(broken)
