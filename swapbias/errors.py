@@ -2,10 +2,12 @@
 
 import logging
 import re
+import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -231,6 +233,66 @@ def log_traceback(error: BaseException) -> None:
     frames = "".join(traceback.format_tb(error.__traceback__))
     frames = f"Traceback (most recent call last):\n{frames}{type(error).__name__}"
     logging.getLogger(TRACEBACKS).debug("%s: %s", frames, safe_message(error))
+
+
+def contributed_fault(error: BaseException) -> str:
+    """Say where in a builder, or in code from outside of the package, a mistake is that an error shows.
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        A sentence with file and line; blank for a bug of swapbias or a library, and for an error that says by itself
+        what is wrong (a ValueError of a ``raise`` statement).
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
+        explains_itself = type(error) is not ValueError or not frames or (frames[-1].line or "").startswith("raise ")
+        if explains_itself:
+            return ""
+    place = contributed_place(error)
+    name = type(error).__name__
+    said = error.msg if isinstance(error, SyntaxError) else safe_message(error).rstrip(".")
+    return f"{place}: {said if said.startswith(name) else f'{name}: {said}'}. Correct it." if place else ""
+
+
+def contributed_place(error: BaseException) -> str:
+    """Return ``file:line`` of the last frame of a traceback that is in a builder or from outside; blank for none."""
+    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append((error.filename, error.lineno))
+    places = (f"{file}:{line}" for name, line in reversed(lines) if (file := _contributed_file(name)))
+    return next(places, "")
+
+
+def _contributed_file(name: str) -> str:
+    """The path of a builder, or of a file from outside, as errors name it; blank for any other file."""
+    path = Path(name)
+    if name.startswith("<") or name in (sys.argv[0], getattr(sys.modules["__main__"], "__file__", "")):
+        return ""
+    package = Path(__file__).resolve().parent
+    builders = find_spec("swapbias.builders")
+    for folder in map(Path, (builders and builders.submodule_search_locations) or ()):
+        if folder in path.parents:
+            return f"builders/{path.relative_to(folder)}"
+    if package in path.parents:
+        return ""
+    known = sysconfig.get_paths()
+    for folder in (Path(known["purelib"]), Path(known["platlib"])):
+        if folder in path.parents:
+            inside = path.relative_to(folder)
+            return str(inside) if inside.parts[0].removesuffix(".py") in _plugin_packages() else ""
+    if Path(known["stdlib"]) in path.parents or "site-packages" in path.parts:
+        return ""
+    folders = [Path.cwd(), *(Path(folder) for folder in sys.path if folder)]
+    return next((str(path.relative_to(folder)) for folder in folders if folder in path.parents), name)
+
+
+def _plugin_packages() -> set[str]:
+    """Packages that add something to swapbias by an entry point."""
+    groups = [group for group in entry_points().groups if group.startswith("swapbias.")]
+    points = [point for group in groups for point in entry_points(group=group)]
+    return {re.split(r"[.:]", point.value)[0] for point in points}
 
 
 def _is_ours(error: BaseException) -> bool:

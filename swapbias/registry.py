@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from swapbias.errors import UsageError, first_line, listed, log_traceback
+from swapbias.errors import UsageError, contributed_place, first_line, listed, log_traceback
 
 PACKAGE = "swapbias"
 
@@ -154,9 +154,11 @@ class Registry:
             self.check(point.name, loaded)
         except Exception as error:
             log_traceback(error)
+            place = contributed_place(error)
+            seen = f" It went wrong at {place}." if place else ""
             raise UsageError(
                 f"The {self.thing} {point.name!r} of {_distribution(point)} cannot be loaded "
-                f"({type(error).__name__}: {first_line(error)}). Mend or uninstall {_distribution(point)}."
+                f"({type(error).__name__}: {first_line(error)}). Mend or uninstall {_distribution(point)}.{seen}"
             ) from error
         return loaded
 

@@ -17,6 +17,7 @@ from swapbias.errors import (
     TRACEBACKS,
     StudyError,
     UsageError,
+    contributed_fault,
     exit_code,
     expected_value,
     extras_named,
@@ -70,6 +71,8 @@ def _sentence(error: Any) -> tuple[str, int]:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.", 1
+    if contributed := contributed_fault(error):
+        return contributed, 2
     if isinstance(error, ValueError):
         return safe_message(error), exit_code(error)
     if not hasattr(error, "format_message"):

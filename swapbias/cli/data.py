@@ -293,7 +293,8 @@ def check_folder(
     of_table = ui.read_settings(settings, OF_TABLE)
     if words and "lexicon" in of_table:
         raise UsageError("lexicon is an option and a setting of -M. Drop one of them.")
-    if not source.exists() and str(source) in studies.corpora():
+    is_folder = str(source).isidentifier() and studies.corpus_dir(str(source)).is_dir()
+    if not source.exists() and (is_folder or str(source) in studies.corpora()):
         _check_package(str(source))
         return
     found = swapping.check_study(source, reference=reference, **{"lexicon": words} | of_table)

@@ -3,16 +3,21 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from swapbias.errors import StudyError, UpstreamMissingError, UsageError
+from swapbias.errors import UpstreamMissingError, UsageError, contributed_fault
 from swapbias.models.auto import KINDS, kind_of
 from swapbias.studies import (
+    STUDY_FILE,
     Experiment,
     Found,
     Study,
     check_notes,
     check_rows,
     config_rows,
+    corpora,
+    corpus_dir,
     load_study,
+    outside_sources,
+    published_rows,
     refuse_declaration,
     unknown_names,
 )
@@ -49,21 +54,23 @@ def _faults(number: int, experiment: Experiment) -> Iterator[Found]:
 
 
 def package_faults(name: str) -> tuple[list[str], list[str]]:
-    """Find everything that is wrong with a study of the package, its rows included.
+    """Find everything that is wrong with a study of the package, its tables and its rows included.
 
     Args:
-        name: of the study.
+        name: of the study, or of a folder of tables that has no builder yet.
 
     Returns:
         A sentence for each fault, with file and line; and one for each experiment whose rows are not at hand.
     """
+    faults = [*_file_faults(name)]
+    if name not in corpora():
+        return faults, []
     try:
         study = load_study(name)
         check_readings(study)
         check_notes(study)
-    except StudyError as error:
-        return str(error).splitlines(), []
-    faults: list[str] = []
+    except Exception as error:  # noqa: BLE001 - builders may raise anything
+        return [*dict.fromkeys([*faults, *_sentences(error)])], []
     unread: list[str] = []
     for experiment in study.experiments:
         if experiment.reads.notes.corpus:
@@ -73,6 +80,48 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
             check_rows(study, experiment, [*chain.from_iterable(configs)])
         except UpstreamMissingError as error:
             unread.append(f"The rows of {experiment.name} are not looked at: {error}")
-        except StudyError as error:
-            faults += str(error).splitlines()
+        except Exception as error:  # noqa: BLE001 - builders may raise anything
+            faults += _sentences(error)
+    more = [config for one in study.experiments if not one.reads.notes.corpus for config in _further_configs(one)]
+    for config in dict.fromkeys(more):
+        try:
+            config_rows(name, config, download=False)
+        except UpstreamMissingError as error:
+            unread.append(f"The rows of {config} are not looked at: {error}")
+        except Exception as error:  # noqa: BLE001 - builders may raise anything
+            faults += _sentences(error)
     return list(dict.fromkeys(faults)), unread
+
+
+def _further_configs(experiment: Experiment) -> Iterator[str]:
+    """Yield the configs that an experiment reads beside its usual ones."""
+    yield from experiment.reads.alternatives
+    yield from experiment.reads.baseline
+    yield from experiment.reads.rewordings
+
+
+def _file_faults(name: str) -> Iterator[str]:
+    """Find files of a study that are missing, and its tables that cannot be read."""
+    if name not in corpora():
+        yield f"builders/{name}.py is missing. Write one that makes its CORPUS."
+    folder = corpus_dir(name)
+    if not (folder / STUDY_FILE).is_file():
+        yield f"{name}/{STUDY_FILE} is missing. Write one with title, url and [[experiments]]."
+    if not (folder / "README.md").is_file():
+        yield f"{name}/README.md is missing. Write one that says what the study measures."
+    for read in (published_rows, outside_sources):
+        try:
+            read(name)
+        except ValueError as error:
+            yield str(error)
+
+
+def _sentences(error: Exception) -> list[str]:
+    """What an error that a builder raises says, a sentence a line; any other error is raised again."""
+    if isinstance(error, UsageError) and str(error).startswith("Unknown study"):
+        return []  # it has no study.toml, which is told already
+    if contributed := contributed_fault(error):
+        return [contributed]
+    if isinstance(error, ValueError | OSError):
+        return str(error).splitlines()
+    raise error

@@ -13,8 +13,10 @@ from typing import Any, NoReturn
 from swapbias import __version__, models, studies
 from swapbias.errors import (
     MissingExtraError,
+    StudyError,
     UpstreamMissingError,
     UsageError,
+    contributed_fault,
     first_line,
     library_versions,
     listed,
@@ -118,6 +120,12 @@ class _Planning:
             self.missing.append(error)
             self.skipped.append(Skipped(study.name, experiment.name, first_line(error)))
             return
+        except Exception as error:
+            is_of_study = isinstance(error, StudyError) or bool(contributed_fault(error))
+            if self.settings.studies or not is_of_study:
+                raise
+            self.skipped.append(Skipped(study.name, experiment.name, _study_fault(error)))
+            return
         self.tasks += tasks
         self.skipped += [Skipped(study.name, name, reason) for name, reason in reasons]
 
@@ -174,12 +182,18 @@ def _chosen(named: Sequence[str], usual: Sequence[str]) -> tuple[list[tuple[Stud
                 models.check_readings(study)
                 studies.check_notes(study)
             chosen.append((study, config))
-        except ValueError as error:
-            if named:
+        except Exception as error:
+            sentence = _study_fault(error)
+            if named or not sentence:
                 raise
             names = (one.name for one in studies.outline(name).experiments)
-            skipped += [Skipped(name, experiment, first_line(error)) for experiment in names]
+            skipped += [Skipped(name, experiment, sentence) for experiment in names]
     return chosen, skipped
+
+
+def _study_fault(error: Exception) -> str:
+    """What an error says of the study that it is about; blank where it is a bug of something else."""
+    return contributed_fault(error) or (first_line(error) if isinstance(error, ValueError) else "")
 
 
 def _study_and_config(name: str) -> tuple[Study, str]:

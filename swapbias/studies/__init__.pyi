@@ -81,6 +81,7 @@ from .own_faults import faults as faults
 from .own_prompts import parse_study as parse_study
 from .own_tables import STUDY_FILES as STUDY_FILES
 from .package_study import (
+    STUDY_FILE as STUDY_FILE,
     declared_study as declared_study,
     refuse_declaration as refuse_declaration,
 )

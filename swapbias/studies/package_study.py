@@ -64,8 +64,10 @@ def _refuse(faults: Sequence[Fault]) -> None:
 
 
 def read_study_file(corpus: str) -> Declaration:
-    """Parse ``study.toml`` of a corpus of the package; StudyError: no valid TOML."""
+    """Parse ``study.toml`` of a corpus of the package; StudyError: it is missing, or no valid TOML."""
     path = corpus_dir(corpus) / STUDY_FILE
+    if not path.is_file():
+        raise StudyError(f"{corpus}/{STUDY_FILE} is missing. Write one with title, url and [[experiments]].")
     try:
         return parse_declaration(f"{corpus}/{STUDY_FILE}", path.read_text(encoding="utf-8"), TAKEN)
     except ValueError as error:

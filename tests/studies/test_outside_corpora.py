@@ -92,3 +92,30 @@ def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(
     assert both in found[2][1]
     assert used in found[0][1]
     assert used in found[3][1]
+
+
+def test_a_mistake_in_code_from_outside_is_told_with_its_file_and_line(tmp_path):
+    builder = NEW_LEAF.replace("who=group", "who=grup")
+    folder = pets(tmp_path / "site", builder=builder)
+    check, plan, usual = steps(
+        [folder], ["study", "check", "toy"], ["plan", "vader", "--study", "toy"], ["plan", "vader"]
+    )
+    sentence = "pet_corpora/builders/toy.py:9: NameError: name 'grup' is not defined. Correct it."
+    assert (check[0], plan[0], usual[0]) == (1, 2, 0), (check, plan, usual)
+    assert all(sentence.removesuffix(". Correct it.") in said for _, said in (check, plan, usual))
+    assert "bug in swapbias" not in plan[1]
+
+
+def test_a_check_tells_of_every_table_and_file_of_a_study(tmp_path):
+    folder = pets(tmp_path / "site")
+    data = folder / "pet_corpora" / "datasets_src" / "toy"
+    (data / "published.csv").write_text("a,b\n1,2\n")
+    (data / "sources.csv").write_text("a,b\n1,2\n")
+    (data / "README.md").unlink()
+    ((code, said),) = steps([folder], ["study", "check", "toy"])
+    assert code == 1
+    for part in ("published.csv:1: columns a, b", "sources.csv:1: columns a, b", "toy/README.md is missing"):
+        assert part in said
+    (data / "study.toml").unlink()
+    ((code, said),) = steps([folder], ["study", "check", "toy"])
+    assert "toy/study.toml is missing." in said
