@@ -6,6 +6,7 @@ import re
 import pytest
 
 import swapbias
+from swapbias import cli
 from swapbias.errors import in_python_words
 from tests.conftest import ROOT
 
@@ -65,3 +66,9 @@ def test_a_call_names_arguments(call):
     with pytest.raises(ValueError, match=r"\.$") as raised:
         call()
     assert not LEFT.search(str(raised.value))
+
+
+def test_the_sentence_of_a_bug_ends_in_one_period():
+    sentence, code = cli._sentence(TypeError("X has no unit. Set it in __init__."))
+    assert code == 1
+    assert sentence.startswith("TypeError: X has no unit. Set it in __init__. This is a bug in swapbias.")

@@ -78,7 +78,7 @@ def _sentence(error: Any) -> tuple[str, int]:
     if not hasattr(error, "format_message"):
         name = "" if safe_message(error).startswith(type(error).__name__) else f"{type(error).__name__}: "
         bug = "This is a bug in swapbias. Please report it with the output of --debug."
-        return f"{name}{safe_message(error)}. {bug}", 1
+        return f"{name}{safe_message(error).rstrip('.')}. {bug}", 1
     # Of click, whose classes typer has inside: words that no command takes.
     path = error.ctx.command_path if error.ctx else "swapbias"
     if type(error).__name__ == "NoArgsIsHelpError":

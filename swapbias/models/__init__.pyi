@@ -51,6 +51,7 @@ from .scorer import (
     Progress as Progress,
     Scored as Scored,
     Scorer as Scorer,
+    checked_scores as checked_scores,
     silent as silent,
 )
 from .sentiment import (

@@ -325,12 +325,20 @@ def planned_kind(model: str, kind: str | None = None, *, load: LoadOptions | Non
     return model_kind(config or model, kind, load=load)
 
 
+def _is_only_a_scorer(kind: Kind) -> bool:
+    """Whether models of a kind are given in Python alone: no config, setting or default names one."""
+    return not (kind.architectures or kind.options or kind.default)
+
+
 def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None = None) -> str:
     """Return the kind of a model by its config, else the user's.
 
     UsageError: neither says it. ValueError: no model.
     """
     known, load, found = model_kinds(), load or LoadOptions(), None
+    if kind is not None and any(one.name == kind and _is_only_a_scorer(one) for one in kinds()):
+        given = "Give one to swapbias.audit in Python as a Scorer, or add architectures or default to the kind."
+        raise UsageError(f"No model that is named is of kind {kind!r}, which has no architectures. {given}")
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {listed(known)}.")
     if model == base.VADER or base.is_callable(model) or loading.is_saved(model):

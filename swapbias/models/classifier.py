@@ -18,7 +18,7 @@ from swapbias.models import base
 from swapbias.models.base import LoadOptions, need_vader
 from swapbias.models.labels import Sides, find_sides
 from swapbias.models.loading import SKOPS, module_file, refuse_pickle
-from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, checked_labels, not_scored, silent
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
@@ -40,7 +40,7 @@ class NegativeLabelScorer(DerivedScorer):
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, with the probability of positive sentiment as a part."""
-        return [self._labelled(scored) for scored in self.inner.labelled(prompts, on_progress)]
+        return [self._labelled(scored) for scored in checked_labels(self.inner, prompts, on_progress)]
 
     def _labelled(self, scored: Scored) -> Scored:
         parts = {"positive_probability": scored.score}

@@ -62,12 +62,18 @@ class Kind(Immutable):
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """Yield the models that read an experiment, or why none does; ``found``: the kind of ``request.model``."""
         if found is None:
-            needed = "" if self.default else f"it needs a {self.name} model, and none is embedded; name one"
-            yield self.default, needed
+            yield self.default, "" if self.default else f"it needs a {self.name} model, {self._way_to_give}"
         elif found != self.name:
             yield "", f"it needs a {self.name} model and {short_name(request.model)} is of kind {found}"
         else:
             yield request.model or "", ""
+
+    @property
+    def _way_to_give(self) -> str:
+        """How a model of this kind is given where it has no default."""
+        if self.architectures:
+            return "and none is embedded; name one"
+        return f"given to swapbias.audit in Python as a Scorer of kind {self.name!r}"
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
         """Raise a MissingExtraError where a library is missing that reads this experiment with this model."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from swapbias.errors import UsageError
 from swapbias.measures import Unit
 from swapbias.models.immutable import Immutable
 from swapbias.studies import Lexicon, Prompt, Published
@@ -132,6 +133,33 @@ class Scorer(Immutable):
             A scorer of the same model; this one where the model gives no answers that are saved.
         """
         return self
+
+
+def checked_scores(scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+    """Score prompts, and refuse a scorer that gives another number of scores.
+
+    Args:
+        scorer: reads them.
+        prompts: any number of them.
+        on_progress: called with the number of further prompts that are done.
+
+    Raises:
+        UsageError: it gives more or fewer scores than there are prompts.
+    """
+    return _one_for_each(scorer, prompts, scorer.score(prompts, on_progress))
+
+
+def checked_labels(scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+    """Score as ``checked_scores``, for those who read labels alone (``answer``)."""
+    return _one_for_each(scorer, prompts, scorer.labelled(prompts, on_progress))
+
+
+def _one_for_each(scorer: Scorer, prompts: Sequence[Prompt], returned: Iterable[Scored]) -> list[Scored]:
+    scored = [*returned]
+    if len(scored) != len(prompts):
+        counts = f"{scorer.model_id} gave {len(scored):,} scores for {len(prompts):,} prompts"
+        raise UsageError(f"{counts}. Have its score method return one for each, in order.")
+    return scored
 
 
 class DerivedScorer(Scorer):

@@ -19,7 +19,7 @@ from swapbias.findings import (
     scores_right_answers,
 )
 from swapbias.measures import with_range_of
-from swapbias.models import Scorer
+from swapbias.models import Scorer, checked_scores
 from swapbias.models.chat import ChatOptions
 from swapbias.runs.run import ITEMS, Scoring
 from swapbias.runs.scorers import ScoredTask, as_read
@@ -155,7 +155,7 @@ def _score(scoring: Scoring, reader: Scorer, prompts: Sequence[Prompt]) -> list[
     if scoring.stop is not None or reader.beyond_limits(prompts):
         return []
     try:
-        return [scored.score for scored in reader.score(prompts)]
+        return [scored.score for scored in checked_scores(reader, prompts)]
     except ValueError as error:
         scoring.say(f"{reader.model_id} could not score the positive control: {error}")
         if reader.kind == "chat":  # the service may answer when the run is resumed

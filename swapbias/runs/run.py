@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from swapbias import files
 from swapbias.errors import UsageError, arguments_named, first_line, listed
 from swapbias.findings import SAME_INPUT
-from swapbias.models import Bar, Progress, Say, Scored, Scorer, silent
+from swapbias.models import Bar, Progress, Say, Scored, Scorer, checked_scores, silent
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.same_inputs import find_same_inputs, without_same_inputs
@@ -258,7 +258,7 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress =
     rows = prompts.to_list()
     read = published_prompts(rows)
     same = find_same_inputs(rows, read, scorer)
-    scored = without_same_inputs(scorer.score(read, on_progress), same, scorer)
+    scored = without_same_inputs(checked_scores(scorer, read, on_progress), same, scorer)
     return Dataset.from_list(with_scores(rows, scored, scorer.model_id, same))
 
 
@@ -314,7 +314,7 @@ def _rows_of(one: ScoredTask, part: Part) -> Rows:
 def score_part(every: Mapping[int, ScoredTask], part: Part, advance: Progress) -> Result:
     """The scores of a part of one of the tasks, by their place in the plan."""
     one = every[part["place"]]
-    return {"scored": one.reader.score(as_prompts(_rows_of(one, part)), advance)}
+    return {"scored": checked_scores(one.reader, as_prompts(_rows_of(one, part)), advance)}
 
 
 @dataclass(slots=True)

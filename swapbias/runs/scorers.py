@@ -79,7 +79,9 @@ def as_read(scored: ScoredTask) -> studies.Experiment:
     own = reader.own_unit or named_unit(reader.unit)
     if scored.task.study.name not in studies.own_studies():
         declared = experiment.compares.unit
-        unit = declared if reader.unit == declared.name else named_unit(reader.unit)  # a new one has a range of its own
+        unit = (
+            declared if reader.unit == declared.name else named_unit(reader.unit)
+        )  # a new one has a range of its own
         taken_from = own.name if own.name != reader.unit else ""
         return studies.in_unit(experiment, replace(unit, taken_from=taken_from))
     if experiment.kind != "classifier":
@@ -230,7 +232,7 @@ class JudgedScorer(models.DerivedScorer):
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = models.silent) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
-        scored = self.inner.score(prompts, on_progress)
+        scored = models.checked_scores(self.inner, prompts, on_progress)
         places = [place for place, one in enumerate(scored) if studies.without_reasoning(one.answer).strip()]
         shown = findings.without_groups([scored[place].answer for place in places], self.rubric.neutral)
         requests = [
@@ -238,7 +240,7 @@ class JudgedScorer(models.DerivedScorer):
             for trial in range(1, READINGS + 1)
             for place, text in zip(places, shown, strict=True)
         ]
-        judged = self.judge.score(requests, self.bar("judge", len(requests))) if requests else []
+        judged = models.checked_scores(self.judge, requests, self.bar("judge", len(requests))) if requests else []
         answers, half = [one.score for one in judged], len(places)
         readings = dict(zip(places, zip(answers[:half], answers[half:], strict=True), strict=True))
         options = self.rubric.candidates
@@ -377,7 +379,7 @@ class ToneReader:
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
         texts = [said, *findings.without_groups([said], {}), note]
-        read = self.classifier.score([replace(prompt, text=one) for one in texts])
+        read = models.checked_scores(self.classifier, [replace(prompt, text=one) for one in texts])
         score, neutral, source = (one.score for one in read)
         known = {"neutral": neutral, "source": source, "length": math.log(count), **shares}
         return score, {"unanswered": 0.0, "refused": 0.0, "said_other": 0.0, **known}

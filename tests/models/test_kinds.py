@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from typer.testing import CliRunner
 
+from swapbias import audit, load_prompts, score_prompts
 from swapbias.cli import app
 from swapbias.cli.terminal import read_settings
 from swapbias.errors import UsageError
@@ -165,3 +166,36 @@ def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
     finally:
         monkeypatch.undo()
         auto.kinds.cache_clear()
+
+
+class Lengths(Scorer):
+    """Scores each text by its length, and forgets the last one."""
+
+    model_id = "lengths"
+    kind = "classifier"
+    unit = "probability"
+    identity: ClassVar = {"version": "1"}
+
+    def score(self, prompts, on_progress=lambda done: None):
+        return [Scored(min(1.0, len(one.text) / 100)) for one in prompts[:-1]]
+
+
+def test_a_scorer_that_gives_too_few_scores_is_named():
+    prompts = load_prompts("occupation_sentiment", "control")
+    with pytest.raises(UsageError, match=r"^lengths gave 39 scores for 40 prompts"):
+        score_prompts(prompts, Lengths())
+    with pytest.raises(UsageError, match=r"^lengths gave 39 scores for 40 prompts"):
+        audit(Lengths(), "occupation_sentiment:control", progress=False, wordings=False)
+
+
+def test_a_kind_whose_models_are_scorers_alone_says_how_one_is_given(monkeypatch):
+    class Sounds(Kind):
+        name = "sounds"
+        readings: ClassVar = {"": Reading({"score": "probability"})}
+        scorer = "masked:MaskedScorer"
+
+    ((_, why),) = Sounds().fits(EXPERIMENTS[0], settings_of(None, (), {}), None)
+    assert why == "it needs a sounds model, given to swapbias.audit in Python as a Scorer of kind 'sounds'"
+    monkeypatch.setattr(auto, "kinds", lambda: (*auto.KINDS.load_all().values(), Sounds()))
+    with pytest.raises(UsageError, match=r"Give one to swapbias\.audit in Python as a Scorer"):
+        auto.model_kind("vader", "sounds")

@@ -19,7 +19,7 @@ from swapbias.models.auto import CLASSIFIER
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import length_limit
-from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, checked_scores, not_scored, silent
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class ClassifierScorer(DerivedScorer):
         """One Scored per prompt; NaN where the classifier returns NaN."""
         read = [replace(one, text=self._cut(one.text)) for one in prompts]
         results = []
-        for prompt, shown, one in zip(prompts, read, self.inner.score(read, on_progress), strict=True):
+        for prompt, shown, one in zip(prompts, read, checked_scores(self.inner, read, on_progress), strict=True):
             predicted = math.nan if math.isnan(one.score) else float(one.score > 0.5)
             found = predicted_scored(one.score, predicted, TARGETS["label"])
             parts = {**found.parts, "truncated": float(shown.text != prompt.text)}
@@ -235,7 +235,7 @@ def explain_pair(
 
 def _probabilities(reader: Scorer, like: Prompt, texts: Sequence[str]) -> Floats:
     """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
-    scores = np.array([one.score for one in reader.score([replace(like, text=text) for text in texts])])
+    scores = np.array([one.score for one in checked_scores(reader, [replace(like, text=text) for text in texts])])
     return np.column_stack([1 - scores, scores])
 
 
