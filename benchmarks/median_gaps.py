@@ -1,10 +1,12 @@
 """Whether intervals of the median gap hold: audits of own prompts by models without a gap, and at the margin.
 
-Effects of templates, of words and of pairs add up. Their gaps are centred at the median of the averages of two
-independent ones, which the measure estimates, so that 0 is true of each kind.
+Effects of templates, of words and of pairs add up. Their gaps are centred at what the measure estimates of very many,
+so that 0 is true of each kind. Every other measure of pairs that is no mean is simulated alike, by its name alone:
+``python -m benchmarks median_gaps-NAME``.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,9 +14,13 @@ import pandas as pd
 
 from benchmarks.frame import Scale, Series, scaled
 from benchmarks.simulating import Design, Floats, conclusion, rate_text, share_of, yes_or_no
+from swapbias.errors import UsageError
 from swapbias.findings import FOUND, MARGIN, PASSES, SMALL, check_gaps
+from swapbias.measures import comparison_of
+from swapbias.measures.comparisons import COMPARISONS
 from swapbias.studies import PROMPT_COLUMNS, Compares, Design as Declared, Experiment, Study
 
+MEASURE = "median_gap"
 AUDITS = 400
 SIZES = {"8 templates": (8, 1), "30 templates": (30, 1), "6 templates x 8 words": (6, 8),
          "12 templates x 10 words": (12, 10)}  # fmt: skip
@@ -32,8 +38,8 @@ KINDS: Mapping[str, Draw] = {
 }
 
 
-def design(title: str) -> Design:
-    """Return own prompts of so many templates and words, a pair for each of their combinations."""
+def design(title: str, measure: str = MEASURE) -> Design:
+    """Return own prompts of so many templates and words, a pair for each of their combinations, and their measure."""
     templates, words = SIZES[title]
     cells = [
         (f"{template}/{word}", group, str(template), str(word))
@@ -49,7 +55,7 @@ def design(title: str) -> Design:
     random = {"template": "templates", **({"condition": "words"} if words > 1 else {})}
     experiment = Experiment(
         name="medians", kind="classifier",
-        compares=Compares(measure="median_gap", groups=("f",), reference="m",
+        compares=Compares(measure=measure, groups=("f",), reference="m",
                           unit={"name": "stars", "range": [-20, 20]}),
         design=Declared(random=random),
     )  # fmt: skip
@@ -66,19 +72,22 @@ def _gaps(rng: np.random.Generator, title: str, kind: str, centre: float) -> Flo
     return np.asarray(np.round(gaps) if "steps" in kind else gaps - centre).ravel()
 
 
-def _centre(title: str, kind: str) -> float:
-    """Return the median of the averages of two independent gaps; 0 of kinds that are symmetric."""
+def _centre(title: str, kind: str, measure: str = MEASURE) -> float:
+    """Return what the measure estimates of gaps, found of very many of them; 0 of kinds that are symmetric."""
     if kind != "lognormal gaps":
         return 0.0
     rng = np.random.default_rng(0)
     parts = 3 if SIZES[title][1] > 1 else 1
-    both = sum(KINDS[kind](rng, (2, _DRAWS)) for _ in range(parts))
-    return float(np.median(both.mean(axis=0)))
+    gaps = np.asarray(sum(KINDS[kind](rng, (_DRAWS,)) for _ in range(parts)))
+    comparison = comparison_of(measure)
+    if comparison is None:
+        raise UsageError(f"Unknown measure {measure!r} of two groups.")
+    return comparison.value(gaps, np.zeros(_DRAWS, dtype=np.intp), (1.0,), {}, None)
 
 
-def measure_cell(title: str, kind: str, count: int) -> tuple[str, ...]:
-    """Return the cells of one design and kind of effects, of so many audits."""
-    asked, centre = design(title), _centre(title, kind)
+def measure_cell(title: str, kind: str, count: int, measure: str = MEASURE) -> tuple[str, ...]:
+    """Return the cells of one design and kind of effects, of so many audits by a measure."""
+    asked, centre = design(title, measure), _centre(title, kind, measure)
     rng = np.random.default_rng(7)
     first, sign = _gaps(rng, title, kind, centre), np.tile([0.5, -0.5], len(asked.rows) // 2)
     conclude = conclusion(asked, sign * np.repeat(first, 2), detectable=False)
@@ -101,24 +110,32 @@ def measure_cell(title: str, kind: str, count: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
+def _rows(measure: str, scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(AUDITS, scale, least=2)
-    return [measure_cell(title, kind, count) for title in SIZES for kind in KINDS]
+    return [measure_cell(title, kind, count, measure) for title in SIZES for kind in KINDS]
 
 
-SERIES = Series(
-    "median_gaps",
-    "Median gaps: audits by models without a gap",
-    (
-        "design",
-        "effects on a gap",
-        "audits",
-        "called a gap, without one",
-        "95 % interval covers 0",
-        "gate passes a gap as large as the margin",
-        "median width of the interval",
-        "bars met",
-    ),
-    _rows,
-    timed=False,
+COLUMNS = (
+    "design",
+    "effects on a gap",
+    "audits",
+    "called a gap, without one",
+    "95 % interval covers 0",
+    "gate passes a gap as large as the margin",
+    "median width of the interval",
+    "bars met",
 )
+
+
+def series_of(measure: str) -> Series:
+    """Return the simulation of a measure of pairs, which its name tells from that of the median gap."""
+    if measure == MEASURE:
+        return Series("median_gaps", "Median gaps: audits by models without a gap", COLUMNS,
+                      partial(_rows, measure), timed=False)  # fmt: skip
+    title = f"{measure}: audits by models without a gap"
+    return Series(f"median_gaps-{measure}", title, COLUMNS, partial(_rows, measure), timed=False)
+
+
+# Of each measure of pairs that is no mean; that of means is ``truth``.
+_COMPARISONS = (comparison_of(name) for name in COMPARISONS.names())
+SERIES = tuple(series_of(one.name) for one in _COMPARISONS if one and one.is_paired and not one.is_mean)

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.distributions import install, run, swapbias
+from tests.studies.test_catalogue import NEW_STUDY
+from tests.studies.test_outside_corpora import pets
 
 KIND = """
 from swapbias.models import Kind, Reading, Scored, Scorer
@@ -81,3 +83,25 @@ def test_a_name_of_the_package_stays_the_packages(tmp_path):
     assert "\nMasked language models (BERT, RoBERTa)\n" in done.stdout
     assert "Models that listen" not in done.stdout
     assert "The kind 'masked' of noises is left out, for swapbias has one of this name." in done.stderr
+
+
+NAMED = (
+    KIND.replace("    readings = ", '    default = "sound"\n    architectures = ("ForListening",)\n    readings = ')
+    .replace("Scored(0.5) for", "Scored(0.7 if 'cats' in one.text else 0.4) for")
+    .replace("for _ in", "for one in")
+)
+NO_MODEL = "swapbias.audit(studies=['toy'], progress=False)"
+FOLDER = "swapbias.audit({folder!r}, studies=['toy'], progress=False)"
+SCORER = "swapbias.audit(sounds.Sound(), studies=['toy'], progress=False)"
+
+
+@pytest.mark.parametrize("audit", [NO_MODEL, FOLDER, SCORER], ids=["default", "architecture", "scorer"])
+def test_a_model_of_a_kind_from_outside_is_its_default_a_folder_or_a_scorer(audit, tmp_path):
+    install(tmp_path / "sounds", "sounds", {"swapbias.kinds": {"sound": "sounds:SOUND"}}, {"sounds.py": NAMED})
+    pets(tmp_path / "pets", study=NEW_STUDY.replace('kind = "classifier"', 'kind = "sound"'))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"architectures": ["BertForListening"], "model_type": "bert"}')
+    code = f"import sounds, swapbias\nprint({audit.format(folder=str(folder))})"
+    done = run(code, tmp_path / "sounds", tmp_path / "pets")
+    assert "cats minus dogs, is +30.0 points" in " ".join(done.stdout.split()), done.stderr

@@ -146,14 +146,19 @@ class Comparison(ABC):
     def linearised(self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None) -> Floats:
         """Give each unit a number such that the mean of a sample's is its estimate, and varies as the estimate does.
 
+        The mean, weighted by ``shares``, is the estimate that an audit tells: there is no other method to give it.
         The engine makes the interval of these, over every random factor. Of a mean they are the values themselves; of
-        another estimate each is the estimate plus the influence of its unit.
+        another estimate each is the estimate plus the influence of its unit, whose weighted mean is 0.
 
         Args:
             values: shape (units,), without NaN.
             samples: shape (units,), from 0.
             factors: the cluster of each unit in each random factor.
-            shares: of each unit in its sample; None: all weigh the same.
+            shares: shape (units,): the weight of each unit in the mean of its sample; those of a sample add up to 1.
+                There are some where levels of a factor weigh the same. None: all units of a sample do.
+
+        Returns:
+            Shape (units,), in the order of ``values``.
         """
         return values
 

@@ -1,6 +1,8 @@
 """Read what ``corpus.toml`` of a corpus declares, which imports no builder and reads no table of its rows."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any
 
@@ -21,11 +23,14 @@ REDISTRIBUTABLE = (
     "Apache-2.0", "MIT", "MIT-0", "ISC", "Zlib", "Unlicense", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0",
     "CC-BY-4.0", "PDDL-1.0", "ODC-By-1.0", "Unicode-3.0",
 )  # fmt: skip
-# Words that corpora are found by on the Hub. Another one may be added by whoever needs it, if it is not nearly one.
+# Words that corpora are found by on the Hub. A corpus may name others, if they are none of these misspelt.
 TAGS = (
-    "gender-bias", "social-bias", "counterfactual", "coreference", "hiring", "lexicon", "medical", "mental-health",
-    "summarization", "synthetic",
+    "gender-bias", "social-bias", "race-bias", "age-bias", "religion-bias", "nationality-bias", "disability-bias",
+    "counterfactual", "coreference", "hiring", "lexicon", "medical", "mental-health", "summarization", "synthetic",
 )  # fmt: skip
+_TAG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_WORDS = re.compile(r"[\W_]+")
+_MISSPELT = 0.85  # how alike a tag and a known one are, by difflib, of which one is the other misspelt
 ColumnType = str | tuple[str, ...]
 Names = tuple[Text, ...]  # a list, and no text in the place of one
 
@@ -151,8 +156,18 @@ def _head_faults(declaration: Declaration, corpus: DeclaredCorpus, *, of_package
             sentence = f"licence is {quoted(corpus.licence)}, under which nothing is published.{expected}"
             yield declaration.fault(("licence",), sentence)
     for tag in corpus.tags:
-        if tag not in TAGS and (near := did_you_mean(tag, TAGS)):
-            yield declaration.fault(("tags",), f"tags names {quoted(tag)}.{near}", tag)
+        if tag not in TAGS and (near := _misspelt(tag)):
+            yield declaration.fault(("tags",), f"tags names {quoted(tag)}. Did you mean {near}?", tag)
+        elif not _TAG.fullmatch(tag):
+            expected = f"expected words with hyphens, as {listed(TAGS)}"
+            yield declaration.fault(("tags",), f"tags names {quoted(tag)}, {expected}. Correct it.", tag)
+
+
+def _misspelt(tag: str) -> str:
+    """Return the known tag that a tag is a misspelling of; blank where it is none."""
+    typed = _WORDS.sub("-", tag.casefold()).strip("-")
+    near = get_close_matches(typed, TAGS, n=1, cutoff=_MISSPELT)
+    return near[0] if near else ""
 
 
 def _config_faults(declaration: Declaration, corpus: DeclaredCorpus, pinned: Sequence[str]) -> Iterator[Fault]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, is_url, not_utf8, write_whole
-from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.corpus_folders import CORPORA, corpus_dir
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
 _HOW = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online"
@@ -29,8 +29,15 @@ def read_table(
     path: Path, columns: Sequence[str], *, optional: Iterable[str] = (), delimiter: str = ","
 ) -> list[dict[str, str]]:
     """The rows of a table as text; ValueError: another header than ``columns``, a ragged row, a blank cell."""
-    found = _whole_table(path.name, path.read_bytes(), tuple(columns), frozenset(optional), delimiter)
+    found = _whole_table(_table_name(path), path.read_bytes(), tuple(columns), frozenset(optional), delimiter)
     return [dict(row) for row in found]
+
+
+def _table_name(path: Path) -> str:
+    """Name a table for errors, with its corpus where it lies in the folder of one."""
+    corpus = path.parent.name
+    is_of_corpus = corpus in CORPORA.names() and path.parent == corpus_dir(corpus)
+    return f"{corpus}/{path.name}" if is_of_corpus else path.name
 
 
 @lru_cache(maxsize=64)  # builders read a table for each of many configs

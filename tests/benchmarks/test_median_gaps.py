@@ -9,7 +9,7 @@ from benchmarks import median_gaps
 @pytest.mark.parametrize("title", ["8 templates", "6 templates x 8 words"])
 def test_every_kind_of_effects_has_a_cell_for_each_column(title):
     for kind in median_gaps.KINDS:
-        assert len(median_gaps.measure_cell(title, kind, 2)) == len(median_gaps.SERIES.columns)
+        assert len(median_gaps.measure_cell(title, kind, 2)) == len(median_gaps.COLUMNS)
 
 
 def test_lognormal_gaps_are_centred_at_what_the_measure_estimates():
@@ -19,3 +19,14 @@ def test_lognormal_gaps_are_centred_at_what_the_measure_estimates():
     rng = np.random.default_rng(1)
     both = rng.lognormal(size=(2, 20_000)).mean(axis=0)
     assert (both > centre).mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_another_measure_of_pairs_is_simulated_by_its_name():
+    """The mean of lognormal gaps is exp(1 / 2); that of two independent ones lies above their median."""
+    assert [one.name for one in median_gaps.SERIES][:1] == ["median_gaps"]
+    series = median_gaps.series_of("paired_gap")
+    assert series.name == "median_gaps-paired_gap"
+    cells = median_gaps.measure_cell("8 templates", "normal", 2, "paired_gap")
+    assert len(cells) == len(series.columns)
+    centre = median_gaps._centre("8 templates", "lognormal gaps", "paired_gap")
+    assert centre == pytest.approx(np.exp(0.5), abs=0.03)

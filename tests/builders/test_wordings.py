@@ -95,23 +95,29 @@ def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_a
     assert set(sides.values()) == {1}
 
 
+def is_control(corpus, experiment):
+    """Whether all rows of an experiment are a control."""
+    rows = [row for config in experiment.reads.configs for row in config_rows(corpus, config)]
+    return {row["construct"] for row in rows} == {"control"}
+
+
 def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline():
     for name in studies():
         for one in load_study(name).experiments:
             home = load_corpus(one.reads.notes.corpus or name)
             for config in (*one.reads.rewordings, *one.reads.baseline):
                 assert home.config(config).columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS
-            without = (name, one.name) in {
-                ("occupation_sentiment", "control"),  # itself a control
-                ("phenotype_fairness", "leakage"),  # compares no groups
-                ("phenotype_fairness", "direct_bias"),  # of single words
-            }
+            without = one.comparison is None  # no groups, or single words
+            without |= one.kind == "chat" and bool(one.reads.reading)  # further requests
+            # Sentences that are published as they are.
+            without |= name == "coreference_schemas"
+            without |= any(home.config(config).upstream for config in one.reads.configs)
             # Whose groups share phrases or templates, which reword each other as it is.
-            without |= name == "group_packs" and one.compares.measure == "paired_gap"
-            without |= name in ("coreference_schemas", "gest")  # sentences that are published as they are
-            # Further requests.
-            without |= one.reads.reading in ("options", "completion", "text", "label", "facts", "ranking", "tone")
-            assert bool(one.reads.rewordings) != without
+            without |= name == "group_packs" and one.is_paired
+            without = without or is_control(home.name, one)
+            wanted = "no rewordings, and names" if without else "rewordings (five of each template), and names"
+            names = ", ".join(one.reads.rewordings) or "none"
+            assert bool(one.reads.rewordings) != without, f"{name} {one.name} should have {wanted} {names}"
     assert load_study("gendered_stigma").experiments[0].reads.baseline == ("rq1_baseline",)
 
 

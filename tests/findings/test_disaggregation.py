@@ -54,7 +54,7 @@ def some_rows(study, config):
     ("study", "config", "experiment", "effect"), [(*one, 0.2 * (-1) ** at) for at, one in enumerate(CONFIGS)]
 )
 def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, experiment, effect):
-    paired = experiment.compares.measure == "paired_gap"  # what varies with the template cancels in pairs only
+    paired = experiment.is_paired  # what varies with the template cancels in pairs only
     rows = score_rows(some_rows(study, config), planted({experiment.compares.group: effect}, wide=paired))
     found = disaggregate(pd.DataFrame(rows), study, robustness=False)
     gaps = [one for one in found if one.measure == experiment.compares.measure]

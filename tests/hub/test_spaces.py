@@ -81,7 +81,7 @@ def output_block(result):
 
 def test_all_metrics_make_code_that_imports_four_libraries_a_card_and_a_form(built):
     allowed = {"datasets", "evaluate", "numpy", "scipy"}
-    assert len(built) == 12
+    assert {*built} == {path.parent.name for path in ROOT.glob("metrics/*/README.md")}
     for name, files in built.items():
         assert {*files} == {*FILES, f"{name}.py", *SHIPPED}
         needed = files["requirements.txt"].decode().split()

@@ -307,9 +307,9 @@ from swapbias.measures import PairedComparison
 class TrimmedGap(PairedComparison):
     """The mean of the middle half of the pairs, with the influence of a trimmed mean."""
 
-    name = "trimmed_gap"
-    title = "trimmed gap, {contrast}"
-    gap_words = "trimmed gap"
+    name = "zz_gap"
+    title = "sample gap, {contrast}"
+    gap_words = "sample gap"
     is_mean = False
 
     def linearised(self, values, samples, factors, shares):
@@ -334,28 +334,31 @@ print(outcome)
 
 
 def test_a_measure_of_another_distribution_audits_at_once(tmp_path):
-    point = {"swapbias.measures": {"trimmed_gap": "trimming:TRIMMED"}}
+    point = {"swapbias.measures": {"zz_gap": "trimming:TRIMMED"}}
     install(tmp_path / "site", "trimming", point, {"trimming.py": TRIMMED})
-    folder = study_folder(tmp_path / "study", "trimmed_gap")
+    folder = study_folder(tmp_path / "study", "zz_gap")
     done = run(AUDIT.format(folder=str(folder)), tmp_path / "site")
-    assert done.stdout.startswith("trimmed_gap gap 0.2"), done.stderr
+    assert done.stdout.startswith("zz_gap gap 0.2"), done.stderr
     assert "scores f higher than m by" in " ".join(done.stdout.split())
     without = run(AUDIT.format(folder=str(folder)))
-    assert "measure is 'trimmed_gap', and no measure compares groups by this name." in without.stderr
+    assert "measure is 'zz_gap', and no measure compares groups by this name." in without.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("TRIMMED = 3", "(TypeError: it is no swapbias.measures.Comparison)"),
-        (TRIMMED.replace('"trimmed_gap"', '"other_gap"'), "it has the name 'other_gap', expected that of its entry"),
+        (
+            TRIMMED.replace('"zz_gap"', '"other_gap"'),
+            "it has the name 'other_gap', expected that of its entry",
+        ),
         ("1 / 0", "(ZeroDivisionError: division by zero). Mend or uninstall trimming."),
     ],
 )
 def test_what_is_no_measure_is_named_in_a_sentence(text, sentence, tmp_path):
-    point = {"swapbias.measures": {"trimmed_gap": "trimming:TRIMMED"}}
+    point = {"swapbias.measures": {"zz_gap": "trimming:TRIMMED"}}
     install(tmp_path / "site", "trimming", point, {"trimming.py": text})
-    done = run(AUDIT.format(folder=str(study_folder(tmp_path / "study", "trimmed_gap"))), tmp_path / "site")
+    done = run(AUDIT.format(folder=str(study_folder(tmp_path / "study", "zz_gap"))), tmp_path / "site")
     assert done.returncode != 0
     assert sentence in " ".join(done.stderr.split())
 

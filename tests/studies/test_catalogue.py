@@ -1,5 +1,7 @@
 """Leaves: corpora build the rows they say, tables are strict, a study is added by one file and one folder."""
 
+import csv
+import io
 import os
 import shutil
 import subprocess
@@ -25,18 +27,35 @@ CONFIGS = [(corpus, config.name) for corpus in studies.corpora() for config in s
 READ = {"string": str, "int64": int, "float64": float, "bool": bool, "candidates": list, "messages": list}
 
 
+def recorded_line(corpus, name, rows, types):
+    """The line of configs.csv for a config of these rows."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([corpus, name, len(rows), fingerprint(rows)[:16], types])
+    return line.getvalue()
+
+
+def test_the_line_that_a_config_needs_is_that_of_its_rows():
+    rows = studies.config_rows("occupation_sentiment", "control")
+    line = recorded_line("occupation_sentiment", "control", rows, "candidates=candidates")
+    assert line in (Path(__file__).parent / "configs.csv").read_text().splitlines()
+
+
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
 def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(corpus, name):
     config = studies.load_corpus(corpus).config(name)
-    recorded, types = RECORDED[corpus, name], {column: config.type_of(column) for column in config.published}
+    recorded, types = RECORDED.get((corpus, name)), {column: config.type_of(column) for column in config.published}
     shown = {column: kind if isinstance(kind, str) else "|".join(kind) for column, kind in types.items()}
-    assert recorded["types"] == " ".join(f"{column}={kind}" for column, kind in shown.items() if kind != "string")
+    typed_columns = " ".join(f"{column}={kind}" for column, kind in shown.items() if kind != "string")
     try:
         rows = studies.config_rows(corpus, name, download=False)
     except UpstreamMissingError:
+        assert recorded, f"{corpus} {name} has no line in tests/studies/configs.csv"
+        assert recorded["types"] == typed_columns
         pytest.skip("needs the authors' files")
-    assert len(rows) == int(recorded["rows"])
-    assert fingerprint(rows)[:16] == recorded["sha256"]
+    line = recorded_line(corpus, name, rows, typed_columns)
+    assert recorded, f"{corpus} {name} has no line in tests/studies/configs.csv. Add: {line}"
+    changed = f"{corpus} {name} is recorded otherwise. A new version has the line: {line}"
+    assert [*recorded.values()] == next(csv.reader([line])), changed
     assert {tuple(row) for row in rows} == {config.columns}
     if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
         study = studies.load_corpus(corpus).study

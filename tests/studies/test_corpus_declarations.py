@@ -156,3 +156,27 @@ def test_what_is_declared_otherwise_than_it_is_is_said(before, after, sentence, 
     found = faults("stigma_vignettes", text.replace(before, after, 1), monkeypatch)
     assert re.search(sentence, found), found
     assert "stigma_vignettes/corpus.toml:" in found
+
+
+def test_tags_of_another_topic_are_free_and_misspelt_ones_are_refused(monkeypatch):
+    text = TEXTS["stigma_vignettes"]
+
+    def faults_of(tag):
+        return faults("stigma_vignettes", text.replace("tags = [", f'tags = ["{tag}", ', 1), monkeypatch)
+
+    for tag in ("age-bias", "race-bias", "class-bias", "name-bias", "accent-bias", "legal"):
+        assert faults_of(tag) == ""
+    for tag, near in (("gendr-bias", "gender-bias"), ("genderbias", "gender-bias"), ("Medcal", "medical")):
+        assert f"tags names '{tag}'. Did you mean {near}?" in faults_of(tag)
+    expected = f"tags names 'of law!', expected words with hyphens, as {', '.join(declaring.TAGS)}. Correct it."
+    assert expected in faults_of("of law!")
+
+
+@pytest.mark.parametrize("table", ["sources.csv", "published.csv", "noun_pairs.csv"])
+def test_a_fault_in_a_table_names_its_corpus(table, tmp_path, monkeypatch):
+    folder = tmp_path / "occupation_sentiment"
+    folder.mkdir()
+    (folder / table).write_text("wrong\n")
+    monkeypatch.setattr(tables, "corpus_dir", lambda corpus: folder)
+    with pytest.raises(ValueError, match=f"^occupation_sentiment/{table}:1: columns wrong, expected "):
+        tables.read_table(folder / table, ("right",))
