@@ -49,7 +49,7 @@ def checked_table(corpus: str, number: int, config: DeclaredConfig, path: Path) 
         ValueError: a cell of the table is wrong.
     """
     with path.open(newline="", encoding="utf-8-sig") as handle:
-        _, header = next(strict_rows(path.name, handle), (1, []))
+        _, header = next(strict_rows(f"{corpus}/{path.name}", handle), (1, []))
     _refuse(corpus, number, [*_column_faults(config, header)])
     return [*read_table(path, config.all_columns, optional=config.optional)]
 
