@@ -2,12 +2,14 @@
 
 import ast
 import re
+from importlib import import_module
+from threading import Event
 
 import pytest
 
 import swapbias
-from swapbias import cli
-from swapbias.errors import in_python_words
+from swapbias import cli, errors
+from swapbias.errors import contributed_fault, in_python_words
 from tests.conftest import ROOT
 
 LEFT = re.compile(r"(?<![\w-])--[a-z]|(?<!\w)-M\b|swapbias audit --")
@@ -72,3 +74,17 @@ def test_the_sentence_of_a_bug_ends_in_one_period():
     sentence, code = cli._sentence(TypeError("X has no unit. Set it in __init__."))
     assert code == 1
     assert sentence.startswith("TypeError: X has no unit. Set it in __init__. This is a bug in swapbias.")
+
+
+def test_a_mistake_in_code_from_outside_has_a_place_and_quotes_no_note(tmp_path, monkeypatch):
+    (tmp_path / "outer_scores.py").write_text("def score(texts):\n    return {}[texts]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("swapbias.errors._reading", Event())
+    score = import_module("outer_scores").score
+    with pytest.raises(KeyError) as caught:
+        score("Mr Smith coughs")
+    assert contributed_fault(caught.value) == "outer_scores.py:2: KeyError: 'Mr Smith coughs'. Correct it."
+    errors._reading.set()
+    assert contributed_fault(caught.value).startswith(
+        "outer_scores.py:2: KeyError, and what it says may quote a note"
+    )

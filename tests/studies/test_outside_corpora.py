@@ -37,7 +37,7 @@ def steps(folders, *commands):
 
 def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
     folder = pets(tmp_path / "site")
-    scores = "def likes_cats(texts):\n    return [0.7 if 'cats' in text else 0.4 for text in texts]\n"
+    scores = "def likes_cats(texts):\n    return [70 if 'cats' in text else 40 for text in texts]\n"
     (folder / "pet_scores.py").write_text(scores)
     found = steps(
         [folder], ["list"], "import sys; print('pet_corpora' in sys.modules)", ["list", "--corpora"],
