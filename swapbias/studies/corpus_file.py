@@ -94,8 +94,9 @@ class DeclaredCorpus(Declared):
 
     title: Text
     """What it is, in a line."""
+    # Of str: a required field of Text with a pattern takes the default of another field in pydantic before 2.11.10.
     version: Annotated[
-        Text, Field(pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"})
+        str, Field(pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"})
     ]
     """Raised with every change of a row or of the card."""
     licence: Text

@@ -334,6 +334,7 @@ print(outcome)
 
 
 def test_a_measure_of_another_distribution_audits_at_once(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra audit")
     point = {"swapbias.measures": {"zz_gap": "trimming:TRIMMED"}}
     install(tmp_path / "site", "trimming", point, {"trimming.py": TRIMMED})
     folder = study_folder(tmp_path / "study", "zz_gap")

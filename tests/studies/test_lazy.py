@@ -40,6 +40,7 @@ def brought_by(*steps, **environment):
 
 
 def test_lists_and_helps_import_no_builder():
+    pytest.importorskip("torch", reason="needs the extra audit")
     steps = (["list"], ["list", "--corpora"], ["list", "--measures"], ["help", "settings"], ["audit", "--help"],
              "import swapbias.studies as s; s.studies(), s.outlines(), s.calibrated(), s.experiments_that(bool)",
              ["audit", "vader", "--study", "ocupation_sentiment"], ["build", "nope"])  # fmt: skip
@@ -99,6 +100,7 @@ def broken(monkeypatch):
 
 
 def test_a_fault_in_one_study_of_the_package_stops_no_audit_of_another(broken):
+    pytest.importorskip("torch", reason="needs the extra audit")
     tasks, skipped = runs.plan_tasks(runs.settings_of("vader", ["occupation_sentiment:control"], {}))
     assert ([task.study.name for task in tasks], skipped) == (["occupation_sentiment"], [])
     tasks, skipped = runs.plan_tasks(runs.settings_of("vader", [], {}))

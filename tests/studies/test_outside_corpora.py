@@ -36,6 +36,7 @@ def steps(folders, *commands):
 
 
 def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra audit")
     folder = pets(tmp_path / "site")
     scores = "def likes_cats(texts):\n    return [70 if 'cats' in text else 40 for text in texts]\n"
     (folder / "pet_scores.py").write_text(scores)
@@ -68,6 +69,7 @@ def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
     ids=["builder", "object", "corpus", "study"],
 )
 def test_what_is_wrong_with_it_is_one_sentence_and_other_audits_go_on(changed, sentence, tmp_path):
+    pytest.importorskip("torch", reason="needs the extra audit")
     folder = pets(tmp_path / "site", **changed)
     toy = ["audit", "vader", "--study", "toy", "--out", str(tmp_path / "toy")]
     lists = (["list"], ["list", "--corpora"])
@@ -79,6 +81,7 @@ def test_what_is_wrong_with_it_is_one_sentence_and_other_audits_go_on(changed, s
 
 
 def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra audit")
     twice = [
         pets(tmp_path / "a"), pets(tmp_path / "b", distribution="more-pets"),
         pets(tmp_path / "c", distribution="own-gest", name="gest"),
@@ -95,6 +98,7 @@ def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(
 
 
 def test_a_mistake_in_code_from_outside_is_told_with_its_file_and_line(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra audit")
     builder = NEW_LEAF.replace("who=group", "who=grup")
     folder = pets(tmp_path / "site", builder=builder)
     check, plan, usual = steps(
