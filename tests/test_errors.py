@@ -70,7 +70,8 @@ def test_a_call_names_arguments(call):
     assert not LEFT.search(str(raised.value))
 
 
-def test_the_sentence_of_a_bug_ends_in_one_period():
+def test_the_sentence_of_a_bug_ends_in_one_period(monkeypatch):
+    monkeypatch.setattr("swapbias.errors._reading", Event())  # no notes are read
     sentence, code = cli._sentence(TypeError("X has no unit. Set it in __init__."))
     assert code == 1
     assert sentence.startswith("TypeError: X has no unit. Set it in __init__. This is a bug in swapbias.")
