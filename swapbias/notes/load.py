@@ -11,7 +11,7 @@ from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.augmentation import Notes, with_genders
 from swapbias.notes.mimic import coded_notes, find_table, labelled_notes, mimic3_notes, mimic4_notes
-from swapbias.notes.rows import GENDERS, NAME, NOTE_COLUMNS, OWN, PHENOTYPES, SPLITS, UNNAMED, named_rows, shown_cell
+from swapbias.notes.rows import GENDERS, NAME, NOTE_COLUMNS, OWN, PHENOTYPES, SPLITS, named_rows, shown_cell
 from swapbias.privacy import is_credentialed
 from swapbias.studies import column, config_rows
 
@@ -134,7 +134,7 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
             **row,
             "note_id": note_id,
             "subject_id": row.get("subject_id", "").strip() or note_id,
-            "phenotype": " ".join(row.get("phenotype", "").split()) or UNNAMED,
+            "phenotype": " ".join(row.get("phenotype", "").split()) or OWN,
         }
         if credentialed or "hadm_id" in row:
             found["credentialed"] = "True"

@@ -15,8 +15,7 @@ NOTE_COLUMNS = (
 PHENOTYPES = ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders")
 GENDERS = {"f": "female", "m": "male", "female": "female", "male": "male"}
 SPLITS = ("train", "test")
-OWN = "own"  # notes of a user
-UNNAMED = "own notes"  # their phenotype where no column names one
+OWN = "own"  # notes of a user, and their phenotype where no column names one
 # Sizes are in this order, as the paper prints them.
 CELLS = (("female", "positive"), ("male", "positive"), ("female", "negative"), ("male", "negative"))
 Cell = tuple[str, str]

@@ -238,7 +238,7 @@ def test_own_notes_are_the_same_in_every_format(tmp_path, name):
     assert (second["label"], second["gender"]) == ("negative", "male")
     assert [row["note_id"] for row in (first, second)] == ["1", "2"]
     for row in (first, second):
-        assert (row["phenotype"], row["split"], row["credentialed"]) == ("own notes", "test", "False")
+        assert (row["phenotype"], row["split"], row["credentialed"]) == ("own", "test", "False")
 
 
 def test_a_folder_with_train_and_test_files_says_the_split(tmp_path):

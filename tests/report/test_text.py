@@ -63,7 +63,7 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
 @pytest.mark.parametrize(
     ("finding", "said"),
     [
-        (gap(0.1, FOUND, slice_by="phenotype", slice_value="own notes"),
+        (gap(0.1, FOUND, slice_by="phenotype", slice_value="own"),
          "Gap: for these notes, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0)."),
         (gap(0.1, FOUND), "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0)."),
         (gap(-0.1, FOUND), "Gap: m prefers men's words by 10.0 points (95 % interval 8.0 to 12.0)."),

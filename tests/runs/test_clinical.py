@@ -550,7 +550,7 @@ def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, 
         assert {body["messages"][0]["role"] for body in server.requests} == {"system"}
     gap = primary(found)
     assert gap.estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
-    assert (gap.slice_value, gap.verdict, gap.unit) == ("own notes", "gap", "share of the facts of a checklist")
+    assert (gap.slice_value, gap.verdict, gap.unit) == ("own", "gap", "share of the facts of a checklist")
     assert not [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
     assert "keeps more of the facts of notes about men" in (run.folder / "report.html").read_text()
 
@@ -591,7 +591,7 @@ def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_test
 
 def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
     chat = ChatOptions(model="tiny", trials=1)
-    with pytest.raises(UsageError, match="No question is known for the label 'own notes'"):
+    with pytest.raises(UsageError, match="No question is known for the label 'own'"):
         plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(notes)), chat)))
     with pytest.raises(UsageError, match=r"nowhere.csv does not exist"):
         plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(checklist="nowhere.csv"), chat)))
