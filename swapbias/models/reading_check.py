@@ -48,7 +48,7 @@ def _faults(number: int, experiment: Experiment) -> Iterator[Found]:
     if reading not in readings:
         yield from unknown_names((*place, "reads", "reading"), [reading], [*readings], "reading")
         return
-    columns = ["score", *readings[reading].units, *readings[reading].columns]
+    columns = [*dict.fromkeys(("score", *readings[reading].units, *readings[reading].columns))]
     yield from unknown_names((*place, "shows", "scores"), experiment.shows.scores, columns, "score column")
     yield from unknown_names((*place, "shows", "reported"), experiment.shows.reported, columns, "score column")
 

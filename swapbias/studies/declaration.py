@@ -7,7 +7,15 @@ from pydantic import BaseModel
 
 from swapbias.errors import listed, quoted
 from swapbias.studies.corpus_folders import corpora
-from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, sections_of, validate
+from swapbias.studies.declared import (
+    Declaration,
+    Fault,
+    Place,
+    line_of_fault,
+    parse_declaration,
+    sections_of,
+    validate,
+)
 from swapbias.studies.experiment import COMPUTED, OF_PACKAGE, OwnStudy
 from swapbias.studies.names import did_you_mean
 from swapbias.studies.own_tables import DECLARATION
@@ -44,7 +52,7 @@ def read_declaration(content: bytes) -> tuple[OwnStudy, dict[str, str], Declarat
     study, of_values = _valid_part(declaration, _without(values, faults))
     faults += [*of_values, *_disagreements(declaration, study, {fault.key for fault in of_values})]
     wrong: dict[str, str] = {}
-    for fault in sorted(faults, key=lambda fault: fault.line):
+    for fault in sorted(faults, key=line_of_fault):
         wrong.setdefault(fault.key, fault.sentence)
     return study, wrong, declaration
 

@@ -1,7 +1,6 @@
 """Check a declaration of the package against its corpus: its configs with their columns, and the rows of these."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import prod
 from typing import Any
 
 from swapbias.errors import listed, quoted
@@ -146,13 +145,6 @@ def _row_faults(
     if not experiment.compares.orders and _differ_in_order(rows):
         sentence = "rows of a pair have the same options in another order, and orders is not true. Add orders = true."
         yield (*place, "compares"), sentence, ""
-    crossed = _crossing_columns(rows, len(experiment.compared))
-    if crossed and "factors" not in experiment.compares.model_fields_set:
-        yield (
-            (*place, "compares"),
-            f"{' and '.join(crossed)} cross to the groups, and no factors are stated. Add them.",
-            "",
-        )
 
 
 def _differ_in_order(rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -164,22 +156,6 @@ def _differ_in_order(rows: Sequence[Mapping[str, Any]]) -> bool:
         if options != before and sorted(map(str, options)) == sorted(map(str, before)):
             return True
     return False
-
-
-def _crossing_columns(rows: Sequence[Mapping[str, Any]], groups: int) -> list[str]:
-    """The columns of a config's own of which each group has one value, where their values cross to the groups."""
-    of_groups: dict[str, dict[str, set[str]]] = {}
-    for row in rows:
-        for column in row.keys() - {*PROMPT_COLUMNS, *PLACEBO_COLUMNS}:
-            of_groups.setdefault(column, {}).setdefault(str(row["group"]), set()).add(str(row[column]))
-    columns = {
-        column: {next(iter(values)) for values in by_group.values()}
-        for column, by_group in sorted(of_groups.items())
-        if all(len(values) == 1 for values in by_group.values())
-    }
-    several = {column: values for column, values in columns.items() if 1 < len(values) < groups}
-    crosses = len(several) > 1 and prod(map(len, several.values())) == groups
-    return [*several] if crosses else []
 
 
 def _value_faults(

@@ -9,7 +9,8 @@ import pytest
 from swapbias.errors import StudyError, UpstreamMissingError
 from swapbias.models import check_readings
 from swapbias.studies import catalogue, check_notes, check_rows, package_study, row_check
-from swapbias.studies.declared import parse_declaration
+from swapbias.studies.declared import parse_declaration, sections_of
+from swapbias.studies.experiment import Experiment
 
 STUDIES = catalogue.studies()
 TEXTS = {name: (package_study.corpus_dir(name) / "study.toml").read_text(encoding="utf-8") for name in STUDIES}
@@ -107,6 +108,13 @@ def all_keys(text):
 
 def line_of(text, place):
     return text.count("\n", 0, place) + 1
+
+
+def test_a_section_has_twelve_fields_at_most_and_each_says_what_it_means():
+    for section in (Experiment, *sections_of(Experiment).values()):
+        assert len(section.model_fields) <= 12, section
+        own = {name: info for name, info in section.model_fields.items() if name not in sections_of(Experiment)}
+        assert all(info.description for info in own.values()), section
 
 
 @pytest.mark.parametrize("name", STUDIES)
