@@ -37,6 +37,8 @@ def test_the_readmes_second_example_runs(typed, tmp_path):
     assert "Report  " in said[2]
     (ends,) = set(re.findall(r"95 % interval (\S+ to [^\s,):]+)", " ".join(" ".join(blocks).split())))
     assert ends in " ".join(said[2].split())
+    report = said[2].partition("Report  ")[2].split()[0]
+    assert "written of alike?</p>" in (tmp_path / report).read_text()  # a title that is a question has no full stop
     page = (ROOT / "docs" / "getting_started.md").read_text()  # which asks the same of the same table
     (answer,) = re.findall(r"```\n(TOO FEW.*?)```", page, re.DOTALL)
     assert " ".join(answer.split()) in " ".join(said[3].split())
