@@ -76,6 +76,8 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[Found]:
     yield from unknown_names(("agreement",), study.agreement, names, "experiment")
     for number, experiment in enumerate(study.experiments):
         place: Place = ("experiments", number)
+        if experiment.name in names[:number]:
+            yield (*place, "name"), f"name {quoted(experiment.name)} stands twice. Name one of them anew.", ""
         yield from _of_unit(place, experiment, _value(values["experiments"][number], "compares.unit"))
         yield from _of_subset(place, experiment, _value(values["experiments"][number], "compares.primary"))
         yield from _of_answer(place, experiment)
@@ -97,6 +99,13 @@ def _of_subset(place: Place, experiment: Experiment, primary: Any) -> Iterator[F
     if compares.subset and compares.contrast is None and primary is None:
         sentence = "subset divides the rows, and no contrast or primary says which part answers. Add one."
         yield (*place, "compares", "subset"), sentence, ""
+    for key, value in {"groups": compares.groups, "reference": compares.reference}.items():
+        if compares.measure and not value:
+            yield (
+                (*place, "compares", key),
+                f"{key} is blank, and {compares.measure} compares groups with one. Fill it in.",
+                "",
+            )
     if compares.reference and compares.reference in compares.groups:
         sentence = f"groups hold the reference {quoted(compares.reference)}. Take it out."
         yield (*place, "compares", "groups"), sentence, compares.reference

@@ -203,3 +203,17 @@ def test_a_misspelt_name_is_named_with_its_line(name, monkeypatch, rows):
 def has_rows(name, experiment, rows):
     notes = experiment.reads.notes.corpus
     return not notes and all(rows(name, config) for config in experiment.reads.configs)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ('name = "control"', 'name = "sentences"', "name 'sentences' stands twice"),
+        ('reference = "male"', 'reference = ""', "reference is blank, and paired_gap compares groups with one"),
+        ('groups = ["female"]', "groups = []", "groups is blank, and paired_gap compares groups with one"),
+    ],
+)
+def test_what_is_right_alone_and_wrong_beside_others_is_refused(before, after, sentence, monkeypatch, rows):
+    name = "occupation_sentiment"
+    found = faults(name, TEXTS[name].replace(before, after), monkeypatch, rows)
+    assert re.search(rf"{name}/study\.toml:\d+: {sentence}", found)
