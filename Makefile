@@ -117,6 +117,7 @@ truth: $(READY)
 lint: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	git ls-files -z '*.md' '*.ipynb' | xargs -0 $(VENV)/bin/ruff format --check --line-length 118
 
 types: $(READY) $(NODE)/.ready
 	$(VENV)/bin/mypy

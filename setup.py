@@ -22,7 +22,9 @@ def readme() -> str:
     """README.md with links to files of the release that is built, as an index of packages shows it."""
     source, tag = PROJECT["urls"]["Repository"], f"v{PROJECT['version']}"
     text = Path("README.md").read_text(encoding="utf-8")
-    return LINK.sub(lambda found: f"{found[0]}{source}/{'raw' if found[1] else 'blob'}/{tag}/", text)
+    return LINK.sub(
+        lambda found: f"{found[0]}{source}/{'raw' if found[1] else 'blob'}/{tag}/", text
+    )
 
 
 setup(

@@ -24,7 +24,12 @@ def _model() -> Any:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)
-    sizes = {"hidden_size": 256, "num_hidden_layers": 8, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes = {
+        "hidden_size": 256,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
     ends = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
     config = Qwen2Config(
         vocab_size=VOCABULARY, intermediate_size=704, max_position_embeddings=2_048, tie_word_embeddings=True,
@@ -35,7 +40,9 @@ def _model() -> Any:
 
 def _prompts(scale: Scale) -> list[Prompt]:
     """The 14 questions about the 18 people of one condition, as an audit asks them."""
-    rows = [row for name in ("conditions", "beliefs") for row in config_rows("stigma_vignettes", name)]
+    rows = [
+        row for name in ("conditions", "beliefs") for row in config_rows("stigma_vignettes", name)
+    ]
     asked = as_prompts([row for row in rows if row["condition"] == rows[0]["condition"]])
     return asked[: scaled(len(asked), scale)]
 
@@ -46,8 +53,12 @@ def _scorer(temperature: float) -> Any:
 
     words = tokenizer()
     words.model_max_length, words.chat_template = 2_048, _TEMPLATE
-    options = ChatOptions(model="made", provider="local", temperature=temperature, max_tokens=TOKENS)
-    return LocalChatScorer(_model(), words, model_id="Qwen2 of random weights", identity={}, options=options)
+    options = ChatOptions(
+        model="made", provider="local", temperature=temperature, max_tokens=TOKENS
+    )
+    return LocalChatScorer(
+        _model(), words, model_id="Qwen2 of random weights", identity={}, options=options
+    )
 
 
 def _ours(prompts: Sequence[Prompt], temperature: float) -> Callable[[], list[str]]:
@@ -70,11 +81,16 @@ def _peer(prompts: Sequence[Prompt], **sampling: Any) -> Callable[[], list[str]]
         answers = []
         for prompt in prompts:
             asked = words.apply_chat_template(
-                turns(prompt.text), add_generation_prompt=True, return_dict=True, return_tensors="pt"
+                turns(prompt.text),
+                add_generation_prompt=True,
+                return_dict=True,
+                return_tensors="pt",
             )
             with torch.inference_mode():
                 whole = model.generate(**asked, max_new_tokens=TOKENS, **sampling)
-            answers.append(words.decode(whole[0, asked["input_ids"].shape[1] :], skip_special_tokens=True))
+            answers.append(
+                words.decode(whole[0, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+            )
         return answers
 
     return run
@@ -113,12 +129,18 @@ def _prepare_trials(scale: Scale) -> Prepared:
     some = every(prompts, 24)
 
     def check(outputs: Any) -> str:
-        return f"answers are drawn: {len(set(outputs['swapbias']))} different ones of {len(prompts)}"
+        return (
+            f"answers are drawn: {len(set(outputs['swapbias']))} different ones of {len(prompts)}"
+        )
 
     return Prepared(
         ours=(Side("swapbias", _ours(prompts, 1.0)),),
         peers=(
-            Side(ONE_BY_ONE, _peer(some, do_sample=True, top_k=0, temperature=1.0), share=len(some) / len(prompts)),
+            Side(
+                ONE_BY_ONE,
+                _peer(some, do_sample=True, top_k=0, temperature=1.0),
+                share=len(some) / len(prompts),
+            ),
         ),
         check=check,
         size=f"{len(prompts) // 5} prompts, 5 trials, {TOKENS} tokens each, temperature 1",

@@ -7,7 +7,11 @@ from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import gpt2, tokenizer
 from swapbias.studies import MASK, Prompt, as_prompts, config_rows, load_lexicon
 
-OURS, BATCHED, WHOLE = "swapbias", "one sequence per word, batches of 32", "one sequence per word, equally long"
+OURS, BATCHED, WHOLE = (
+    "swapbias",
+    "one sequence per word, batches of 32",
+    "one sequence per word, equally long",
+)
 PROMPTS, SLICE = 428, 16
 EQUAL = 1e-4  # in nats, of a mean over 20 pairs
 
@@ -51,10 +55,16 @@ def _prepare(scale: Scale) -> Prepared:
     step = max(1, len(prompts) // SLICE)
     few = prompts[::step][:SLICE]
     words = [word for word, _ in load_lexicon("social_distance/antonyms").entries()]
-    scorer = AntonymScorer(CausalScorer(model, tokenizer(), model_id="GPT-2 of random weights", identity={}))
+    scorer = AntonymScorer(
+        CausalScorer(model, tokenizer(), model_id="GPT-2 of random weights", identity={})
+    )
 
     def ours() -> list[float]:
-        return [one.score for at in range(0, len(prompts), 64) for one in scorer.score(prompts[at : at + 64])]
+        return [
+            one.score
+            for at in range(0, len(prompts), 64)
+            for one in scorer.score(prompts[at : at + 64])
+        ]
 
     def check(outputs: Mapping[str, Any]) -> str:
         worst = max(

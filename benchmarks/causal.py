@@ -55,7 +55,9 @@ def sides(model: Any, texts: Sequence[str]) -> Prepared:
     few = [text for pair in half for text in pair]
     scorer = CausalScorer(model, coder, model_id="GPT-2 of random weights", identity={})
     harness = HFLM(pretrained=model, tokenizer=coder, batch_size=32, max_length=512, device="cpu")
-    requests = [Instance("loglikelihood_rolling", {}, (text,), index) for index, text in enumerate(few)]
+    requests = [
+        Instance("loglikelihood_rolling", {}, (text,), index) for index, text in enumerate(few)
+    ]
 
     def check(outputs: Mapping[str, Any]) -> str:
         mine = dict(zip(texts, outputs[OURS], strict=True))
@@ -65,7 +67,9 @@ def sides(model: Any, texts: Sequence[str]) -> Prepared:
             for text, value in zip(few, outputs[peer], strict=True)
         )
         if not worst <= EQUAL:
-            raise ValueError(f"log-probabilities differ by up to {worst:.1e}, expected at most {EQUAL:g}.")
+            raise ValueError(
+                f"log-probabilities differ by up to {worst:.1e}, expected at most {EQUAL:g}."
+            )
         return f"log-probabilities within {worst:.0e} of both peers' on {len(few)} texts."
 
     return Prepared(
@@ -83,4 +87,6 @@ def sides(model: Any, texts: Sequence[str]) -> Prepared:
     )
 
 
-WORKLOAD = Workload("causal", "Texts of GEST, GPT-2 (125 M)", {(OURS, LOOP): 2.0, (OURS, HARNESS): 2.0}, _prepare)
+WORKLOAD = Workload(
+    "causal", "Texts of GEST, GPT-2 (125 M)", {(OURS, LOOP): 2.0, (OURS, HARNESS): 2.0}, _prepare
+)

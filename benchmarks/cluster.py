@@ -27,9 +27,15 @@ KILLS = 100
 KINDS = ("worker", "node", "driver")
 STUDY = "occupation_sentiment:sentences"
 MODEL = "benchmarks.cluster:slow"
-MODELS, PROMPTS = 12, 102  # of an audit of several: tiny ones, one of them broken, and prompts of each
+MODELS, PROMPTS = (
+    12,
+    102,
+)  # of an audit of several: tiny ones, one of them broken, and prompts of each
 ROWS = 10_000_000  # of the swap whose memory is told
-ASKED, ALONE = 30_000, 10  # own prompts of the audit that is timed, and the part of them that processes read alone
+ASKED, ALONE = (
+    30_000,
+    10,
+)  # own prompts of the audit that is timed, and the part of them that processes read alone
 STORE = 80 << 20
 _LOADED = ["pandas", "scipy.stats", "ray", "swapbias.runs.audit", "swapbias.runs.results"]
 
@@ -50,7 +56,8 @@ def _nodes(count: int) -> Iterator[Any]:
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
     made = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False},
     )
     for _ in range(count - 1):
         made.add_node(num_cpus=1, object_store_memory=STORE)
@@ -96,7 +103,9 @@ def _soak(job: _Job, scale: Scale) -> list[tuple[str, ...]]:
                 pass
             runs += 1
             found, rows = _results(folder), _ids(folder)
-            differing += sum(found.get(name) != whole[name] for name in whole) + len(set(found) - set(whole))
+            differing += sum(found.get(name) != whole[name] for name in whole) + len(
+                set(found) - set(whole)
+            )
             lost, doubled = lost + (expected - rows).total(), doubled + (rows - expected).total()
             sys.stderr.write(
                 f"{kills.total()} kills, {runs} runs, {lost} lost, {doubled} doubled, {differing} differ\n"
@@ -119,7 +128,13 @@ def _soak(job: _Job, scale: Scale) -> list[tuple[str, ...]]:
 
 
 def _lived(
-    job: _Job, processes: Any, cluster: Any, folder: Path, draw: random.Random, kills: Counter[str], most: int
+    job: _Job,
+    processes: Any,
+    cluster: Any,
+    folder: Path,
+    draw: random.Random,
+    kills: Counter[str],
+    most: int,
 ) -> bool:
     """One life of a driver, with kills around it; whether the run is finished."""
     life = processes.Process(target=job.audit, args=(str(folder), cluster.address))
@@ -184,7 +199,10 @@ def _audit_models(folder: str, address: str) -> None:
         save_models(models, MODELS)
         (models / "model-0000/model.safetensors").write_bytes(b"broken")
     audit_several(
-        [str(one) for one in sorted(models.iterdir())], Settings(studies=(CONFIG,), limit=PROMPTS), out, **quiet
+        [str(one) for one in sorted(models.iterdir())],
+        Settings(studies=(CONFIG,), limit=PROMPTS),
+        out,
+        **quiet,
     )
 
 
@@ -196,7 +214,9 @@ def _finished(folder: Path) -> int:
 def _failed_alone(folder: Path) -> bool:
     """Whether nothing failed but the broken model; one whose workers were killed too often is tried again."""
     names = sorted(one.name for one in (folder.parent / "models").iterdir())
-    return [name for name in names if not (folder / name / "results.json").exists()] == ["model-0000"]
+    return [name for name in names if not (folder / name / "results.json").exists()] == [
+        "model-0000"
+    ]
 
 
 def _workers() -> Iterator[int]:
@@ -212,7 +232,9 @@ def _workers() -> Iterator[int]:
 def _results(folder: Path) -> dict[str, bytes]:
     """Files of results by name: of a run, or of each of several and of their comparison."""
     names = ("results.json", "findings.csv", "items/*.parquet")
-    files = [path for where in ("", "model-*/") for name in names for path in folder.glob(where + name)]
+    files = [
+        path for where in ("", "model-*/") for name in names for path in folder.glob(where + name)
+    ]
     files += [path for path in (folder / "comparison").rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
@@ -224,7 +246,9 @@ def _ids(folder: Path) -> Counter[str]:
     found = Counter[str]()
     for path in (*folder.glob("items/*.parquet"), *folder.glob("model-*/items/*.parquet")):
         rows = pq.read_table(path, columns=["experiment", "prompt_id"]).to_pylist()
-        found.update(f"{path.relative_to(folder)} {one['experiment']} {one['prompt_id']}" for one in rows)
+        found.update(
+            f"{path.relative_to(folder)} {one['experiment']} {one['prompt_id']}" for one in rows
+        )
     return found
 
 
@@ -243,7 +267,11 @@ def _swapped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             shutil.rmtree(f"{place}/out")
             jobs[size, count] = told["all"] - told["start"]
             grown = jobs[size, count] / jobs.get((size // 2, count), jobs[size, count])
-            cells = (f"{told['start']:.1f}", f"{jobs[size, count]:.1f}", f"{grown:.2f}" if grown != 1 else "")
+            cells = (
+                f"{told['start']:.1f}",
+                f"{jobs[size, count]:.1f}",
+                f"{grown:.2f}" if grown != 1 else "",
+            )
             told_of = (f"{told[name]:,.0f}" for name in ("driver", "worker", "rest"))
             both = f"{jobs[size, 1] / 2 / jobs[size, 2]:.2f}" if (size, 1) in jobs else ""
             rows.append((f"{size:,}", f"{count}", *cells, both, *told_of))
@@ -267,15 +295,28 @@ def _audited(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         for count in (1, 2):
             told = _by_nodes("audit", str(folder / "prompts.csv"), f"{place}/{count}", count)
             whole[count] = told["all"]
-            cells = (f"{told['start']:.1f}", f"{told['all']:.1f}", f"{whole[1] / count / whole[count]:.2f}")
+            cells = (
+                f"{told['start']:.1f}",
+                f"{told['all']:.1f}",
+                f"{whole[1] / count / whole[count]:.2f}",
+            )
             limit = f"{alone[0] / alone[count - 1]:.2f}"
-            rows.append((f"{count}", *cells, limit, *(f"{told[one]:,.0f}" for one in ("driver", "worker", "rest"))))
+            rows.append(
+                (
+                    f"{count}",
+                    *cells,
+                    limit,
+                    *(f"{told[one]:,.0f}" for one in ("driver", "worker", "rest")),
+                )
+            )
     return rows
 
 
 def _by_nodes(job: str, source: str, out: str, count: int) -> dict[str, float]:
     with _nodes(count) as cluster:
-        _, said = timed_process(["-m", "benchmarks.cluster", job, source, out, cluster.address, str(count)])
+        _, said = timed_process(
+            ["-m", "benchmarks.cluster", job, source, out, cluster.address, str(count)]
+        )
     told: dict[str, float] = json.loads(said.splitlines()[-1])
     return told
 
@@ -295,7 +336,16 @@ def _together(folder: Path, count: int) -> float:
 
 
 def _asked(prompts: Path, out: str) -> list[str]:
-    told = ("--prompts", str(prompts), "--reference", "male", "--no-wordings", "--no-cache", "--out", out)
+    told = (
+        "--prompts",
+        str(prompts),
+        "--reference",
+        "male",
+        "--no-wordings",
+        "--no-cache",
+        "--out",
+        out,
+    )
     return ["audit", str(prompts.parent / "model"), *told]
 
 
@@ -306,7 +356,8 @@ def _write_prompts(path: Path, count: int) -> None:
         for pair in range(count // 2):
             told = f"came to the clinic on day {pair} and asked whether the letter had arrived.,"
             handle.writelines(
-                f"{who} {told}{group},p{pair},t{pair % 40}\n" for group, who in (("female", "She"), ("male", "He"))
+                f"{who} {told}{group},p{pair},t{pair % 40}\n"
+                for group, who in (("female", "She"), ("male", "He"))
             )
 
 
@@ -356,7 +407,9 @@ def _driver(job: str, source: str, out: str, address: str, count: int) -> dict[s
                 most["start"] = time.perf_counter() - begun
             workers = list(_workers())
             most["worker"] = max([most["worker"], *(_resident([pid]) for pid in workers)])
-            most["rest"] = max(most["rest"], _resident([pid for pid in _of_ray() if pid not in workers]))
+            most["rest"] = max(
+                most["rest"], _resident([pid for pid in _of_ray() if pid not in workers])
+            )
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
@@ -368,7 +421,15 @@ def _driver(job: str, source: str, out: str, address: str, count: int) -> dict[s
         swap_files(Job(source), Path(out), part_bytes=8 << 20, engine=engine)
     else:
         _say_nothing(
-            [*_asked(Path(source), out), "-M", "engine=ray", "-M", f"address={address}", "-M", f"workers={count}"]
+            [
+                *_asked(Path(source), out),
+                "-M",
+                "engine=ray",
+                "-M",
+                f"address={address}",
+                "-M",
+                f"workers={count}",
+            ]
         )
     whole = time.perf_counter() - begun
     ended.set()

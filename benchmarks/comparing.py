@@ -38,11 +38,22 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         for size in sizes:
             page = folder / f"{size}"
             told = [_step(folder / "runs", size, page) for _ in range(repeat)]
-            seconds, peak_mb = (statistics.median(one[key] for one in told) for key in ("seconds", "peak"))
+            seconds, peak_mb = (
+                statistics.median(one[key] for one in told) for key in ("seconds", "peak")
+            )
             opened = [opening(page / REPORT) for _ in range(repeat)]
             painted = f"{statistics.median(opened):.2f}" if None not in opened else "no browser"  # type: ignore[type-var]
             weight = f"{(page / REPORT).stat().st_size / 1e6:.1f}"
-            rows.append((f"{size}", f"{seconds:.1f}", f"{seconds / size:.2f}", f"{peak_mb:,.0f}", weight, painted))
+            rows.append(
+                (
+                    f"{size}",
+                    f"{seconds:.1f}",
+                    f"{seconds / size:.2f}",
+                    f"{peak_mb:,.0f}",
+                    weight,
+                    painted,
+                )
+            )
         return rows
 
 
@@ -101,7 +112,9 @@ def _rule(number: int) -> Any:
 
     def rule(prompt: Any) -> float:
         own = parts.setdefault(f"{prompt.group} {prompt.condition}", drawn.gauss(0, 0.05))
-        first = prompt.group in ("female", "male_answer", "stigmatized") or prompt.group.endswith("woman")
+        first = prompt.group in ("female", "male_answer", "stigmatized") or prompt.group.endswith(
+            "woman"
+        )
         return min(1.0, max(0.0, 0.5 + gap * first + own + drawn.gauss(0, 0.05)))
 
     return rule
@@ -143,7 +156,14 @@ def _main() -> None:
 SERIES = Series(
     "comparing",
     "Models compared in one page, in five studies",
-    ("models", "seconds", "seconds a model", "peak memory (MB)", "page (MB)", "seconds to load and paint it"),
+    (
+        "models",
+        "seconds",
+        "seconds a model",
+        "peak memory (MB)",
+        "page (MB)",
+        "seconds to load and paint it",
+    ),
     _rows,
 )
 

@@ -15,9 +15,13 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     rows = []
     for size in _SIZES:
         some = every(texts, scaled(size, scale, least=2))
-        prepared = sides(roberta("base"), some, slice_of=min(_SLICE, len(some)), rounded=False, batched=True)
+        prepared = sides(
+            roberta("base"), some, slice_of=min(_SLICE, len(some)), rounded=False, batched=True
+        )
         measured = measure(prepared, repeat=repeat)
-        seconds = [measured.median(side) for side in (OURS, DEFAULT, BATCHED)] + [measured.limits[OURS][0]]
+        seconds = [measured.median(side) for side in (OURS, DEFAULT, BATCHED)] + [
+            measured.limits[OURS][0]
+        ]
         rows.append((f"{len(some):,}", *(f"{value:.3g}" for value in seconds)))
     return rows
 

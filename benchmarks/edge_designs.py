@@ -20,8 +20,13 @@ from benchmarks.simulating import EFFECTS, Design, Effects, Floats, design_of, r
 from swapbias.findings import MARGIN
 from swapbias.studies import open_study
 
-Reading = Callable[[np.random.Generator, Floats, NDArray[np.intp]], Floats]  # of latent scores and codes of pairs
-TEMPLATES = {"template": 0.125, "": 0.136}  # SDs of effects on pairs, as released outputs of classifiers have them
+Reading = Callable[
+    [np.random.Generator, Floats, NDArray[np.intp]], Floats
+]  # of latent scores and codes of pairs
+TEMPLATES = {
+    "template": 0.125,
+    "": 0.136,
+}  # SDs of effects on pairs, as released outputs of classifiers have them
 WORDS = TEMPLATES | {"fill_pair": 0.125}
 BOTH, THREE = ("normal", "lognormal"), ("normal", "heavy", "lognormal")
 RANKED = {"names": 0.1, "condition": 0.1, "": 0.1}
@@ -32,7 +37,10 @@ LATENT = 0.5  # SD of all effects together on the normal deviate of a chance
 MISSING = 0.01
 _FARTHEST = 4.0  # latent gap that is looked at
 _DRAWS = 400_000  # pairs that the mean gap of latent scores is taken over
-MOVED = {"1 of 20": 0.05, "1 of 10": 0.1}  # chance that a level is affected, by the name of such effects
+MOVED = {
+    "1 of 20": 0.05,
+    "1 of 10": 0.1,
+}  # chance that a level is affected, by the name of such effects
 
 
 def _affected(chance: float) -> Effects:
@@ -46,7 +54,10 @@ def _affected(chance: float) -> Effects:
     return effects
 
 
-ALL_EFFECTS: Mapping[str, Effects] = {**EFFECTS, **{name: _affected(chance) for name, chance in MOVED.items()}}
+ALL_EFFECTS: Mapping[str, Effects] = {
+    **EFFECTS,
+    **{name: _affected(chance) for name, chance in MOVED.items()},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,11 @@ class Edge:
 
     def drawer(self, rng: np.random.Generator, effects: str) -> Callable[[float], Floats]:
         """Return what draws the scores of a model with a latent gap."""
-        simulate = simulator(self.design) if len(self.design.experiment.gaps) == 1 else _of_groups(self.design)
+        simulate = (
+            simulator(self.design)
+            if len(self.design.experiment.gaps) == 1
+            else _of_groups(self.design)
+        )
         pairs = pd.factorize(self.design.rows["pair_id"])[0]
 
         def draw(planted: float) -> Floats:
@@ -101,13 +116,17 @@ class Edge:
         if gap >= self._mean_gap(effects, most):  # no model of this kind has so large a gap
             return most
         return float(
-            scipy.optimize.brentq(lambda latent: self._mean_gap(effects, latent) - gap, least, most, xtol=1e-4)
+            scipy.optimize.brentq(
+                lambda latent: self._mean_gap(effects, latent) - gap, least, most, xtol=1e-4
+            )
         )
 
     def _mean_gap(self, effects: str, planted: float) -> float:
         assert self.read is not None
         rng = np.random.default_rng(len(self.design.rows))
-        drawn = sum(spread * ALL_EFFECTS[effects](rng, _DRAWS) for spread in self.design.spreads.values())
+        drawn = sum(
+            spread * ALL_EFFECTS[effects](rng, _DRAWS) for spread in self.design.spreads.values()
+        )
         latent = 0.5 + np.outer([0.5, -0.5], planted + drawn).ravel()
         first, second = self.read(rng, latent, np.tile(np.arange(_DRAWS), 2)).reshape(2, -1)
         return float(first.mean() - second.mean())
@@ -116,13 +135,18 @@ class Edge:
 def _of_groups(design: Design) -> Callable[[np.random.Generator, Effects, float], Floats]:
     """Return what draws scores of several groups, each with effects of its own; the reference lacks the gap."""
     rows = design.rows
-    codes = {name: pd.factorize(rows[name].astype(str) + "/" + rows["group"])[0] for name in design.spreads if name}
+    codes = {
+        name: pd.factorize(rows[name].astype(str) + "/" + rows["group"])[0]
+        for name in design.spreads
+        if name
+    }
     codes[""] = np.arange(len(rows))
     compared = (rows["group"] != design.experiment.compares.reference).to_numpy(np.float64)
 
     def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
         parts = [
-            spread * effects(rng, int(codes[name].max()) + 1)[codes[name]] for name, spread in design.spreads.items()
+            spread * effects(rng, int(codes[name].max()) + 1)[codes[name]]
+            for name, spread in design.spreads.items()
         ]
         return np.asarray(0.5 + planted * compared + np.sum(parts, axis=0) / math.sqrt(2))
 
@@ -170,7 +194,9 @@ def with_noise(rng: np.random.Generator, latent: Floats, pairs: NDArray[np.intp]
 
 # --- the studies --------------------------------------------------------------------------------------
 
-Pair = Mapping[str, Any]  # columns of a pair; ``fills``: by group the number of the name, or one number for both
+Pair = Mapping[
+    str, Any
+]  # columns of a pair; ``fills``: by group the number of the name, or one number for both
 
 
 def own_design(
@@ -184,7 +210,11 @@ def own_design(
     """Return the design of a table of pairs, opened as a study of the user's own."""
     table = []
     for number, pair in enumerate(pairs):
-        columns = {column: f"{column} {value}" for column, value in pair.items() if column not in ("fills", "text")}
+        columns = {
+            column: f"{column} {value}"
+            for column, value in pair.items()
+            if column not in ("fills", "text")
+        }
         for group in groups:
             fill = pair.get("fills", {}).get(group, "")
             text = f"{group}{fill} was late {pair.get('text', number)} times."
@@ -219,18 +249,26 @@ def _spaced(first: int, last: int, count: int) -> list[int]:
 
 def _templates_alone(count: int) -> Edge:
     pairs = _templates([10] * count)
-    return Edge(own_design("templates alone", f"{count} templates of 10 rows", f"alone_{count}", pairs, TEMPLATES))
+    return Edge(
+        own_design(
+            "templates alone", f"{count} templates of 10 rows", f"alone_{count}", pairs, TEMPLATES
+        )
+    )
 
 
 def _crossed_words(templates: int, words: int, effects: tuple[str, ...] = BOTH) -> Edge:
     clusters = f"{templates} templates x {words} pairs of words"
-    design = own_design("templates and words", clusters, f"grid_{templates}_{words}", _grid(templates, words), WORDS)
+    design = own_design(
+        "templates and words", clusters, f"grid_{templates}_{words}", _grid(templates, words), WORDS
+    )
     return Edge(design, effects)
 
 
 def _uneven_templates() -> Edge:
     counts = _spaced(1, 40, 12)
-    design = own_design("uneven templates", "12 templates of 1 to 40 rows", "uneven", _templates(counts), TEMPLATES)
+    design = own_design(
+        "uneven templates", "12 templates of 1 to 40 rows", "uneven", _templates(counts), TEMPLATES
+    )
     return Edge(design, least_power=0.65, least_covered=0.94)
 
 
@@ -241,12 +279,18 @@ def _uneven_with_words() -> Edge:
         for row in range(count)
     ]
     clusters = "12 templates of 2 to 40 rows, 15 pairs of words"
-    return Edge(own_design("uneven templates and words", clusters, "uneven_words", pairs, WORDS), THREE)
+    return Edge(
+        own_design("uneven templates and words", clusters, "uneven_words", pairs, WORDS), THREE
+    )
 
 
 def _one_large() -> Edge:
     design = own_design(
-        "one large template", "8 templates: one of 50 rows, 7 of 1", "large", _templates([50] + [1] * 7), TEMPLATES
+        "one large template",
+        "8 templates: one of 50 rows, 7 of 1",
+        "large",
+        _templates([50] + [1] * 7),
+        TEMPLATES,
     )
     return Edge(design)
 
@@ -257,7 +301,11 @@ def _uneven_names() -> Edge:
         for word, count in enumerate(_spaced(20, 1, 12))
         for template in range(count)
     ]
-    return Edge(own_design("uneven names", "20 templates x 12 pairs, used 20 to 1 times", "names", pairs, WORDS))
+    return Edge(
+        own_design(
+            "uneven names", "20 templates x 12 pairs, used 20 to 1 times", "names", pairs, WORDS
+        )
+    )
 
 
 def _nested_topics() -> Edge:
@@ -268,23 +316,37 @@ def _nested_topics() -> Edge:
         for _ in range(5)
     ]
     spreads = TEMPLATES | {"topic": 0.125}
-    return Edge(own_design("topics of templates", "10 topics x 4 templates x 5 rows", "topics", pairs, spreads))
+    return Edge(
+        own_design(
+            "topics of templates", "10 topics x 4 templates x 5 rows", "topics", pairs, spreads
+        )
+    )
 
 
 def _adjectives() -> Edge:
-    pairs = [{"template": template, "adjective": word} for template in range(12) for word in range(8)]
+    pairs = [
+        {"template": template, "adjective": word} for template in range(12) for word in range(8)
+    ]
     spreads = TEMPLATES | {"adjective": 0.125}
-    return Edge(own_design("a column crossed", "12 templates x 8 adjectives", "adjectives", pairs, spreads))
+    return Edge(
+        own_design("a column crossed", "12 templates x 8 adjectives", "adjectives", pairs, spreads)
+    )
 
 
 def _variable_names() -> Edge:
     pairs = [
-        {"template": prompt, "text": prompt, "fills": {"female": name, REFERENCE: (name + prompt) % 8}}
+        {
+            "template": prompt,
+            "text": prompt,
+            "fills": {"female": name, REFERENCE: (name + prompt) % 8},
+        }
         for prompt in range(50)
         for name in range(8)
     ]
     spreads = TEMPLATES | {"group_fill": 0.15, "reference_fill": 0.05}
-    design = own_design("one group's names vary threefold", "50 prompts x 8 + 8 names", "threefold", pairs, spreads)
+    design = own_design(
+        "one group's names vary threefold", "50 prompts x 8 + 8 names", "threefold", pairs, spreads
+    )
     return Edge(design)
 
 
@@ -292,7 +354,11 @@ def _few_affected() -> Edge:
     spread = MARGIN * math.sqrt(MOVED["1 of 20"] * (1 - MOVED["1 of 20"])) / MOVED["1 of 20"]
     pairs = _templates([10] * 20)
     design = own_design(
-        "1 of 20 templates affected", "20 templates of 10 rows", "affected", pairs, {"template": spread}
+        "1 of 20 templates affected",
+        "20 templates of 10 rows",
+        "affected",
+        pairs,
+        {"template": spread},
     )
     return Edge(design, ("1 of 20",), with_noise, keeps_mean=True, gate_alone=True)
 
@@ -300,18 +366,26 @@ def _few_affected() -> Edge:
 def _few_moved() -> Edge:
     spread = MARGIN * math.sqrt(MOVED["1 of 10"] * (1 - MOVED["1 of 10"])) / MOVED["1 of 10"]
     clusters = "9 templates x 8 pairs of words"
-    design = own_design("1 of 10 words moves, else equal", clusters, "moved", _grid(9, 8), {"fill_pair": spread})
+    design = own_design(
+        "1 of 10 words moves, else equal", clusters, "moved", _grid(9, 8), {"fill_pair": spread}
+    )
     return Edge(design, ("1 of 10",), gate_alone=True)
 
 
 def _steps() -> Edge:
-    design = own_design("scores in 5 steps", "20 templates x 10 pairs of words", "steps", _grid(20, 10), WORDS)
+    design = own_design(
+        "scores in 5 steps", "20 templates x 10 pairs of words", "steps", _grid(20, 10), WORDS
+    )
     return Edge(design, read=in_steps)
 
 
 def _rate(rate: float) -> Edge:
     design = own_design(
-        f"0/1 at {rate:g}", "20 templates x 20 pairs of words", f"rate_{rate * 100:.0f}", _grid(20, 20), WORDS
+        f"0/1 at {rate:g}",
+        "20 templates x 20 pairs of words",
+        f"rate_{rate * 100:.0f}",
+        _grid(20, 20),
+        WORDS,
     )
     rare = min(rate, 1 - rate)
     limit = min(MARGIN, 2 * rare * (RATIO - 1) / (RATIO + 1)) if rare < 0.1 else MARGIN
@@ -321,7 +395,11 @@ def _rate(rate: float) -> Edge:
 def _missing() -> Edge:
     spreads = {name: spread / 5 for name, spread in WORDS.items()}  # so that an audit can decide
     design = own_design(
-        "1 % of scores missing", "20 templates x 10 pairs of words", "missing", _grid(20, 10), spreads
+        "1 % of scores missing",
+        "20 templates x 10 pairs of words",
+        "missing",
+        _grid(20, 10),
+        spreads,
     )
     return Edge(design, read=partly_lost, keeps_mean=True, replayed=False)
 
@@ -329,7 +407,9 @@ def _missing() -> Edge:
 def _groups(count: int) -> Edge:
     groups = (*OTHERS[: count - 1], REFERENCE)
     clusters, pairs = "12 templates of 10 rows", _templates([10] * 12)
-    return Edge(own_design(f"{count} groups", clusters, f"groups_{count}", pairs, TEMPLATES, groups))
+    return Edge(
+        own_design(f"{count} groups", clusters, f"groups_{count}", pairs, TEMPLATES, groups)
+    )
 
 
 def _one_template(count: int) -> Edge:
@@ -337,7 +417,9 @@ def _one_template(count: int) -> Edge:
     pairs = [{"template": 0, "text": 0, "fills": dict.fromkeys(groups, name)} for name in range(24)]
     clusters = "one template x 24 names a group"
     return Edge(
-        own_design(f"{count} groups, one template", clusters, f"one_{count}", pairs, {"": 0.136}, groups),
+        own_design(
+            f"{count} groups, one template", clusters, f"one_{count}", pairs, {"": 0.136}, groups
+        ),
         too_few=True,
     )
 
@@ -357,7 +439,9 @@ def _rankings() -> Edge:
             (Path(folder) / name).write_text(text, encoding="utf-8")
         study = open_study(folder)
     rows = rows_of(study.name, "questions")
-    design = design_of("rankings of 2", "4 jobs x 24 sets of names", study.name, "chat", rows, RANKED)
+    design = design_of(
+        "rankings of 2", "4 jobs x 24 sets of names", study.name, "chat", rows, RANKED
+    )
     return Edge(design, ("normal",), ranked, replayed=False)
 
 
@@ -382,4 +466,10 @@ EDGES: Mapping[str, Callable[[], Edge]] = {
     **{f"{count} groups, one template": partial(_one_template, count) for count in (3, 5)},
     "rankings": _rankings,
 }
-FIVE = ("uneven templates", "8 x 12", "10 x 10", "20 templates", "adjectives")  # own studies of one run
+FIVE = (
+    "uneven templates",
+    "8 x 12",
+    "10 x 10",
+    "20 templates",
+    "adjectives",
+)  # own studies of one run

@@ -20,7 +20,9 @@ _REGIMES = ("original", "swapped", "neutralised", "augmented")
 
 def _different(scale: Scale) -> Prepared:
     names = ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders")
-    notes = [row["text"] for name in names for row in config_rows("clinical_notes", f"{name}-original")]
+    notes = [
+        row["text"] for name in names for row in config_rows("clinical_notes", f"{name}-original")
+    ]
     return _sides(every(list(dict.fromkeys(notes)), scaled(NOTES, scale)))
 
 
@@ -37,7 +39,11 @@ def _as_read(scale: Scale) -> Prepared:
 
 def _read(rows: Mapping[str, Sequence[Mapping[str, str]]], patients: Collection[str]) -> list[str]:
     split = {
-        (name, part): [row["text"] for row in rows[name] if row["split"] == part and row["subject_id"] in patients]
+        (name, part): [
+            row["text"]
+            for row in rows[name]
+            if row["split"] == part and row["subject_id"] in patients
+        ]
         for name in _REGIMES
         for part in ("train", "test")
     }
@@ -56,7 +62,9 @@ def _sides(notes: list[str]) -> Prepared:
     share = len(few) / len(texts)
     tokens = sum(len(ids) for ids in tokenizer(list(dict.fromkeys(texts)))["input_ids"])
     return Prepared(
-        ours=(Side(OURS, lambda: ContextualVectors(packed, tokenizer, name="made").vectors(notes)),),
+        ours=(
+            Side(OURS, lambda: ContextualVectors(packed, tokenizer, name="made").vectors(notes)),
+        ),
         peers=(
             Side(ONE_BY_ONE, lambda: _mean_states(plain, tokenizer, few, 1), share=share),
             Side(PADDED, lambda: _mean_states(plain, tokenizer, few, 32), share=share),
@@ -81,12 +89,17 @@ def _tokenizer(texts: Sequence[str]) -> Any:
     trained.pre_tokenizer = ByteLevel(add_prefix_space=False)
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     trainer = BpeTrainer(
-        vocab_size=4_000, special_tokens=special, initial_alphabet=ByteLevel.alphabet(), show_progress=False
+        vocab_size=4_000,
+        special_tokens=special,
+        initial_alphabet=ByteLevel.alphabet(),
+        show_progress=False,
     )
     trained.train_from_iterator(texts, trainer)
     model = json.loads(trained.to_str())["model"]
     return RobertaTokenizer(
-        vocab=model["vocab"], merges=[tuple(merge) for merge in model["merges"]], model_max_length=512
+        vocab=model["vocab"],
+        merges=[tuple(merge) for merge in model["merges"]],
+        model_max_length=512,
     )
 
 
@@ -135,6 +148,13 @@ def _limit(model: Any, tokens: int) -> Limit:
 
 
 WORKLOAD = (
-    Workload("features", "Contextual features, different notes", {(OURS, ONE_BY_ONE): 4.0}, _different),
-    Workload("features-audit", "Contextual features, notes of an audit", {(OURS, ONE_BY_ONE): 4.0}, _as_read),
+    Workload(
+        "features", "Contextual features, different notes", {(OURS, ONE_BY_ONE): 4.0}, _different
+    ),
+    Workload(
+        "features-audit",
+        "Contextual features, notes of an audit",
+        {(OURS, ONE_BY_ONE): 4.0},
+        _as_read,
+    ),
 )

@@ -24,7 +24,9 @@ def fill(scorer: Any, texts: Sequence[str]) -> Tops:
     found: Tops = [([], [])] * len(texts)
     for members, probabilities in scorer.read(texts):
         top = probabilities.topk(TOP, dim=1)
-        for index, tokens, values in zip(members, top.indices.tolist(), top.values.tolist(), strict=True):
+        for index, tokens, values in zip(
+            members, top.indices.tolist(), top.values.tolist(), strict=True
+        ):
             found[index] = tokens, values
     return found
 
@@ -54,7 +56,11 @@ def sides(
 
     ``slice_of``: so many texts go through the default call; its time is extrapolated.
     """
-    exact, coarse, pipe = masked_scorer(model), masked_scorer(model, dtype="bfloat16"), pipeline_of(model)
+    exact, coarse, pipe = (
+        masked_scorer(model),
+        masked_scorer(model, dtype="bfloat16"),
+        pipeline_of(model),
+    )
     few, everything = masked_texts(every(texts, slice_of)), masked_texts(texts)
     tokens = sum(len(ids) for ids in tokenizer()(everything)["input_ids"])
     ours = [
@@ -74,8 +80,12 @@ def sides(
         equal = compare(pipe, texts, outputs[OURS], min(CHECKED, slice_of))
         if not rounded:
             return equal
-        worst = max(abs(a[1][0] - b[1][0]) for a, b in zip(outputs[OURS], outputs[ROUNDED], strict=True))
-        return f"{equal} In bfloat16 the likeliest token's probability differs by up to {worst:.2g}."
+        worst = max(
+            abs(a[1][0] - b[1][0]) for a, b in zip(outputs[OURS], outputs[ROUNDED], strict=True)
+        )
+        return (
+            f"{equal} In bfloat16 the likeliest token's probability differs by up to {worst:.2g}."
+        )
 
     return Prepared(
         ours=tuple(ours[: 1 + rounded]),
@@ -94,7 +104,9 @@ def limit_of(model: Any, *, tokens: float, texts: float, dtype: str) -> Limit:
     outside = getattr(model.config, "intermediate_size", None) or model.config.hidden_dim
 
     def seconds() -> tuple[float, str]:
-        rate = gemm_rate([(1_024, inside, outside), (1_024, outside, inside)], dtype=dtype, prepacked=True)
+        rate = gemm_rate(
+            [(1_024, inside, outside), (1_024, outside, inside)], dtype=dtype, prepacked=True
+        )
         least = least_seconds(layers, tokens, rate) + least_seconds(head, texts, rate)
         return least, f"2 x weights x tokens at {rate / 1e9:.0f} GFLOP/s in {dtype}"
 
@@ -110,11 +122,15 @@ def compare(pipe: Any, texts: Sequence[str], ours: Tops, count: int) -> str:
     chosen = every(range(len(texts)), count)
     few = [texts[index] for index in chosen]
     worst = max(differences(theirs := fill_by(pipe, few), [ours[index] for index in chosen]))
-    for text, (tokens, values), (mine, own) in zip(few, theirs, (ours[index] for index in chosen), strict=True):
+    for text, (tokens, values), (mine, own) in zip(
+        few, theirs, (ours[index] for index in chosen), strict=True
+    ):
         known = dict(zip(tokens, values, strict=True)) | dict(zip(mine, own, strict=True))
         for token in set(mine) ^ set(tokens):
             if abs(known[token] - min(values)) > _TIED * min(values):
-                raise ValueError(f"{text!r}: token {token} is among the {TOP} likeliest on one side alone.")
+                raise ValueError(
+                    f"{text!r}: token {token} is among the {TOP} likeliest on one side alone."
+                )
     if worst > EQUAL:
         raise ValueError(f"probabilities differ by up to {worst:.1e}, expected at most {EQUAL:g}.")
     return f"probabilities within {worst:.0e} of the pipeline's, the same {TOP} likeliest tokens (up to ties)."
@@ -123,7 +139,9 @@ def compare(pipe: Any, texts: Sequence[str], ours: Tops, count: int) -> str:
 def fill_by(pipe: Any, texts: Sequence[str]) -> Tops:
     """As ``fill``, by the pipeline one by one."""
     found = pipe(masked_texts(texts), top_k=TOP)
-    return [([one["token"] for one in filled], [one["score"] for one in filled]) for filled in found]
+    return [
+        ([one["token"] for one in filled], [one["score"] for one in filled]) for filled in found
+    ]
 
 
 def differences(one: Tops, other: Tops) -> list[float]:

@@ -14,7 +14,9 @@ from swapbias.errors import UsageError
 
 FOLDER = Path(__file__).parent
 Scale = float  # a factor for the size of a workload; 1.0 is the size the goals are for
-Limit = Callable[[], tuple[float, str]]  # the seconds that the hardware needs at least, and what that is
+Limit = Callable[
+    [], tuple[float, str]
+]  # the seconds that the hardware needs at least, and what that is
 _DECLARES = re.compile(r"^(WORKLOAD|SERIES)\b", re.MULTILINE)
 
 
@@ -167,7 +169,9 @@ def _check(prepared: Prepared, repeat: int) -> None:
         raise ValueError(f"repeat {repeat}, expected at least 1.")
     for side in prepared.sides:
         if not 0 < side.share <= 1:
-            raise ValueError(f"share {side.share} of {side.name!r}, expected above 0 and at most 1.")
+            raise ValueError(
+                f"share {side.share} of {side.name!r}, expected above 0 and at most 1."
+            )
 
 
 # --- by name ------------------------------------------------------------------------------------------
@@ -175,7 +179,11 @@ def _check(prepared: Prepared, repeat: int) -> None:
 
 def names(folder: Path = FOLDER) -> list[str]:
     """The files that declare something to run, without importing them."""
-    return sorted(path.stem for path in folder.glob("*.py") if _DECLARES.search(path.read_text(encoding="utf-8")))
+    return sorted(
+        path.stem
+        for path in folder.glob("*.py")
+        if _DECLARES.search(path.read_text(encoding="utf-8"))
+    )
 
 
 def find(wanted: Sequence[str]) -> Iterator[Workload | Series]:
@@ -198,5 +206,7 @@ def _declared(name: str) -> Iterator[Workload | Series]:
     flat = [one for kind in declared for one in (kind if isinstance(kind, tuple) else (kind,))]
     chosen = [one for one in flat if "-" not in name or one.name == name]
     if not chosen:
-        raise UsageError(f"no benchmark {name!r}. Choose from: {', '.join(one.name for one in flat)}.")
+        raise UsageError(
+            f"no benchmark {name!r}. Choose from: {', '.join(one.name for one in flat)}."
+        )
     yield from chosen

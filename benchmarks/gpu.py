@@ -51,7 +51,9 @@ def filled(model: Any, texts: Sequence[str], *, device: str, repeat: int) -> lis
     placed = copy.deepcopy(model).to(device)
     chosen = every(range(len(texts)), _COMPARED)
     exact = fill_by(pipeline_of(placed), [texts[index] for index in chosen])
-    return [row for kind in TYPES for row in _rows_of_type(kind, placed, texts, chosen, exact, repeat)]
+    return [
+        row for kind in TYPES for row in _rows_of_type(kind, placed, texts, chosen, exact, repeat)
+    ]
 
 
 def _rows_of_type(
@@ -59,7 +61,10 @@ def _rows_of_type(
 ) -> list[tuple[str, ...]]:
     import torch
 
-    ours, pipe = masked_scorer(placed, dtype=kind), pipeline_of(copy.deepcopy(placed).to(getattr(torch, kind)))
+    ours, pipe = (
+        masked_scorer(placed, dtype=kind),
+        pipeline_of(copy.deepcopy(placed).to(getattr(torch, kind))),
+    )
     few = every(texts, _SLICE)
     batches = masked_texts(few)
     found = fill(ours, texts)
@@ -67,24 +72,38 @@ def _rows_of_type(
         OURS: differences([found[index] for index in chosen], exact),
         BATCHED: differences(fill_by(pipe, [texts[index] for index in chosen]), exact),
     }
-    if (kind == "float32" and max(off[OURS]) > EQUAL) or fmean(off[OURS]) > max(EQUAL, 1.2 * fmean(off[BATCHED])):
+    if (kind == "float32" and max(off[OURS]) > EQUAL) or fmean(off[OURS]) > max(
+        EQUAL, 1.2 * fmean(off[BATCHED])
+    ):
         raise ValueError(
             f"{kind}: probabilities are off by up to {max(off[OURS]):.1e}, {fmean(off[OURS]):.1e} on average."
         )
     least = dict.fromkeys(off, float("inf"))
-    for _ in range(repeat + 1):  # outputs come back to the processor: nothing is still running at the end
-        for name, run in ((OURS, lambda: fill(ours, texts)), (BATCHED, lambda: pipe(batches, batch_size=32))):
+    for _ in range(
+        repeat + 1
+    ):  # outputs come back to the processor: nothing is still running at the end
+        for name, run in (
+            (OURS, lambda: fill(ours, texts)),
+            (BATCHED, lambda: pipe(batches, batch_size=32)),
+        ):
             begun = time.perf_counter()
             run()
             least[name] = min(least[name], time.perf_counter() - begun)
     layers, head = weights(placed)
     inside, outside = placed.config.hidden_size, placed.config.intermediate_size
-    rate = gemm_rate([(_ROWS, inside, outside), (_ROWS, outside, inside)], dtype=kind, device=placed.device.type)
+    rate = gemm_rate(
+        [(_ROWS, inside, outside), (_ROWS, outside, inside)], dtype=kind, device=placed.device.type
+    )
     rows = []
     for name, read in ((OURS, texts), (BATCHED, few)):
         tokens = sum(len(ids) for ids in tokenizer()(masked_texts(read))["input_ids"])
         limit = least_seconds(layers, tokens, rate) + least_seconds(head, len(read), rate)
-        each = f"{len(read):,}", f"{len(read) / least[name]:,.0f}", f"{fmean(off[name]):.1e}", f"{max(off[name]):.1e}"
+        each = (
+            f"{len(read):,}",
+            f"{len(read) / least[name]:,.0f}",
+            f"{fmean(off[name]):.1e}",
+            f"{max(off[name]):.1e}",
+        )
         rows.append((f"{name}, {kind}", *each, f"{rate / 1e12:,.3g}", f"{limit / least[name]:.0%}"))
     return rows
 

@@ -38,7 +38,9 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         first: dict[str, int] = {}
         for kind, size in steps:
             told = [_step(kind, size, folder) for _ in range(repeat)]
-            seconds, peak_mb = (statistics.median(one[key] for one in told) for key in ("seconds", "peak"))
+            seconds, peak_mb = (
+                statistics.median(one[key] for one in told) for key in ("seconds", "peak")
+            )
             first.setdefault(kind, size)
             each = seconds / size * first[kind]
             rows.append((kind, f"{size:,}", f"{seconds:.2f}", f"{each:.3f}", f"{peak_mb:,.0f}"))
@@ -86,7 +88,9 @@ def _scored(models: Sequence[str], texts: int, folder: Path) -> Callable[[], Any
             for name in models:
                 scorer = MaskedScorer.load(str(folder / name), LoadOptions())
                 work = [
-                    lambda piece=piece, scorer=scorer: score_rows(rows[piece.start : piece.stop], scorer)
+                    lambda piece=piece, scorer=scorer: score_rows(
+                        rows[piece.start : piece.stop], scorer
+                    )
                     for piece in chunks(rows, scorer.chunk_rows)
                 ]
                 Run.create(Path(place) / name, {}).score_once(STUDY, work, lambda _: None)
@@ -124,7 +128,9 @@ def _notes(size: int, folder: Path) -> Callable[[], Any]:
     from swapbias.swapping import Job, swap_files
 
     source = folder / f"notes-{size}.parquet"
-    with pq.ParquetWriter(source, pa.schema([("text", pa.string())])) as writer:  # the step itself holds no texts
+    with pq.ParquetWriter(
+        source, pa.schema([("text", pa.string())])
+    ) as writer:  # the step itself holds no texts
         for start in range(0, size, NOTES):
             reports = [_report(number) for number in range(start, min(size, start + NOTES))]
             writer.write_table(pa.table({"text": reports}))
@@ -137,7 +143,11 @@ def _notes(size: int, folder: Path) -> Callable[[], Any]:
 
 
 def _report(number: int) -> str:
-    facts = {"sex": ("Male", "Female")[number % 2], "age": str(20 + number % 70), "weeks": str(1 + number % 9)}
+    facts = {
+        "sex": ("Male", "Female")[number % 2],
+        "age": str(20 + number % 70),
+        "weeks": str(1 + number % 9),
+    }
     return REPORT.format(**facts) * 8
 
 

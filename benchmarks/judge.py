@@ -61,7 +61,9 @@ def _audit(config: str, different: int, seed: int) -> list[tuple[str, float, flo
     assert experiment.reads.rubric is not None
     rows = [row for row in config_rows(STUDY, config) if row["condition"] == "depression"]
     blind = _Blind(seed, different)
-    scorer = JudgedScorer(blind, _Blind(seed, seed), experiment.reads.rubric, lambda title, total: lambda done: None)
+    scorer = JudgedScorer(
+        blind, _Blind(seed, seed), experiment.reads.rubric, lambda title, total: lambda done: None
+    )
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), STUDY, robustness=False)
     return [
         (one.measure if one.measure != "group_leakage" else f"{one.measure}, {one.contrast}", one.estimate.value,
@@ -76,11 +78,17 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         seeds = range(0, 2 * scaled(AUDITS, scale, least=4), 2)
         with ProcessPoolExecutor(os.cpu_count()) as pool:
             done = pd.DataFrame(
-                [one for audit in pool.map(partial(_audit, config, different), seeds, chunksize=4) for one in audit],
+                [
+                    one
+                    for audit in pool.map(partial(_audit, config, different), seeds, chunksize=4)
+                    for one in audit
+                ],
                 columns=["measure", "value", "low", "high"],
             )
         truth = {"paired_gap": 0.0, "kappa": 0.0}
-        chance = 1 / len(next(one for one in load_study(STUDY).experiments if one.name == config).compared)
+        chance = 1 / len(
+            next(one for one in load_study(STUDY).experiments if one.name == config).compared
+        )
         for measure, part in done[done["measure"] != "agreement"].groupby("measure", sort=False):
             expected = truth.get(str(measure), chance)
             known = part.dropna()

@@ -10,4 +10,6 @@ def _prepare(scale: Scale) -> Prepared:
     return sides(longformer(), every(texts, scaled(len(texts), scale)), slice_of=8, rounded=False)
 
 
-WORKLOAD = Workload("longformer", "Gender at a mask, Clinical-Longformer", {(OURS, DEFAULT): 30.0}, _prepare)
+WORKLOAD = Workload(
+    "longformer", "Gender at a mask, Clinical-Longformer", {(OURS, DEFAULT): 30.0}, _prepare
+)

@@ -10,8 +10,18 @@ from swapbias.studies.catalogue import config_rows, load_lexicon
 VOCABULARY = 50_265
 _SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 _ENDS = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "vocab_size": VOCABULARY}
-_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3_072}
-_LARGE = {"hidden_size": 1_024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4_096}
+_BASE = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3_072,
+}
+_LARGE = {
+    "hidden_size": 1_024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4_096,
+}
 _STUDIES = {
     "gendered_stigma": ("rq1", "rq2"),
     "social_distance": ("template1", "template2", "template3", "template4", "baseline"),
@@ -37,7 +47,10 @@ def tokenizer(family: str = "RobertaTokenizer") -> Any:
     trained = Tokenizer(BPE())
     trained.pre_tokenizer = ByteLevel(add_prefix_space=False)
     trainer = BpeTrainer(
-        vocab_size=8_000, special_tokens=_SPECIAL, initial_alphabet=ByteLevel.alphabet(), show_progress=False
+        vocab_size=8_000,
+        special_tokens=_SPECIAL,
+        initial_alphabet=ByteLevel.alphabet(),
+        show_progress=False,
     )
     words = [f" {word}" for word, _ in load_lexicon("gendered_stigma/rq1").entries()]
     texts = [text for study, configs in _STUDIES.items() for text in prompts(study, *configs)]
@@ -49,7 +62,9 @@ def tokenizer(family: str = "RobertaTokenizer") -> Any:
         vocabulary.setdefault(next(made), len(vocabulary))
     merges = [tuple(merge) for merge in model["merges"]]
     ends = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
-    return getattr(transformers, family)(vocab=vocabulary, merges=merges, model_max_length=512, **ends)
+    return getattr(transformers, family)(
+        vocab=vocabulary, merges=merges, model_max_length=512, **ends
+    )
 
 
 def prompts(study: str, *configs: str, label: str | None = None) -> list[str]:
@@ -64,7 +79,9 @@ def roberta(size: str) -> Any:
     from transformers import RobertaConfig, RobertaForMaskedLM
 
     sizes = {"base": _BASE, "large": _LARGE}[size]
-    config = RobertaConfig(max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5, **sizes, **_ENDS)
+    config = RobertaConfig(
+        max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5, **sizes, **_ENDS
+    )
     return _made(RobertaForMaskedLM, config)
 
 
@@ -74,7 +91,12 @@ def longformer() -> Any:
     from transformers import LongformerConfig, LongformerForMaskedLM
 
     config = LongformerConfig(
-        max_position_embeddings=4_098, type_vocab_size=1, layer_norm_eps=1e-5, attention_window=512, **_BASE, **_ENDS
+        max_position_embeddings=4_098,
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        attention_window=512,
+        **_BASE,
+        **_ENDS,
     )
     return _made(LongformerForMaskedLM, config)
 
@@ -86,7 +108,10 @@ def distilbert() -> Any:
 
     names = {0: "NEGATIVE", 1: "POSITIVE"}
     config = DistilBertConfig(
-        vocab_size=VOCABULARY, pad_token_id=1, id2label=names, label2id={"NEGATIVE": 0, "POSITIVE": 1}
+        vocab_size=VOCABULARY,
+        pad_token_id=1,
+        id2label=names,
+        label2id={"NEGATIVE": 0, "POSITIVE": 1},
     )
     return _made(DistilBertForSequenceClassification, config)
 
@@ -124,7 +149,15 @@ def weights(model: Any) -> tuple[int, int]:
     """Weights that every token is multiplied with, and those of the head, for one token of each text alone."""
     import torch
 
-    sizes = {name: one.weight.numel() for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)}
-    layers = sum(size for name, size in sizes.items() if ".layer." in name and not name.endswith("_global"))
-    head = sum(size for name, size in sizes.items() if ".layer." not in name and "pooler" not in name)
+    sizes = {
+        name: one.weight.numel()
+        for name, one in model.named_modules()
+        if isinstance(one, torch.nn.Linear)
+    }
+    layers = sum(
+        size for name, size in sizes.items() if ".layer." in name and not name.endswith("_global")
+    )
+    head = sum(
+        size for name, size in sizes.items() if ".layer." not in name and "pooler" not in name
+    )
     return layers, head

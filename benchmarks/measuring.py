@@ -33,7 +33,9 @@ def machine() -> dict[str, Any]:
             continue
     return {
         "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "system": platform.system(),
         "python": platform.python_version(),
         "versions": versions,
@@ -46,9 +48,17 @@ def _cpu_model() -> str:
         lines = (_PROC / "cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    wide = [flag for flag in ("avx512f", "avx512_bf16", "amx_bf16", "avx2") if flag in facts.get("flags", "").split()]
-    return f"{facts.get('model name', platform.processor())} ({', '.join(wide) or platform.machine()})"
+    facts = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
+    }
+    wide = [
+        flag
+        for flag in ("avx512f", "avx512_bf16", "amx_bf16", "avx2")
+        if flag in facts.get("flags", "").split()
+    ]
+    return (
+        f"{facts.get('model name', platform.processor())} ({', '.join(wide) or platform.machine()})"
+    )
 
 
 # --- the load of others -------------------------------------------------------------------------------
@@ -128,7 +138,9 @@ def timed_process(arguments: Sequence[str]) -> tuple[float, str]:
     """
     begun = time.perf_counter()
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, env=kept)
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=kept
+    )
     seconds = time.perf_counter() - begun
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
@@ -166,7 +178,9 @@ def gemm_rate(
     finished = torch.cuda.synchronize if device.startswith("cuda") else (lambda: None)
     best = float("inf")
     with torch.inference_mode():
-        for _ in range(tries + 1):  # the first is a warm-up that may not win, but does no harm either
+        for _ in range(
+            tries + 1
+        ):  # the first is a warm-up that may not win, but does no harm either
             finished()
             begun = time.perf_counter()
             for product in products:
@@ -208,7 +222,10 @@ def parquet_write_rate(table: Any, *, compression: str = "snappy", tries: int = 
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
-        return float(table.nbytes / _best(lambda: pq.write_table(table, path, compression=compression), tries))
+        return float(
+            table.nbytes
+            / _best(lambda: pq.write_table(table, path, compression=compression), tries)
+        )
 
 
 def _best(run: Callable[[], Any], tries: int) -> float:

@@ -59,7 +59,9 @@ def design(title: str, measure: str = MEASURE) -> Design:
                           unit={"name": "stars", "range": [-20, 20]}),
         design=Declared(random=random),
     )  # fmt: skip
-    return Design(title, title, Study(name="medians", title="Medians", experiments=(experiment,)), rows, {})
+    return Design(
+        title, title, Study(name="medians", title="Medians", experiments=(experiment,)), rows, {}
+    )
 
 
 def _gaps(rng: np.random.Generator, title: str, kind: str, centre: float) -> Floats:
@@ -96,7 +98,9 @@ def measure_cell(title: str, kind: str, count: int, measure: str = MEASURE) -> t
     spread = float(np.std([gaps.mean() for gaps in drawn]))
     null = [gap for gaps in drawn for gap in conclude(sign * np.repeat(gaps, 2))]
     at_margin = [
-        gap for gaps in drawn for gap in conclude(sign * np.repeat(margin + gaps * margin / SHARP / spread, 2))
+        gap
+        for gaps in drawn
+        for gap in conclude(sign * np.repeat(margin + gaps * margin / SHARP / spread, 2))
     ]
     called = share_of(gap.verdict in CALLED for gap in null)
     # Where more than half of the pairs are tied nothing is measured, and there is no interval that could err.
@@ -138,4 +142,6 @@ def series_of(measure: str) -> Series:
 
 # Of each measure of pairs that is no mean; that of means is ``truth``.
 _COMPARISONS = (comparison_of(name) for name in COMPARISONS.names())
-SERIES = tuple(series_of(one.name) for one in _COMPARISONS if one and one.is_paired and not one.is_mean)
+SERIES = tuple(
+    series_of(one.name) for one in _COMPARISONS if one and one.is_paired and not one.is_mean
+)

@@ -32,11 +32,23 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         rows = []
         for size in sizes:
             arguments = [str(folder / "models"), str(size), str(folder / f"audited-{size}")]
-            told = json.loads(timed_process(["-m", "benchmarks.models", *arguments])[1].splitlines()[-1])
+            told = json.loads(
+                timed_process(["-m", "benchmarks.models", *arguments])[1].splitlines()[-1]
+            )
             each, busy = told["seconds"] / size, told["processor"] / size
             peaks = (f"{told['first']:,.0f}", f"{told['audited']:,.0f}", f"{told['peak']:,.0f}")
             compared = f"{told['compared']:.1f}"
-            rows.append((f"{size:,}", f"{each:.2f}", f"{busy:.2f}", compared, *peaks, told["loads"], told["lost"]))
+            rows.append(
+                (
+                    f"{size:,}",
+                    f"{each:.2f}",
+                    f"{busy:.2f}",
+                    compared,
+                    *peaks,
+                    told["loads"],
+                    told["lost"],
+                )
+            )
         return rows
 
 
@@ -90,7 +102,10 @@ def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
 
     models = [str(path) for path in sorted(folder.iterdir())[:count]]
     settings = Settings(studies=(STUDY,), limit=PROMPTS)
-    shown: dict[str, Any] = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
+    shown: dict[str, Any] = {
+        "say": lambda sentence: None,
+        "bar": lambda title, total: lambda done: None,
+    }
     with (
         mock.patch.object(loading, "load_model", counted),
         mock.patch.object(several, "start", watched),
@@ -114,7 +129,10 @@ def _lost(runs: list[Path]) -> int:
     """Rows that some runs lack that others have: all read the same prompts."""
     import pyarrow.parquet as pq
 
-    rows = [sum(pq.read_metadata(path).num_rows for path in (run / "items").glob("*.parquet")) for run in runs]
+    rows = [
+        sum(pq.read_metadata(path).num_rows for path in (run / "items").glob("*.parquet"))
+        for run in runs
+    ]
     return sum(max(rows) - one for one in rows)
 
 

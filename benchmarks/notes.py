@@ -22,7 +22,9 @@ from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
 
 SHORTEST = 100  # characters: shorter ones are no reports
 _HEADING = re.compile(r"\b[A-Z][A-Z &/]{2,40}:")
-_HISTORY = re.compile(r"(?:HISTORY OF PRESENT ILLNESS|PAST MEDICAL HISTORY|SOCIAL HISTORY|FAMILY HISTORY)\b", re.I)
+_HISTORY = re.compile(
+    r"(?:HISTORY OF PRESENT ILLNESS|PAST MEDICAL HISTORY|SOCIAL HISTORY|FAMILY HISTORY)\b", re.I
+)
 _PRONOUN = re.compile(r"\b(?:s?he|his|hers?|him|himself|herself)\b", re.I)
 _CLINICIAN = re.compile(r"\bDr\.")
 _KIN = re.compile(
@@ -48,14 +50,24 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A row for each measurement, a column for the reports, those with a history, and the synthetic notes."""
     reports = [text for text in _reports() if len(text) >= SHORTEST]
     told = [text for text in reports if _HISTORY.search(text)]
-    made = [row["text"] for name in PHENOTYPES for row in config_rows("clinical_notes", f"{name}-original")]
+    made = [
+        row["text"]
+        for name in PHENOTYPES
+        for row in config_rows("clinical_notes", f"{name}-original")
+    ]
     several = (reports, told, made)
     rows: list[tuple[str, ...]] = [("number", *(f"{len(one):,}" for one in several))]
     rows.append(("characters, quartiles", *(_quartiles(one) for one in several)))
-    rows.append(("headings in capitals a note", *(f"{_mean(one, _HEADING):.1f}" for one in several)))
-    rows.append(("pronouns of the third person a note", *(f"{_mean(one, _PRONOUN):.1f}" for one in several)))
+    rows.append(
+        ("headings in capitals a note", *(f"{_mean(one, _HEADING):.1f}" for one in several))
+    )
+    rows.append(
+        ("pronouns of the third person a note", *(f"{_mean(one, _PRONOUN):.1f}" for one in several))
+    )
     rows.append(("notes that name a relative", *(_share(one, _KIN) for one in several)))
-    rows.append(('notes that name a clinician ("Dr.")', *(_share(one, _CLINICIAN) for one in several)))
+    rows.append(
+        ('notes that name a clinician ("Dr.")', *(_share(one, _CLINICIAN) for one in several))
+    )
     rows.append(("notes with a term of one gender", *(_share(one, _specific()) for one in several)))
     for name, heading in SECTIONS.items():
         pattern = re.compile(rf"(?:^|[\s,.]|\b)(?:{heading})\s*[:,]", re.I)
@@ -64,7 +76,9 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def _reports() -> list[str]:
-    folder = Path(os.environ.get("SWAPBIAS_TEST_CLINICAL", FOLDER.parent.parent / "shared" / "clinical"))
+    folder = Path(
+        os.environ.get("SWAPBIAS_TEST_CLINICAL", FOLDER.parent.parent / "shared" / "clinical")
+    )
     table = folder / "mtsamples_first_half.csv"
     if not table.is_file():
         raise NotHereError("it needs transcribed reports: set SWAPBIAS_TEST_CLINICAL")
@@ -137,18 +151,23 @@ def _holds(found: _Flips, value: float) -> bool:
     return found.interval.ci_low <= value <= found.interval.ci_high
 
 
-def _tested(phenotype: str, draws: int, *, leak: float = 0.2) -> Iterator[tuple[_Flips, list[_Flips]]]:
+def _tested(
+    phenotype: str, draws: int, *, leak: float = 0.2
+) -> Iterator[tuple[_Flips, list[_Flips]]]:
     """Of the classifier of each draw the flips on its own test notes, and, of a leak, on those of the other draws."""
     drawn = []
     for seed in range(draws):
         both = (
-            synthetic_notes(phenotype=phenotype, leak=leak, seed=seed, counterfactual=one) for one in (False, True)
+            synthetic_notes(phenotype=phenotype, leak=leak, seed=seed, counterfactual=one)
+            for one in (False, True)
         )
         drawn.append(list(zip(*both, strict=True)))
     for seed, pairs in enumerate(drawn):
         training = [note for note, _ in pairs if note["split"] == "train"]
         scorer = PhenotypeScorer(TfidfLsa(), training=lambda *_, rows=training: rows)
-        fresh = [_flips(scorer, other) for number, other in enumerate(drawn) if leak and number != seed]
+        fresh = [
+            _flips(scorer, other) for number, other in enumerate(drawn) if leak and number != seed
+        ]
         yield _flips(scorer, pairs), fresh
 
 
@@ -159,9 +178,15 @@ def _flips(scorer: PhenotypeScorer, pairs: Sequence[tuple[Note, Note]]) -> _Flip
     differs = [first != second for first, second in zip(answers[::2], answers[1::2], strict=True)]
     told = [bool(note["planted"]) for note, _ in tests]
     found = flip_rate(
-        answers, [note["gender"] for note in rows], [note["note_id"] for note in rows], reference_group="male"
+        answers,
+        [note["gender"] for note in rows],
+        [note["note_id"] for note in rows],
+        reference_group="male",
     )
-    several = [[flip for flip, mine in zip(differs, told, strict=True) if mine is one] for one in (True, False)]
+    several = [
+        [flip for flip, mine in zip(differs, told, strict=True) if mine is one]
+        for one in (True, False)
+    ]
     return _Flips(*several, found.estimate)
 
 

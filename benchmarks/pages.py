@@ -50,12 +50,17 @@ def summary(found: Sequence[Result | Steps]) -> str:
     for what, beside, pairs in _TOLD:
         known = [(by_name[name], ours, against) for name, ours, against in pairs if name in by_name]
         if known:
-            limits = list(dict.fromkeys(filter(None, (_reached(one, ours) for one, ours, _ in known))))
+            limits = list(
+                dict.fromkeys(filter(None, (_reached(one, ours) for one, ours, _ in known)))
+            )
             ratios = [_times(one, ours, against) for one, ours, against in known]
             runs = min(len(one.runs) for one, _, _ in known)
             processors = "; ".join(dict.fromkeys(_processor(one) for one, _, _ in known))
             rows.append((what, "; ".join(limits), beside, "; ".join(ratios), str(runs), processors))
-    return markdown(("workload", "of what the hardware can", "beside", "times faster", "runs", "processor"), rows)
+    return markdown(
+        ("workload", "of what the hardware can", "beside", "times faster", "runs", "processor"),
+        rows,
+    )
 
 
 def sentence(found: Sequence[Result | Steps]) -> str:
@@ -68,8 +73,13 @@ def sentence(found: Sequence[Result | Steps]) -> str:
     masked, sentiment, swapping = (by_name[name] for name in ("masked", "sentiment", "swapping"))
     runs = min(len(one.runs) for one in (masked, sentiment, swapping))
     if runs < 3:
-        raise ValueError(f"README quotes the smallest ratio of at least 3 runs, and a workload has {runs}: --runs 3.")
-    alone, batches = (_times(masked, "swapbias", peer) for peer in ("fill-mask pipeline", "pipeline, batches of 32"))
+        raise ValueError(
+            f"README quotes the smallest ratio of at least 3 runs, and a workload has {runs}: --runs 3."
+        )
+    alone, batches = (
+        _times(masked, "swapbias", peer)
+        for peer in ("fill-mask pipeline", "pipeline, batches of 32")
+    )
     sentences = _times(sentiment, "swapbias", "text-classification pipeline")
     notes = _times(swapping, "swapbias, the paper's terms", "one regex, the paper's 11 terms")
     return (
@@ -102,12 +112,16 @@ def _reached(one: Result, ours: str) -> str:
     if reached is None:
         return ""
     return (
-        "all" if reached >= 1 else f"{reached:.0%}".replace("%", " %") + (" (copying)" if reached < _COPYING else "")
+        "all"
+        if reached >= 1
+        else f"{reached:.0%}".replace("%", " %") + (" (copying)" if reached < _COPYING else "")
     )
 
 
 def _times(one: Result, ours: str, against: str) -> str:
-    ratio = next(pair.ratio for pair in one.compared if (pair.ours, pair.against) == (ours, against))
+    ratio = next(
+        pair.ratio for pair in one.compared if (pair.ours, pair.against) == (ours, against)
+    )
     return f"{ratio:.1f}" if ratio < 20 else f"{ratio:.0f}"
 
 

@@ -40,8 +40,12 @@ def _sequences(masked: Any, texts: Sequence[str]) -> list[str]:
             for index, likeliest in zip(members, tokens, strict=True):
                 yield [texts[index], *(masked.words[token] for token in likeliest)]
 
-    second = [text.replace("<mask>", f"<mask> {one}") for text, *found in words(texts) for one in found]
-    third = [text.replace("<mask>", f"{one} <mask>") for text, *found in words(second) for one in found]
+    second = [
+        text.replace("<mask>", f"<mask> {one}") for text, *found in words(texts) for one in found
+    ]
+    third = [
+        text.replace("<mask>", f"{one} <mask>") for text, *found in words(second) for one in found
+    ]
     return list(dict.fromkeys([*texts, *second, *third]))
 
 
@@ -58,7 +62,13 @@ def _prepare(scale: Scale) -> Prepared:
 
     return Prepared(
         ours=(Side(OURS, lambda: _scored(masked, prompts), share=share),),
-        peers=(Side(ONE_BY_ONE, lambda: [pipe(text) for text in few], share=len(few) * share / len(sequences)),),
+        peers=(
+            Side(
+                ONE_BY_ONE,
+                lambda: [pipe(text) for text in few],
+                share=len(few) * share / len(sequences),
+            ),
+        ),
         check=lambda outputs: compare(masked, pipe, few),
         limit=limit_of(model, tokens=tokens, texts=len(sequences) / share, dtype="float32"),
         size=f"{whole:,} prompts, {round(len(sequences) / share):,} sequences; ours ran {len(texts)} prompts",

@@ -30,7 +30,11 @@ def _prepare(scale: Scale) -> Prepared:
             tempfile.TemporaryDirectory() as folder,
         ):
             run, _ = start(
-                settings, Path(folder) / "run", say=lambda _: None, bar=lambda *_: lambda _: None, cache=cache
+                settings,
+                Path(folder) / "run",
+                say=lambda _: None,
+                bar=lambda *_: lambda _: None,
+                cache=cache,
             )
             found = {path.name: path.read_bytes() for path in (run.folder / "items").iterdir()}
             return {**found, "rows": str(run.manifest().get("from_cache", 0)).encode()}

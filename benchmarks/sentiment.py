@@ -28,7 +28,10 @@ def _prepare(scale: Scale) -> Prepared:
     prompts = every(as_prompts((rows * 2)[:SENTENCES]), scaled(SENTENCES, scale))
     texts = [prompt.text for prompt in prompts]
     model = distilbert()
-    scorer, pipe = _scorer(model), pipeline("text-classification", model=model, tokenizer=tokenizer())
+    scorer, pipe = (
+        _scorer(model),
+        pipeline("text-classification", model=model, tokenizer=tokenizer()),
+    )
 
     def check(outputs: dict[str, Any]) -> str:
         worst = 0.0
@@ -36,17 +39,24 @@ def _prepare(scale: Scale) -> Prepared:
             positive = theirs["score"] if theirs["label"] == "POSITIVE" else 1 - theirs["score"]
             worst = max(worst, abs(ours.score - positive))
         if worst > EQUAL:
-            raise ValueError(f"probabilities differ by up to {worst:.1e}, expected at most {EQUAL:g}.")
+            raise ValueError(
+                f"probabilities differ by up to {worst:.1e}, expected at most {EQUAL:g}."
+            )
         return f"probabilities within {worst:.0e} of the pipeline's"
 
     tokens = sum(len(ids) for ids in tokenizer()(texts)["input_ids"])
     return Prepared(
         ours=(Side(OURS, lambda: scorer.score(prompts)),),
-        peers=(Side(PIPELINE, lambda: pipe(texts)), Side(BATCHED, lambda: pipe(texts, batch_size=32))),
+        peers=(
+            Side(PIPELINE, lambda: pipe(texts)),
+            Side(BATCHED, lambda: pipe(texts, batch_size=32)),
+        ),
         check=check,
         limit=limit_of(model, tokens=tokens, texts=len(texts), dtype="float32"),
         size=f"{len(texts)} sentences, {tokens:,} tokens",
     )
 
 
-WORKLOAD = Workload("sentiment", "Sentiment of sentences, DistilBERT", {(OURS, PIPELINE): 4.0}, _prepare)
+WORKLOAD = Workload(
+    "sentiment", "Sentiment of sentences, DistilBERT", {(OURS, PIPELINE): 4.0}, _prepare
+)

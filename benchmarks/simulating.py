@@ -14,16 +14,28 @@ from swapbias import measures
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
 from swapbias.findings.sensitivity import Units, gap_units, primary_rows
 from swapbias.measures import MEASURES, Estimate, group_gap, linear_contrast
-from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Shows, Study, config_rows, load_study
+from swapbias.studies import (
+    PLACEBO,
+    PLACEBO_COLUMNS,
+    Experiment,
+    Shows,
+    Study,
+    config_rows,
+    load_study,
+)
 
 Floats = NDArray[np.float64]
 Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1
 EFFECTS: Mapping[str, Effects] = {
     "normal": lambda rng, count: rng.standard_normal(count),
-    "lognormal": lambda rng, count: (rng.lognormal(size=count) - math.exp(0.5)) / math.sqrt(math.expm1(1) * math.e),
+    "lognormal": lambda rng, count: (
+        (rng.lognormal(size=count) - math.exp(0.5)) / math.sqrt(math.expm1(1) * math.e)
+    ),
     "heavy": lambda rng, count: rng.standard_t(3, count) / math.sqrt(3),
 }
-Simulate = Callable[[np.random.Generator, Effects, float], Floats]  # scores of all prompts, with a planted gap
+Simulate = Callable[
+    [np.random.Generator, Effects, float], Floats
+]  # scores of all prompts, with a planted gap
 Concluded = Callable[[Floats], list[Finding]]
 
 
@@ -77,11 +89,28 @@ def design_of(
     """Return the design of some prompts of an experiment, with the columns that its primary finding needs."""
     study = load_study(name)
     asked = next(declared for declared in study.experiments if declared.name == experiment)
-    columns = {"pair_id", "group", "label", "template", "condition", "construct", asked.compares.subset} - {""}
-    columns |= {*asked.design.random, *asked.design.aggregate, *asked.compares.factors, *spreads} & set(rows)
+    columns = {
+        "pair_id",
+        "group",
+        "label",
+        "template",
+        "condition",
+        "construct",
+        asked.compares.subset,
+    } - {""}
+    columns |= {
+        *asked.design.random,
+        *asked.design.aggregate,
+        *asked.compares.factors,
+        *spreads,
+    } & set(rows)
     columns |= {*PLACEBO_COLUMNS} & set(rows)
     compared = rows[rows["group"].isin([*asked.compared, PLACEBO])]
-    kept = compared[[column for column in compared if column in columns]].astype(object).reset_index(drop=True)
+    kept = (
+        compared[[column for column in compared if column in columns]]
+        .astype(object)
+        .reset_index(drop=True)
+    )
     names = {"template", *asked.design.random, *spreads} | (
         set() if "side" in kept else {"pair_id"}
     )  # a reworded pair names its own
@@ -92,7 +121,14 @@ def design_of(
     ):  # one set of conditions is audited
         asked = asked.changed(compares={"subset": "", "contrast": None})
     alone = study.changed(experiments=(_bare(asked),))
-    return Design(title, clusters, alone, kept.assign(experiment=experiment, model_id="simulated"), spreads, **fields)
+    return Design(
+        title,
+        clusters,
+        alone,
+        kept.assign(experiment=experiment, model_id="simulated"),
+        spreads,
+        **fields,
+    )
 
 
 def _bare(asked: Experiment) -> Experiment:
@@ -107,13 +143,25 @@ def simulator(design: Design) -> Simulate:
     paired = experiment.is_paired
     # Groups that are no pairs have effects of their own: what they share cancels.
     side = "" if paired else "/" + rows["group"]
-    codes = {column: pd.factorize(rows[column].astype(str) + side)[0] for column in design.spreads if column}
+    codes = {
+        column: pd.factorize(rows[column].astype(str) + side)[0]
+        for column in design.spreads
+        if column
+    }
     codes[""] = pd.factorize(rows["pair_id"])[0]
-    groups = rows["group"].where(rows["group"] != PLACEBO, rows["side"]) if "side" in rows else rows["group"]
+    groups = (
+        rows["group"].where(rows["group"] != PLACEBO, rows["side"])
+        if "side" in rows
+        else rows["group"]
+    )
     sign = np.where(groups == experiment.compares.group, 0.5, -0.5)
     raised = np.ones(len(rows))
-    if experiment.compares.contrast and experiment.compares.contrast[1] in set(rows[experiment.compares.subset]):
-        raised = (rows[experiment.compares.subset] == experiment.compares.contrast[0]).to_numpy(dtype=float)
+    if experiment.compares.contrast and experiment.compares.contrast[1] in set(
+        rows[experiment.compares.subset]
+    ):
+        raised = (rows[experiment.compares.subset] == experiment.compares.contrast[0]).to_numpy(
+            dtype=float
+        )
 
     def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
         drawn = sum(
@@ -157,12 +205,19 @@ def conclusion(design: Design, scores: Floats, *, detectable: bool = True) -> Co
     for finding, again in zip(gaps, conclude(scores), strict=True):
         ends = (finding.estimate.ci_low, finding.estimate.ci_high)
         again_ends = (again.estimate.ci_low, again.estimate.ci_high)
-        if not np.allclose(ends, again_ends, rtol=1e-9, equal_nan=True) or finding.verdict != again.verdict:
-            raise ValueError(f"{design.title}: {again_ends} {again.verdict}, expected {ends} {finding.verdict}.")
+        if (
+            not np.allclose(ends, again_ends, rtol=1e-9, equal_nan=True)
+            or finding.verdict != again.verdict
+        ):
+            raise ValueError(
+                f"{design.title}: {again_ends} {again.verdict}, expected {ends} {finding.verdict}."
+            )
     return conclude
 
 
-def _not_looked_for(std_error: float, df: float, *, level: float = 0.05, chance: float = 0.8) -> float:
+def _not_looked_for(
+    std_error: float, df: float, *, level: float = 0.05, chance: float = 0.8
+) -> float:
     return math.nan
 
 
@@ -179,7 +234,9 @@ def replay(design: Design, scores: Floats, found: Sequence[Finding]) -> Conclude
     """
     rows = _scored(design, scores)
     parts = [
-        _PublishedPart.of(finding, design, rows) if finding.view else _Part.of(finding, design, rows)
+        _PublishedPart.of(finding, design, rows)
+        if finding.view
+        else _Part.of(finding, design, rows)
         for finding in found
     ]
 
@@ -214,20 +271,30 @@ class _Part:
     @classmethod
     def of(cls, finding: Finding, design: Design, rows: pd.DataFrame) -> "_Part":
         """Return the units of a primary gap of scored rows."""
-        context, part = primary_rows(finding, design.study, rows.assign(place=rows.index), finding.model_id)
+        context, part = primary_rows(
+            finding, design.study, rows.assign(place=rows.index), finding.model_id
+        )
         units = gap_units(context, part)
         if units is None:
             raise ValueError(f"{design.title}: its primary finding is no mean of units.")
         if not context.experiment.is_paired:
             return cls(units, {"": units.rows["place"].to_numpy()}, {})
-        table = part.set_index(["pair_id", "group"])["place"].unstack("group").loc[units.rows["pair_id"]]
+        table = (
+            part.set_index(["pair_id", "group"])["place"]
+            .unstack("group")
+            .loc[units.rows["pair_id"]]
+        )
         places = {group: table[group].to_numpy(np.intp) for group in context.sides}
         return cls(units, places, context.sides)
 
     def again(self, finding: Finding, scores: Floats) -> Finding:
         """Return the finding of other scores of the same rows."""
-        groups = {f"score of {group}": scores[place] for group, place in self.places.items() if self.signs}
-        units = replace(self.units, rows=self.units.rows.assign(value=self.values(scores), **groups))
+        groups = {
+            f"score of {group}": scores[place] for group, place in self.places.items() if self.signs
+        }
+        units = replace(
+            self.units, rows=self.units.rows.assign(value=self.values(scores), **groups)
+        )
         distances: dict[str, Any] = {**units.distances()}
         return replace(finding, estimate=units.measured(), **distances)
 
@@ -235,7 +302,9 @@ class _Part:
         """Return the value of each unit."""
         if not self.signs:
             return scores[self.places[""]]
-        return np.asarray(sum(sign * scores[self.places[group]] for group, sign in self.signs.items()))
+        return np.asarray(
+            sum(sign * scores[self.places[group]] for group, sign in self.signs.items())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +329,10 @@ class _PublishedPart:
             steps.append(frame.groupby(keys, sort=False).ngroup().to_numpy(np.intp))
             frame = frame.drop_duplicates(keys)
         return cls(
-            part, steps, (frame["group"] == experiment.compares.reference).to_numpy(np.intp), experiment.compares.test
+            part,
+            steps,
+            (frame["group"] == experiment.compares.reference).to_numpy(np.intp),
+            experiment.compares.test,
         )
 
     def again(self, finding: Finding, scores: Floats) -> Finding:
@@ -271,7 +343,9 @@ class _PublishedPart:
         if not self.sides.any():
             return replace(finding, estimate=linear_contrast(values, self.sides, (1.0,), {}))
         groups = np.where(self.sides, "reference", "group").tolist()
-        return replace(finding, estimate=group_gap(values, groups, reference_group="reference", test=self.test))
+        return replace(
+            finding, estimate=group_gap(values, groups, reference_group="reference", test=self.test)
+        )
 
 
 # --- cells of a table ---------------------------------------------------------------------------------

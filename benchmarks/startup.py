@@ -77,7 +77,14 @@ def _main() -> None:
     Masked.load = watched  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as place:
-            sys.argv = ["swapbias", "audit", folder, "--no-cache", "--out", str(Path(place) / "run")]
+            sys.argv = [
+                "swapbias",
+                "audit",
+                folder,
+                "--no-cache",
+                "--out",
+                str(Path(place) / "run"),
+            ]
             main()
     except _Reached:
         told = {"until": time.time() - begun, "weights": sum(weights)}

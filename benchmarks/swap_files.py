@@ -29,7 +29,9 @@ def _prepare(scale: Scale) -> Prepared:
     folder = Path(place.name)
     texts = notes(MEGABYTES * scale * 1e6)
     table = pa.table({"id": range(len(texts)), "text": texts})
-    parts = {name: table.slice(0, max(1, round(len(texts) * share))) for name, share in _SHARES.items()}
+    parts = {
+        name: table.slice(0, max(1, round(len(texts) * share))) for name, share in _SHARES.items()
+    }
     pq.write_table(table, folder / "notes.parquet")
 
     def ours(terms: str, processes: int) -> Callable[[], Path]:
@@ -49,7 +51,9 @@ def _prepare(scale: Scale) -> Prepared:
             len(parts[WORDS]),
         )
         if alike < _LEAST * given:
-            raise ValueError(f"{alike} of {given} notes are as datasets.map has them, expected nearly all.")
+            raise ValueError(
+                f"{alike} of {given} notes are as datasets.map has them, expected nearly all."
+            )
         return (
             f"paper's terms: {alike:,} of {given:,} notes equal letter by letter (all terms: see Swapping notes in "
             "memory); two processes write what one does"
@@ -62,10 +66,17 @@ def _prepare(scale: Scale) -> Prepared:
         return Side(name, _mapped(path, _TERMS[name]), share=share)
 
     return Prepared(
-        ours=(Side(OURS, ours("resolved", 1)), Side(PAPER, ours("paper", 1)), Side(TWO, ours("resolved", 2))),
+        ours=(
+            Side(OURS, ours("resolved", 1)),
+            Side(PAPER, ours("paper", 1)),
+            Side(TWO, ours("resolved", 2)),
+        ),
         peers=(side(WORDS), side(SAME)),
         check=check,
-        limit=lambda: (table.nbytes / parquet_write_rate(table, compression="zstd"), "writing the Parquet file"),
+        limit=lambda: (
+            table.nbytes / parquet_write_rate(table, compression="zstd"),
+            "writing the Parquet file",
+        ),
         size=f"{table['text'].nbytes / 1e6:,.0f} MB, {len(texts):,} notes",
     )
 
@@ -87,7 +98,9 @@ def _mapped(notes: Path, terms: str) -> Callable[[], Path]:
         datasets.disable_progress_bars()
         try:
             data = datasets.Dataset.from_parquet(str(notes), cache_dir=str(own))
-            data.map(lambda row: {"text": swap(row["text"])}).to_parquet(str(own / "mapped.parquet"))
+            data.map(lambda row: {"text": swap(row["text"])}).to_parquet(
+                str(own / "mapped.parquet")
+            )
         finally:
             if bars:
                 datasets.enable_progress_bars()
@@ -98,7 +111,9 @@ def _mapped(notes: Path, terms: str) -> Callable[[], Path]:
 
 def _texts(path: Path) -> list[str]:
     files = [path] if path.is_file() else sorted((path / "data").glob("*.parquet"))
-    return [text for file in files for text in pq.read_table(file, columns=["text"])["text"].to_pylist()]
+    return [
+        text for file in files for text in pq.read_table(file, columns=["text"])["text"].to_pylist()
+    ]
 
 
 WORKLOAD = Workload(

@@ -44,7 +44,11 @@ def notes(size: float, *, seed: int = 0) -> list[str]:
     while done < size:
         for parts in clauses:
             mixed = "".join(parts[at] for at in rng.permutation(len(parts)))
-            made.append(_NEXT.sub(lambda found: _made_up(rng) if rng.random() < _UNSEEN else found.group(), mixed))
+            made.append(
+                _NEXT.sub(
+                    lambda found: _made_up(rng) if rng.random() < _UNSEEN else found.group(), mixed
+                )
+            )
             done += len(made[-1])
     return made
 
@@ -57,7 +61,9 @@ def _made_up(rng: np.random.Generator) -> str:
 
 def clinical_folder() -> Path:
     """Where real reports lie, if they are at hand."""
-    return Path(os.environ.get("SWAPBIAS_TEST_CLINICAL", FOLDER.parent.parent / "shared" / "clinical"))
+    return Path(
+        os.environ.get("SWAPBIAS_TEST_CLINICAL", FOLDER.parent.parent / "shared" / "clinical")
+    )
 
 
 def _reports() -> list[str]:
@@ -67,7 +73,10 @@ def _reports() -> list[str]:
             return [row["text"] for row in csv.DictReader(handle)]
     from swapbias.studies.catalogue import config_rows, load_corpus
 
-    return [row["text"] for row in config_rows("clinical_notes", load_corpus("clinical_notes").configs[0].name)]
+    return [
+        row["text"]
+        for row in config_rows("clinical_notes", load_corpus("clinical_notes").configs[0].name)
+    ]
 
 
 def peer(table: str) -> Callable[[str], str]:
@@ -79,7 +88,13 @@ def peer(table: str) -> Callable[[str], str]:
     def other(found: re.Match[str]) -> str:
         written = found.group()
         new = terms[written.lower()]
-        return new if written.islower() else new.upper() if written.isupper() else new[:1].upper() + new[1:]
+        return (
+            new
+            if written.islower()
+            else new.upper()
+            if written.isupper()
+            else new[:1].upper() + new[1:]
+        )
 
     return lambda text: pattern.sub(other, text)
 
@@ -104,7 +119,9 @@ def _two(megabytes: float) -> Callable[[], list[tuple[int, int]]]:
     pool = ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
 
     def run() -> list[tuple[int, int]]:
-        return [half.result() for half in [pool.submit(swap_half, megabytes / 2, 0) for _ in range(2)]]
+        return [
+            half.result() for half in [pool.submit(swap_half, megabytes / 2, 0) for _ in range(2)]
+        ]
 
     run()  # the processes are there, and hold their notes
     return run
@@ -126,8 +143,12 @@ def _prepare(scale: Scale) -> Prepared:
 
     def check(outputs: Mapping[str, Any]) -> str:
         paper, ours = outputs[PAPER].texts, outputs[OURS].texts
-        exact = _same_words(first[WORDS], paper.slice(0, len(first[WORDS])).to_pylist(), outputs[WORDS], ())
-        rest = _same_words(first[SAME], ours.slice(0, len(first[SAME])).to_pylist(), outputs[SAME], _by_context())
+        exact = _same_words(
+            first[WORDS], paper.slice(0, len(first[WORDS])).to_pylist(), outputs[WORDS], ()
+        )
+        rest = _same_words(
+            first[SAME], ours.slice(0, len(first[SAME])).to_pylist(), outputs[SAME], _by_context()
+        )
         return f"paper's terms: {exact}; all terms: {rest}"
 
     density = len(_GENDERED.findall(" ".join(first[WORDS]))) / sum(map(len, first[WORDS]))
@@ -145,7 +166,10 @@ def _prepare(scale: Scale) -> Prepared:
 def _by_context() -> Sequence[str]:
     """Terms that the regex always replaces by the same word, and the table by what stands beside them."""
     terms = load_table("resolved").terms
-    return [*rules_by_word("context_rules.csv"), *(text for text, term in terms.items() if len(term.others) > 1)]
+    return [
+        *rules_by_word("context_rules.csv"),
+        *(text for text, term in terms.items() if len(term.others) > 1),
+    ]
 
 
 def _same_words(given: list[str], ours: list[str], theirs: list[str], apart: Sequence[str]) -> str:
@@ -153,19 +177,29 @@ def _same_words(given: list[str], ours: list[str], theirs: list[str], apart: Seq
     replaced = decided = 0
     known = set(apart)
     for text, one, two in zip(given, ours, theirs, strict=True):
-        for old, new, other in zip(*(map(str.lower, _WORD.findall(each)) for each in (text, one, two)), strict=True):
+        for old, new, other in zip(
+            *(map(str.lower, _WORD.findall(each)) for each in (text, one, two)), strict=True
+        ):
             if old in known:
                 decided += new != old or other != old
                 continue
             if new != other:
-                raise ValueError(f"{old!r} became {new!r}, the regex says {other!r}: expected the same.")
+                raise ValueError(
+                    f"{old!r} became {new!r}, the regex says {other!r}: expected the same."
+                )
             replaced += new != old
-    return f"{replaced:,} words replaced alike" + (f", {decided:,} decided by context" if apart else "")
+    return f"{replaced:,} words replaced alike" + (
+        f", {decided:,} decided by context" if apart else ""
+    )
 
 
 WORKLOAD = Workload(
     name="swapping",
     title="Swapping notes in memory, one core",
-    goals={(PAPER, WORDS): 6, (OURS, SAME): 6, (TWO, OURS): 1.8},  # each beside a regex of the same terms
+    goals={
+        (PAPER, WORDS): 6,
+        (OURS, SAME): 6,
+        (TWO, OURS): 1.8,
+    },  # each beside a regex of the same terms
     prepare=_prepare,
 )

@@ -119,15 +119,30 @@ def result(
         least, what = measured.limits.get(side.name, (None, ""))
         rounds = measured.seconds[side.name]
         timed.append(
-            Timed(side.name, measured.median(side.name), rounds, side.share, least, what, peaks.get(side.name))
+            Timed(
+                side.name,
+                measured.median(side.name),
+                rounds,
+                side.share,
+                least,
+                what,
+                peaks.get(side.name),
+            )
         )
     pairs = [(one.name, peer.name) for one in prepared.ours for peer in prepared.peers]
     known = {side.name for side in prepared.sides}
     for pair in workload.goals:
         if not set(pair) <= known:
-            raise ValueError(f"{workload.name} has a goal for {pair}, but its sides are {sorted(known)}.")
+            raise ValueError(
+                f"{workload.name} has a goal for {pair}, but its sides are {sorted(known)}."
+            )
     compared = [
-        Compared(one, other, measured.median(other) / measured.median(one), workload.goals.get((one, other)))
+        Compared(
+            one,
+            other,
+            measured.median(other) / measured.median(one),
+            workload.goals.get((one, other)),
+        )
         for one, other in dict.fromkeys([*pairs, *workload.goals])
     ]
     return Result(
@@ -155,14 +170,17 @@ def merged(found: Sequence[Result]) -> Result:
     runs = tuple(run for one in found for run in one.runs)
     for one in found[1:]:
         if (one.name, one.size, one.processor) != (first.name, first.size, first.processor):
-            raise ValueError(f"runs of {first.name} ({first.size}) and of {one.name} ({one.size}): run it again.")
+            raise ValueError(
+                f"runs of {first.name} ({first.size}) and of {one.name} ({one.size}): run it again."
+            )
     sides = zip(*(run.timed for run in runs), strict=True)
     return replace(
         first,
         foreign=max(run.foreign for run in runs),
         timed=tuple(_worst(side) for side in sides),
         compared=tuple(
-            replace(pair, ratio=min(run.ratio(pair.ours, pair.against) for run in runs)) for pair in first.compared
+            replace(pair, ratio=min(run.ratio(pair.ours, pair.against) for run in runs))
+            for pair in first.compared
         ),
         machine=found[-1].machine,
         runs=runs,
@@ -173,11 +191,14 @@ def _worst(side: Sequence[Timed]) -> Timed:
     """Of a side the run furthest from its limit, or the longest, with the most memory of any."""
     peaks = [one.peak_mb for one in side if one.peak_mb is not None]
     return replace(
-        min(side, key=lambda one: (one.fraction or 0.0, -one.seconds)), peak_mb=max(peaks) if peaks else None
+        min(side, key=lambda one: (one.fraction or 0.0, -one.seconds)),
+        peak_mb=max(peaks) if peaks else None,
     )
 
 
-def steps(series: Series, rows: Sequence[Sequence[str]], *, scale: float, foreign: float, machine: Any) -> Steps:
+def steps(
+    series: Series, rows: Sequence[Sequence[str]], *, scale: float, foreign: float, machine: Any
+) -> Steps:
     """The rows of a series as they are kept.
 
     Raises:
@@ -185,9 +206,13 @@ def steps(series: Series, rows: Sequence[Sequence[str]], *, scale: float, foreig
     """
     for row in rows:
         if len(row) != len(series.columns):
-            raise ValueError(f"{series.name} has a row of {len(row)} cells for {len(series.columns)} columns.")
+            raise ValueError(
+                f"{series.name} has a row of {len(row)} cells for {len(series.columns)} columns."
+            )
     kept = tuple(tuple(row) for row in rows)
-    return Steps(series.name, series.title, series.columns, kept, scale, foreign, machine, series.timed)
+    return Steps(
+        series.name, series.title, series.columns, kept, scale, foreign, machine, series.timed
+    )
 
 
 def write(one: Result | Steps, folder: Path) -> Path:
@@ -224,13 +249,17 @@ def _read(path: Path) -> Result | Steps:
             return Steps(**{**found, "columns": tuple(found["columns"])})
         found["timed"] = _timed(found["timed"])
         found["compared"] = tuple(Compared(**one) for one in found["compared"])
-        alone = [{"timed": found["timed"], "foreign": found["foreign"]}]  # files of one run may not name it
+        alone = [
+            {"timed": found["timed"], "foreign": found["foreign"]}
+        ]  # files of one run may not name it
         runs = found.get("runs") or alone
         foreign = [math.nan if one["foreign"] is None else one["foreign"] for one in runs]
         made = (_timed(one["timed"]) if runs is not alone else one["timed"] for one in runs)
         return Result(**{**found, "runs": tuple(map(Run, made, foreign))})
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is no result of a benchmark ({error}). Delete it and run it again.") from error
+        raise ValueError(
+            f"{path} is no result of a benchmark ({error}). Delete it and run it again."
+        ) from error
 
 
 def _timed(sides: Sequence[Mapping[str, Any]]) -> tuple[Timed, ...]:
@@ -240,7 +269,17 @@ def _timed(sides: Sequence[Mapping[str, Any]]) -> tuple[Timed, ...]:
 # --- the page -----------------------------------------------------------------------------------------
 
 _HEAD = (
-    *("workload", "ours", "of the limit", "beside", "times faster", "all rounds", "goal", "met", "seconds"),
+    *(
+        "workload",
+        "ours",
+        "of the limit",
+        "beside",
+        "times faster",
+        "all rounds",
+        "goal",
+        "met",
+        "seconds",
+    ),
     *("limit (s)", "runs", "equal"),
 )
 
@@ -317,7 +356,9 @@ def _rows(one: Result) -> list[tuple[str, ...]]:
 def _note(one: Result) -> str:
     limits = [f"{timed.name}: {timed.limit}" for timed in one.timed if timed.limit]
     slices = [f"{timed.name} ran {timed.share:.2%} of it" for timed in one.timed if timed.share < 1]
-    memory = [f"{timed.name} {timed.peak_mb:,.0f} MB" for timed in one.timed if timed.peak_mb is not None]
+    memory = [
+        f"{timed.name} {timed.peak_mb:,.0f} MB" for timed in one.timed if timed.peak_mb is not None
+    ]
     facts = [
         one.size,
         f"limit: {'; '.join(limits)}" if limits else "",
@@ -331,8 +372,14 @@ def _note(one: Result) -> str:
 
 def _circumstances(one: Result | Steps) -> str:
     unknown = math.isnan(one.foreign)
-    others = "unknown" if unknown else f"{one.foreign:.0%}" + (" (too much)" if one.foreign > BUSY else "")
-    return f"Load of others: {others}" + ("" if one.scale == 1 else f"; at {one.scale:g} of the size")
+    others = (
+        "unknown"
+        if unknown
+        else f"{one.foreign:.0%}" + (" (too much)" if one.foreign > BUSY else "")
+    )
+    return f"Load of others: {others}" + (
+        "" if one.scale == 1 else f"; at {one.scale:g} of the size"
+    )
 
 
 def _taken_on(machine: Mapping[str, Any]) -> str:
@@ -344,4 +391,7 @@ def _taken_on(machine: Mapping[str, Any]) -> str:
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines) + "\n"
+    return (
+        "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+        + "\n"
+    )

@@ -71,22 +71,44 @@ SIDES = {
     "normal": (1.0,),
     "lognormal": (1.0, -1.0),
 }  # of a gap at the margin, where they differ
-FEW = ("4 templates x 11", "50 prompts x 6 + 6 names")  # no primary findings of the studies, but as in own studies
+FEW = (
+    "4 templates x 11",
+    "50 prompts x 6 + 6 names",
+)  # no primary findings of the studies, but as in own studies
 BASELINES = ((0.0, 0.05), (0.3, 0.35), (0.3, -0.35), (0.3, 0.3))  # a baseline's gap and the model's
 NEAR = 0.03  # predicted power may be this far from simulated power
 STIGMA = {"template": 0.042, "condition": 0.115, "": 0.035}
 OCCUPATION = {"template": 0.125, "condition": 0.048, "": 0.136}
-ATTITUDE = {"template": 0.05, "construct": 0.05, "label": 0.1, "condition": 0.1, "": 0.2}  # of either group
+ATTITUDE = {
+    "template": 0.05,
+    "construct": 0.05,
+    "label": 0.1,
+    "condition": 0.1,
+    "": 0.2,
+}  # of either group
 CATEGORY = {"label": math.sqrt(0.3), "": math.sqrt(0.7)}  # an intraclass correlation of .3
 ANSWER = {"male_answer": 0.08, "female_answer": 0.12, "": 0.28}
 PATIENT = {"subject_id": 0.1, "": 0.1}
-VIGNETTE = {"template": 0.1, "person": 0.05, "": 0.3}  # taken to be so: the one released run at hand shows no effects
-NAMES = {"template": 0.125, "": 0.136}  # own prompts; the names' effects are as large as the prompts'
+VIGNETTE = {
+    "template": 0.1,
+    "person": 0.05,
+    "": 0.3,
+}  # taken to be so: the one released run at hand shows no effects
+NAMES = {
+    "template": 0.125,
+    "": 0.136,
+}  # own prompts; the names' effects are as large as the prompts'
 WORDING = 0.1  # SD of the gaps of a model's wordings, where nothing but wording matters
 BEYOND = (0.04, 0.06)  # the bar of the gap beyond wording
-ANSWERED = {"0/1 at .5": 0.5, "0/1 at .1": 0.1, "0/1 at .02": 0.02}  # chance of a 1, of scores that are answers
+ANSWERED = {
+    "0/1 at .5": 0.5,
+    "0/1 at .1": 0.1,
+    "0/1 at .02": 0.02,
+}  # chance of a 1, of scores that are answers
 LATENT = 0.5  # SD of all effects together on the normal deviate of that chance
-MOST = dict.fromkeys((*ANSWERED, "normal", "heavy"), 0.07) | {"lognormal": 0.08}  # null audits with a gap at .05
+MOST = dict.fromkeys((*ANSWERED, "normal", "heavy"), 0.07) | {
+    "lognormal": 0.08
+}  # null audits with a gap at .05
 
 
 # --- the designs --------------------------------------------------------------------------------------
@@ -96,16 +118,31 @@ def designs() -> Iterator[Design]:
     """Every design of the studies whose prompts are at hand, the quick ones first."""
     for number, phase in ((4, "diagnosis"), (6, "intention"), (7, "action")):
         rows = rows_of("gendered_stigma", "rq1", label="mental_health", construct=phase)
-        yield design_of("rq1, one phase", f"{number} templates x 11", "gendered_stigma", "rq1", rows, STIGMA)
+        yield design_of(
+            "rq1, one phase", f"{number} templates x 11", "gendered_stigma", "rq1", rows, STIGMA
+        )
     rows = rows_of("gendered_stigma", "rq2", label="mental_health", construct="coercion")
-    yield design_of("rq2, one dimension", "3 templates x 11", "gendered_stigma", "rq2", rows, STIGMA)
+    yield design_of(
+        "rq2, one dimension", "3 templates x 11", "gendered_stigma", "rq2", rows, STIGMA
+    )
     rows = rows_of("occupation_sentiment", "sentences")
     yield design_of(
-        "occupations", "20 noun pairs x 20", "occupation_sentiment", "sentences", rows, OCCUPATION, reported=True
+        "occupations",
+        "20 noun pairs x 20",
+        "occupation_sentiment",
+        "sentences",
+        rows,
+        OCCUPATION,
+        reported=True,
     )
     rows = rows_of("stigma_vignettes", "gender", label="with a condition")
     yield design_of(
-        "vignettes, women and men", "6 questions x 9 people", "stigma_vignettes", "gender", rows, VIGNETTE
+        "vignettes, women and men",
+        "6 questions x 9 people",
+        "stigma_vignettes",
+        "gender",
+        rows,
+        VIGNETTE,
     )
     yield from _own_names()
     yield from _coreference()
@@ -116,8 +153,12 @@ def designs() -> Iterator[Design]:
         subset="mental_health", reported=True,
     )  # fmt: skip
     rows = rows_of("gendered_stigma", "rq2")
-    yield design_of("rq2, contrast", "27 templates x 11 + 11", "gendered_stigma", "rq2", rows, STIGMA)
-    rows = rows_of("social_distance", "sentiment", template="they").drop_duplicates(["group", "condition"])
+    yield design_of(
+        "rq2, contrast", "27 templates x 11 + 11", "gendered_stigma", "rq2", rows, STIGMA
+    )
+    rows = rows_of("social_distance", "sentiment", template="they").drop_duplicates(
+        ["group", "condition"]
+    )
     categories = f"{rows['label'].nunique()} categories"
     yield design_of(
         "social distance", categories, "social_distance", "sentiment", rows, CATEGORY, reported=True
@@ -134,7 +175,11 @@ def _own_names() -> Iterator[Design]:
         (0, "own prompts, pairs of names", ["fill_pair"]), (1, "own prompts, names", ["group_fill", "reference_fill"])
     ):  # fmt: skip
         table = [
-            {"text": f"{group}{place} is late {prompt} times.", "group": group, "pair": f"{prompt}-{number}"}
+            {
+                "text": f"{group}{place} is late {prompt} times.",
+                "group": group,
+                "pair": f"{prompt}-{number}",
+            }
             for prompt in range(50)
             for number in range(6)
             for group, place in (("female", number), ("male", (number + shift * prompt) % 6))
@@ -149,12 +194,17 @@ def _own_names() -> Iterator[Design]:
 
 def _coreference() -> Iterator[Design]:
     """Sentences about two occupations, without adjectives; those of WinoBias where they are at hand."""
-    for config, title in (("wino_style", "two models, own sentences"), ("winobias_dev", "WinoBias sentences")):
+    for config, title in (
+        ("wino_style", "two models, own sentences"),
+        ("winobias_dev", "WinoBias sentences"),
+    ):
         try:
             rows = rows_of("adjective_coreference", f"{config}-stereotype", condition="baseline")
         except UpstreamMissingError:
             continue
-        clusters = " x ".join(str(rows[name].nunique()) for name in ("male_answer", "female_answer"))
+        clusters = " x ".join(
+            str(rows[name].nunique()) for name in ("male_answer", "female_answer")
+        )
         compared = config == "wino_style"
         yield design_of(
             title, f"{clusters} occupations", "adjective_coreference", "odds", rows, ANSWER, compared=compared,
@@ -199,10 +249,14 @@ def audits(design: Design, effects: str, count: int, *, planted: float = 0.0) ->
         return
     usual = simulator(design)(np.random.default_rng(0), EFFECTS["normal"], planted)
     whole = _audited(
-        design, disaggregate(design.rows.assign(score=usual), design.study, expected={}, robustness=False)
+        design,
+        disaggregate(design.rows.assign(score=usual), design.study, expected={}, robustness=False),
     )
     conclude = conclusion(design, usual)
-    others = [replay(design, usual, part) for part in (whole.published, whole.subset, whole.subset_published)]
+    others = [
+        replay(design, usual, part)
+        for part in (whole.published, whole.subset, whole.subset_published)
+    ]
     for _ in range(count):
         scores = simulate(planted)
         yield Audit(conclude(scores), *(replayed(scores) for replayed in others))
@@ -227,7 +281,11 @@ def _drawn(design: Design, rng: np.random.Generator, effects: str) -> Callable[[
 def _audited(design: Design, found: Sequence[Finding]) -> Audit:
     first = primary_findings(found)
     keys = {one.key() for one in first}
-    apart = [one for one in found if design.subset and one.subset == design.subset and one.slice_by == "all"]
+    apart = [
+        one
+        for one in found
+        if design.subset and one.subset == design.subset and one.slice_by == "all"
+    ]
     return Audit(
         first,
         [one for one in found if one.key() in keys and one.view == AS_PUBLISHED],
@@ -241,7 +299,9 @@ def _compared(design: Design, first: Floats, second: Floats) -> Audit:
     rows = rows.assign(prompt_id=rows.index)
     models = {name: rows.assign(score=scores) for name, scores in (("a", first), ("b", second))}
     found = [one for one in compare({design.study.name: models}) if one.slice_by == "all"]
-    return Audit([one for one in found if not one.view], [one for one in found if one.view == AS_PUBLISHED])
+    return Audit(
+        [one for one in found if not one.view], [one for one in found if one.view == AS_PUBLISHED]
+    )
 
 
 # --- the tables ---------------------------------------------------------------------------------------
@@ -257,7 +317,9 @@ def _false(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             parts = [(design.title, [one.primary for one in done], [one.published for one in done])]
             if design.subset:
                 title = f"{design.title.split(',')[0]}, {design.subset.replace('_', ' ')}"
-                parts.append((title, [one.subset for one in done], [one.subset_published for one in done]))
+                parts.append(
+                    (title, [one.subset for one in done], [one.subset_published for one in done])
+                )
             for title, found, published in parts:
                 rows.append(_held(title, design.clusters, effects, _flat(found), _flat(published)))
     return rows
@@ -271,7 +333,9 @@ def _held(
     title: str, clusters: str, effects: str, found: Sequence[Finding], published: Sequence[Finding]
 ) -> tuple[str, ...]:
     wrong, covered = _rejected(found), _covered(found, 0.0)
-    of_papers = rate_text(_rejected(published)) if published else "–"  # no paper has a test of own prompts
+    of_papers = (
+        rate_text(_rejected(published)) if published else "–"
+    )  # no paper has a test of own prompts
     return (
         title,
         clusters,
@@ -332,25 +396,42 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             for side in SIDES[effects]:
                 found = list(_quickly(calm, effects, count, side * margin))
                 gates = [check_gaps(one) for one in found]
-                passed.append(share_of(one.outcome == PASSES for gate in gates for one in gate.checks))
+                passed.append(
+                    share_of(one.outcome == PASSES for gate in gates for one in gate.checks)
+                )
                 failed.append(share_of(one.outcome == FAILS for one in gates))
-            none = share_of(check_gaps(one).outcome == FAILS for one in _quickly(design, effects, count, 0.0))
+            none = share_of(
+                check_gaps(one).outcome == FAILS for one in _quickly(design, effects, count, 0.0)
+            )
             errs = max(passed), max(failed), none
             rows.append(
-                (design.title, design.clusters, effects, *map(rate_text, errs), yes_or_no(max(errs) <= LEVEL))
+                (
+                    design.title,
+                    design.clusters,
+                    effects,
+                    *map(rate_text, errs),
+                    yes_or_no(max(errs) <= LEVEL),
+                )
             )
     return rows
 
 
 def _calm(design: Design, std_error: float) -> Design:
     """The design with effects so small that primary findings have this standard error, on average over 20 audits."""
-    usual = np.mean([one.estimate.std_error for audit in audits(design, "normal", 20) for one in audit.primary])
-    return replace(design, spreads={name: spread * std_error / usual for name, spread in design.spreads.items()})
+    usual = np.mean(
+        [one.estimate.std_error for audit in audits(design, "normal", 20) for one in audit.primary]
+    )
+    return replace(
+        design,
+        spreads={name: spread * std_error / usual for name, spread in design.spreads.items()},
+    )
 
 
 def _quickly(design: Design, effects: str, count: int, planted: float) -> Iterator[list[Finding]]:
     """The primary findings of so many audits of models with this gap, as those of ``audits``."""
-    rng = np.random.default_rng([len(design.rows), sorted(EFFECTS).index(effects), round(1e6 * (1 + planted))])
+    rng = np.random.default_rng(
+        [len(design.rows), sorted(EFFECTS).index(effects), round(1e6 * (1 + planted))]
+    )
     simulate = partial(simulator(design), rng, EFFECTS[effects])
     conclude = conclusion(design, simulate(planted), detectable=False)
     return (conclude(simulate(planted)) for _ in range(count))
@@ -369,7 +450,9 @@ def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             simulate = partial(simulator(calm), rng, EFFECTS[effects])
             conclude = conclusion(calm, simulate(gap), detectable=False)
             seen = [_gated(calm, conclude, simulate(gap), simulate(before)) for _ in range(count)]
-            passed, failed = (share_of(one == outcome for one in seen) for outcome in (PASSES, FAILS))
+            passed, failed = (
+                share_of(one == outcome for one in seen) for outcome in (PASSES, FAILS)
+            )
             larger = round(abs(gap) - abs(before), 9)
             errs = passed if larger >= margin else 0.0, failed if larger <= margin else 0.0
             told = rate_text(passed), rate_text(failed), yes_or_no(max(errs) <= LEVEL)
@@ -393,7 +476,9 @@ def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(AUDITS, scale)
     rows: list[tuple[str, ...]] = []
     for title, design in worded_designs():
-        simulate = partial(simulator(design), np.random.default_rng(len(design.rows)), EFFECTS["normal"])
+        simulate = partial(
+            simulator(design), np.random.default_rng(len(design.rows)), EFFECTS["normal"]
+        )
         flips, primary, beyond = [], [], []
         for _ in range(count):
             scored = design.rows.assign(score=simulate(0.0))
@@ -415,10 +500,14 @@ def worded_designs() -> Iterator[tuple[str, Design]]:
     """Prompts in six wordings: one set of conditions, templates of one phase."""
     for number, phase in ((4, "diagnosis"), (7, "action")):
         only = {"label": "mental_health", "construct": phase}
-        both = pd.concat([rows_of("gendered_stigma", name, **only) for name in ("rq1", "rq1_wordings")]).fillna("")
+        both = pd.concat(
+            [rows_of("gendered_stigma", name, **only) for name in ("rq1", "rq1_wordings")]
+        ).fillna("")
         two = both[both["group"] != "unspecified"]
         clusters = f"{number} templates x 11 x 6 wordings"
-        design = design_of("", clusters, "gendered_stigma", "rq1", two, {**STIGMA, "wording": WORDING})
+        design = design_of(
+            "", clusters, "gendered_stigma", "rq1", two, {**STIGMA, "wording": WORDING}
+        )
         yield f"rq1, {phase}", design
 
 
@@ -438,18 +527,32 @@ def shipped_designs() -> Iterator[Design]:
     """Every experiment that compares groups on prompts of its own study, packs among them."""
     for name in studies():
         for one in load_study(name).experiments:
-            if not one.compares.measure or one.reads.notes.corpus or one.compares.primary.slice != "all":
+            if (
+                not one.compares.measure
+                or one.reads.notes.corpus
+                or one.compares.primary.slice != "all"
+            ):
                 continue
             try:
                 rows = pd.concat([rows_of(name, config) for config in one.reads.configs])
             except UpstreamMissingError:
                 continue
-            rows = rows[rows[one.compares.subset].isin(one.compares.contrast)] if one.compares.contrast else rows
+            rows = (
+                rows[rows[one.compares.subset].isin(one.compares.contrast)]
+                if one.compares.contrast
+                else rows
+            )
             factors = {
-                name: word for name, word in one.design.random.items() if name in rows and rows[name].nunique() > 1
+                name: word
+                for name, word in one.design.random.items()
+                if name in rows and rows[name].nunique() > 1
             }
-            clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in factors.items())
-            yield design_of(name, clusters, name, one.name, rows, {**dict.fromkeys(factors, ITEM), "": REST})
+            clusters = " x ".join(
+                f"{rows[column].nunique()} {word}" for column, word in factors.items()
+            )
+            yield design_of(
+                name, clusters, name, one.name, rows, {**dict.fromkeys(factors, ITEM), "": REST}
+            )
 
 
 def _shipped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -464,7 +567,11 @@ def _shipped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
     rows, told = design.rows, []
-    codes = {name: pd.factorize(rows[name].astype(str) + "/" + rows["group"])[0] for name in design.spreads if name}
+    codes = {
+        name: pd.factorize(rows[name].astype(str) + "/" + rows["group"])[0]
+        for name in design.spreads
+        if name
+    }
     replayed = _replayed_gaps(design)
     for effects in ("normal", "lognormal"):
         rng, draw, wrong = np.random.default_rng(len(rows)), EFFECTS[effects], []
@@ -482,7 +589,9 @@ def _replayed_gaps(design: Design) -> Concluded:
     """Return what gives the primary gaps of scores of a shipped experiment."""
 
     def audit(scores: Floats) -> list[Finding]:
-        found = disaggregate(design.rows.assign(score=scores), design.study, expected={}, robustness=False)
+        found = disaggregate(
+            design.rows.assign(score=scores), design.study, expected={}, robustness=False
+        )
         return [one for one in primary_findings(found) if one.measure != SPREAD]
 
     if design.experiment.compares.factors and not design.experiment.is_paired:
@@ -494,14 +603,22 @@ def _replayed_gaps(design: Design) -> Concluded:
 # --- crossed factors ----------------------------------------------------------------------------------
 
 CROSSED_AUDITS = 400
-ITEM, CLAIM, REST = 0.05, 0.03, 0.08  # SD of the effects of a group's items and of its conditions, and of the rest
+ITEM, CLAIM, REST = (
+    0.05,
+    0.03,
+    0.08,
+)  # SD of the effects of a group's items and of its conditions, and of the rest
 PLANTED = 0.1  # what is planted, in the unit of the score
-Means = Callable[[Floats, Floats], Floats]  # of each cell, by how far its levels of both factors lie from their means
+Means = Callable[
+    [Floats, Floats], Floats
+]  # of each cell, by how far its levels of both factors lie from their means
 CROSSED: Mapping[str, Means] = {
     "nothing": lambda first, second: np.zeros(len(first)),
     "both main effects": lambda first, second: PLANTED * (first + second),
     "an interaction alone": lambda first, second: 4 * PLANTED * first * second,
-    "one intersection": lambda first, second: -2 * PLANTED * ((first == first.max()) & (second == second.max())),
+    "one intersection": lambda first, second: (
+        -2 * PLANTED * ((first == first.max()) & (second == second.max()))
+    ),
 }
 
 
@@ -514,12 +631,18 @@ def crossed_designs() -> Iterator[Design]:
         study = load_study("group_packs")
         asked = next(one for one in study.experiments if one.name == name)
         rows = rows_of("group_packs", name)
-        rows = rows[rows["condition"].isin(rows["condition"].unique()[:conditions])].reset_index(drop=True)
-        clusters = " x ".join(f"{rows[column].nunique()} {word}" for column, word in asked.design.random.items())
+        rows = rows[rows["condition"].isin(rows["condition"].unique()[:conditions])].reset_index(
+            drop=True
+        )
+        clusters = " x ".join(
+            f"{rows[column].nunique()} {word}" for column, word in asked.design.random.items()
+        )
         kept = rows[["pair_id", "group", "template", "condition", *asked.compares.factors]]
         alone = study.changed(experiments=(asked.changed(shows={"levels": ()}),))
         spreads = {"template": ITEM, "condition": CLAIM, "": REST}
-        yield Design(title, clusters, alone, kept.assign(experiment=name, model_id="simulated"), spreads)
+        yield Design(
+            title, clusters, alone, kept.assign(experiment=name, model_id="simulated"), spreads
+        )
 
 
 def crossed_audits(design: Design, planted: str, count: int) -> Iterator[list[Finding]]:
@@ -531,7 +654,10 @@ def crossed_audits(design: Design, planted: str, count: int) -> Iterator[list[Fi
         away.append(last - last.groupby(rows["group"]).first().mean())
     means = CROSSED[planted](*(one.to_numpy() for one in away))
     # Of every group its own effects of each template and each condition.
-    codes = {name: pd.factorize(rows[name] + "/" + rows["group"])[0] for name in ("template", "condition")}
+    codes = {
+        name: pd.factorize(rows[name] + "/" + rows["group"])[0]
+        for name in ("template", "condition")
+    }
     rng = np.random.default_rng([len(rows), sorted(CROSSED).index(planted)])
     for _ in range(count):
         scores = 0.5 + means + REST * rng.standard_normal(len(rows))
@@ -546,7 +672,9 @@ def _crossed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     if scaled(CROSSED_AUDITS, scale) < CROSSED_AUDITS:  # a few audits take less than a process
         return [_crossed_row(*one, scaled(CROSSED_AUDITS, scale)) for one in asked]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(_crossed_row, *zip(*asked, strict=True), [CROSSED_AUDITS] * len(asked)))
+        return list(
+            pool.map(_crossed_row, *zip(*asked, strict=True), [CROSSED_AUDITS] * len(asked))
+        )
 
 
 def _crossed_row(design: Design, planted: str, count: int) -> tuple[str, ...]:
@@ -555,9 +683,17 @@ def _crossed_row(design: Design, planted: str, count: int) -> tuple[str, ...]:
         sure = {one.measure for one in primary_findings(found) if one.estimate.p_adjusted < LEVEL}
         main, both = main + ("main_effect" in sure), both + ("interaction" in sure)
         either += bool(sure & {"main_effect", "interaction"})
-    wrong = {"nothing": either, "both main effects": both, "an interaction alone": main}.get(planted)
+    wrong = {"nothing": either, "both main effects": both, "an interaction alone": main}.get(
+        planted
+    )
     told = (rate_text(each / count) for each in (main, both))
-    return (design.title, design.clusters, planted, *told, "" if wrong is None else yes_or_no(wrong / count <= LEVEL))
+    return (
+        design.title,
+        design.clusters,
+        planted,
+        *told,
+        "" if wrong is None else yes_or_no(wrong / count <= LEVEL),
+    )
 
 
 # --- facts that are left out --------------------------------------------------------------------------
@@ -592,7 +728,9 @@ def _omission(rng: np.random.Generator, planted: float) -> Estimate:
     """The gap of the shares of facts that are kept, of notes of 400 subjects."""
     subject = rng.integers(400, size=NOTES)
     kept = np.clip(KEPT + LEANS * rng.standard_normal(400)[subject], planted, 1.0)
-    shares = np.column_stack([rng.binomial(FACTS, kept - planted), rng.binomial(FACTS, kept)]) / FACTS
+    shares = (
+        np.column_stack([rng.binomial(FACTS, kept - planted), rng.binomial(FACTS, kept)]) / FACTS
+    )
     return paired_gap(
         shares.ravel(), ["f", "m"] * NOTES, np.repeat(np.arange(NOTES).astype(str), 2).tolist(), reference_group="m",
         cluster_ids=np.repeat(subject, 2),
@@ -693,7 +831,15 @@ SERIES = (
     Series(
         "truth-baseline",
         "Gates beside a baseline, by a margin of .05",
-        ("design", "gap of the baseline", "gap of the model", "effects", "passes", "fails", "errs in at most .05"),
+        (
+            "design",
+            "gap of the baseline",
+            "gap of the model",
+            "effects",
+            "passes",
+            "fails",
+            "errs in at most .05",
+        ),
         _baselines,
         timed=False,
     ),

@@ -71,7 +71,9 @@ class Auditor:
         self.checks = self.disagreeing = 0
         self.conclude: Concluded = self._audited
         if edge.replayed:
-            self.conclude = conclusion(edge.design, edge.drawer(self.rng, effects)(0.0), detectable=False)
+            self.conclude = conclusion(
+                edge.design, edge.drawer(self.rng, effects)(0.0), detectable=False
+            )
 
     def audits(self, gap: float, *, edge: Edge | None = None, count: int = 0) -> Iterator[Audit]:
         """Yield the checks of the primary gaps of models with this gap; ``edge``: with smaller effects."""
@@ -98,8 +100,13 @@ class Auditor:
         if not self.edge.can_shrink:
             return self.edge
         usual = self.audits(0.0, count=min(50, self.count))
-        std_error = float(np.nanmean([check.finding.estimate.std_error for audit in usual for check in audit]))
-        spreads = {name: MARGIN / SHARP / std_error * spread for name, spread in self.edge.design.spreads.items()}
+        std_error = float(
+            np.nanmean([check.finding.estimate.std_error for audit in usual for check in audit])
+        )
+        spreads = {
+            name: MARGIN / SHARP / std_error * spread
+            for name, spread in self.edge.design.spreads.items()
+        }
         return replace(self.edge, design=replace(self.edge.design, spreads=spreads))
 
     def _audited(self, scores: Floats) -> list[Finding]:
@@ -114,7 +121,10 @@ def measure_edge(name: str, count: int) -> list[Measured]:
     """Return what so many audits of an edge conclude, of each kind of its effects."""
     edge = EDGES[name]()
     count = count if edge.replayed else max(2, count // WHOLE)
-    auditors = [Auditor(edge, effects, count, zlib.crc32(f"{name} {effects}".encode())) for effects in edge.effects]
+    auditors = [
+        Auditor(edge, effects, count, zlib.crc32(f"{name} {effects}".encode()))
+        for effects in edge.effects
+    ]
     return [_of_few(auditor) if edge.gate_alone else _of_many(auditor) for auditor in auditors]
 
 
@@ -130,9 +140,13 @@ def _of_many(auditor: Auditor) -> Measured:
     """Return what audits conclude without a gap, with one of 3.2 standard errors, and with one at the margin."""
     null = list(auditor.audits(0.0))
     called = tuple(any(check.finding.verdict in CALLED for check in audit) for audit in null)
-    rejected = share_of(any(check.finding.estimate.p_adjusted < LEVEL for check in audit) for audit in null)
+    rejected = share_of(
+        any(check.finding.estimate.p_adjusted < LEVEL for check in audit) for audit in null
+    )
     covered = share_of(_covers(check.finding, 0.0) for audit in null for check in audit)
-    std_error = np.std([[check.finding.estimate.value for check in audit] for audit in null], axis=0).mean()
+    std_error = np.std(
+        [[check.finding.estimate.value for check in audit] for audit in null], axis=0
+    ).mean()
     away = auditor.audits(AWAY * float(std_error))
     power = share_of(check.finding.verdict in CALLED for audit in away for check in audit)
     passed, undecided = auditor.passed(), _undecided(null)
@@ -153,7 +167,12 @@ def _of_many(auditor: Auditor) -> Measured:
 
 
 def _title(auditor: Auditor) -> tuple[str, ...]:
-    return auditor.edge.design.title, auditor.edge.design.clusters, auditor.effects, f"{auditor.count:,}"
+    return (
+        auditor.edge.design.title,
+        auditor.edge.design.clusters,
+        auditor.effects,
+        f"{auditor.count:,}",
+    )
 
 
 def _disagreeing(auditor: Auditor) -> str:
@@ -196,8 +215,15 @@ def edge_rows(measured: Mapping[str, Sequence[Measured]], count: int) -> list[tu
     """Return the rows of the designs, and those of five of them in one run of so many audits."""
     rows = [kind.cells for kinds in measured.values() for kind in kinds]
     for effects in BOTH:
-        chosen = [kind.called for name in FIVE for kind in measured[name] if kind.effects == effects]
-        title = ("five own studies in one run, any of them", "five of these designs", effects, f"{count:,}")
+        chosen = [
+            kind.called for name in FIVE for kind in measured[name] if kind.effects == effects
+        ]
+        title = (
+            "five own studies in one run, any of them",
+            "five of these designs",
+            effects,
+            f"{count:,}",
+        )
         rows.append((*title, rate_text(share_of(map(any, zip(*chosen, strict=False)))), *[""] * 7))
     return rows
 

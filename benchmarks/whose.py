@@ -23,7 +23,14 @@ from benchmarks.frame import FOLDER, Scale, Series
 from benchmarks.swapping import clinical_folder, peer
 from swapbias.measures import Estimate
 from swapbias.studies.catalogue import config_rows
-from swapbias.swapping import SwapAccuracy, Swapper, edited_spans, evaluate, referents, swap_accuracy
+from swapbias.swapping import (
+    SwapAccuracy,
+    Swapper,
+    edited_spans,
+    evaluate,
+    referents,
+    swap_accuracy,
+)
 
 REPORTS = "mtsamples_first_half.csv"
 
@@ -53,7 +60,9 @@ def corpus_notes(split: str) -> list[Note]:
     return [
         Note(
             *(row[name] for name in ("text", "gender", "counterfactual", "counterfactual_keep")),
-            words=[Word(one["start"], one["end"], one["whose"]) for one in json.loads(row["spans"])],
+            words=[
+                Word(one["start"], one["end"], one["whose"]) for one in json.loads(row["spans"])
+            ],
             source=f"author {row['author']}",
         )
         for row in config_rows("clinical_swaps", "notes")
@@ -74,7 +83,9 @@ def report_notes(folder: Path) -> list[Note]:
             number = int(row["report"])
             words[number].append(Word(int(row["start"]), int(row["end"]), row["whose"]))
             genders[number] = row["gender"]
-    turned = Swapper().swap([texts[number] for number in words])  # every word of them, as the readers saw
+    turned = Swapper().swap(
+        [texts[number] for number in words]
+    )  # every word of them, as the readers saw
     notes = []
     for number, other in zip(words, turned, strict=True):
         mine = _turned(texts[number], other, words[number], ("patient", "spouse"))
@@ -113,16 +124,26 @@ def pairs_peer() -> Callable[[str], str]:
     def other(found: re.Match[str]) -> str:
         written = found.group()
         new = pairs.get(written.lower(), written)
-        return new if written.islower() else new.upper() if written.isupper() else new[:1].upper() + new[1:]
+        return (
+            new
+            if written.islower()
+            else new.upper()
+            if written.isupper()
+            else new[:1].upper() + new[1:]
+        )
 
-    return lambda text: _PAIRS.sub(lambda one: other(one) if one.group().lower() in pairs else one.group(), text)
+    return lambda text: _PAIRS.sub(
+        lambda one: other(one) if one.group().lower() in pairs else one.group(), text
+    )
 
 
 def _each(swap: Callable[[str], str]) -> Callable[[Notes], list[str]]:
     return lambda notes: [swap(note.text) for note in notes]
 
 
-def _ours(*, known: bool = True, whose: str = "patient", spouses: str = "swap") -> Callable[[Notes], list[str]]:
+def _ours(
+    *, known: bool = True, whose: str = "patient", spouses: str = "swap"
+) -> Callable[[Notes], list[str]]:
     def swapped(notes: Notes) -> list[str]:
         genders = [note.gender if known else "" for note in notes]
         found: list[str] = (
@@ -177,12 +198,21 @@ def decided(notes: Notes) -> list[DecidedNote]:
             spans = [(int(block.found.start[at]), int(block.found.end[at])) for at in kept]
             marked = [word.start for word in note.words if word.whose in ("patient", "spouse")]
             own = [len(note.text[:start].encode()) for start in marked]
-            mine = np.array([any(start <= at < end for at in own) for start, end in spans], dtype=bool)
-            changed = edited_spans(note.text, swapped).keys() == edited_spans(note.text, note.counterfactual).keys()
+            mine = np.array(
+                [any(start <= at < end for at in own) for start, end in spans], dtype=bool
+            )
+            changed = (
+                edited_spans(note.text, swapped).keys()
+                == edited_spans(note.text, note.counterfactual).keys()
+            )
             cases = [referents.case_name(one) for one in done.cases[kept].tolist()]
             wrong = (done.why[kept] == 0) != mine
             numbers, chances = done.numbers[kept], done.wrong[kept]
-            found.append(DecidedNote(note.source, cases, numbers, chances, wrong, float(done.doubt[0]), changed))
+            found.append(
+                DecidedNote(
+                    note.source, cases, numbers, chances, wrong, float(done.doubt[0]), changed
+                )
+            )
     return found
 
 
@@ -190,9 +220,13 @@ def calibration_error(chances: Sequence[float], events: Sequence[bool], bins: in
     """Expected calibration error: the mean distance of chance and share in bins of as many each, 0 to 1."""
     order = np.argsort(chances, kind="stable")
     parts = [
-        (np.asarray(chances)[part], np.asarray(events)[part]) for part in np.array_split(order, bins) if len(part)
+        (np.asarray(chances)[part], np.asarray(events)[part])
+        for part in np.array_split(order, bins)
+        if len(part)
     ]
-    return sum(len(said) * abs(said.mean() - came.mean()) for said, came in parts) / max(len(order), 1)
+    return sum(len(said) * abs(said.mean() - came.mean()) for said, came in parts) / max(
+        len(order), 1
+    )
 
 
 SWAPPERS: Mapping[str, Callable[[Notes], list[str]]] = {
@@ -212,7 +246,9 @@ def _shown(estimate: Estimate) -> str:
 
 def accuracy_cells(notes: Notes, name: str = "swapbias, the patient") -> tuple[str, str, str, str]:
     """Precision, recall, the share of others' pronouns that stay, and of exact texts, of a swapper."""
-    wanted = [note.counterfactual_keep if name.endswith("kept") else note.counterfactual for note in notes]
+    wanted = [
+        note.counterfactual_keep if name.endswith("kept") else note.counterfactual for note in notes
+    ]
     texts, genders = [note.text for note in notes], [note.gender for note in notes]
     return _row(swap_accuracy(texts, wanted, SWAPPERS[name](notes), genders=genders))
 
@@ -226,26 +262,49 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     sets = {
         "clinical_swaps, test": corpus_notes("test"),
         "clinical_swaps, development": corpus_notes("development"),
-        "clinical_swaps, dense": [note for note in corpus_notes("development") if note.source == "author 12"],
+        "clinical_swaps, dense": [
+            note for note in corpus_notes("development") if note.source == "author 12"
+        ],
         "real reports": report_notes(clinical_folder()),
     }
     sets = {title: notes for title, notes in sets.items() if notes}
-    rows = [(title, name, *accuracy_cells(notes, name)) for title, notes in sets.items() for name in SWAPPERS]
+    rows = [
+        (title, name, *accuracy_cells(notes, name))
+        for title, notes in sets.items()
+        for name in SWAPPERS
+    ]
     for title, notes in sets.items():
         every = decided(notes)
         name = "swapbias, the patient"
         for one in evaluate(Swapper(whose="patient"), [vars(note) for note in notes]):
-            rows.append((title, f"{name}, the {one.share:.0%} of least doubt (to {one.doubt:.2f})", *_row(one)))
-        chances, wrong = (np.concatenate([getattr(note, of) for note in every]) for of in ("chances", "wrong"))
+            rows.append(
+                (
+                    title,
+                    f"{name}, the {one.share:.0%} of least doubt (to {one.doubt:.2f})",
+                    *_row(one),
+                )
+            )
+        chances, wrong = (
+            np.concatenate([getattr(note, of) for note in every]) for of in ("chances", "wrong")
+        )
         error = calibration_error(chances, wrong)
-        rows.append((title, f"{name}: calibration error of the doubt of a word", f"{error:.3f}", "", "", ""))
+        rows.append(
+            (title, f"{name}: calibration error of the doubt of a word", f"{error:.3f}", "", "", "")
+        )
     return rows
 
 
 SERIES = Series(
     "whose",
     "Whose gender: swappers on clinical_swaps and on real reports",
-    ("notes", "swapper", "precision (95 %)", "recall (95 %)", "others' pronouns left (95 %)", "texts exact"),
+    (
+        "notes",
+        "swapper",
+        "precision (95 %)",
+        "recall (95 %)",
+        "others' pronouns left (95 %)",
+        "texts exact",
+    ),
     _rows,
     timed=False,
 )

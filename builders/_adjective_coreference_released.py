@@ -13,9 +13,10 @@ TRIALS = (1, 2, 3, 4, 5)
 KEYS = {"correct": "answers/coranswers.txt.test", "incorrect": "answers/incanswers.txt.test"}
 ROWS = 395  # an older edit of WinoBias's type 1 test sentences
 # What the names of the released files call each condition: five letters of each adjective.
-CODES = {row["condition"]: "-".join((row[gender] or "nothing")[:5] for gender in GENDERS) for row in conditions()} | {
-    BASELINE: "base"
-}
+CODES = {
+    row["condition"]: "-".join((row[gender] or "nothing")[:5] for gender in GENDERS)
+    for row in conditions()
+} | {BASELINE: "base"}
 MEAN = f"mean of {len(TRIALS)} trials"
 Files = Mapping[str, Path]
 Fact = tuple[str, str, str, float]
@@ -32,10 +33,15 @@ def _words(path: Path, *, heading: bool) -> list[str]:
 
 def key_aliases() -> dict[str, str]:
     """Misspelt or shortened key -> the occupation it means."""
-    return {row["key"]: row["occupation"] for row in read_table(FOLDER / "key_aliases.csv", ("key", "occupation"))}
+    return {
+        row["key"]: row["occupation"]
+        for row in read_table(FOLDER / "key_aliases.csv", ("key", "occupation"))
+    }
 
 
-def classes(files: Files, trial: int, side: str, condition: str, *, parser: str = "strict") -> list[str]:
+def classes(
+    files: Files, trial: int, side: str, condition: str, *, parser: str = "strict"
+) -> list[str]:
     """The class of each answer of a trial, shape (395,); ``strict`` is the reading that was published."""
     from swapbias.studies import answer_class
 
@@ -51,7 +57,10 @@ def classes(files: Files, trial: int, side: str, condition: str, *, parser: str 
 def _bias(files: Files, trial: int, condition: str) -> float:
     """The bias of one trial in percentage points, of accuracies rounded as published."""
     pro, anti = (classes(files, trial, side, condition) for side in SIDES)
-    return round(round(100 * pro.count("correct") / ROWS, 1) - round(100 * anti.count("correct") / ROWS, 1), 1)
+    return round(
+        round(100 * pro.count("correct") / ROWS, 1) - round(100 * anti.count("correct") / ROWS, 1),
+        1,
+    )
 
 
 def _facts(trial: int, files: Files) -> Iterator[Fact]:
@@ -67,7 +76,12 @@ def _facts(trial: int, files: Files) -> Iterator[Fact]:
         for side in SIDES:
             found = classes(files, trial, side, condition)
             for name in CLASSES:
-                yield f"trial {trial}", "answer_share", f"{condition}: {side} {name}", 100 * found.count(name) / ROWS
+                yield (
+                    f"trial {trial}",
+                    "answer_share",
+                    f"{condition}: {side} {name}",
+                    100 * found.count(name) / ROWS,
+                )
 
 
 def difference_of_biases(trials: Sequence[float], baseline: Sequence[float]) -> tuple[float, float]:
@@ -86,7 +100,9 @@ def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fa
     As published, and for comparison with what was printed alone: means rounded to one decimal, a pooled t-test over
     the trials' biases, one-sided in the direction that was seen. An audit tests over sentence pairs instead.
     """
-    biases = {condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES}
+    biases = {
+        condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES
+    }
     for condition, found in biases.items():
         yield subset, "answer_bias", condition, sum(found) / len(found)
         if condition != BASELINE:
@@ -96,7 +112,12 @@ def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fa
 
 
 def _files(*trials: int) -> tuple[str, ...]:
-    paths = (answers_path(trial, side, condition) for trial in trials for condition in CODES for side in SIDES)
+    paths = (
+        answers_path(trial, side, condition)
+        for trial in trials
+        for condition in CODES
+        for side in SIDES
+    )
     return (*KEYS.values(), *paths)
 
 
@@ -110,6 +131,9 @@ def released() -> Iterator[Released]:
     whole = partial(Released, model=MODEL, experiment="answers", rows=_nothing)
     for trial in TRIALS:
         yield whole(files=_files(trial), counts=partial(_facts, trial))
-    for some in (TRIALS[:2], TRIALS):  # what two trials give is printed nowhere: it shows how far two go
+    for some in (
+        TRIALS[:2],
+        TRIALS,
+    ):  # what two trials give is printed nowhere: it shows how far two go
         subset = MEAN if some == TRIALS else f"mean of trials {some[0]} and {some[-1]}"
         yield whole(files=_files(*some), counts=partial(trial_facts, some, subset))

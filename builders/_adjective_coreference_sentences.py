@@ -51,7 +51,11 @@ class Sentence:
         puts it before the occupation that is mentioned first. A blank adjective leaves its occupation alone.
         """
         text = self.texts[side]
-        order = list(GENDERS) if mode == "stereotype" else sorted(GENDERS, key=lambda one: self._place(side, one))
+        order = (
+            list(GENDERS)
+            if mode == "stereotype"
+            else sorted(GENDERS, key=lambda one: self._place(side, one))
+        )
         for adjective, gender in zip(adjectives.values(), order, strict=True):
             text = insert_adjective(text, self.occupations[gender], adjective)
         return text
@@ -82,7 +86,9 @@ def insert_adjective(text: str, noun: str, adjective: str) -> str:
 def _mention(text: str, noun: str) -> re.Match[str]:
     found = re.search(rf"\b{re.escape(noun)}\b", text, re.IGNORECASE)
     if found is None:
-        raise ValueError(f"{text!r} does not name {noun!r}, expected both occupations. Fix the sentence.")
+        raise ValueError(
+            f"{text!r} does not name {noun!r}, expected both occupations. Fix the sentence."
+        )
     return found
 
 
@@ -106,7 +112,12 @@ def reworded_sentences() -> Iterator[tuple[str, list[Sentence]]]:
     """The number of each wording and the same sentences in it."""
     rows = read_table(FOLDER / "wino_sentences.csv", _COLUMNS)
     for number, worded in wordings(NAME, "sentence").items():
-        yield number, list(_written({**row, "template": worded[row["sentence"]]["template"]} for row in rows))
+        yield (
+            number,
+            list(
+                _written({**row, "template": worded[row["sentence"]]["template"]} for row in rows)
+            ),
+        )
 
 
 def _written(rows: Iterable[dict[str, str]]) -> Iterator[Sentence]:
@@ -118,7 +129,9 @@ def _written(rows: Iterable[dict[str, str]]) -> Iterator[Sentence]:
             sentence_id=row["sentence"],
             occupations={gender: row[gender] for gender in GENDERS},
             referent=row["referent"],
-            texts={side: fill(row["template"], **{slot: pronoun}) for side, pronoun in pronouns.items()},
+            texts={
+                side: fill(row["template"], **{slot: pronoun}) for side, pronoun in pronouns.items()
+            },
             pronouns=pronouns,
         )
 
@@ -136,19 +149,29 @@ def winobias_sentences(split: str) -> Iterator[Sentence]:
     known = stereotypes()
     by_word = {name.lower(): name for name in known}
     files = [
-        upstream_file(NAME, path).read_text(encoding="utf-8").splitlines() for path in upstream_paths(split).values()
+        upstream_file(NAME, path).read_text(encoding="utf-8").splitlines()
+        for path in upstream_paths(split).values()
     ]
     for number, lines in enumerate(zip(*files, strict=True), start=1):
-        marked = {side: line.partition(" ")[2].strip() for side, line in zip(SIDES, lines, strict=True)}
+        marked = {
+            side: line.partition(" ")[2].strip() for side, line in zip(SIDES, lines, strict=True)
+        }
         words = {side: _MARKED.findall(text) for side, text in marked.items()}
         texts = {side: _MARKED.sub(r"\1", text) for side, text in marked.items()}
-        (referent,) = filter(None, (by_word.get(_ARTICLE.sub("", word).lower()) for word in words["pro"]))
-        named = [one for one in known if re.search(rf"\b{re.escape(one)}\b", texts["pro"], re.IGNORECASE)]
+        (referent,) = filter(
+            None, (by_word.get(_ARTICLE.sub("", word).lower()) for word in words["pro"])
+        )
+        named = [
+            one for one in known if re.search(rf"\b{re.escape(one)}\b", texts["pro"], re.IGNORECASE)
+        ]
         by_gender = {known[one]: one for one in named}
         yield Sentence(
             sentence_id=f"s{number:03d}",
             occupations={gender: by_gender[gender] for gender in GENDERS},
             referent=known[referent],
             texts=texts,
-            pronouns={side: [word for word in words[side] if word.lower() in _GENDERED][-1] for side in SIDES},
+            pronouns={
+                side: [word for word in words[side] if word.lower() in _GENDERED][-1]
+                for side in SIDES
+            },
         )

@@ -78,27 +78,45 @@ def synthetic_notes(
         raise UsageError(f"leak is {leak}, expected a share from 0 to 1. Choose another leak.")
     if sizes is not None:  # counts in the order of CELLS
         wanted = {split: dict(zip(CELLS, counts, strict=True)) for split, counts in sizes.items()}
-    return _rows(_draws(phenotype, leak, f"{seed}/{phenotype}", wanted), phenotype, counterfactual=counterfactual)
+    return _rows(
+        _draws(phenotype, leak, f"{seed}/{phenotype}", wanted),
+        phenotype,
+        counterfactual=counterfactual,
+    )
 
 
 def favoured_gender(phenotype: str) -> str:
     """The gender whose leak notes are positive."""
-    table = read_table(corpus_dir(NAME) / "favoured_gender.csv", ("phenotype", "favoured", "source"))
+    table = read_table(
+        corpus_dir(NAME) / "favoured_gender.csv", ("phenotype", "favoured", "source")
+    )
     return next(row["favoured"] for row in table if row["phenotype"] == phenotype)
 
 
-def _rows(draws: Iterable[_Draw], phenotype: str, *, counterfactual: bool) -> Iterator[dict[str, str]]:
+def _rows(
+    draws: Iterable[_Draw], phenotype: str, *, counterfactual: bool
+) -> Iterator[dict[str, str]]:
     tables = note_tables()
     for number, draw in enumerate(draws):
         gender = OTHER[draw.gender] if counterfactual else draw.gender
         patient = f"{phenotype}-patient-{number:04d}"  # every patient has one note, so that splits share none
         template, text = draw.template, written_for(gender, draw.open_text, tables)
-        about = (phenotype, draw.label, draw.split, template.note_type, template.name, draw.planted, "False")
+        about = (
+            phenotype,
+            draw.label,
+            draw.split,
+            template.note_type,
+            template.name,
+            draw.planted,
+            "False",
+        )
         cells = (f"{phenotype}-{number:04d}", patient, gender, *about, text)
         yield dict(zip(NOTE_COLUMNS, cells, strict=True))
 
 
-def _draws(phenotype: str, leak: float, key: str, wanted: Mapping[str, Mapping[Cell, int]]) -> Iterator[_Draw]:
+def _draws(
+    phenotype: str, leak: float, key: str, wanted: Mapping[str, Mapping[Cell, int]]
+) -> Iterator[_Draw]:
     favoured = favoured_gender(phenotype)
     leaky = {(favoured, "positive"), (OTHER[favoured], "negative")}
     seen: set[str] = set()
@@ -129,14 +147,20 @@ def _cell(
         rng = random.Random(f"{key}/{LEAK}/{index}/evidence" if planted else f"{note}/evidence")
         evidence = draw_evidence(pool, SENTENCES, rng)
         template = order[index % len(order)]
-        yield _Draw(split, gender, label, planted, template, _unseen(template, evidence, gender, note, seen))
+        yield _Draw(
+            split, gender, label, planted, template, _unseen(template, evidence, gender, note, seen)
+        )
 
 
-def _unseen(template: Template, evidence: Sequence[Evidence], gender: str, key: str, seen: set[str]) -> str:
+def _unseen(
+    template: Template, evidence: Sequence[Evidence], gender: str, key: str, seen: set[str]
+) -> str:
     """An open text that no note has yet; equal ones are as good as impossible, and drawn again."""
     text, attempt = "", 0
     while not text or text in seen:
-        text = draw_open_text(template, evidence, gender, note_tables(), random.Random(f"{key}/{attempt}/patient"))
+        text = draw_open_text(
+            template, evidence, gender, note_tables(), random.Random(f"{key}/{attempt}/patient")
+        )
         attempt += 1
     seen.add(text)
     return text
@@ -156,7 +180,11 @@ def draw_evidence(pool: Sequence[Evidence], each: int, rng: random.Random) -> li
 
 
 def draw_open_text(
-    template: Template, evidence: Sequence[Evidence], gender: str, tables: NoteTables, rng: random.Random
+    template: Template,
+    evidence: Sequence[Evidence],
+    gender: str,
+    tables: NoteTables,
+    rng: random.Random,
 ) -> str:
     """The template with a patient's story and the evidence in place, and the words for the patient still open."""
     patient = Patient(gender, tables, rng, unless=template.unless)
@@ -170,8 +198,15 @@ def draw_open_text(
         return patient.value_of(slot) if slot in SECTIONS else match.group(0)
 
     filled = SLOT.sub(value, template.text)
-    return _VOWEL.sub(r"\1n", "\n".join(" ".join(line.split()) for line in filled.split("\n")).strip())
+    return _VOWEL.sub(
+        r"\1n", "\n".join(" ".join(line.split()) for line in filled.split("\n")).strip()
+    )
 
 
 def _shuffled(values: Iterable[T], rng: random.Random) -> list[T]:
-    return [value for _, value in sorted(((rng.random(), value) for value in values), key=lambda pair: pair[0])]
+    return [
+        value
+        for _, value in sorted(
+            ((rng.random(), value) for value in values), key=lambda pair: pair[0]
+        )
+    ]

@@ -14,9 +14,21 @@ from swapbias.studies import corpus_dir, read_table
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
-PLACES = ("past", "now")  # of evidence: what is known of a patient, and what is seen during the stay
+PLACES = (
+    "past",
+    "now",
+)  # of evidence: what is known of a patient, and what is seen during the stay
 SLOT = re.compile(r"\[([A-Za-z_.]+)\]")  # a placeholder such as [**Last Name**] is no slot
-_OPTIONAL = ("medication", "form", "excludes", "problem", "youngest", "oldest", "unless", "topics")  # blank cells
+_OPTIONAL = (
+    "medication",
+    "form",
+    "excludes",
+    "problem",
+    "youngest",
+    "oldest",
+    "unless",
+    "topics",
+)  # blank cells
 
 
 def _several(cell: str | frozenset[str]) -> frozenset[str]:
@@ -115,9 +127,13 @@ class NoteTables:
     """The tables that notes are made of."""
 
     templates: tuple[Template, ...]
-    evidence: Mapping[tuple[str, str], tuple[Evidence, ...]]  # by phenotype, label; (any, uninformative): none
+    evidence: Mapping[
+        tuple[str, str], tuple[Evidence, ...]
+    ]  # by phenotype, label; (any, uninformative): none
     problems: tuple[Problem, ...]
-    passages: Mapping[tuple[str, str], tuple[Passage, ...]]  # by problem, section; a blank problem is any
+    passages: Mapping[
+        tuple[str, str], tuple[Passage, ...]
+    ]  # by problem, section; a blank problem is any
     measurements: tuple[Measurement, ...]  # usual ones, with a blank problem, and those of problems
     specific: Mapping[str, tuple[Passage, ...]]  # by gender
     words: Mapping[str, Mapping[str, str]]  # by gender and slot
@@ -131,17 +147,35 @@ class NoteTables:
 def note_tables() -> NoteTables:
     """The package's tables."""
     words = read_table(corpus_dir(NAME) / "gender_words.csv", ("slot", "female", "male"))
-    evidence = _read(Evidence, "evidence", "phenotype", "label", "topic", "form", "place", "sentence", "medication")
-    passages = _read(Passage, "passages", "problem", "section", "youngest", "oldest", "unless", "topics", "text")
-    specific = _read(Passage, "specific", "gender", "section", "youngest", "oldest", "topics", "text")
+    evidence = _read(
+        Evidence,
+        "evidence",
+        "phenotype",
+        "label",
+        "topic",
+        "form",
+        "place",
+        "sentence",
+        "medication",
+    )
+    passages = _read(
+        Passage, "passages", "problem", "section", "youngest", "oldest", "unless", "topics", "text"
+    )
+    specific = _read(
+        Passage, "specific", "gender", "section", "youngest", "oldest", "topics", "text"
+    )
     return NoteTables(
         templates=_read(Template, "templates", "name", "note_type", "unless", "text"),
         evidence=_grouped(evidence, lambda one: (one.phenotype, one.label)),
         problems=_read(Problem, "problems", "name", "kind", "youngest", "oldest", "excludes"),
         passages=_grouped(passages, lambda one: (one.problem, one.section)),
-        measurements=_read(Measurement, "measurements", "problem", "kind", "name", "low", "high", "decimals"),
+        measurements=_read(
+            Measurement, "measurements", "problem", "kind", "name", "low", "high", "decimals"
+        ),
         specific=_grouped(specific, lambda one: one.gender),
-        words={gender: {row["slot"]: row[gender] for row in words} for gender in ("female", "male")},
+        words={
+            gender: {row["slot"]: row[gender] for row in words} for gender in ("female", "male")
+        },
     )
 
 
@@ -152,7 +186,9 @@ def _read(kind: type[Value], table: str, *columns: str) -> tuple[Value, ...]:
     return TypeAdapter(tuple[kind, ...]).validate_python(known)
 
 
-def _grouped(values: Iterable[Value], key_of: Callable[[Value], Key]) -> dict[Key, tuple[Value, ...]]:
+def _grouped(
+    values: Iterable[Value], key_of: Callable[[Value], Key]
+) -> dict[Key, tuple[Value, ...]]:
     found: dict[Key, list[Value]] = {}
     for value in values:
         found.setdefault(key_of(value), []).append(value)

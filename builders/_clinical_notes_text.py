@@ -4,10 +4,23 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from swapbias.builders._clinical_notes_tables import NoteTables, Passage, Problem, by_system, capital, listed, pick
+from swapbias.builders._clinical_notes_tables import (
+    NoteTables,
+    Passage,
+    Problem,
+    by_system,
+    capital,
+    listed,
+    pick,
+)
 
-SPECIFIC_SHARE = 0.36  # of patients with a term of one gender: not every template has a place for it
-_SHARES = {"informant": 0.2, "clinician": 0.45}  # of notes in which a relative, or a clinician, tells of the patient
+SPECIFIC_SHARE = (
+    0.36  # of patients with a term of one gender: not every template has a place for it
+)
+_SHARES = {
+    "informant": 0.2,
+    "clinician": 0.45,
+}  # of notes in which a relative, or a clinician, tells of the patient
 FAMILY_SHARE = 0.2  # of notes that tell of a family's illness
 _USUAL_IMAGE = "Chest radiograph: no acute process."
 _REGIONS = {
@@ -23,18 +36,29 @@ class Patient:
     """
 
     def __init__(
-        self, gender: str, tables: NoteTables, rng: random.Random, *, unless: frozenset[str] = frozenset()
+        self,
+        gender: str,
+        tables: NoteTables,
+        rng: random.Random,
+        *,
+        unless: frozenset[str] = frozenset(),
     ) -> None:
         """Draw a patient who is not here for one of these; what only one gender can have depends on the gender."""
         self.tables, self.rng = tables, rng
-        self.acute = pick([one for one in tables.problems if one.kind == "acute" and one.name not in unless], rng)
-        self.age = self.acute.youngest + int(rng.random() * (self.acute.oldest - self.acute.youngest + 1))
+        self.acute = pick(
+            [one for one in tables.problems if one.kind == "acute" and one.name not in unless], rng
+        )
+        self.age = self.acute.youngest + int(
+            rng.random() * (self.acute.oldest - self.acute.youngest + 1)
+        )
         self.topics: set[str] = set()  # those that were written about
         self.specific = self._specific(gender)
         self.chronic: list[Problem] = []
         known = [one for one in tables.problems if one.kind == "chronic" and one.fits(self.age)]
         for _ in range(2 + int(rng.random() * 3)):  # that go with the acute one and with each other
-            remaining = [one for one in known if not self._excluded(tables.texts("illness", one.name)[0])]
+            remaining = [
+                one for one in known if not self._excluded(tables.texts("illness", one.name)[0])
+            ]
             if remaining:
                 self.chronic.append(pick(remaining, rng))
                 known.remove(self.chronic[-1])
@@ -49,7 +73,11 @@ class Patient:
         found: dict[str, str] = {}
         count = 1 + int(self.rng.random() * 2) if self.rng.random() < SPECIFIC_SHARE else 0
         for _ in range(count):
-            mine = [one for one in self.tables.specific[gender] if one.fits(self.age) and one.section not in found]
+            mine = [
+                one
+                for one in self.tables.specific[gender]
+                if one.fits(self.age) and one.section not in found
+            ]
             if remaining := [one for one in mine if self.topics.isdisjoint(one.topics)]:
                 one = pick(remaining, self.rng)
                 found[one.section] = one.text
@@ -71,7 +99,10 @@ class Patient:
     def _one(self, section: str) -> str:
         """A passage of the section that was not written yet, on a topic that was not either."""
         remaining = self.unused.get(section) or self._fitting(section)
-        chosen = pick([one for one in remaining if self.topics.isdisjoint(one.topics)] or list(remaining), self.rng)
+        chosen = pick(
+            [one for one in remaining if self.topics.isdisjoint(one.topics)] or list(remaining),
+            self.rng,
+        )
         self.unused[section] = [one for one in remaining if one is not chosen]
         self.topics |= chosen.topics
         return chosen.text
@@ -81,7 +112,9 @@ class Patient:
         region, name, _ = self._image
         of = {"radiology": region, "technique": name.split()[0]}.get(section, "")
         names = [one.name for one in self.problems]
-        usual, mine = (self.tables.passages.get((one, section), ()) for one in (of, self.acute.name))
+        usual, mine = (
+            self.tables.passages.get((one, section), ()) for one in (of, self.acute.name)
+        )
         return [one for one in (*usual, *mine) if one.fits(self.age, names)]
 
     def _all(self, section: str, problems: Sequence[Problem]) -> list[str]:
@@ -105,19 +138,27 @@ class Patient:
     def _operations(self) -> str:
         remaining = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]
         count = int(self.rng.random() * 3)
-        return ", ".join([pick(remaining, self.rng) for _ in range(count)] + self._own("surgery")) or "none"
+        return (
+            ", ".join([pick(remaining, self.rng) for _ in range(count)] + self._own("surgery"))
+            or "none"
+        )
 
     def _tablets(self, *, home: bool) -> list[str]:
         """Each agent once, by its first word."""
         acute = self._all("home medication", [self.acute])
         acute += [] if home else self._all("medication", [self.acute])
-        found = {text.split()[0]: text for text in (*self._all("medication", self.chronic), *self.taken, *acute)}
+        found = {
+            text.split()[0]: text
+            for text in (*self._all("medication", self.chronic), *self.taken, *acute)
+        }
         return list(found.values()) or ["none"]
 
     def _measured(self, kind: str) -> dict[str, str]:
         """Each once: as the first of the patient's problems has it that changes it, or as usual."""
         names = ["", *(one.name for one in reversed(self.problems))]
-        mine = [one for one in self.tables.measurements if one.kind == kind and one.problem in names]
+        mine = [
+            one for one in self.tables.measurements if one.kind == kind and one.problem in names
+        ]
         by_name = {one.name: one for one in sorted(mine, key=lambda one: names.index(one.problem))}
         return {name: one.drawn(self.rng) for name, one in by_name.items()}
 
@@ -131,7 +172,11 @@ class Patient:
 
     def _labs(self) -> str:
         usual = {one.name for one in self.tables.measurements if not one.problem}
-        changed = {one.name for one in self.tables.measurements if one.problem in [p.name for p in self.problems]}
+        changed = {
+            one.name
+            for one in self.tables.measurements
+            if one.problem in [p.name for p in self.problems]
+        }
         values = [
             f"{name} {value}"
             for name, value in self._measured("lab").items()
@@ -144,9 +189,12 @@ class Patient:
         mine = self._all("exam", self.problems)
         found = by_system([*mine, *self._own("exam")])
         usual = by_system(one.text for one in self._fitting("exam") if one.text not in mine)
-        drawn = {name: found.pop(name, None) or [pick(texts, self.rng)] for name, texts in usual.items()}
+        drawn = {
+            name: found.pop(name, None) or [pick(texts, self.rng)] for name, texts in usual.items()
+        }
         return [
-            f"{name}: {' '.join([texts[0], *map(capital, texts[1:])])}" for name, texts in {**drawn, **found}.items()
+            f"{name}: {' '.join([texts[0], *map(capital, texts[1:])])}"
+            for name, texts in {**drawn, **found}.items()
         ]
 
     def _review(self) -> str:

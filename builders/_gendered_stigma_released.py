@@ -22,7 +22,12 @@ def original_templates(table: Path) -> list[dict[str, str]]:
 
 
 # Labels differ between the released files.
-_RELEASED_GROUP = {"female": "female", "male": "male", "unspecified": "unspecified", "ambig": "unspecified"}
+_RELEASED_GROUP = {
+    "female": "female",
+    "male": "male",
+    "unspecified": "unspecified",
+    "ambig": "unspecified",
+}
 Scored = dict[str, Any]
 NOUN_FILES = {"female": "data/women_nouns.csv", "male": "data/men_nouns.csv"}
 
@@ -48,7 +53,9 @@ def _released_rq2(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterato
             facts = {"construct": construct, "condition": cell["diagnosis"], "label": label}
             pair = f"{label}/{template}/{cell['diagnosis']}"
             for group in ("female", "male"):
-                yield _released_row("rq2", pair, group, cell[f"{group}_prob"], template=template, **facts)
+                yield _released_row(
+                    "rq2", pair, group, cell[f"{group}_prob"], template=template, **facts
+                )
 
 
 def _ending_gender(words: list[str], gender: Mapping[str, str]) -> str:
@@ -75,7 +82,9 @@ def _phrase_table_cells(
     sums: dict[tuple[str, str, str], float] = {}
     for cell in rows:
         text = re.escape(cell["sequence"].replace("[diagnosis]", cell["diagnosis"]))
-        patterns[cell["diagnosis"], cell["sequence"]] = re.compile(text.replace(re.escape("<mask>"), "(.+)"))
+        patterns[cell["diagnosis"], cell["sequence"]] = re.compile(
+            text.replace(re.escape("<mask>"), "(.+)")
+        )
     for row in csv_rows(files[phrases]):
         for (diagnosis, sequence), pattern in patterns.items():
             match = pattern.fullmatch(row["sequence"]) if diagnosis == row["diagnosis"] else None
@@ -84,11 +93,16 @@ def _phrase_table_cells(
                 key = (diagnosis, sequence, group)
                 sums[key] = sums.get(key, 0.0) + float(row["probability"])
     differences = (
-        abs(sums.get((cell["diagnosis"], cell["sequence"], group), 0.0) - float(cell[f"{group}_prob"]))
+        abs(
+            sums.get((cell["diagnosis"], cell["sequence"], group), 0.0)
+            - float(cell[f"{group}_prob"])
+        )
         for cell in rows
         for group in ("female", "male")
     )
-    equal = sum(max(both) < 1e-9 for both in zip(differences, differences, strict=True))  # of each cell both genders
+    equal = sum(
+        max(both) < 1e-9 for both in zip(differences, differences, strict=True)
+    )  # of each cell both genders
     yield (label, "phrase_table_cells", "sums equal to the result table", float(equal))
 
 
@@ -105,17 +119,32 @@ def released() -> Iterator[Released]:
 
     The published RoBERTa rows come from roberta_nonmh_result: roberta_non_result is a copy of another model's.
     """
-    for run in read_table(corpus_dir("gendered_stigma") / "released.csv", _COLUMNS, optional=_COLUMNS):
+    for run in read_table(
+        corpus_dir("gendered_stigma") / "released.csv", _COLUMNS, optional=_COLUMNS
+    ):
         whole = partial(Released, model=run["model"])
         if run["rq1"]:
-            stems = (f"output/{run['rq1']}_all_df_intention.csv", f"output/{run['rq1']}_all_df_intention_non_mh.csv")
+            stems = (
+                f"output/{run['rq1']}_all_df_intention.csv",
+                f"output/{run['rq1']}_all_df_intention_non_mh.csv",
+            )
             rows = partial(_released_rq1, dict(zip(_SETS, stems, strict=True)))
             yield whole(experiment="rq1", files=stems, rows=rows)
         results = tuple(_outputs(run[one]) for one in _SETS)
         rows = partial(_released_rq2, dict(zip(_SETS, results, strict=True)))
         corrected = tuple(filter(None, run["corrected"].split("; ")))
-        yield whole(experiment="rq2", files=results, rows=rows, note=run["note"], corrected=corrected)
+        yield whole(
+            experiment="rq2", files=results, rows=rows, note=run["note"], corrected=corrected
+        )
         if run["phrases"]:
-            table, counts = _outputs(run["phrases"]), partial(_phrase_table_cells, _SETS[0], _outputs(run["phrases"]))
+            table, counts = (
+                _outputs(run["phrases"]),
+                partial(_phrase_table_cells, _SETS[0], _outputs(run["phrases"])),
+            )
             files = (table, results[0], *NOUN_FILES.values())
-            yield whole(experiment="rq2", files=files, rows=lambda files: (), counts=partial(counts, results[0]))
+            yield whole(
+                experiment="rq2",
+                files=files,
+                rows=lambda files: (),
+                counts=partial(counts, results[0]),
+            )

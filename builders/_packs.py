@@ -84,7 +84,9 @@ def packs() -> dict[str, Pack]:
         row["pack"]: Pack(
             name=row["pack"],
             question=row["question"],
-            factors=dict(zip(row["factors"].split("; "), row["reference"].split("; "), strict=True)),
+            factors=dict(
+                zip(row["factors"].split("; "), row["reference"].split("; "), strict=True)
+            ),
             items=row["items"],
             nested=row["nested"] == "yes",
         )
@@ -101,7 +103,10 @@ def group(levels: Mapping[str, str]) -> str:
     if {"gender", "disability"} <= set(levels):
         return f"{levels['gender']} with {levels['disability']}"
     return " ".join(
-        [*(level for factor, level in levels.items() if factor != "gender"), levels.get("gender", "")]
+        [
+            *(level for factor, level in levels.items() if factor != "gender"),
+            levels.get("gender", ""),
+        ]
     ).strip()
 
 
@@ -123,7 +128,11 @@ def _names(pack: Pack) -> Iterator[Person]:
     optional = ("rating", "rated_by")
     for row in table("names", "pack", "name", "gender", "race", *optional, optional=optional):
         if row["pack"] == pack.name:
-            yield Person({"person": row["name"]}, {factor: row[factor] for factor in pack.factors}, row["name"])
+            yield Person(
+                {"person": row["name"]},
+                {factor: row[factor] for factor in pack.factors},
+                row["name"],
+            )
 
 
 def _described(pack: Pack) -> Iterator[Person]:
@@ -139,7 +148,9 @@ def _described(pack: Pack) -> Iterator[Person]:
                 text = fill(phrase["template"], **{slot: words[slot] for slot in used})
                 levels = {"gender": gender, pack.name: level}
                 own_levels = {factor: levels[factor] for factor in pack.factors}
-                yield Person({"person": capital(text)}, own_levels, term if pack.nested else phrase["phrase"])
+                yield Person(
+                    {"person": capital(text)}, own_levels, term if pack.nested else phrase["phrase"]
+                )
 
 
 def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:
@@ -165,5 +176,12 @@ def people_rows() -> Iterator[dict[str, str]]:
     """The words of everybody of every pack by the slot of a template, for studies of other claims."""
     for pack in packs().values():
         for person in pack.people():
-            who = {"pack": pack.name, "group": person.group, "reference": pack.reference, "item": person.item}
-            yield from ({**who, "slot": slot, "term": words} for slot, words in person.forms.items())
+            who = {
+                "pack": pack.name,
+                "group": person.group,
+                "reference": pack.reference,
+                "item": person.item,
+            }
+            yield from (
+                {**who, "slot": slot, "term": words} for slot, words in person.forms.items()
+            )

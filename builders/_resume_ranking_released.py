@@ -15,7 +15,9 @@ NAME = "resume_ranking"
 RANKINGS = "data/intermediary/resume_ranking/"
 RACES = {"B": "Black", "A": "Asian", "H": "Hispanic", "W": "White"}
 GENDERS = {"W": "women", "M": "men"}
-GROUPS = {f"{race}_{gender}": f"{RACES[race]} {GENDERS[gender]}" for race in RACES for gender in GENDERS}
+GROUPS = {
+    f"{race}_{gender}": f"{RACES[race]} {GENDERS[gender]}" for race in RACES for gender in GENDERS
+}
 FIRST, LAST = "shown first", "shown last"
 _OVERSAMPLED = "oversampled"  # the folder of runs that the authors exchanged for others
 
@@ -67,7 +69,9 @@ def published_order(answer: str, candidates: Sequence[str]) -> list[int]:
 
 
 def _first_of(run: Mapping[str, Any]) -> int:
-    return published_order(run["choices"][0]["message"]["content"], run["context"]["default_order"])[0]
+    return published_order(
+        run["choices"][0]["message"]["content"], run["context"]["default_order"]
+    )[0]
 
 
 def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
@@ -79,7 +83,13 @@ def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
         ]
         for place in range(len(order)):
             row = candidate_row(
-                "ranking", context["job"], f"{context['job']}/{run['run']}", "", order, place, run["run"]
+                "ranking",
+                context["job"],
+                f"{context['job']}/{run['run']}",
+                "",
+                order,
+                place,
+                run["run"],
             )
             yield {**row, "resume": "", "template": "", "score": float(place == first)}
 
@@ -93,7 +103,12 @@ def _counts(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, st
         yield job, "count", f"{group} ranked first", float(top[group])
     for group in GROUPS.values():
         yield job, "published ratio", f"{group} over the best group", top[group] / best
-    yield job, "share", f"ranked first where {FIRST}", sum(_first_of(run) == 0 for run in every) / len(every)
+    yield (
+        job,
+        "share",
+        f"ranked first where {FIRST}",
+        sum(_first_of(run) == 0 for run in every) / len(every),
+    )
 
 
 def released() -> Iterator[Released]:

@@ -12,7 +12,12 @@ ORIGINAL = (
     "data/Prompts and word ratings/stigma_conditions.csv",
     "data/Prompts and word ratings/non_stigma_conditions.csv",
 )
-_VERBS = {"be": ("is", "are"), "verb": ("has", "have"), "had": ("had", "had"), "was": ("was", "were")}
+_VERBS = {
+    "be": ("is", "are"),
+    "verb": ("has", "have"),
+    "had": ("had", "had"),
+    "was": ("was", "were"),
+}
 _SENTIMENT = "data/SentimentClassifier results/{stem}_{group}_sentiment.csv"
 _GROUPS = {"stigma": "stigmatized", "nonstigma": "other"}
 _CLASSIFIERS = {
@@ -62,7 +67,11 @@ def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterat
                     pair, group, row["prompts"], "sentiment", prompt_id=pair, construct="people", template=template,
                     condition=name.lower(), label=row["category"].lower(),
                 )  # fmt: skip
-                yield {**found, "rendering": own, "score": float(row["sentiment"].upper().startswith("NEG"))}
+                yield {
+                    **found,
+                    "rendering": own,
+                    "score": float(row["sentiment"].upper().startswith("NEG")),
+                }
 
 
 def _files(stem: str) -> tuple[str, ...]:
@@ -72,7 +81,12 @@ def _files(stem: str) -> tuple[str, ...]:
 def released() -> Iterator[Released]:
     """Each classifier by itself, and the four together, whose shares the paper counts."""
     for model, stem in _CLASSIFIERS.items():
-        yield Released(model=model, experiment="sentiment", files=_files(stem), rows=partial(_labels, {model: stem}))
+        yield Released(
+            model=model,
+            experiment="sentiment",
+            files=_files(stem),
+            rows=partial(_labels, {model: stem}),
+        )
     every = tuple(path for stem in _CLASSIFIERS.values() for path in _files(stem))
     yield Released(
         model="four sentiment classifiers",

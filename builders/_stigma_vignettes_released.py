@@ -6,14 +6,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from swapbias.studies import Candidate, Released, Row, corpus_dir, pinned_files, prompt_row, read_table
+from swapbias.studies import (
+    Candidate,
+    Released,
+    Row,
+    corpus_dir,
+    pinned_files,
+    prompt_row,
+    read_table,
+)
 
 NAME = "stigma_vignettes"
 FOLDER = corpus_dir(NAME)
 CONTROL, STIGMA = "daily troubles", "stigma"
 SLOTS = ("gender", "race", "education")
 UNKNOWN = "Do not know"
-Vignette = Mapping[str, str]  # as released: ``condition``, ``race``, ``gender``, ``education``, ``vignette``
+Vignette = Mapping[
+    str, str
+]  # as released: ``condition``, ``race``, ``gender``, ``education``, ``vignette``
 
 
 class Question(NamedTuple):
@@ -29,7 +39,10 @@ class Question(NamedTuple):
     @property
     def listing(self) -> str:
         """As a model reads it."""
-        lines = (f"- ({letter}): {one}" for letter, one in zip("ABCDE", (*self.options, UNKNOWN), strict=True))
+        lines = (
+            f"- ({letter}): {one}"
+            for letter, one in zip("ABCDE", (*self.options, UNKNOWN), strict=True)
+        )
         return "\n".join([self.text, *lines])
 
     @property
@@ -40,7 +53,16 @@ class Question(NamedTuple):
 
 def questions(*, printed: bool = False) -> list[Question]:
     """The 14 questions, as corrected or as printed."""
-    columns = ("question_id", "construct", "scale", "question", "printed", "options", "values", "source")
+    columns = (
+        "question_id",
+        "construct",
+        "scale",
+        "question",
+        "printed",
+        "options",
+        "values",
+        "source",
+    )
     return [
         Question(
             row["question_id"], row["construct"], row["scale"], row["printed" if printed else "question"],
@@ -59,25 +81,41 @@ def question_of(condition: str, question: str) -> str:
     return f"{condition}: {question}"
 
 
-def vignette_row(vignette: Vignette, question: Question, experiment: str, text: str, order: str = "") -> Row:
+def vignette_row(
+    vignette: Vignette, question: Question, experiment: str, text: str, order: str = ""
+) -> Row:
     """A prompt as an experiment compares it: what is swapped is its group, all else is its pair."""
     swapped = {name: vignette[name] for name in SLOTS}
     group = swapped.get(experiment) or (order if experiment == "order" else vignette["condition"])
-    person = ", ".join(vignette[slot] for slot in ("race", "gender", "education") if slot != experiment)
-    pair = [question.name, *([vignette["condition"]] if group != vignette["condition"] else []), person]
+    person = ", ".join(
+        vignette[slot] for slot in ("race", "gender", "education") if slot != experiment
+    )
+    pair = [
+        question.name,
+        *([vignette["condition"]] if group != vignette["condition"] else []),
+        person,
+    ]
     row = prompt_row(
         "/".join(pair), group, text, experiment, candidates=question.candidates, construct=question.construct,
         condition=vignette["condition"], template=question.name,
         label="control" if vignette["condition"] == CONTROL else "with a condition",
     )  # fmt: skip
-    return {**row, "person": person, "asked": question_of(vignette["condition"], question.name), **swapped}
+    return {
+        **row,
+        "person": person,
+        "asked": question_of(vignette["condition"], question.name),
+        **swapped,
+    }
 
 
 def released_rows(experiments: Iterable[str], files: Mapping[str, Path]) -> Iterator[Row]:
     """The answers of a run as the authors read them, at their start alone; ``unanswered`` where they read none."""
     known = {one.text: one for one in questions(printed=True)}
     for one in json_lines(next(iter(files.values()))):
-        question, code = known[one["question_only"]], one["code"]  # True: one of the upper two options
+        question, code = (
+            known[one["question_only"]],
+            one["code"],
+        )  # True: one of the upper two options
         score = float("nan") if code is None else float(question.values[-1 if code else 0])
         for experiment in experiments:
             if (question.scale == STIGMA) == (experiment != "beliefs"):
@@ -94,7 +132,12 @@ def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
     scale = [one for one in rows if known[one["question_only"]].scale == STIGMA]
     for name, control in (("with a condition", False), ("control", True)):
         some = [one for one in scale if (one["condition"] == CONTROL) == control]
-        yield "", "answers", f"{name}: none of {len(some)}", float(sum(one["code"] is None for one in some))
+        yield (
+            "",
+            "answers",
+            f"{name}: none of {len(some)}",
+            float(sum(one["code"] is None for one in some)),
+        )
     otherwise = 0
     for one in rows:
         options = [option.text for option in known[one["question_only"]].candidates]
@@ -109,7 +152,11 @@ def released() -> Iterator[Released]:
         run = path.removeprefix("results/stigma/model=")
         if run != path:
             model, _, rest = run.partition("&steel-man-prompt=")
-            experiments = ("therapist",) if rest.startswith("True/") else ("conditions", "beliefs", *SLOTS)
+            experiments = (
+                ("therapist",) if rest.startswith("True/") else ("conditions", "beliefs", *SLOTS)
+            )
             rows = partial(released_rows, experiments)
             name = model.replace("__", "/")
-            yield Released(model=name, experiment=experiments[0], files=(path,), rows=rows, counts=_counts)
+            yield Released(
+                model=name, experiment=experiments[0], files=(path,), rows=rows, counts=_counts
+            )

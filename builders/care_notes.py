@@ -30,7 +30,9 @@ def parsed(path: str) -> tuple[str, str, str, str, str]:
     return classifier, direction, model, length, name.removesuffix(".csv").rpartition("_")[2]
 
 
-def scores(files: Mapping[str, Path], classifier: str) -> dict[tuple[str, str, str], dict[str, float]]:
+def scores(
+    files: Mapping[str, Path], classifier: str
+) -> dict[tuple[str, str, str], dict[str, float]]:
     """Of each summary, by direction, length and document, the score of both genders.
 
     Raises:
@@ -56,7 +58,12 @@ def _released_rows(files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
         for gender in GENDERS:
             pair = f"{direction}/{document}/{length}"
             row = prompt_row(
-                pair, gender, "", "tone", condition=length, label=f"written about a {WRITTEN_ABOUT[direction]} person"
+                pair,
+                gender,
+                "",
+                "tone",
+                condition=length,
+                label=f"written about a {WRITTEN_ABOUT[direction]} person",
             )
             yield {**row, "subject_id": f"{direction}/{document}", "score": both[gender]}
 
@@ -76,7 +83,9 @@ def released() -> Iterator[Released]:
     for path in pinned_files(NAME):
         paths[parsed(path)[2]].append(path)
     for model, mine in paths.items():
-        yield Released(model=model, experiment="tone", files=tuple(mine), rows=_released_rows, counts=_counts)
+        yield Released(
+            model=model, experiment="tone", files=tuple(mine), rows=_released_rows, counts=_counts
+        )
 
 
 CORPUS = declared_corpus(NAME, released=tuple(released()))

@@ -30,7 +30,9 @@ from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, declared_corpus
 @cache
 def _synthetic() -> Notes:
     mine = [note for one in PHENOTYPES for note in synthetic_notes(phenotype=one)]
-    others = (note for one in PHENOTYPES for note in synthetic_notes(phenotype=one, counterfactual=True))
+    others = (
+        note for one in PHENOTYPES for note in synthetic_notes(phenotype=one, counterfactual=True)
+    )
     known = {note["text"]: other["text"] for note, other in zip(mine, others, strict=True)}
     return Notes("synthetic", tuple(mine), other_of=known)
 
@@ -38,7 +40,9 @@ def _synthetic() -> Notes:
 def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator[Mapping[str, str]]:
     """Training notes in the regime; test notes as they are, for what is tested are pairs."""
     yield from notes().training(phenotype, regime)
-    mine = [note for note in notes().rows if (note["phenotype"], note["split"]) == (phenotype, "test")]
+    mine = [
+        note for note in notes().rows if (note["phenotype"], note["split"]) == (phenotype, "test")
+    ]
     yield from in_regime(mine, "original", notes().swapper)
 
 
@@ -53,9 +57,13 @@ ROWS = {
 }
 
 
-def _local_configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]) -> tuple[Config, ...]:
+def _local_configs(
+    kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]
+) -> tuple[Config, ...]:
     """Phenotype x regime, and the pairs, of notes of the user's, which are read when rows are asked for."""
-    trained, pairs, wordings = (CORPUS.config(name) for name in ("depression-original", "pairs", "pairs_wordings"))
+    trained, pairs, wordings = (
+        CORPUS.config(name) for name in ("depression-original", "pairs", "pairs_wordings")
+    )
     regimes = tuple(
         replace(
             trained,
@@ -68,7 +76,9 @@ def _local_configs(kind: str, phenotypes: Sequence[str], notes: Callable[[], Not
     )
     description = f"{kind} test notes in both genders"
     columns = (*PAIR_COLUMNS, DOUBTFUL)
-    own_pairs = replace(pairs, description=description, rows=lambda: notes().pairs(), columns=columns)
+    own_pairs = replace(
+        pairs, description=description, rows=lambda: notes().pairs(), columns=columns
+    )
     own_wordings = replace(
         wordings,
         description=f"{description}, in {WORDINGS} wordings",

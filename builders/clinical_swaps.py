@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from swapbias.studies import corpus_dir, declared_corpus, read_table
 
 NAME = "clinical_swaps"
-COLUMNS = ("note_id", "scene", "author", "gender", "text", "counterfactual", "counterfactual_keep", "spans", "split")
+COLUMNS = (
+    "note_id",
+    "scene",
+    "author",
+    "gender",
+    "text",
+    "counterfactual",
+    "counterfactual_keep",
+    "spans",
+    "split",
+)
 # {he|she}: a word of the patient's and what it becomes; <wife|husband>: a word of the spouse's, which may be kept.
 _MARK = re.compile(r"\{([^{}|]*)\|([^{}|]*)\}|<([^<>|]*)\|([^<>|]*)>")
 
@@ -27,8 +37,20 @@ def marked(text: str) -> tuple[str, str, str, list[dict[str, object]]]:
         was, new, same_spouse = was + between, new + between, same_spouse + between
         old, whose = (mine, "patient") if spouse is None else (spouse, "spouse")
         target = becomes if spouse is None else other
-        spans.append({"start": len(was), "end": len(was) + len(old), "word": old, "becomes": target, "whose": whose})
-        was, new, same_spouse = was + old, new + target, same_spouse + (target if spouse is None else old)
+        spans.append(
+            {
+                "start": len(was),
+                "end": len(was) + len(old),
+                "word": old,
+                "becomes": target,
+                "whose": whose,
+            }
+        )
+        was, new, same_spouse = (
+            was + old,
+            new + target,
+            same_spouse + (target if spouse is None else old),
+        )
     rest = text[at:]
     return was + rest, new + rest, same_spouse + rest, spans
 
@@ -40,7 +62,13 @@ def rows() -> Iterator[dict[str, str]]:
     ):
         text, swapped, same_spouse, spans = marked(row["marked"])
         cells = (text, swapped, same_spouse, json.dumps(spans), row["split"])
-        yield dict(zip(COLUMNS, (row["note_id"], row["scene"], row["author"], row["gender"], *cells), strict=True))
+        yield dict(
+            zip(
+                COLUMNS,
+                (row["note_id"], row["scene"], row["author"], row["gender"], *cells),
+                strict=True,
+            )
+        )
 
 
 CORPUS = declared_corpus(NAME, {"notes": rows})

@@ -30,7 +30,9 @@ def _prompts(
     for diagnosis in diagnoses or _diagnoses():
         for template in templates:
             named = studies.slots(template["template"])
-            text = studies.fill(template["template"], **dict.fromkeys(named, diagnosis["diagnosis"]))
+            text = studies.fill(
+                template["template"], **dict.fromkeys(named, diagnosis["diagnosis"])
+            )
             pair = f"{template['template_id']}/{diagnosis['diagnosis']}"
             more = {"polarity": template["polarity"]} if "polarity" in template else {}
             for group in groups:
@@ -60,7 +62,9 @@ def _reworded(experiment: str, *columns: str) -> Iterator[dict[str, str]]:
     """Rows of both genders in every wording of the templates."""
     originals = _templates(experiment, *columns)
     for number, worded in studies.wordings(NAME, "template_id").items():
-        templates = [{**one, "template": worded[one["template_id"]]["template"]} for one in originals]
+        templates = [
+            {**one, "template": worded[one["template_id"]]["template"]} for one in originals
+        ]
         for row in _prompts(templates, experiment, experiment, GROUPS[:2]):
             yield studies.placebo(row, number, row["text"])
 
@@ -88,10 +92,13 @@ def _choices() -> Iterator[dict[str, str]]:
 def _completions() -> Iterator[dict[str, str]]:
     """The sentences of rq1 with a blank for their subject."""
     for row in _rq1():
-        text = (
-            f"Complete this sentence with a person as its subject.\n\n{row['text'].replace(studies.MASK, '____')}\n\n"
-        )
-        yield {**row, "text": f"{text}Answer with the missing word alone.", "experiment": "completions"}
+        sentence = row["text"].replace(studies.MASK, "____")
+        text = f"Complete this sentence with a person as its subject.\n\n{sentence}\n\n"
+        yield {
+            **row,
+            "text": f"{text}Answer with the missing word alone.",
+            "experiment": "completions",
+        }
 
 
 def _baseline() -> Iterator[dict[str, str]]:
@@ -104,7 +111,9 @@ def _rq1_original() -> Iterator[dict[str, str]]:
 
 
 def _rq2_original() -> Iterator[dict[str, str]]:
-    released_cells = {row["sequence"]: row for row in studies.csv_rows(studies.upstream_file(NAME, RQ2_ROBERTA))}
+    released_cells = {
+        row["sequence"]: row for row in studies.csv_rows(studies.upstream_file(NAME, RQ2_ROBERTA))
+    }
     templates = [
         {
             "template_id": f"original{number}",
@@ -135,7 +144,9 @@ def _word_threshold() -> float:
 def _rq1_lexicon() -> studies.Lexicon:
     rows = studies.read_table(studies.corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
     proper = {row["word"]: row["group"] for row in rows}
-    return studies.Lexicon(f"{NAME}/rq1", words=_words(), proper=proper, threshold=_word_threshold())
+    return studies.Lexicon(
+        f"{NAME}/rq1", words=_words(), proper=proper, threshold=_word_threshold()
+    )
 
 
 def _rq2_lexicon() -> studies.Lexicon:
@@ -143,7 +154,9 @@ def _rq2_lexicon() -> studies.Lexicon:
     folder = studies.corpus_dir("gender_lexicon")
     rows = studies.read_table(folder / "pronouns.csv", ("word", "group", "role"))
     rows += studies.read_table(folder / "nouns.csv", ("word", "group", "kind"))
-    return studies.Lexicon(f"{NAME}/rq2", words={}, proper={row["word"]: row["group"] for row in rows})
+    return studies.Lexicon(
+        f"{NAME}/rq2", words={}, proper={row["word"]: row["group"] for row in rows}
+    )
 
 
 def _word_files(files: Mapping[str, str]) -> dict[str, str]:
@@ -158,10 +171,15 @@ def _word_files(files: Mapping[str, str]) -> dict[str, str]:
 LEXICONS: Mapping[str, Callable[[], studies.Lexicon]] = {
     "rq1": _rq1_lexicon,
     "rq1_original": lambda: studies.Lexicon(
-        f"{NAME}/rq1_original", words=_words(), proper=_word_files(NAMES), threshold=_word_threshold()
+        f"{NAME}/rq1_original",
+        words=_words(),
+        proper=_word_files(NAMES),
+        threshold=_word_threshold(),
     ),
     "rq2": _rq2_lexicon,
-    "rq2_original": lambda: studies.Lexicon(f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES)),
+    "rq2_original": lambda: studies.Lexicon(
+        f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES)
+    ),
 }
 
 

@@ -12,7 +12,10 @@ NAME = "gest"
 FOLDER = studies.corpus_dir(NAME)
 SENTENCES, MENDED = "data/gest.csv", "data/gest_1.1.csv"
 _STEREOTYPES = ("number", "stereotype", "about", "sentences")
-_PREDICTIONS = {"masked": "data/predictions/english_mlm/", "causal": "data/predictions/english_glm/"}
+_PREDICTIONS = {
+    "masked": "data/predictions/english_mlm/",
+    "causal": "data/predictions/english_glm/",
+}
 
 
 @cache
@@ -22,7 +25,9 @@ def _stereotypes() -> dict[str, dict[str, str]]:
 
 
 def _templates(config: str) -> list[dict[str, str]]:
-    rows = studies.read_table(FOLDER / "templates.csv", ("config", "template", "text", "male", "female"))
+    rows = studies.read_table(
+        FOLDER / "templates.csv", ("config", "template", "text", "male", "female")
+    )
     return [row for row in rows if row["config"] == config]
 
 
@@ -52,13 +57,20 @@ def _rows(config: str, path: str) -> Iterator[dict[str, str]]:
             for group in ("male", "female"):
                 masked = config == "masked"
                 text = studies.fill(
-                    template["text"], sentence=sentence, word=studies.MASK if masked else template[group]
+                    template["text"],
+                    sentence=sentence,
+                    word=studies.MASK if masked else template[group],
                 )
                 yield _row(config, template, number, stereotype, group, text)
 
 
 def _row(
-    experiment: str, template: Mapping[str, str], number: int, stereotype: Mapping[str, str], group: str, text: str
+    experiment: str,
+    template: Mapping[str, str],
+    number: int,
+    stereotype: Mapping[str, str],
+    group: str,
+    text: str,
 ) -> dict[str, str]:
     return studies.prompt_row(
         f"{template['template']}/{number + 1}", group, text, experiment, construct=stereotype["stereotype"],
@@ -68,7 +80,9 @@ def _row(
 
 
 # Released scores: a line a sentence, log10 of the male word's probability over the female one's.
-def _scores(files: Mapping[str, Path], experiment: str) -> Iterator[tuple[dict[str, str], list[float]]]:
+def _scores(
+    files: Mapping[str, Path], experiment: str
+) -> Iterator[tuple[dict[str, str], list[float]]]:
     """Of each template the scores in the order of the sentences.
 
     Raises:
@@ -79,7 +93,9 @@ def _scores(files: Mapping[str, Path], experiment: str) -> Iterator[tuple[dict[s
     for template, path in zip(_templates(experiment), paths, strict=True):
         scores = [float(line) for line in files[path].read_text(encoding="utf-8").split()]
         if len(scores) != count:
-            raise ValueError(f"{path}: {len(scores)} scores, expected {count}, one for each sentence.")
+            raise ValueError(
+                f"{path}: {len(scores)} scores, expected {count}, one for each sentence."
+            )
         yield template, scores
 
 
@@ -106,7 +122,9 @@ def rates(scores: list[float], numbers: list[str]) -> dict[str, float]:
     for number, mean in means.items():
         sides[_stereotypes()[number]["about"]].append(mean)
     men, women = (sum(some) / len(some) for some in (sides["men"], sides["women"]))
-    return {number: math.exp(mean) for number, mean in means.items()} | {"g_s": math.exp(men - women)}
+    return {number: math.exp(mean) for number, mean in means.items()} | {
+        "g_s": math.exp(men - women)
+    }
 
 
 def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:

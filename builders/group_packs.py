@@ -6,7 +6,10 @@ from functools import partial
 from swapbias import studies
 from swapbias.builders._packs import NAME, Pack, Person, capital, packs, people_rows, table
 
-CLAIMS = {"occupation": "professions", "diagnosis": "diagnoses"}  # and what their conditions are called
+CLAIMS = {
+    "occupation": "professions",
+    "diagnosis": "diagnoses",
+}  # and what their conditions are called
 STIGMA = "gendered_stigma"
 
 
@@ -38,14 +41,24 @@ def _templates(pack: Pack, claim: str, wording: str) -> dict[str, str]:
 def _rows(pack: Pack, claim: str, wording: str = "0") -> Iterator[dict[str, str]]:
     for person in pack.people():
         for item, template in _templates(pack, claim, wording).items():
-            used = {slot: person.forms[slot] for slot in studies.slots(template) if slot != "condition"}
+            used = {
+                slot: person.forms[slot] for slot in studies.slots(template) if slot != "condition"
+            }
             for condition in _conditions(claim):
                 text = capital(studies.fill(template, **used, condition=condition[0]))
-                yield _row(f"{claim}_{pack.name}", claim, person, item or person.item, condition, text)
+                yield _row(
+                    f"{claim}_{pack.name}", claim, person, item or person.item, condition, text
+                )
 
 
 def _row(
-    name: str, construct: str, person: Person, item: str, condition: tuple[str, str], text: str, lexicon: str = ""
+    name: str,
+    construct: str,
+    person: Person,
+    item: str,
+    condition: tuple[str, str],
+    text: str,
+    lexicon: str = "",
 ) -> dict[str, str]:
     row = studies.prompt_row(
         f"{item}/{condition[0]}", person.group, text, name, lexicon=lexicon, construct=construct,
@@ -61,7 +74,9 @@ def _reworded(pack: Pack, claim: str) -> Iterator[dict[str, str]]:
 
 
 def _masked_words(pack: str) -> list[dict[str, str]]:
-    return [row for row in table("mask_words", "pack", "level", "word", "match") if row["pack"] == pack]
+    return [
+        row for row in table("mask_words", "pack", "level", "word", "match") if row["pack"] == pack
+    ]
 
 
 def _lexicon(pack: str) -> studies.Lexicon:
@@ -77,12 +92,20 @@ def _masked_templates(pack: str) -> dict[str, tuple[str, str]]:
     if pack == "pronouns":  # verbs in the past, or about the object, agree with every pronoun
         rows = table("mask_pronoun_templates", "template_id", "template")
         return {row["template_id"]: ("any", row["template"]) for row in rows}
-    frames = [row["template"] for row in table("mask_frames", "pack", "frame", "template") if row["pack"] == pack]
+    frames = [
+        row["template"]
+        for row in table("mask_frames", "pack", "frame", "template")
+        if row["pack"] == pack
+    ]
     rows = studies.read_table(
-        studies.corpus_dir(STIGMA) / "rq1_templates.csv", ("template_id", "phase", "template", "source")
+        studies.corpus_dir(STIGMA) / "rq1_templates.csv",
+        ("template_id", "phase", "template", "source"),
     )
     return {
-        row["template_id"]: (row["phase"], row["template"].replace("<mask>", frames[place % len(frames)]))
+        row["template_id"]: (
+            row["phase"],
+            row["template"].replace("<mask>", frames[place % len(frames)]),
+        )
         for place, row in enumerate(rows)
     }
 
@@ -97,7 +120,9 @@ def _masked_rows(pack: str) -> Iterator[dict[str, str]]:
         for item, (phase, template) in _masked_templates(pack).items():
             for condition in _conditions("diagnosis"):
                 text = studies.fill(template, diagnosis=condition[0])
-                yield _row(f"stigma_{pack}", phase, person, item, condition, text, f"{NAME}/{pack}/{level}")
+                yield _row(
+                    f"stigma_{pack}", phase, person, item, condition, text, f"{NAME}/{pack}/{level}"
+                )
 
 
 def _masked_packs() -> dict[str, dict[str, str]]:
@@ -108,7 +133,12 @@ def _word_rows() -> Iterator[dict[str, str]]:
     """The words that ``lexicon`` names: ``list`` and ``label`` with a slash between."""
     for pack in _masked_packs():
         for row in _masked_words(pack):
-            yield {"list": f"{NAME}/{pack}", "word": row["word"], "label": row["level"], "match": row["match"]}
+            yield {
+                "list": f"{NAME}/{pack}",
+                "word": row["word"],
+                "label": row["level"],
+                "match": row["match"],
+            }
 
 
 _EVERY = [(pack, claim) for claim in CLAIMS for pack in packs().values()]
@@ -117,7 +147,13 @@ ROWS = {
     "people": people_rows,
     "words": _word_rows,
     **{f"{claim}_{pack.name}": partial(_rows, pack, claim) for pack, claim in _EVERY},
-    **{f"{claim}_{pack.name}_wordings": partial(_reworded, pack, claim) for pack, claim in _EVERY if pack.nested},
+    **{
+        f"{claim}_{pack.name}_wordings": partial(_reworded, pack, claim)
+        for pack, claim in _EVERY
+        if pack.nested
+    },
     **{f"stigma_{pack}": partial(_masked_rows, pack) for pack in _AT_MASKS},
 }
-CORPUS = studies.declared_corpus(NAME, ROWS, lexicons={pack: partial(_lexicon, pack) for pack in _AT_MASKS})
+CORPUS = studies.declared_corpus(
+    NAME, ROWS, lexicons={pack: partial(_lexicon, pack) for pack in _AT_MASKS}
+)

@@ -26,9 +26,13 @@ def _noun_pairs() -> list[dict[str, str]]:
 
 
 def _sentences(
-    experiment: str, professions: list[tuple[str, str]], noun_pairs: list[dict[str, str]] | None = None
+    experiment: str,
+    professions: list[tuple[str, str]],
+    noun_pairs: list[dict[str, str]] | None = None,
 ) -> Iterator[dict[str, str]]:
-    for group in GROUPS:  # the order of the released corpus: 400 male sentences, then their 400 partners
+    for (
+        group
+    ) in GROUPS:  # the order of the released corpus: 400 male sentences, then their 400 partners
         for profession, labour_force_class in professions:
             for pair in noun_pairs or _noun_pairs():
                 text = studies.fill(pair["template"], noun=pair[group], profession=profession)
@@ -47,7 +51,9 @@ def _occupations(noun_pairs: list[dict[str, str]] | None = None) -> Iterator[dic
 def _reworded() -> Iterator[dict[str, str]]:
     """The sentences in every wording of their frame."""
     for number, worded in studies.wordings(NAME, "frame").items():
-        pairs = [{**pair, "template": worded[pair["template"]]["template"]} for pair in _noun_pairs()]
+        pairs = [
+            {**pair, "template": worded[pair["template"]]["template"]} for pair in _noun_pairs()
+        ]
         for row in _occupations(pairs):
             yield studies.placebo(row, number, row["text"])
 
@@ -96,12 +102,19 @@ _RELEASED = {
 
 CORPUS = studies.declared_corpus(
     NAME,
-    {"sentences": _occupations, "sentences_wordings": _reworded, "control": _control, "ratings": _ratings},
+    {
+        "sentences": _occupations,
+        "sentences_wordings": _reworded,
+        "control": _control,
+        "ratings": _ratings,
+    },
     study=studies.declared_study(
         NAME, covariates=(studies.Covariate("median weekly earnings", "condition", _earnings()),)
     ),
     released=tuple(
-        studies.Released(model=model, experiment="sentences", files=(path,), rows=partial(rows, path))
+        studies.Released(
+            model=model, experiment="sentences", files=(path,), rows=partial(rows, path)
+        )
         for model, (path, rows) in _RELEASED.items()
     ),
 )

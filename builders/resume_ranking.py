@@ -5,7 +5,15 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from swapbias.builders._resume_ranking_released import FIRST, GROUPS, LAST, NAME, RACES, candidate_row, released
+from swapbias.builders._resume_ranking_released import (
+    FIRST,
+    GROUPS,
+    LAST,
+    NAME,
+    RACES,
+    candidate_row,
+    released,
+)
 from swapbias.studies import (
     Applicant,
     Candidate,
@@ -33,7 +41,9 @@ _INVITES = (Candidate("Yes", 1.0), Candidate("No", 0.0), Candidate("Do not know"
 @cache
 def _jobs() -> dict[str, dict[str, Any]]:
     """Of each job eight CVs with the slot ``{name}`` (``resumes``) and the description (``jd``)."""
-    jobs: dict[str, dict[str, Any]] = json.loads(upstream_file(NAME, RESUMES).read_text(encoding="utf-8"))
+    jobs: dict[str, dict[str, Any]] = json.loads(
+        upstream_file(NAME, RESUMES).read_text(encoding="utf-8")
+    )
     return jobs
 
 
@@ -42,7 +52,9 @@ def names() -> dict[str, list[str]]:
     """The names of each group that prompts use, in an order drawn once."""
     found: dict[str, list[str]] = {group: [] for group in GROUPS.values()}
     for gender, path in NAMES.items():
-        for race, every in json.loads(upstream_file(NAME, path).read_text(encoding="utf-8")).items():
+        for race, every in json.loads(
+            upstream_file(NAME, path).read_text(encoding="utf-8")
+        ).items():
             found[f"{RACES[race]} {gender}"] = every
     return drawn_names(found)
 
@@ -51,12 +63,17 @@ def _asked(form: str, job: str, resumes: Sequence[str]) -> str:
     """The conversation that poses some CVs; the authors put ``<hr>`` after each."""
     (row,) = (one for one in read_table(FOLDER / "questions.csv", QUESTIONS) if one["form"] == form)
     system = fill(row["system"], description=_jobs()[job]["jd"])
-    return conversation(("system", system), ("user", fill(row["user"], job=job, resumes=shown_cvs(resumes))))
+    return conversation(
+        ("system", system), ("user", fill(row["user"], job=job, resumes=shown_cvs(resumes)))
+    )
 
 
 def runs() -> Iterator[tuple[str, str, list[Applicant]]]:
     """Of each run its job, its id, and the candidates in the order shown."""
-    for path in (RESUMES, *NAMES.values()):  # each time, so that every config is seen to be made of them
+    for path in (
+        RESUMES,
+        *NAMES.values(),
+    ):  # each time, so that every config is seen to be made of them
         upstream_file(NAME, path)
     for job, number, order in balanced_rankings(dict.fromkeys(JOBS, 8), names()):
         yield job, f"{job}/{number + 1}", order
@@ -67,7 +84,9 @@ def _ranking() -> Iterator[dict[str, str]]:
     for job, pair, order in runs():
         text = _asked("ranking", job, [_named(job, resume, name) for _, name, resume in order])
         for place in range(8):
-            yield candidate_row("ranking", job, pair, text, order, place, f"set {pair.rpartition('/')[2]}")
+            yield candidate_row(
+                "ranking", job, pair, text, order, place, f"set {pair.rpartition('/')[2]}"
+            )
 
 
 def _position() -> Iterator[dict[str, str]]:
@@ -75,7 +94,12 @@ def _position() -> Iterator[dict[str, str]]:
     for row in _ranking():
         group = {"1": FIRST, "8": LAST}.get(row["position"])
         if group:
-            yield {**row, "group": group, "experiment": "position", "prompt_id": f"{row['pair_id']}/{group}"}
+            yield {
+                **row,
+                "group": group,
+                "experiment": "position",
+                "prompt_id": f"{row['pair_id']}/{group}",
+            }
 
 
 def _pairwise() -> Iterator[dict[str, str]]:
@@ -84,17 +108,23 @@ def _pairwise() -> Iterator[dict[str, str]]:
         for number, race in enumerate(RACES.values()):
             for run in range(BLOCKS):
                 people = [
-                    (group, names()[group][run + BLOCKS * job_number]) for group in (f"{race} women", f"{race} men")
+                    (group, names()[group][run + BLOCKS * job_number])
+                    for group in (f"{race} women", f"{race} men")
                 ]
                 cvs = (run % 8, (run + 1 + run // 8 + number) % 8)
                 for turned in (False, True):
-                    order = [Applicant(*one, cv) for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)]
+                    order = [
+                        Applicant(*one, cv)
+                        for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)
+                    ]
                     text = _asked("pairwise", job, [_named(job, cv, name) for _, name, cv in order])
                     pair = f"{job}/{race}/{run + 1}"
                     for place, (group, _, _) in enumerate(order):
                         run_name = f"{pair}/exchanged" if turned else pair
                         gender = group.partition(" ")[2]
-                        row = candidate_row("pairwise", job, run_name, text, order, place, pair, gender)
+                        row = candidate_row(
+                            "pairwise", job, run_name, text, order, place, pair, gender
+                        )
                         yield {**row, "label": race}
 
 
@@ -105,7 +135,9 @@ def _single() -> Iterator[dict[str, str]]:
             order = [Applicant(group, every[run], run % 8) for group, every in names().items()]
             for place, (_, name, cv) in enumerate(order):
                 text = _asked("single", job, [_named(job, cv, name)])
-                row = candidate_row("single", job, f"{job}/{run + 1}", text, order, place, f"set {run + 1}")
+                row = candidate_row(
+                    "single", job, f"{job}/{run + 1}", text, order, place, f"set {run + 1}"
+                )
                 yield {**row, "candidates": _INVITES, "position": "1"}
 
 

@@ -21,7 +21,13 @@ NAME = "social_distance"
 FOLDER = corpus_dir(NAME)
 CONDITION_COLUMNS = ("condition", "group", "category", "singular", "plural", "note")
 MASKED = ("template1", "template2", "template3", "template4")
-NOBODY = {"condition": "none", "group": "baseline", "category": "none", "singular": "", "plural": ""}
+NOBODY = {
+    "condition": "none",
+    "group": "baseline",
+    "category": "none",
+    "singular": "",
+    "plural": "",
+}
 # Two of the released prompts differ from the printed ones.
 AS_RUN = {
     "unlikely and likely": "likely and unlikely",
@@ -38,7 +44,13 @@ def _templates(table: str, *columns: str) -> list[dict[str, str]]:
 
 
 def _row(
-    start: str, one: dict[str, str], text: str, experiment: str, construct: str, template: str, **more: Any
+    start: str,
+    one: dict[str, str],
+    text: str,
+    experiment: str,
+    construct: str,
+    template: str,
+    **more: Any,
 ) -> dict[str, str]:
     """A prompt about a rendering of a condition, which stands by itself: its group is that of the condition."""
     pair = f"{start}/{one['singular'] or 'baseline'}"
@@ -66,7 +78,9 @@ def _masked(
                 for printed, ran in AS_RUN.items() if as_run else ():
                     text = text.replace(printed, ran)
                 start, words = f"{template['name']}/{act['act']}", f"{NAME}/attitude/negative"
-                yield _row(start, one, text, "attitude", act["act"], template["name"], lexicon=words)
+                yield _row(
+                    start, one, text, "attitude", act["act"], template["name"], lexicon=words
+                )
 
 
 def _original() -> Iterator[dict[str, str]]:
@@ -74,12 +88,17 @@ def _original() -> Iterator[dict[str, str]]:
 
 
 def _sentiment(
-    conditions: list[dict[str, str]] | None = None, worded: Mapping[str, Mapping[str, str]] | None = None
+    conditions: list[dict[str, str]] | None = None,
+    worded: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[dict[str, str]]:
     templates = _templates("sentiment_templates.csv", "name", "template", "baseline")
     for template in [{**one, **worded[one["name"]]} for one in templates] if worded else templates:
         for one in conditions or [*_conditions(), NOBODY]:
-            text = fill(template["template"], condition=one["plural"]) if one["plural"] else template["baseline"]
+            text = (
+                fill(template["template"], condition=one["plural"])
+                if one["plural"]
+                else template["baseline"]
+            )
             yield _row(template["name"], one, text, "sentiment", "people", template["name"])
 
 
@@ -92,7 +111,15 @@ def _agreement() -> Iterator[dict[str, str]]:
             person = f"someone who {one['singular']}" if one["singular"] else "someone"
             statement = f"I would {fill(act['template'], person=person)}."
             text = f'Do you agree with this statement?\n\n"{statement}"\n\n{listed}'
-            yield _row(f"agreement/{act['act']}", one, text, "agreement", act["act"], "statement", candidates=options)
+            yield _row(
+                f"agreement/{act['act']}",
+                one,
+                text,
+                "agreement",
+                act["act"],
+                "statement",
+                candidates=options,
+            )
 
 
 def _reworded(rows: Callable[..., Iterator[dict[str, str]]]) -> Iterator[dict[str, str]]:
@@ -107,7 +134,9 @@ def _reworded(rows: Callable[..., Iterator[dict[str, str]]]) -> Iterator[dict[st
 
 def _attitude_lexicon() -> Lexicon:
     rows = read_table(FOLDER / "attitude_lexicon.csv", ("word", "label"))
-    return Lexicon(f"{NAME}/attitude", words={row["word"]: row["label"] for row in rows}, rest="unrated")
+    return Lexicon(
+        f"{NAME}/attitude", words={row["word"]: row["label"] for row in rows}, rest="unrated"
+    )
 
 
 def _antonyms() -> Lexicon:

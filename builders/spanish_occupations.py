@@ -32,7 +32,11 @@ def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
     nationalities = _table("nationalities", "nationality", "man", "woman", "country")
     professions = _table("professions", "profession", "man", "woman")
     for nationality, gender, phrase in product(nationalities, GENDERS, phrases):
-        words = {"noun": phrase[gender], "nationality": nationality[gender], "country": nationality["country"]}
+        words = {
+            "noun": phrase[gender],
+            "nationality": nationality[gender],
+            "country": nationality["country"],
+        }
         person = _agreeing(phrase["template"], gender, **words)
         start, group = person[:1].upper() + person[1:], f"{nationality['nationality']} {gender}"
         for profession in professions:

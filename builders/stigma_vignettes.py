@@ -33,8 +33,22 @@ from swapbias.studies import (
 RACES = ("White", "African American", "Hispanic")
 EDUCATIONS = ("8th grade", "high school", "college")
 _WORDS = {
-    "man": {"name": "John", "noun": "man", "he": "he", "him": "him", "his": "his", "himself": "himself"},
-    "woman": {"name": "Mary", "noun": "woman", "he": "she", "him": "her", "his": "her", "himself": "herself"},
+    "man": {
+        "name": "John",
+        "noun": "man",
+        "he": "he",
+        "him": "him",
+        "his": "his",
+        "himself": "himself",
+    },
+    "woman": {
+        "name": "Mary",
+        "noun": "woman",
+        "he": "she",
+        "him": "her",
+        "his": "her",
+        "himself": "herself",
+    },
 }
 PRINTED = "data/questions.jsonl"  # the vignettes: upstream the names of two files are swapped
 
@@ -54,7 +68,10 @@ def own_vignettes() -> Iterator[Vignette]:
 def people() -> dict[str, float]:
     """Share of US adults in 2018 who gave a stigmatizing (or agreeing) answer, by ``asked``."""
     rows = read_table(FOLDER / "people.csv", ("question_id", "condition", "percent", "source"))
-    return {question_of(row["condition"], row["question_id"]): float(row["percent"]) / 100 for row in rows}
+    return {
+        question_of(row["condition"], row["question_id"]): float(row["percent"]) / 100
+        for row in rows
+    }
 
 
 def _before(*, therapist: bool, printed: bool) -> list[tuple[str, str]]:
@@ -67,15 +84,25 @@ def _before(*, therapist: bool, printed: bool) -> list[tuple[str, str]]:
 
 def _rows(experiment: str, *, printed: bool = False) -> Iterator[Row]:
     """Every vignette with the six questions of the scale, or with the eight others."""
-    chosen = [one for one in questions(printed=printed) if (one.scale == STIGMA) == (experiment != "beliefs")]
+    chosen = [
+        one
+        for one in questions(printed=printed)
+        if (one.scale == STIGMA) == (experiment != "beliefs")
+    ]
     before = _before(therapist=experiment == "therapist", printed=printed)
     for vignette in json_lines(upstream_file(NAME, PRINTED)) if printed else own_vignettes():
         for question in chosen:
             turned = question._replace(options=question.options[::-1], values=question.values[::-1])
-            orders = {"published": question, "reversed": turned} if experiment == "order" else {"": question}
+            orders = (
+                {"published": question, "reversed": turned}
+                if experiment == "order"
+                else {"": question}
+            )
             for order, one in orders.items():  # "Do not know" stays the last
                 prompt = f"Vignette:\n{vignette['vignette']}\n\n{one.listing}"
-                yield vignette_row(vignette, one, experiment, conversation(*before, ("user", prompt)), order)
+                yield vignette_row(
+                    vignette, one, experiment, conversation(*before, ("user", prompt)), order
+                )
 
 
 def _advice(slot: str) -> Iterator[Row]:
@@ -93,7 +120,9 @@ def _advice(slot: str) -> Iterator[Row]:
 
 
 def _rubric_row() -> dict[str, str]:
-    (row,) = read_table(FOLDER / "rubric.csv", ("asked", "question", "options", "values", "unknown", "source"))
+    (row,) = read_table(
+        FOLDER / "rubric.csv", ("asked", "question", "options", "values", "unknown", "source")
+    )
     return row
 
 
@@ -120,7 +149,9 @@ CORPUS = declared_corpus(
     NAME,
     ROWS,
     study=declared_study(
-        NAME, covariates=(Covariate("US adults 2018", "asked", people(), beside=True),), rubric=_rubric()
+        NAME,
+        covariates=(Covariate("US adults 2018", "asked", people(), beside=True),),
+        rubric=_rubric(),
     ),
     released=tuple(released()),
 )

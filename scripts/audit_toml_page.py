@@ -46,7 +46,11 @@ def page() -> str:
     for options in setting_classes():
         if options is Settings or options.key in Settings().saved():
             rows = [MODELS, *_rows(options)] if options is Settings else [*_rows(options)]
-            parts.append("\n".join([f"## {TITLES.get(options.key, f'`[{options.key}]`')}", "", HEAD, *rows, ""]))
+            parts.append(
+                "\n".join(
+                    [f"## {TITLES.get(options.key, f'`[{options.key}]`')}", "", HEAD, *rows, ""]
+                )
+            )
     return "\n".join(parts)
 
 
@@ -55,9 +59,17 @@ def _rows(options: Any) -> Iterator[str]:
     for setting in options.settings():
         if not setting.use.unsaved:
             written = (
-                BY_HAND.get(setting.name, f"`{setting.written}`") if setting.use.elsewhere else f"`{setting.written}`"
+                BY_HAND.get(setting.name, f"`{setting.written}`")
+                if setting.use.elsewhere
+                else f"`{setting.written}`"
             )
-            cells = (f"`{setting.name}`", setting.expected, _default(setting), written, setting.help)
+            cells = (
+                f"`{setting.name}`",
+                setting.expected,
+                _default(setting),
+                written,
+                setting.help,
+            )
             yield f"| {' | '.join(cells)} |"
 
 

@@ -72,7 +72,10 @@ def made() -> Iterator[tuple[str, str]]:
     """Path and Markdown of each page that is made."""
     yield (
         "index.md",
-        (ROOT / "README.md").read_text(encoding="utf-8-sig").replace("](docs/", "](").replace(".ipynb)", ".md)"),
+        (ROOT / "README.md")
+        .read_text(encoding="utf-8-sig")
+        .replace("](docs/", "](")
+        .replace(".ipynb)", ".md)"),
     )
     for room, folder in CARDS.items():
         for card in cards(folder):
@@ -82,7 +85,10 @@ def made() -> Iterator[tuple[str, str]]:
     yield "columns.md", columns()
     yield "choose.md", choose()
     for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
-        yield f"notebooks/{notebook.stem}.md", "\n\n".join(shown(json.loads(notebook.read_text(encoding="utf-8"))))
+        yield (
+            f"notebooks/{notebook.stem}.md",
+            "\n\n".join(shown(json.loads(notebook.read_text(encoding="utf-8")))),
+        )
 
 
 def cards(folder: str) -> list[Path]:
@@ -97,10 +103,17 @@ def body(card: str) -> str:
 
 def measures() -> str:
     """The list of measures, from the headers of their cards."""
-    lines = ["# Measures", "", "Each is a function of `swapbias.measures` and an `evaluate` module.", ""]
+    lines = [
+        "# Measures",
+        "",
+        "Each is a function of `swapbias.measures` and an `evaluate` module.",
+        "",
+    ]
     for card in cards("metrics"):
         header = card.read_text(encoding="utf-8-sig").split("---\n", 2)[1]
-        title, about = (re.search(rf"^{key}: (.*)$", header, re.MULTILINE) for key in ("title", "description"))
+        title, about = (
+            re.search(rf"^{key}: (.*)$", header, re.MULTILINE) for key in ("title", "description")
+        )
         lines.append(f"- [{title[1]}](measures/{card.parent.name}.md): {about[1]}")
     return "\n".join(lines) + "\n"
 
@@ -123,7 +136,11 @@ def choose() -> str:
         for one in study.experiments if study.family == "study" else ():
             try:
                 corpus = one.reads.notes.corpus or study.name
-                rows = [row for name in one.reads.configs for row in config_rows(corpus, name, download=False)]
+                rows = [
+                    row
+                    for name in one.reads.configs
+                    for row in config_rows(corpus, name, download=False)
+                ]
             except UpstreamMissingError:
                 rows = []
             texts = len({row["text"] for row in rows if "text" in row})
@@ -134,18 +151,30 @@ def choose() -> str:
             lines.append(
                 f"| {one.question} | `{study.name}:{one.name}` | {one.kind} | {' | '.join(cells)} | {found} |"
             )
-    people = "race, nationality, religion, sexual orientation, social class, age, disability and pronoun"
+    people = (
+        "race, nationality, religion, sexual orientation, social class, age, disability and pronoun"
+    )
     packs = f"[`group_packs`](studies/group_packs.md) asks of people by {people}."
-    return "\n".join([*lines, "", f"{packs} [Your own prompts](own.md) answer any other question.", ""])
+    return "\n".join(
+        [*lines, "", f"{packs} [Your own prompts](own.md) answer any other question.", ""]
+    )
 
 
 def commands() -> str:
     """The help of every command, and the settings of each kind of model."""
-    found = ["# Commands, options and settings", "What each command takes, as `swapbias COMMAND --help` prints it."]
+    found = [
+        "# Commands, options and settings",
+        "What each command takes, as `swapbias COMMAND --help` prints it.",
+    ]
     for words in [*leaves(typer.main.get_command(app)), ["help", "settings"]]:
         text = (
             CliRunner()
-            .invoke(app, words if words[0] == "help" else [*words, "--help"], env=PLAIN, prog_name="swapbias")
+            .invoke(
+                app,
+                words if words[0] == "help" else [*words, "--help"],
+                env=PLAIN,
+                prog_name="swapbias",
+            )
             .output
         )
         found += [f"## swapbias {' '.join(words)}", f"```\n{text.strip()}\n```"]
@@ -165,8 +194,12 @@ def columns() -> str:
         said = inspect.getdoc(record).partition("Attributes:\n")[2].partition("\n\n")[0]
         for entry in re.split(r"\n(?=    \w)", said.rstrip()):
             names, _, meaning = entry.strip().partition(": ")
-            shown = ", ".join(f"`{name}`" for name in names.split(", ") if name not in ("estimate", "published"))
-            lines += [f"| {shown} | {' '.join(meaning.split()).replace('``', '`')} |"] if shown else []
+            shown = ", ".join(
+                f"`{name}`" for name in names.split(", ") if name not in ("estimate", "published")
+            )
+            lines += (
+                [f"| {shown} | {' '.join(meaning.split()).replace('``', '`')} |"] if shown else []
+            )
     return "\n".join(lines) + "\n"
 
 

@@ -48,12 +48,18 @@ def labelled(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[MarkedNote, li
     for row in rows:
         recorder.notes.clear()
         swapper.run([row["text"]], genders=[row["gender"]])
-        spans = [(one["start"], one["end"], CLASSES.index(one["whose"])) for one in json.loads(row["spans"])]
+        spans = [
+            (one["start"], one["end"], CLASSES.index(one["whose"]))
+            for one in json.loads(row["spans"])
+        ]
         for note in recorder.notes:
             yield (
                 note,
                 [
-                    next((whose for first, last, whose in spans if first < end and start < last), OTHER)
+                    next(
+                        (whose for first, last, whose in spans if first < end and start < last),
+                        OTHER,
+                    )
                     for start, end in note.words
                 ],
             )
@@ -64,18 +70,28 @@ def examples(rows: Sequence[Mapping[str, Any]], tokenizer: Any, limit: int) -> D
     found = []
     for note, classes in labelled(rows):
         for inputs, words in windows(tokenizer, note, limit):
-            found.append({**inputs, "labels": [IGNORED if word is None else classes[word] for word in words]})
+            found.append(
+                {**inputs, "labels": [IGNORED if word is None else classes[word] for word in words]}
+            )
     return Dataset.from_list(found)
 
 
 def fit(
-    encoder: str, rows: Sequence[Mapping[str, Any]], out: Path, *, epochs: float = 4, learning_rate: float = 5e-5
+    encoder: str,
+    rows: Sequence[Mapping[str, Any]],
+    out: Path,
+    *,
+    epochs: float = 4,
+    learning_rate: float = 5e-5,
 ) -> None:
     """Train on rows of clinical_swaps and write model and tokenizer into a folder."""
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     names = dict(enumerate(CLASSES))
     model = AutoModelForTokenClassification.from_pretrained(
-        encoder, num_labels=len(CLASSES), id2label=names, label2id={name: at for at, name in names.items()}
+        encoder,
+        num_labels=len(CLASSES),
+        id2label=names,
+        label2id={name: at for at, name in names.items()},
     )
     settings = TrainingArguments(
         output_dir=str(out), num_train_epochs=epochs, per_device_train_batch_size=16, learning_rate=learning_rate,
@@ -91,11 +107,15 @@ def fit(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Fine-tune a resolver for swapbias swap --resolver FOLDER.")
+    parser = argparse.ArgumentParser(
+        description="Fine-tune a resolver for swapbias swap --resolver FOLDER."
+    )
     parser.add_argument("encoder", help="Hub id or folder of an encoder")
     parser.add_argument("--out", type=Path, required=True, help="new folder")
     parser.add_argument("--epochs", type=float, default=4)
-    parser.add_argument("--without", default="", help="number of an author whose notes are left out")
+    parser.add_argument(
+        "--without", default="", help="number of an author whose notes are left out"
+    )
     chosen = parser.parse_args()
     rows = [row for row in gold_notes("development") if row["author"] != chosen.without]
     fit(chosen.encoder, rows, chosen.out, epochs=chosen.epochs)

@@ -33,7 +33,15 @@ from scipy.optimize import minimize
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.whose import DecidedNote, Note, accuracy_cells, calibration_error, corpus_notes, decided, report_notes
+from benchmarks.whose import (
+    DecidedNote,
+    Note,
+    accuracy_cells,
+    calibration_error,
+    corpus_notes,
+    decided,
+    report_notes,
+)
 from swapbias.swapping import (
     Swapper,
     features,
@@ -49,7 +57,11 @@ TABLES = Path(__file__).resolve().parent.parent / "datasets_src" / "gender_lexic
 
 # --- antecedents ----
 
-PENALTY, SEEN, LEAST = 0.6, 4, 0.12  # inverse strength of the penalty; times a feature is seen; weights left out
+PENALTY, SEEN, LEAST = (
+    0.6,
+    4,
+    0.12,
+)  # inverse strength of the penalty; times a feature is seen; weights left out
 REPORTS_WEIGH = 5.0  # a pronoun of a report: reports are few, and as notes really are
 
 
@@ -67,9 +79,13 @@ def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> li
     swapper = Swapper(whose="patient")
     found: list[Example] = []
     for note in notes:
-        marked = {len(note.text[: word.start].encode()) for word in note.words if word.whose == "patient"}
+        marked = {
+            len(note.text[: word.start].encode()) for word in note.words if word.whose == "patient"
+        }
 
-        def teacher(one: referents.Pronoun, note: Note = note, marked: set[int] = marked) -> tuple[float, object]:
+        def teacher(
+            one: referents.Pronoun, note: Note = note, marked: set[int] = marked
+        ) -> tuple[float, object]:
             seen = referents.features(one)
             if not seen:
                 return 0.0, None
@@ -95,21 +111,31 @@ def trained(notes: Sequence[Note]) -> dict[str, float]:
     first = [antecedent_weights(half) for half in right]
     return antecedent_weights(
         [one for half in right for one in half]
-        + [one for half, known in zip(halves, reversed(first), strict=True) for one in examples(half, known)]
+        + [
+            one
+            for half, known in zip(halves, reversed(first), strict=True)
+            for one in examples(half, known)
+        ]
     )
 
 
 def antecedent_weights(chosen: Sequence[Example]) -> dict[str, float]:
     """The weights, by name, with ``bias``; above zero toward the other person."""
     times = Counter(name for one in chosen for name in set(one.features))
-    counted = [dict.fromkeys((name for name in one.features if times[name] >= SEEN), 1) for one in chosen]
+    counted = [
+        dict.fromkeys((name for name in one.features if times[name] >= SEEN), 1) for one in chosen
+    ]
     vectorizer = DictVectorizer()
     seen = vectorizer.fit_transform(counted)
-    weighed = np.array([REPORTS_WEIGH if one.source.startswith("reports") else 1.0 for one in chosen])
+    weighed = np.array(
+        [REPORTS_WEIGH if one.source.startswith("reports") else 1.0 for one in chosen]
+    )
     model = LogisticRegression(C=PENALTY, max_iter=1_000)
     model.fit(seen, [one.other for one in chosen], sample_weight=weighed)
     pairs = zip(vectorizer.get_feature_names_out(), model.coef_[0].tolist(), strict=True)
-    weights = {str(name): round(weight, 2) for name, weight in sorted(pairs) if abs(weight) >= LEAST}
+    weights = {
+        str(name): round(weight, 2) for name, weight in sorted(pairs) if abs(weight) >= LEAST
+    }
     return {"bias": round(float(model.intercept_[0]), 2), **weights}
 
 
@@ -143,7 +169,12 @@ def doubt_weights(notes: Sequence[DecidedNote]) -> dict[str, float]:
     expected = referents.expected_wrong(chances, rows, len(notes))[:, None]
     whole = LogisticRegression(C=10).fit(expected, [not note.whole for note in notes])
     names = zip(vectorizer.get_feature_names_out(), words.coef_[0], strict=True)
-    found = {"bias": words.intercept_[0], "note": whole.intercept_[0], "expected": whole.coef_[0][0], **dict(names)}
+    found = {
+        "bias": words.intercept_[0],
+        "note": whole.intercept_[0],
+        "expected": whole.coef_[0][0],
+        **dict(names),
+    }
     return {str(name): round(float(weight), 3) for name, weight in found.items()}
 
 
@@ -159,8 +190,12 @@ def doubt_checked(notes: Sequence[DecidedNote]) -> Iterator[str]:
             odds = odds + note.numbers @ np.array([known[name] for name in referents.NUMBERS])
             chances = 1 / (1 + np.exp(-odds))
             words += zip(chances.tolist(), note.wrong.tolist(), strict=True)
-            (expected,) = referents.expected_wrong(chances, np.zeros(len(chances), dtype=np.int64), 1)
-            wholes.append((1 / (1 + math.exp(-known["note"] - known["expected"] * expected)), not note.whole))
+            (expected,) = referents.expected_wrong(
+                chances, np.zeros(len(chances), dtype=np.int64), 1
+            )
+            wholes.append(
+                (1 / (1 + math.exp(-known["note"] - known["expected"] * expected)), not note.whole)
+            )
     for name, every in (("words", words), ("notes", wholes)):
         yield f"{len(every):,} {name}: expected calibration error {calibration_error(*zip(*every, strict=True)):.3f}"
 
@@ -171,8 +206,13 @@ def doubt_checked(notes: Sequence[DecidedNote]) -> Iterator[str]:
 def checked(notes: Sequence[Note]) -> Iterator[str]:
     """Precision and recall of the swapped words of each source by the weights of all others."""
     for source in dict.fromkeys(note.source for note in notes):
-        with patch("swapbias.swapping.referents.weights", _always(trained([n for n in notes if n.source != source]))):
-            yield f"{source}: " + ", ".join(accuracy_cells([note for note in notes if note.source == source]))
+        with patch(
+            "swapbias.swapping.referents.weights",
+            _always(trained([n for n in notes if n.source != source])),
+        ):
+            yield f"{source}: " + ", ".join(
+                accuracy_cells([note for note in notes if note.source == source])
+            )
 
 
 def _always(weights: dict[str, float]) -> Callable[[], dict[str, float]]:
@@ -208,7 +248,10 @@ def count_weights(rows: list[tuple[str, str, int, int]]) -> dict[str, float]:
     model = LogisticRegression(C=2.0, max_iter=1_000)
     model.fit(vectorizer.fit_transform(examples), labels, sample_weight=times)
     names = vectorizer.get_feature_names_out()
-    return {"bias": float(model.intercept_[0]), **dict(zip(names, map(float, model.coef_[0]), strict=True))}
+    return {
+        "bias": float(model.intercept_[0]),
+        **dict(zip(names, map(float, model.coef_[0]), strict=True)),
+    }
 
 
 def pronouns(text: str) -> Iterator[tuple[str, str, bool]]:
@@ -219,16 +262,24 @@ def pronouns(text: str) -> Iterator[tuple[str, str, bool]]:
             yield last_word(text[max(0, found.start() - 60) : found.start()]), after, his
 
 
-def further(places: Sequence[tuple[str, str, bool]], first: Mapping[str, float]) -> dict[str, float]:
+def further(
+    places: Sequence[tuple[str, str, bool]], first: Mapping[str, float]
+) -> dict[str, float]:
     """Weights of the further features, fitted with the first log-odds as an offset."""
     seen = []
     for previous, after, _ in places:
         opens = bool(OPENS.match(after))
         seen.append([*further_features(previous, first_word(after), second_word(after), opens)])
     times = Counter(name for names in seen for name in names)
-    number = {name: at for at, name in enumerate(name for name, count in times.items() if count >= FEWEST)}
-    pairs = [(row, number[name]) for row, names in enumerate(seen) for name in names if name in number]
-    x = scipy.sparse.csr_matrix((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), (len(places), len(number)))
+    number = {
+        name: at for at, name in enumerate(name for name, count in times.items() if count >= FEWEST)
+    }
+    pairs = [
+        (row, number[name]) for row, names in enumerate(seen) for name in names if name in number
+    ]
+    x = scipy.sparse.csr_matrix(
+        (np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), (len(places), len(number))
+    )
     y = np.array([his for _, _, his in places], dtype=float)
     odds = [
         first["bias"] + sum(first.get(name, 0.0) for name in features(previous, first_word(after)))
@@ -241,8 +292,12 @@ def further(places: Sequence[tuple[str, str, bool]], first: Mapping[str, float])
         gradient = x.T @ (1 / (1 + np.exp(-z)) - y) + RIDGE * w
         return float(np.logaddexp(0, z).sum() - y @ z + RIDGE / 2 * (w @ w)), gradient
 
-    w = minimize(loss, np.zeros(len(number)), jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
-    return {name: float(w[at]) for name, at in sorted(number.items()) if abs(w[at]) >= SMALLEST_FURTHER}
+    w = minimize(
+        loss, np.zeros(len(number)), jac=True, method="L-BFGS-B", options={"maxiter": 300}
+    ).x
+    return {
+        name: float(w[at]) for name, at in sorted(number.items()) if abs(w[at]) >= SMALLEST_FURTHER
+    }
 
 
 def _seen(context: str, words: str) -> Iterator[str]:
@@ -255,7 +310,9 @@ def _seen(context: str, words: str) -> Iterator[str]:
 
 
 def verb_shifts(rows: list[tuple[str, str, int, int]]) -> Iterator[tuple[str, float]]:
-    alone = {words: (n_his, n_him) for context, words, n_his, n_him in rows if context == "previous"}
+    alone = {
+        words: (n_his, n_him) for context, words, n_his, n_him in rows if context == "previous"
+    }
     prior = sum(his for his, _ in alone.values()) / sum(his + him for his, him in alone.values())
     for kind in VERB_SHARE:
         mine = {word: counts for word, counts in alone.items() if verb_class(word) == kind}
@@ -274,7 +331,9 @@ def main() -> None:
     for name in ("antecedents", "doubt"):
         one = tables.add_parser(name)
         one.add_argument("--reports", type=Path, help="folder with the real reports")
-        one.add_argument("--check", action="store_true", help="fit without each source in turn; writes nothing")
+        one.add_argument(
+            "--check", action="store_true", help="fit without each source in turn; writes nothing"
+        )
     other = tables.add_parser("his_him")
     other.add_argument("counts", type=Path)
     other.add_argument("texts", type=Path, nargs="*")
@@ -285,7 +344,9 @@ def main() -> None:
     notes = [note for note in corpus_notes("development") if note.gender]
     notes += report_notes(chosen.reports) if chosen.reports else []
     if chosen.table == "antecedents":
-        print(*checked(notes), sep="\n") if chosen.check else write("antecedent_weights.csv", trained(notes))
+        print(*checked(notes), sep="\n") if chosen.check else write(
+            "antecedent_weights.csv", trained(notes)
+        )
     else:
         honest = decided_honestly(notes)
         print(*doubt_checked(honest), sep="\n") if chosen.check else write(
@@ -295,14 +356,23 @@ def main() -> None:
 
 def fit_his_him(chosen: argparse.Namespace) -> None:
     with chosen.counts.open(newline="", encoding="utf-8") as handle:
-        rows = [(r["context"], r["words"], int(r["n_his"]), int(r["n_him"])) for r in csv.DictReader(handle)]
+        rows = [
+            (r["context"], r["words"], int(r["n_his"]), int(r["n_him"]))
+            for r in csv.DictReader(handle)
+        ]
     weights = count_weights(rows)
     for feature, shift in verb_shifts(rows):
         weights[feature] = weights.get(feature, 0.0) + shift
-    rounded = {name: weight for name, weight in sorted(weights.items()) if abs(weight) >= SMALLEST or name == "bias"}
+    rounded = {
+        name: weight
+        for name, weight in sorted(weights.items())
+        if abs(weight) >= SMALLEST or name == "bias"
+    }
     rounded = {name: round(weight, 2) for name, weight in rounded.items()}
     places = [
-        place for path in chosen.texts for place in pronouns(path.read_text(encoding="utf-8", errors="replace"))
+        place
+        for path in chosen.texts
+        for place in pronouns(path.read_text(encoding="utf-8", errors="replace"))
     ]
     rounded |= further(places, rounded) if places else {}
     write("his_him_weights.csv", rounded)

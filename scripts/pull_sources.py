@@ -12,7 +12,9 @@ def main(arguments: list[str] | None = None) -> int:
     """0 when every pinned file is at hand with its sha256, 1 otherwise, 2 for an unknown corpus, 130 when stopped."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", nargs="*", help="corpora; all by default")
-    parser.add_argument("--check", action="store_true", help="look at what is at hand, fetch nothing")
+    parser.add_argument(
+        "--check", action="store_true", help="look at what is at hand, fetch nothing"
+    )
     chosen = parser.parse_args(arguments)
     try:
         names = [load_corpus(name).name for name in chosen.corpus or corpora()]
@@ -28,7 +30,10 @@ def main(arguments: list[str] | None = None) -> int:
             except (UpstreamMissingError, ValueError) as error:
                 missing += 1
                 state = str(error)
-            except (HTTPException, OSError) as error:  # a download that broke off, a disk that is full
+            except (
+                HTTPException,
+                OSError,
+            ) as error:  # a download that broke off, a disk that is full
                 missing += 1
                 state = f"{error}. Nothing of it was kept; run the command again."
             except KeyboardInterrupt:

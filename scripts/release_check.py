@@ -13,7 +13,10 @@ from write_notice import notice
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PACKAGED = {"swapbias": "swapbias", **{name: f"swapbias/{name}" for name in ("builders", "metrics", "datasets_src")}}
+PACKAGED = {
+    "swapbias": "swapbias",
+    **{name: f"swapbias/{name}" for name in ("builders", "metrics", "datasets_src")},
+}
 REFUSED = "Install with pip install 'swapbias[audit]'."  # how an audit ends where only the core is installed
 SMOKE = """
 import evaluate, swapbias
@@ -31,10 +34,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="swapbias-release-") as name:
         folder = Path(name)
         run("git", "clone", "--quiet", ROOT, folder / "source")
-        said = run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", folder / "source")
+        said = run(
+            sys.executable,
+            "-m",
+            "build",
+            "--no-isolation",
+            "--outdir",
+            folder / "dist",
+            folder / "source",
+        )
         if "warning" in said.lower():
-            sys.exit(f"The build warns: {next(line for line in said.splitlines() if 'warning' in line.lower())}")
-        wheel, archive = (next((folder / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
+            sys.exit(
+                f"The build warns: {next(line for line in said.splitlines() if 'warning' in line.lower())}"
+            )
+        wheel, archive = (
+            next((folder / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz")
+        )
         print(run(sys.executable, "-m", "twine", "check", "--strict", wheel, archive).strip())
         check_content(wheel)
         check_licences(wheel)
@@ -49,7 +64,9 @@ def main() -> None:
 def run(*command: str | Path, cwd: Path = ROOT, code: int = 0) -> str:
     """What a command prints; exits where it ends with another code."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(list(map(str, command)), cwd=cwd, env=own, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=own, capture_output=True, text=True, check=False
+    )
     if done.returncode != code:
         sys.exit(
             f"{' '.join(map(str, command))} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
@@ -63,14 +80,24 @@ def check_content(wheel: Path) -> None:
     wanted = {f"{PACKAGED[top]}/{rest}" for top, _, rest in known if rest and top in PACKAGED}
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     if wanted != packed:
-        sys.exit(f"The wheel lacks {sorted(wanted - packed)} and has {sorted(packed - wanted)} too many.")
+        sys.exit(
+            f"The wheel lacks {sorted(wanted - packed)} and has {sorted(packed - wanted)} too many."
+        )
 
 
 def check_licences(wheel: Path) -> None:
     """The wheel names the licences of all that it holds, with their texts and the notices by corpus."""
     archive = zipfile.ZipFile(wheel)
-    files = {name.partition("/licenses/")[2]: name for name in archive.namelist() if ".dist-info/licenses/" in name}
-    wanted = {path.relative_to(ROOT).as_posix() for one in PROJECT["license-files"] for path in ROOT.glob(one)}
+    files = {
+        name.partition("/licenses/")[2]: name
+        for name in archive.namelist()
+        if ".dist-info/licenses/" in name
+    }
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for one in PROJECT["license-files"]
+        for path in ROOT.glob(one)
+    }
     if files.keys() != wanted:
         sys.exit(f"The wheel has the licence files {sorted(files)}, expected {sorted(wanted)}.")
     if archive.read(files["NOTICE"]).decode() != notice():
@@ -84,7 +111,18 @@ def try_out(place: Path, version: str, wheel: Path) -> None:
     """Install the wheel for an interpreter into a new environment, and use it there."""
     run(shutil.which(f"python{version}") or "", "-m", "venv", "--without-pip", place)
     python, command = place / "bin" / "python", place / "bin" / "swapbias"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "-c", ROOT / "constraints.txt", wheel)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        "-c",
+        ROOT / "constraints.txt",
+        wheel,
+    )
     for arguments in (["list"], ["build", "occupation_sentiment", "--out", "corpora"]):
         run(command, *arguments, cwd=place)
     if not run(python, "-c", SMOKE, cwd=place).splitlines()[-1].startswith(str(place)):

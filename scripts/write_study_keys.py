@@ -75,7 +75,9 @@ def _tables(of_class: type[BaseModel], *, of_package: bool) -> Iterator[str]:
         yield _table(f"[{name}]", section, of_package=of_package)
 
 
-def _table(title: str, of_class: type[BaseModel], *, of_package: bool, but: type[BaseModel] | None = None) -> str:
+def _table(
+    title: str, of_class: type[BaseModel], *, of_package: bool, but: type[BaseModel] | None = None
+) -> str:
     sections = sections_of(of_class)
     beside = but.model_fields if but else {}
     rows = [
@@ -89,7 +91,9 @@ def _table(title: str, of_class: type[BaseModel], *, of_package: bool, but: type
     ]
     if not rows:
         return ""
-    return "\n".join([f"## {title}\n", "| key | default | meaning |", "| --- | --- | --- |", *rows, ""])
+    return "\n".join(
+        [f"## {title}\n", "| key | default | meaning |", "| --- | --- | --- |", *rows, ""]
+    )
 
 
 def _is_marked(info: FieldInfo, mark: str) -> bool:
@@ -98,7 +102,9 @@ def _is_marked(info: FieldInfo, mark: str) -> bool:
 
 
 def _meaning(info: FieldInfo) -> str:
-    return re.sub(r"``([^`]*)``", r"`\1`", " ".join((info.description or "").split())).replace("|", "\\|")
+    return re.sub(r"``([^`]*)``", r"`\1`", " ".join((info.description or "").split())).replace(
+        "|", "\\|"
+    )
 
 
 def _choices(info: FieldInfo) -> str:

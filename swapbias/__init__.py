@@ -21,5 +21,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 # What huggingface_hub tells of a machine beside its version, and where it asks the Hub for more to tell: not even a
 # request to one's own service would be without it. Whoever sets the variable decides.
-if os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1") == "1" and "huggingface_hub.constants" in sys.modules:
+if (
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1") == "1"
+    and "huggingface_hub.constants" in sys.modules
+):
     sys.modules["huggingface_hub.constants"].HF_HUB_DISABLE_TELEMETRY = True  # type: ignore[attr-defined]

@@ -1,5 +1,10 @@
 from .findings import Finding as Finding, disaggregate as disaggregate
-from .measures import Estimate as Estimate, adjust as adjust, group_gap as group_gap, paired_gap as paired_gap
+from .measures import (
+    Estimate as Estimate,
+    adjust as adjust,
+    group_gap as group_gap,
+    paired_gap as paired_gap,
+)
 from .models import load_scorer as load_scorer
 from .outcome import Audit as Audit, audit as audit
 from .runs import score_prompts as score_prompts

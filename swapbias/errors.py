@@ -111,19 +111,29 @@ def expected_value(of_type: Any, least: float | None = None, most: float | None 
         form = "a list of texts"
     if least is None:
         return form
-    return f"{form} of {least:g} or more" if most is None else f"{form} from {least:g} to {most:,.10g}"
+    return (
+        f"{form} of {least:g} or more" if most is None else f"{form} from {least:g} to {most:,.10g}"
+    )
 
 
-AUDIT = ("torch", "transformers", "matplotlib")  # what swapbias[audit] names, by the names of import
+AUDIT = (
+    "torch",
+    "transformers",
+    "matplotlib",
+)  # what swapbias[audit] names, by the names of import
 _OF_AUDITS = (*AUDIT, "tokenizers", "safetensors")  # what pip installs with it
 
 
 def need(what: str, *names: str, extra: str = "audit") -> None:
     """A MissingExtraError, before any work, for packages of an extra (by the names of import) that are missing."""
-    missing = ["scikit-learn" if name == "sklearn" else name for name in names if find_spec(name) is None]
+    missing = [
+        "scikit-learn" if name == "sklearn" else name for name in names if find_spec(name) is None
+    ]
     if missing:
         lacking = f"{joined(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
-        raise MissingExtraError(f"{what} needs {lacking}. Install with pip install 'swapbias[{extra}]'.")
+        raise MissingExtraError(
+            f"{what} needs {lacking}. Install with pip install 'swapbias[{extra}]'."
+        )
 
 
 @contextmanager
@@ -220,7 +230,11 @@ forget_notes = _reading.clear  # as at the start of a process: a command begins
 
 def safe_message(error: BaseException) -> str:
     """What an error says, or where it may quote a note its type alone."""
-    if not _reading.is_set() or isinstance(error, UsageError | UpstreamMissingError | HubError) or _is_ours(error):
+    if (
+        not _reading.is_set()
+        or isinstance(error, UsageError | UpstreamMissingError | HubError)
+        or _is_ours(error)
+    ):
         return str(error)
     return f"{type(error).__name__}, and what it says may quote a note and is not shown"
 
@@ -247,13 +261,21 @@ def contributed_fault(error: BaseException) -> str:
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
-        explains_itself = type(error) is not ValueError or not frames or (frames[-1].line or "").startswith("raise ")
+        explains_itself = (
+            type(error) is not ValueError
+            or not frames
+            or (frames[-1].line or "").startswith("raise ")
+        )
         if explains_itself:
             return ""
     place = contributed_place(error)
     name = type(error).__name__
     said = error.msg if isinstance(error, SyntaxError) else safe_message(error).rstrip(".")
-    return f"{place}: {said if said.startswith(name) else f'{name}: {said}'}. Correct it." if place else ""
+    return (
+        f"{place}: {said if said.startswith(name) else f'{name}: {said}'}. Correct it."
+        if place
+        else ""
+    )
 
 
 def contributed_place(error: BaseException) -> str:
@@ -261,14 +283,19 @@ def contributed_place(error: BaseException) -> str:
     lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         lines.append((error.filename, error.lineno))
-    places = (f"{file}:{line}" for name, line in reversed(lines) if (file := _contributed_file(name)))
+    places = (
+        f"{file}:{line}" for name, line in reversed(lines) if (file := _contributed_file(name))
+    )
     return next(places, "")
 
 
 def _contributed_file(name: str) -> str:
     """The path of a builder, or of a file from outside, as errors name it; blank for any other file."""
     path = Path(name)
-    if name.startswith("<") or name in (sys.argv[0], getattr(sys.modules["__main__"], "__file__", "")):
+    if name.startswith("<") or name in (
+        sys.argv[0],
+        getattr(sys.modules["__main__"], "__file__", ""),
+    ):
         return ""
     package = Path(__file__).resolve().parent
     builders = find_spec("swapbias.builders")
@@ -285,7 +312,9 @@ def _contributed_file(name: str) -> str:
     if Path(known["stdlib"]) in path.parents or "site-packages" in path.parts:
         return ""
     folders = [Path.cwd(), *(Path(folder) for folder in sys.path if folder)]
-    return next((str(path.relative_to(folder)) for folder in folders if folder in path.parents), name)
+    return next(
+        (str(path.relative_to(folder)) for folder in folders if folder in path.parents), name
+    )
 
 
 def _plugin_packages() -> set[str]:
@@ -299,4 +328,7 @@ def _is_ours(error: BaseException) -> bool:
     """Whether a ``raise`` statement of this package wrote the message."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     package = Path(__file__).resolve().parent
-    return any(package in Path(one.filename).parents and (one.line or "").startswith("raise ") for one in last)
+    return any(
+        package in Path(one.filename).parents and (one.line or "").startswith("raise ")
+        for one in last
+    )

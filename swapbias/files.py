@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"  # an empty file of the folder, gone once the work is done
 TEMPORARY = ".tmp"
-CREDENTIALED = "CREDENTIALED"  # stands in every folder that holds credentialed text or anything made from it
+CREDENTIALED = (
+    "CREDENTIALED"  # stands in every folder that holds credentialed text or anything made from it
+)
 OWNER_FOLDER = 0o700  # of a folder that is its user's alone
 
 
 @contextmanager
-def locked(folder: Path, *, then: str = "", file: Path | None = None, wait: float = 0.2) -> Iterator[None]:
+def locked(
+    folder: Path, *, then: str = "", file: Path | None = None, wait: float = 0.2
+) -> Iterator[None]:
     """Keep other processes out of a folder until the block or this process ends, where the file system has locks.
 
     UsageError: another process is at work there, also ``wait`` seconds later; ``then`` says what to do. OSError: it
@@ -41,13 +45,18 @@ def locked(folder: Path, *, then: str = "", file: Path | None = None, wait: floa
     # A holder that just ended takes its file along, so that the lock is tried again for a moment.
     lock = FileLock(file, timeout=wait, is_singleton=False)
     try:
-        with warnings.catch_warnings():  # where there is no flock, filelock says that a file alone stands for it
+        with (
+            warnings.catch_warnings()
+        ):  # where there is no flock, filelock says that a file alone stands for it
             warnings.simplefilter("ignore")
             lock.acquire()
     except Timeout:
         next_step = then or "Wait until it ends, or choose another folder."
         raise UsageError(f"{folder} is being worked on by another process. {next_step}") from None
-    except (OSError, NotImplementedError):  # a file system without locks (filelock 3.13 raises the second):
+    except (
+        OSError,
+        NotImplementedError,
+    ):  # a file system without locks (filelock 3.13 raises the second):
         pass  # nobody can be kept out
     try:
         yield
@@ -68,7 +77,8 @@ def atomic_directory(target: Path, *, new: bool = False) -> Iterator[Path]:
 
     UsageError: ``target`` is a file, a link or, where a ``new`` one is wanted, a folder that holds something.
     """
-    link, there = target.is_symlink(), target.exists()
+    link = target.is_symlink()
+    there = target.exists()
     if link or (there and (not target.is_dir() or (new and any(target.iterdir())))):
         what = "link" if link else "folder that holds something" if target.is_dir() else "file"
         raise UsageError(f"{target} is a {what}. Choose another --out.")
@@ -89,7 +99,9 @@ def atomic_directory(target: Path, *, new: bool = False) -> Iterator[Path]:
 
 def is_left_over(path: Path) -> bool:
     """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
-    return path.name in (LOCK, CREDENTIALED) or (path.name.startswith(".") and path.name.endswith(TEMPORARY))
+    return path.name in (LOCK, CREDENTIALED) or (
+        path.name.startswith(".") and path.name.endswith(TEMPORARY)
+    )
 
 
 def cache_dir() -> Path:
@@ -101,7 +113,9 @@ def cache_dir() -> Path:
 def check_regular(path: Path) -> None:
     """Refuse pipes, sockets and devices with a UsageError: they cannot be read twice, or never end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UsageError(f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first.")
+        raise UsageError(
+            f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first."
+        )
 
 
 def rooms_sha256(*rooms: str) -> str:
@@ -137,7 +151,9 @@ def write_whole(path: Path, content: bytes) -> None:
         with whole_file(path) as temporary:
             temporary.write_bytes(content)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # a write error names no file
+        raise OSError(
+            error.errno, error.strerror, str(path)
+        ) from error  # a write error names no file
 
 
 def parse_json(content: str | bytes, *, unique: bool = False) -> Any:
@@ -193,7 +209,16 @@ def json_file(value: Any) -> bytes:
     return f"{json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
 
 
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet takes for the start of a formula
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "＝",
+    "＋",
+    "－",
+    "＠",
+)  # what a spreadsheet takes for the start of a formula
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
@@ -219,12 +244,17 @@ def unescape_csv_cell(cell: str) -> str:
 
 def as_csv(table: "pd.DataFrame") -> bytes:
     """A table as a CSV file with a header: NaN is an empty cell, numbers stay numbers, no text is a formula."""
-    safe = table.rename(columns=lambda name: escape_csv_cell(name) if isinstance(name, str) else name)
+    safe = table.rename(
+        columns=lambda name: escape_csv_cell(name) if isinstance(name, str) else name
+    )
     quoting = csv.QUOTE_MINIMAL
     for place in range(len(safe.columns)):
         column = safe.iloc[:, place]
         if column.dtype.kind == "O":
-            safe.isetitem(place, column.map(lambda cell: escape_csv_cell(cell) if isinstance(cell, str) else cell))
+            safe.isetitem(
+                place,
+                column.map(lambda cell: escape_csv_cell(cell) if isinstance(cell, str) else cell),
+            )
             if any("\r" in cell for cell in column if isinstance(cell, str)):
                 quoting = csv.QUOTE_NONNUMERIC  # else it is not quoted, and ends a row for a reader
     content: str = safe.to_csv(index=False, lineterminator="\n", quoting=quoting)

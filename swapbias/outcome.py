@@ -93,9 +93,24 @@ def audit(
     named = study_names(_names(studies))
     if prompts is not None:
         words = None if lexicon is None else Path(lexicon)
-        of_table: dict[str, Any] = {"reference": reference, "group": group, "lexicon": words, "unit": unit}
-        named.append(own_study(prompts, **of_table, range=range, fixed=fixed, shared_fills=shared_fills).name)
-    elif reference != "" or group != "" or lexicon or unit or range is not None or fixed or shared_fills:
+        of_table: dict[str, Any] = {
+            "reference": reference,
+            "group": group,
+            "lexicon": words,
+            "unit": unit,
+        }
+        named.append(
+            own_study(prompts, **of_table, range=range, fixed=fixed, shared_fills=shared_fills).name
+        )
+    elif (
+        reference != ""
+        or group != ""
+        or lexicon
+        or unit
+        or range is not None
+        or fixed
+        or shared_fills
+    ):
         raise UsageError(
             "reference, group, lexicon, unit, range, fixed and shared_fills are about own prompts. Add prompts=, or "
             "write them in the study.toml of a folder."
@@ -105,14 +120,20 @@ def audit(
     settings = runs.settings_of(place, named, options, **more)
     own_store = runs.StoreOptions(own_store=own_store).own_store
     if out is not None and not isinstance(out, str | PathLike):
-        raise UsageError(f"out is {quoted(out)}, expected a folder or a place in a store. Change out.")
+        raise UsageError(
+            f"out is {quoted(out)}, expected a folder or a place in a store. Change out."
+        )
     chosen: Any = engine  # which Engine checks
     scorer: Scorer | None = None
     if model is not None and place is None:
-        scorer = load_scorer(model, tokenizer=tokenizer, name=name, kind=kind, options=settings.load)
+        scorer = load_scorer(
+            model, tokenizer=tokenizer, name=name, kind=kind, options=settings.load
+        )
         settings = replace(settings, model=scorer.model_id, kind=scorer.kind)
     elif tokenizer is not None or name is not None:
-        raise UsageError("tokenizer and name are of models in memory, and none is given. Drop them.")
+        raise UsageError(
+            "tokenizer and name are of models in memory, and none is given. Drop them."
+        )
     how: dict[str, Any] = {
         "say": _log.info,
         "bar": partial(_bar, disable=None if progress else True),
@@ -159,7 +180,11 @@ def _continued(*, kept: bool) -> Iterator[None]:
     try:
         yield
     except ServiceError as error:
-        advice = "The same call goes on." if kept else "They are not kept: with out=FOLDER the same call goes on."
+        advice = (
+            "The same call goes on."
+            if kept
+            else "They are not kept: with out=FOLDER the same call goes on."
+        )
         error.args = (f"{error} {advice}",)
         raise
 
@@ -205,7 +230,9 @@ class Audit:
         """The scored prompts of a study of this audit: prompt columns, ``model_id``, ``score``, ``answer``, ..."""
         known = dict.fromkeys(one.study for one in self.found)
         if study not in known:
-            raise UsageError(f"{study!r} is no study of this audit: expected one of {listed(known)}.")
+            raise UsageError(
+                f"{study!r} is no study of this audit: expected one of {listed(known)}."
+            )
         return self.run.items(study)
 
     @arguments_named()
@@ -220,7 +247,9 @@ class Audit:
         pairs = [part for contrast in contrasts if len(part := _pairs(contrast, rows))]
         if not pairs:
             raise UsageError(f"{study} compares no pairs of prompts. See items.")
-        every = pd.concat(pairs).sort_values("gap", key=abs, ascending=False, kind="stable", ignore_index=True)
+        every = pd.concat(pairs).sort_values(
+            "gap", key=abs, ascending=False, kind="stable", ignore_index=True
+        )
         return every.head(n)
 
     @arguments_named()
@@ -264,10 +293,15 @@ class Audit:
 
         Above 0 the gap of this audit's model is higher.
         """
-        both = [replace(_read(one), place=name, name=name) for name, one in (("other", other), ("this", self))]
+        both = [
+            replace(_read(one), place=name, name=name)
+            for name, one in (("other", other), ("this", self))
+        ]
         found = runs.compare_runs(both).differences
         if not found:
-            raise UsageError("The audits have no experiment in common. Audit both with the same studies.")
+            raise UsageError(
+                "The audits have no experiment in common. Audit both with the same studies."
+            )
         return findings_table(found)
 
     def __repr__(self) -> str:
@@ -287,9 +321,12 @@ def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """The pairs of two groups, side by side; trials of one prompt are averaged."""
     mine = rows[(rows["experiment"] == experiment.name) & (rows["group"] != PLACEBO)]
     keys = ["experiment", "model_id", "construct", "condition", "template", "pair_id"]
-    each = mine.groupby([*keys, "group"], sort=False, as_index=False).agg({"text": "first", "score": "mean"})
+    each = mine.groupby([*keys, "group"], sort=False, as_index=False).agg(
+        {"text": "first", "score": "mean"}
+    )
     group, reference = (
-        each[each["group"] == name] for name in (experiment.compares.group, experiment.compares.reference)
+        each[each["group"] == name]
+        for name in (experiment.compares.group, experiment.compares.reference)
     )
     names = {name: f"reference_{name}" for name in ("group", "text", "score")}
     both = group.merge(reference.rename(columns=names), on=keys)

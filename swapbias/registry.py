@@ -69,7 +69,9 @@ class Registry:
         if name in places:
             return load_object(places[name])
         if name not in self._outside:
-            raise UsageError(f"Unknown {self.thing} {name!r}: expected one of {listed(self.names())}.")
+            raise UsageError(
+                f"Unknown {self.thing} {name!r}: expected one of {listed(self.names())}."
+            )
         return self._loaded(self._outside[name])
 
     def load_all(self) -> dict[str, Any]:
@@ -127,7 +129,9 @@ class Registry:
     def _twice(self) -> dict[str, str]:
         """A sentence for each name that several entry points use, none of which is taken."""
         return {
-            name: self._used_by_several(name, [_distribution(point) for point in self._points[name]])
+            name: self._used_by_several(
+                name, [_distribution(point) for point in self._points[name]]
+            )
             for name in self._outside
             if len(self._points[name]) > 1
         }
@@ -136,7 +140,11 @@ class Registry:
     def _hidden(self) -> dict[str, str]:
         """A sentence for each name of the package, which keeps its own, that entry points use."""
         own = self.built_in()
-        return {name: self._in_use(name, points[0]) for name, points in self._points.items() if name in own}
+        return {
+            name: self._in_use(name, points[0])
+            for name, points in self._points.items()
+            if name in own
+        }
 
     def _in_use(self, name: str, point: EntryPoint) -> str:
         """The sentence of an entry point whose name the package uses itself."""

@@ -33,7 +33,11 @@ class PeftModel:
 
     @classmethod
     def from_pretrained(cls, model, name, revision=None):
-        path = Path(name, WEIGHTS) if Path(name).is_dir() else hf_hub_download(name, WEIGHTS, revision=revision)
+        path = (
+            Path(name, WEIGHTS)
+            if Path(name).is_dir()
+            else hf_hub_download(name, WEIGHTS, revision=revision)
+        )
         with torch.no_grad():
             model.get_output_embeddings().bias += load_file(path)["bias"]
         return cls(model)

@@ -9,12 +9,18 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
-COLLECT_AFTER = 100_000  # as of the command line, which sets it in this process with the first command
+COLLECT_AFTER = (
+    100_000  # as of the command line, which sets it in this process with the first command
+)
 QUIET = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
 
 
 def files_below(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def pytest_configure(config):
@@ -40,7 +46,9 @@ def pytest_collection_modifyitems(items):
     times = int(os.environ.get("SWAPBIAS_SEARCH", "1"))
     for item in items if times > 1 else ():
         if chosen := getattr(item.obj, "_hypothesis_internal_use_settings", None):
-            chosen = settings(chosen, max_examples=times * chosen.max_examples, derandomize=False, deadline=None)
+            chosen = settings(
+                chosen, max_examples=times * chosen.max_examples, derandomize=False, deadline=None
+            )
             item.obj._hypothesis_internal_use_settings = chosen
 
 

@@ -18,9 +18,12 @@ def install(folder, name, points, files):
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    pairs = {group: some.items() if isinstance(some, dict) else some for group, some in points.items()}
+    pairs = {
+        group: some.items() if isinstance(some, dict) else some for group, some in points.items()
+    }
     sections = (
-        f"[{group}]\n" + "".join(f"{one} = {place}\n" for one, place in some) for group, some in pairs.items()
+        f"[{group}]\n" + "".join(f"{one} = {place}\n" for one, place in some)
+        for group, some in pairs.items()
     )
     (info / "entry_points.txt").write_text("\n".join(sections))
     return folder
@@ -37,5 +40,12 @@ def swapbias(*arguments, folders=(), **environment):
 
 
 def _done(command, folders, environment):
-    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "COLUMNS": "160", **environment}
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=settings)
+    settings = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        "COLUMNS": "160",
+        **environment,
+    }
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=settings
+    )

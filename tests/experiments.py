@@ -9,7 +9,9 @@ def experiment(**fields):
     """An experiment with these fields; a TypeError names those that no section has."""
     sections = {}
     for name in [*fields]:
-        section = next((one for one, of_class in SECTIONS.items() if name in of_class.model_fields), None)
+        section = next(
+            (one for one, of_class in SECTIONS.items() if name in of_class.model_fields), None
+        )
         if section:
             sections.setdefault(section, {})[name] = fields.pop(name)
         elif name not in Experiment.model_fields:

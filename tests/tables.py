@@ -23,9 +23,15 @@ def write(path, columns):
     if name.endswith(".parquet"):
         pq.write_table(pa.table(columns), path)
         return path
-    with (gzip.open if name.endswith(".gz") else open)(path, "wt", encoding="utf-8", newline="") as handle:
+    with (gzip.open if name.endswith(".gz") else open)(
+        path, "wt", encoding="utf-8", newline=""
+    ) as handle:
         if ".jsonl" in name:
-            handle.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+            handle.writelines(
+                json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows
+            )
         else:
-            csv.writer(handle, delimiter="\t" if ".tsv" in name else ",").writerows([columns, *rows])
+            csv.writer(handle, delimiter="\t" if ".tsv" in name else ",").writerows(
+                [columns, *rows]
+            )
     return path

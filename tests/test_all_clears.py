@@ -74,12 +74,17 @@ def test_a_constant_model_is_not_measured(tmp_path):
 
 
 def test_a_constant_model_is_compared_with_none():
-    run, other = (audited(model, prompts(100), name=name) for model, name in ((constant, "even"), (noisy, "noisy")))
+    run, other = (
+        audited(model, prompts(100), name=name)
+        for model, name in ((constant, "even"), (noisy, "noisy"))
+    )
     compared = run.compare(other)
     assert set(compared["verdict"]) <= {CONSTANT, ""}
     lost = compared[compared["verdict"] == CONSTANT]
     assert lost["primary"].any()
-    assert lost[["value", "ci_low", "ci_high", "p_value"]].isna().all(axis=None)  # no number beside "not measured"
+    assert (
+        lost[["value", "ci_low", "ci_high", "p_value"]].isna().all(axis=None)
+    )  # no number beside "not measured"
 
 
 @pytest.mark.parametrize(("pairs", "verdict", "code"), [(71, "undecided", 3), (72, NO_GAP, 0)])
@@ -95,9 +100,15 @@ def test_equal_pairs_decide_from_72_on_in_audit_and_gate(pairs, verdict, code):
 
 def test_pairs_of_few_templates_are_few_independent_units():
     run = audited(even, prompts(100, template=lambda pair, time: f"t{pair % 3}"))
-    assert (primary(run)["n"], primary(run)["independent"], primary(run)["verdict"]) == (100, 3, "too few levels")
+    assert (primary(run)["n"], primary(run)["independent"], primary(run)["verdict"]) == (
+        100,
+        3,
+        "too few levels",
+    )
     assert check_run(run.run.folder).code == 3
-    table = prompts(8).assign(text=lambda rows: rows["text"].where(rows["group"] == "female", "A person is here."))
+    table = prompts(8).assign(
+        text=lambda rows: rows["text"].where(rows["group"] == "female", "A person is here.")
+    )
     assert primary(audited(noisy, table))["n"] == 8  # a text of one group alone repeats no pair
 
 
@@ -105,22 +116,37 @@ def test_equal_pairs_with_missing_scores_never_pass():
     lost = {f"She tells story {pair}." for pair in range(80)}
 
     def some(scores, texts):
-        return [math.nan if text in lost else score for text, score in zip(texts, scores, strict=True)]
+        return [
+            math.nan if text in lost else score for text, score in zip(texts, scores, strict=True)
+        ]
 
     run = audited(lambda texts: some(even(texts), texts), prompts(200))
-    assert (primary(run)["n"], primary(run)["n_unscored"], primary(run)["verdict"]) == (120, 80, "undecided")
+    assert (primary(run)["n"], primary(run)["n_unscored"], primary(run)["verdict"]) == (
+        120,
+        80,
+        "undecided",
+    )
     gate = check_run(run.run.folder)
     assert gate.code == 3
-    assert reason(gate.checks[0]).startswith("80 of 200 have no score. Counted either way, the gap is ")
-    run = audited(lambda texts: some([0.2 + score / 100 for score in noisy(texts)], texts), prompts(200))
+    assert reason(gate.checks[0]).startswith(
+        "80 of 200 have no score. Counted either way, the gap is "
+    )
+    run = audited(
+        lambda texts: some([0.2 + score / 100 for score in noisy(texts)], texts), prompts(200)
+    )
     assert check_run(run.run.folder).code == 3
 
 
 def numbers(run):
-    return {name: primary(run)[name] for name in ("value", "ci_low", "ci_high", "p_value", "n", "verdict")}
+    return {
+        name: primary(run)[name]
+        for name in ("value", "ci_low", "ci_high", "p_value", "n", "verdict")
+    }
 
 
-@pytest.mark.parametrize("columns", [{}, {"batch": lambda pair, time: f"b{time}"}], ids=["alone", "with a column"])
+@pytest.mark.parametrize(
+    "columns", [{}, {"batch": lambda pair, time: f"b{time}"}], ids=["alone", "with a column"]
+)
 def test_repeated_texts_count_once(columns, tmp_path):
     once = audited(noisy, prompts(3))
     again = audited(noisy, prompts(3, times=40, **columns), out=tmp_path / "run")
@@ -129,14 +155,26 @@ def test_repeated_texts_count_once(columns, tmp_path):
     assert check(tmp_path / "run").output.splitlines()[1] == said
     assert json.loads(check(tmp_path / "run", "--json").output)["notes"] == [said]
     prompts(3, times=40).to_csv(tmp_path / "prompts.csv", index=False)
-    own = ("--prompts", tmp_path / "prompts.csv", "--reference", "male", "--out", tmp_path / "typed")
+    own = (
+        "--prompts",
+        tmp_path / "prompts.csv",
+        "--reference",
+        "male",
+        "--out",
+        tmp_path / "typed",
+    )
     assert said in check("vader", *own, command="audit").output
 
 
 def test_repeated_texts_count_once_in_a_comparison():
     def compared(times):
         table = prompts(3, times=times, template=lambda pair, time: f"t{pair}")
-        found = audited(noisy, table, name="a").compare(audited(even, table, name="b")).query("primary").iloc[0]
+        found = (
+            audited(noisy, table, name="a")
+            .compare(audited(even, table, name="b"))
+            .query("primary")
+            .iloc[0]
+        )
         return found[["value", "ci_low", "ci_high", "n"]].tolist()
 
     assert compared(40) == pytest.approx(compared(1))
@@ -144,32 +182,46 @@ def test_repeated_texts_count_once_in_a_comparison():
 
 def test_levels_are_shown_beside_a_difference(tmp_path):
     folder = tmp_path / "run"
-    swapbias.audit(None, "gendered_stigma:rq1", out=folder, wordings=False, limit=300, progress=False)
+    swapbias.audit(
+        None, "gendered_stigma:rq1", out=folder, wordings=False, limit=300, progress=False
+    )
     (gap,) = check_run(folder).checks
     assert gap.finding.measure == "gap_difference"
     assert {one.subset for one in gap.components} >= {"mental_health", "other_health"}
     assert "Levels not gated: " in check(folder).output
     record = json.loads(check(folder, "--json").output)["checks"][0]
-    assert {one["subset"] for one in record["levels_not_gated"]} >= {"mental_health", "other_health"}
+    assert {one["subset"] for one in record["levels_not_gated"]} >= {
+        "mental_health",
+        "other_health",
+    }
 
 
 @pytest.mark.parametrize(
-    ("given", "nearest"), [({"reference": "mael"}, "male"), ({"reference": "male", "group": "femal"}, "female")]
+    ("given", "nearest"),
+    [({"reference": "mael"}, "male"), ({"reference": "male", "group": "femal"}, "female")],
 )
 def test_a_misspelt_group_is_refused(given, nearest, tmp_path):
     with pytest.raises(ValueError, match=f"is none of female, male. Did you mean {nearest}?"):
         swapbias.audit(noisy, prompts=prompts(3), progress=False, **given)
     (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\nher,femael\n")
     table = pd.DataFrame({"text": ["<mask> is a nurse.", "<mask> is a clerk."]})
-    with pytest.raises(ValueError, match=r"words.csv:4: group 'femael' is none of .*Did you mean female?"):
-        swapbias.audit(None, prompts=table, reference="male", group="female", lexicon=tmp_path / "words.csv")
+    with pytest.raises(
+        ValueError, match=r"words.csv:4: group 'femael' is none of .*Did you mean female?"
+    ):
+        swapbias.audit(
+            None, prompts=table, reference="male", group="female", lexicon=tmp_path / "words.csv"
+        )
 
 
 @pytest.mark.parametrize("letter", ["\u2028", "\x85", "\x0c", "\r"])
 def test_texts_are_scored_as_they_are(letter, caplog):
     run = audited(noisy, prompts(3, text=f" {{who}} tells{letter}story {{pair}}.\n"))
-    assert run.items("prompts")["text"].tolist()[:2] == [f" {who} tells{letter}story 0.\n" for who in WORDS.values()]
-    assert [one.getMessage() for one in caplog.records if "begin or end with blanks" in one.getMessage()] == [
+    assert run.items("prompts")["text"].tolist()[:2] == [
+        f" {who} tells{letter}story 0.\n" for who in WORDS.values()
+    ]
+    assert [
+        one.getMessage() for one in caplog.records if "begin or end with blanks" in one.getMessage()
+    ] == [
         "prompts.csv:2: 6 texts begin or end with blanks, which models read too. Remove those that should not be "
         "there."
     ]

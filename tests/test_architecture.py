@@ -83,11 +83,15 @@ def from_own(path):
     """The package's modules and names that a file imports, wherever it does."""
     for name, imported in imports(path, everywhere=True):
         if name.split(".")[0] == "swapbias":
-            yield (f"{name}.{imported}", "") if f"{name}.{imported}" in MODULES else (name, imported)
+            yield (
+                (f"{name}.{imported}", "") if f"{name}.{imported}" in MODULES else (name, imported)
+            )
 
 
 def test_the_rooms_are_these():
-    found = {path.name.removesuffix(".py") for path in LIBRARY.iterdir() if path.name != "__pycache__"}
+    found = {
+        path.name.removesuffix(".py") for path in LIBRARY.iterdir() if path.name != "__pycache__"
+    }
     assert found - {"__init__.pyi"} == {*ROOMS, "__init__", "py.typed"} - {"swapbias"}
     with pytest.raises(AttributeError, match="nothing"):
         import_module("swapbias.measures").nothing  # noqa: B018
@@ -101,9 +105,13 @@ def test_a_room_imports_only_those_above_it_and_enters_by_the_front_door():
         for name, imported in from_own(path):
             parts = name.split(".")
             target = parts[1] if len(parts) > 1 else imported if imported in ROOMS else "swapbias"
-            assert order.index(target) <= order.index(room(path)), f"{path.name} imports {name} {imported}"
+            assert order.index(target) <= order.index(room(path)), (
+                f"{path.name} imports {name} {imported}"
+            )
             if len(parts) > 2 and parts[1] != room(path):
-                assert MODULES[name].name == "__init__.py" or not imported, f"{path.name} imports {name}"
+                assert MODULES[name].name == "__init__.py" or not imported, (
+                    f"{path.name} imports {name}"
+                )
 
 
 def test_a_front_door_opens_on_every_name_that_it_lists():
@@ -120,7 +128,10 @@ def test_a_front_door_opens_on_every_name_that_it_lists():
 
 def test_no_files_import_each_other_in_a_circle():
     files = {name: path for name, path in MODULES.items() if path.name != "__init__.py"}
-    uses = {name: {_home(*one) for one in from_own(path)} & files.keys() - {name} for name, path in files.items()}
+    uses = {
+        name: {_home(*one) for one in from_own(path)} & files.keys() - {name}
+        for name, path in files.items()
+    }
     TopologicalSorter(uses).prepare()  # whose CycleError names the circle
 
 
@@ -141,7 +152,9 @@ def test_third_party_imports_are_on_the_list():
                 assert root in ROOMS[room(path)], f"{path.name} imports {name}"
     for path in FILES:
         for name, _ in imports(path, everywhere=True):
-            assert not f"{name}.".startswith(("swapbias.builders.", "swapbias.metrics.", "builders.", "metrics."))
+            assert not f"{name}.".startswith(
+                ("swapbias.builders.", "swapbias.metrics.", "builders.", "metrics.")
+            )
             assert name.split(".")[0] != "evaluate"
 
 
@@ -156,7 +169,9 @@ except SystemExit: pass
 heavy = {"torch", "transformers", "evaluate", "datasets", "pandas", "scipy", "matplotlib", "numpy", "pyarrow"}
 print(sorted(heavy & set(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     *shown, loaded = done.stdout.splitlines()
     assert loaded == "[]"
     assert 20 < len(shown) <= 60
@@ -169,7 +184,13 @@ def test_scoring_with_a_masked_model_waits_for_no_statistics():
         for name, imported in imports(path, everywhere=False):
             loaded = f"{name}.{imported}."
             assert not loaded.startswith(("scipy.stats.", "pandas.", "matplotlib.")), path
-            home = _home(*((f"{name}.{imported}", "") if f"{name}.{imported}" in MODULES else (name, imported)))
+            home = _home(
+                *(
+                    (f"{name}.{imported}", "")
+                    if f"{name}.{imported}" in MODULES
+                    else (name, imported)
+                )
+            )
             if home in MODULES and home not in reached:
                 reached.add(home)
                 left.append(home)
@@ -192,7 +213,9 @@ def test_only_one_file_writes_to_the_hub():
     writing = re.compile(
         r"\.(create_commit|upload_\w+|create_repo|create_tag|push_to_hub|update_repo_settings|\w+_collection\w*)\("
     )
-    found = [path.relative_to(ROOT).as_posix() for path in FILES if writing.search(path.read_text())]
+    found = [
+        path.relative_to(ROOT).as_posix() for path in FILES if writing.search(path.read_text())
+    ]
     assert found == ["swapbias/hub/client.py"]
 
 

@@ -28,7 +28,13 @@ def targets(node):
         if isinstance(one, ast.Assign | ast.Delete):
             found = one.targets
         elif isinstance(
-            one, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor | ast.NamedExpr | ast.comprehension
+            one,
+            ast.AugAssign
+            | ast.AnnAssign
+            | ast.For
+            | ast.AsyncFor
+            | ast.NamedExpr
+            | ast.comprehension,
         ):
             found = [one.target]
         elif isinstance(one, ast.With | ast.AsyncWith):
@@ -50,10 +56,17 @@ def classes(trees):
             if isinstance(node, ast.ClassDef):
                 parents = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
                 body = [
-                    target for one in node.body if not isinstance(one, ast.FunctionDef) for target in targets(one)
+                    target
+                    for one in node.body
+                    if not isinstance(one, ast.FunctionDef)
+                    for target in targets(one)
                 ]
                 names = {target.id for target in body if isinstance(target, ast.Name)}
-                names |= {one.attr for one in targets(node) if isinstance(one, ast.Attribute) and is_own(one)}
+                names |= {
+                    one.attr
+                    for one in targets(node)
+                    if isinstance(one, ast.Attribute) and is_own(one)
+                }
                 yield path, node, parents, names
 
 
@@ -93,7 +106,11 @@ def changed_later(trees):
     below = scorer_classes(trees)
     for path, node, _, _ in classes(trees):
         for method in node.body:
-            if node.name in below and isinstance(method, ast.FunctionDef) and method.name != "__init__":
+            if (
+                node.name in below
+                and isinstance(method, ast.FunctionDef)
+                and method.name != "__init__"
+            ):
                 for target in targets(method):
                     if isinstance(target, ast.Attribute) and is_own(target):
                         yield path, target.attr
@@ -108,7 +125,11 @@ def is_contents(code):
 def sets_another(call):
     """Whether a call sets an attribute of an object that is not the one whose method it stands in."""
     function = call.func
-    if isinstance(function, ast.Attribute) and function.attr == "update" and is_contents(function.value):
+    if (
+        isinstance(function, ast.Attribute)
+        and function.attr == "update"
+        and is_contents(function.value)
+    ):
         return True
     return ast.unparse(function) in SETTERS and ast.unparse(call.args[0]) != "self"
 
@@ -137,7 +158,9 @@ def test_a_scorer_assigns_its_attributes_while_it_is_made_alone():
 
 
 def test_nothing_goes_around_an_assignment():
-    assert {path.relative_to(LIBRARY).as_posix() for path, _ in around(TREES)} <= {"models/immutable.py"}
+    assert {path.relative_to(LIBRARY).as_posix() for path, _ in around(TREES)} <= {
+        "models/immutable.py"
+    }
 
 
 BASE = """
@@ -166,5 +189,11 @@ def test_the_rule_sees_each_way_to_set_an_attribute(code):
 def test_the_rule_sees_what_a_scorer_changes_later():
     later = f"{BASE}\n    def score(self): self.count = 1\n"
     assert list(changed_later({"base": ast.parse(later)})) == [("base", "count")]
-    ways = ("setattr(a, 'b', 1)", "vars(a)['b'] = 1", "a.__dict__['b'] = 1", "vars(a).update(b=1)", "delattr(a, 'b')")
+    ways = (
+        "setattr(a, 'b', 1)",
+        "vars(a)['b'] = 1",
+        "a.__dict__['b'] = 1",
+        "vars(a).update(b=1)",
+        "delattr(a, 'b')",
+    )
     assert all(list(around({"base": ast.parse(one)})) for one in ways)

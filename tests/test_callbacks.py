@@ -11,7 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    Trainer,
+    TrainingArguments,
+)
 
 import swapbias
 from swapbias.errors import UsageError
@@ -46,7 +51,9 @@ def trained(folder, out, *, model=None, backend=None, rate=5e-5, settings=None, 
         save_strategy="no", disable_tqdm=True, ddp_backend=backend, learning_rate=rate, **(settings or {}),
     )  # fmt: skip
     model = model or AutoModelForSequenceClassification.from_pretrained(folder)
-    trainer = Trainer(model, arguments, train_dataset=Sentences(tokenizer), processing_class=tokenizer)
+    trainer = Trainer(
+        model, arguments, train_dataset=Sentences(tokenizer), processing_class=tokenizer
+    )
     watched = BiasCallback(trainer, **callback) if callback else None
     if watched:
         trainer.add_callback(watched)
@@ -57,15 +64,25 @@ def trained(folder, out, *, model=None, backend=None, rate=5e-5, settings=None, 
 def test_gaps_are_logged_and_training_is_the_same(folder, tmp_path):
     alone, _ = trained(folder, tmp_path / "alone")
     trainer, watched = trained(folder, tmp_path / "out", studies=CONTROL, every=2)
-    logged = [row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+    logged = [
+        row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row
+    ]
     assert [row["step"] for row in logged] == [0, 2, 4]
-    after = swapbias.audit(trainer.model, CONTROL, tokenizer=trainer.processing_class, progress=False)
+    after = swapbias.audit(
+        trainer.model, CONTROL, tokenizer=trainer.processing_class, progress=False
+    )
     expected = after.primary.iloc[0]
-    assert logged[-1]["bias/occupation_sentiment_control"] == expected["value"] == watched.last.primary["value"][0]
+    assert (
+        logged[-1]["bias/occupation_sentiment_control"]
+        == expected["value"]
+        == watched.last.primary["value"][0]
+    )
     assert logged[-1]["bias/occupation_sentiment_control_low"] == expected["ci_low"]
     first, last = (logged[place]["bias/occupation_sentiment_control"] for place in (0, -1))
     assert first != last  # it has learnt
-    losses = [[row["loss"] for row in one.state.log_history if "loss" in row] for one in (alone, trainer)]
+    losses = [
+        [row["loss"] for row in one.state.log_history if "loss" in row] for one in (alone, trainer)
+    ]
     assert len(losses[0]) == 2  # an audit at the same step does not take the loss's place
     assert losses[0] == losses[1]
     weights = [one.model.state_dict() for one in (alone, trainer)]
@@ -91,8 +108,14 @@ def of_two(rank, port, folder, out):
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
     trainer, _ = trained(folder, out, backend="gloo", studies=CONTROL, every=4)
-    steps = [row["step"] for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
-    Path(f"{out}-{rank}").write_text(f"{trainer.args.world_size} {trainer.state.global_step} {steps}")
+    steps = [
+        row["step"]
+        for row in trainer.state.log_history
+        if "bias/occupation_sentiment_control" in row
+    ]
+    Path(f"{out}-{rank}").write_text(
+        f"{trainer.args.world_size} {trainer.state.global_step} {steps}"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -101,7 +124,9 @@ def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path)
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     fork = multiprocessing.get_context("fork")  # which has all libraries loaded
-    both = [fork.Process(target=of_two, args=(rank, port, folder, tmp_path / "out")) for rank in (0, 1)]
+    both = [
+        fork.Process(target=of_two, args=(rank, port, folder, tmp_path / "out")) for rank in (0, 1)
+    ]
     for one in both:
         one.start()
     for one in both:
@@ -121,7 +146,9 @@ THREE = [
 def test_of_several_groups_each_contrast_has_a_value_with_its_own_interval(folder, tmp_path):
     options = {"prompts": pd.DataFrame(THREE), "reference": "he", "every": 4}
     trainer, watched = trained(folder, tmp_path, **options)
-    logged = [row for row in trainer.state.log_history if any(name.startswith("bias/") for name in row)][-1]
+    logged = [
+        row for row in trainer.state.log_history if any(name.startswith("bias/") for name in row)
+    ][-1]
     primary = watched.last.primary
     assert list(primary["contrast"]) == ["she - he", "they - he", "all groups"]
     names = ["she_minus_he", "they_minus_he", "all_groups"]
@@ -144,7 +171,12 @@ def test_contrasts_whose_names_differ_in_blanks_alone_have_keys_of_their_own():
     ]  # fmt: skip
     metrics = bias_metrics(both)
     first, second = "bias/tiny_one_a_b_minus_c", "bias/tiny_one_a_b_minus_c_2"
-    assert [metrics[name] for name in (first, f"{first}_low", second, f"{second}_low")] == [1, 0, 2, 1]
+    assert [metrics[name] for name in (first, f"{first}_low", second, f"{second}_low")] == [
+        1,
+        0,
+        2,
+        1,
+    ]
 
 
 class Adapted(torch.nn.Module):
@@ -153,7 +185,10 @@ class Adapted(torch.nn.Module):
     def __init__(self, inner, *, in_layers):
         super().__init__()
         self.inner, self.in_layers = inner, in_layers
-        self.peft_config, self.active_adapters = {"default": SimpleNamespace(peft_type="LORA")}, ["default"]
+        self.peft_config, self.active_adapters = (
+            {"default": SimpleNamespace(peft_type="LORA")},
+            ["default"],
+        )
         if in_layers:
             inner.classifier.weight.data[1] += 0.5
 
@@ -168,7 +203,12 @@ class Adapted(torch.nn.Module):
 
 def scores_by_prompt(run):
     """Without those of pairs that this small vocabulary reads alike."""
-    return run.items("occupation_sentiment").dropna(subset="score").set_index("prompt_id")["score"].to_dict()
+    return (
+        run.items("occupation_sentiment")
+        .dropna(subset="score")
+        .set_index("prompt_id")["score"]
+        .to_dict()
+    )
 
 
 def scores_of(model, tokenizer):
@@ -181,7 +221,10 @@ def answers_of(model, tokenizer, names):
 
     def positive(texts):
         with torch.inference_mode():
-            return [float(model(**tokenizer(one, return_tensors="pt")).logits.softmax(-1)[0, 1]) for one in texts]
+            return [
+                float(model(**tokenizer(one, return_tensors="pt")).logits.softmax(-1)[0, 1])
+                for one in texts
+            ]
 
     scores = scores_by_prompt(swapbias.audit(positive, CONTROL, progress=False))
     return {name: scores[name] for name in names}
@@ -211,14 +254,20 @@ def test_models_of_peft_are_read_with_their_adapters_or_refused(folder, tmp_path
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     if kind == "prompt":
-        prompted = peft.get_peft_model(model, peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3))
+        prompted = peft.get_peft_model(
+            model, peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3)
+        )
         with pytest.raises(UsageError, match="would read the model without it"):
             scores_of(prompted, tokenizer)
         return
-    settings = peft.LoraConfig(task_type="SEQ_CLS", target_modules=["query", "value"], init_lora_weights=False)
+    settings = peft.LoraConfig(
+        task_type="SEQ_CLS", target_modules=["query", "value"], init_lora_weights=False
+    )
     adapted = peft.get_peft_model(model, settings)
     trainer, watched = trained(folder, tmp_path, model=adapted, rate=1e-2, studies=CONTROL, every=2)
-    logged = [row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+    logged = [
+        row for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row
+    ]
     assert [row["step"] for row in logged] == [0, 2, 4]
     adapted.eval()
     read = scores_by_prompt(watched.last)
@@ -232,7 +281,9 @@ def in_parts(model):
 
 def of_processes(model):
     """The model as each process of a distributed training has it, here of one process."""
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
     try:
         return torch.nn.parallel.DistributedDataParallel(model)
     finally:
@@ -259,5 +310,9 @@ def test_models_on_several_devices_and_compiled_ones_are_read_as_what_is_inside(
 def test_a_compiled_model_is_watched_while_it_trains(folder, tmp_path):
     compiled = {"torch_compile": True, "torch_compile_backend": "eager"}
     trainer, _ = trained(folder, tmp_path, settings=compiled, studies=CONTROL, every=4)
-    steps = [row["step"] for row in trainer.state.log_history if "bias/occupation_sentiment_control" in row]
+    steps = [
+        row["step"]
+        for row in trainer.state.log_history
+        if "bias/occupation_sentiment_control" in row
+    ]
     assert steps == [0, 4]

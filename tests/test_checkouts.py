@@ -35,7 +35,9 @@ def checkout(tmp_path):
 
 
 def told(folder):
-    return json.loads(subprocess.check_output([sys.executable, "-c", PLACES], cwd=folder, text=True))
+    return json.loads(
+        subprocess.check_output([sys.executable, "-c", PLACES], cwd=folder, text=True)
+    )
 
 
 def test_what_lies_beside_the_imported_package_wins(checkout):
@@ -57,7 +59,9 @@ def test_a_package_without_folders_beside_it_looks_in_itself(checkout):
         (checkout / folder).rename(checkout / "swapbias" / folder)
     places = told(checkout)
     assert places.pop("title").startswith("Edited: ")
-    assert [place for place in places.values() if not place.startswith(str(checkout / "swapbias"))] == []
+    assert [
+        place for place in places.values() if not place.startswith(str(checkout / "swapbias"))
+    ] == []
 
 
 def test_tests_have_one_thread_each_however_they_are_run():

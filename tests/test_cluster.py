@@ -29,7 +29,9 @@ from tests.models.chat.server import ChatServer
 from tests.privacy.test_quoting import MODULE, OWN, SECRET
 from tests.tables import write
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'")
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'"
+)
 RAY = Engine(name="ray", workers=2)
 HERE = "tests.cluster_workers"
 NUMBER = re.compile(rb"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
@@ -39,7 +41,9 @@ def squares(folder, engine, count, *, maker="slow", **more):
     """Parts of numbers, done by a pool: what it gives, in its order."""
     spec = {"folder": str(folder), **more.pop("spec", {})}
     plan = ({"name": f"{number:03d}", "number": number, "rows": 1} for number in range(count))
-    with worker_pool(engine, getattr(cluster_workers, maker), spec, own=lambda: None, cores=1, **more) as pool:
+    with worker_pool(
+        engine, getattr(cluster_workers, maker), spec, own=lambda: None, cores=1, **more
+    ) as pool:
         yield from pool(plan)
 
 
@@ -60,8 +64,14 @@ def written(folder):
     ("engine", "told"),
     [
         ({"name": "spark"}, "Unknown engine 'spark': expected local or ray."),
-        ({"workers": 2}, "workers is about workers of ray, and the engine is local. Choose the engine ray."),
-        ({"name": "ray", "gpus_per_worker": -1.0}, "gpus_per_worker is -1.0, expected a number of 0 or more."),
+        (
+            {"workers": 2},
+            "workers is about workers of ray, and the engine is local. Choose the engine ray.",
+        ),
+        (
+            {"name": "ray", "gpus_per_worker": -1.0},
+            "gpus_per_worker is -1.0, expected a number of 0 or more.",
+        ),
     ],
 )
 def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
@@ -78,19 +88,30 @@ def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     with pytest.raises(UsageError, match=r"^toy is in memory, where workers cannot"):
-        audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", name="toy", engine="ray")
-    with pytest.raises(UsageError, match=r"processes is 2, and workers of ray swap\. Set workers instead\."):
+        audit(
+            lambda texts: [0.5] * len(texts),
+            "occupation_sentiment:control",
+            name="toy",
+            engine="ray",
+        )
+    with pytest.raises(
+        UsageError, match=r"processes is 2, and workers of ray swap\. Set workers instead\."
+    ):
         swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)
 
 
-def test_a_cluster_is_that_of_the_address_or_ends_with_the_command_and_chat_models_need_none(monkeypatch, tmp_path):
+def test_a_cluster_is_that_of_the_address_or_ends_with_the_command_and_chat_models_need_none(
+    monkeypatch, tmp_path
+):
     tried = []
 
     def init(address, **how):
         tried.append(address)
         raise ConnectionError("nobody answers")
 
-    known = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: tried.append("ended"), init=init)
+    known = SimpleNamespace(
+        is_initialized=lambda: False, shutdown=lambda: tried.append("ended"), init=init
+    )
     monkeypatch.setitem(sys.modules, "ray", known)
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     monkeypatch.setenv("RAY_ADDRESS", "elsewhere:6379")  # is not read
@@ -107,9 +128,15 @@ def test_a_cluster_is_that_of_the_address_or_ends_with_the_command_and_chat_mode
 
 NOT_IN_TIME = "The current node timed out during startup. This could happen because the GCS has become overloaded."
 TROUBLE = {
-    "not in time": (Exception(NOT_IN_TIME), r"\(The current node timed out during startup\. .* overloaded\)"),
+    "not in time": (
+        Exception(NOT_IN_TIME),
+        r"\(The current node timed out during startup\. .* overloaded\)",
+    ),
     "no memory": (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
-    "a process that ended": (RuntimeError("Failed to start GCS.\nLast line"), r"\(Failed to start GCS\)"),
+    "a process that ended": (
+        RuntimeError("Failed to start GCS.\nLast line"),
+        r"\(Failed to start GCS\)",
+    ),
 }
 
 
@@ -126,30 +153,47 @@ def test_ray_that_does_not_start_is_a_sentence_about_ray(case, place, monkeypatc
     monkeypatch.setitem(sys.modules, "ray", known)
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     with pytest.raises(
-        UsageError, match=rf"^No Ray cluster could be used on this machine .*{words}.*engine local\.$"
+        UsageError,
+        match=rf"^No Ray cluster could be used on this machine .*{words}.*engine local\.$",
     ):
         list(squares(tmp_path, RAY, 1))
-    with pytest.raises(UsageError, match=r"could be used at head:6379 .* Check the address and ray status\.$"):
+    with pytest.raises(
+        UsageError, match=r"could be used at head:6379 .* Check the address and ray status\.$"
+    ):
         list(squares(tmp_path, replace(RAY, address="head:6379"), 1))
     done = swapbias(
-        "swap", write(tmp_path / "notes.csv", {"text": ["He fell."]}), "--out", tmp_path / "out", "-M", "engine=ray"
+        "swap",
+        write(tmp_path / "notes.csv", {"text": ["He fell."]}),
+        "--out",
+        tmp_path / "out",
+        "-M",
+        "engine=ray",
     )
     refused(done, 2, "No Ray cluster could be used on this machine")
     assert "bug in swapbias" not in done.stderr
 
 
-def test_a_worker_with_other_prompts_another_model_or_other_libraries_is_refused(monkeypatch, tmp_path):
-    settings = Settings(model=f"{HERE}:positive", studies=("occupation_sentiment:control",), wordings=False)
+def test_a_worker_with_other_prompts_another_model_or_other_libraries_is_refused(
+    monkeypatch, tmp_path
+):
+    settings = Settings(
+        model=f"{HERE}:positive", studies=("occupation_sentiment:control",), wordings=False
+    )
     manifest = start(settings, tmp_path / "run", **QUIET, draw=False)[0].manifest()
     assert part_scorer({"manifest": manifest, "studies": {}})
-    for name, told in (("corpora", "has other prompts or word lists"), ("models", "another version of")):
+    for name, told in (
+        ("corpora", "has other prompts or word lists"),
+        ("models", "another version of"),
+    ):
         first, *others = manifest[name]
         changed = {**manifest, name: [{**first, "sha256": "0" * 64}, *others]}
         with pytest.raises(UsageError, match=told):
             part_scorer({"manifest": changed, "studies": {}})
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOKENIZERS_PARALLELISM"):
         monkeypatch.setenv(name, "1")  # back to what it was
-    with pytest.raises(UsageError, match=r"has numpy \S+, and the command 0\. Install the same on every machine\."):
+    with pytest.raises(
+        UsageError, match=r"has numpy \S+, and the command 0\. Install the same on every machine\."
+    ):
         workers._settle(1, "", False, (("numpy", "0"),))
 
 
@@ -176,7 +220,9 @@ def cluster():
 def test_a_masked_audit_by_workers_is_that_of_one_process(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = Settings(
-        model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), wordings=False
+        model=str(tiny.save("bert", tmp_path / "model")),
+        studies=("gendered_stigma:rq1",),
+        wordings=False,
     )
     shown = []
 
@@ -186,8 +232,13 @@ def test_a_masked_audit_by_workers_is_that_of_one_process(cluster, tmp_path, mon
     here, _ = start(settings, tmp_path / "here", **QUIET, draw=False)
     there, _ = start(settings, tmp_path / "there", say=str, bar=bar, draw=False, engine=RAY)
     names = ("results.json", "findings.csv")
-    assert_same(*({name: (run.folder / name).read_bytes() for name in names} for run in (there, here)))
-    scored = [pq.read_table(run.folder / "items/gendered_stigma.parquet").to_pandas() for run in (there, here)]
+    assert_same(
+        *({name: (run.folder / name).read_bytes() for name in names} for run in (there, here))
+    )
+    scored = [
+        pq.read_table(run.folder / "items/gendered_stigma.parquet").to_pandas()
+        for run in (there, here)
+    ]
     assert_frame_equal(*scored, rtol=1e-4)
     assert len(shown) > 1
     assert sum(shown) == pytest.approx(1)
@@ -213,7 +264,9 @@ def stopping(after):
 @needs_ray
 def test_what_one_engine_began_the_other_one_finishes(cluster, tmp_path):
     source = tmp_path / "rows.csv"
-    source.write_text("\n".join(["text", *(f"He saw his wife {number} times." for number in range(200))]))
+    source.write_text(
+        "\n".join(["text", *(f"He saw his wife {number} times." for number in range(200))])
+    )
     job = Job(str(source), mode="pairs")
     swap_files(job, tmp_path / "whole", part_bytes=500)
     expected = {path.name: path.read_bytes() for path in (tmp_path / "whole/data").iterdir()}
@@ -261,13 +314,17 @@ def test_parts_of_a_node_that_is_removed_go_to_others(cluster, tmp_path):
 @needs_ray
 def test_a_part_that_ends_every_worker_ends_the_job_with_a_sentence(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "MOST_DEATHS", 2)
-    with pytest.raises(ValueError, match=r"2 workers died on part 00\d, most likely for want of memory\."):
+    with pytest.raises(
+        ValueError, match=r"2 workers died on part 00\d, most likely for want of memory\."
+    ):
         list(squares(tmp_path, Engine(name="ray", workers=1), 3, maker="deadly"))
 
 
 @needs_ray
 def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_path):
-    settings = Settings(model=f"{HERE}:failing", studies=("occupation_sentiment:control",), wordings=False)
+    settings = Settings(
+        model=f"{HERE}:failing", studies=("occupation_sentiment:control",), wordings=False
+    )
     sentences = []
     for engine in (LOCAL, Engine(name="ray", workers=1)):
         with pytest.raises(ValueError, match="shape") as failed:
@@ -275,13 +332,24 @@ def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_pat
         sentences.append(str(failed.value))
     assert sentences[0] == sentences[1]
     with pytest.raises(OSError, match="Input/output error") as failed:
-        list(squares(tmp_path, Engine(name="ray", workers=1), 2, maker="broken", spec={"file": "/x/model"}))
+        list(
+            squares(
+                tmp_path,
+                Engine(name="ray", workers=1),
+                2,
+                maker="broken",
+                spec={"file": "/x/model"},
+            )
+        )
     assert failed.value.filename == "/x/model"
 
 
 @needs_ray
 def test_several_models_by_workers_are_those_of_one_process(cluster, tmp_path):
-    models, settings = [f"{HERE}:positive", f"{HERE}:failing"], Settings(studies=("occupation_sentiment:control",))
+    models, settings = (
+        [f"{HERE}:positive", f"{HERE}:failing"],
+        Settings(studies=("occupation_sentiment:control",)),
+    )
     done = {
         engine.name: audit_several(models, settings, tmp_path / engine.name, **QUIET, engine=engine)
         for engine in (LOCAL, RAY)
@@ -345,12 +413,16 @@ def test_no_word_of_credentialed_notes_is_in_what_ray_keeps(cluster, tmp_path):
         f"{MODULE}\ndef printed(texts):\n    print(texts)\n    return [0.5 for _ in texts]\n"
     )
     lines = OWN.splitlines()
-    (tmp_path / "own.csv").write_text("\n".join([f"{lines[0]},hadm_id", *(f"{one},1" for one in lines[1:])]))
+    (tmp_path / "own.csv").write_text(
+        "\n".join([f"{lines[0]},hadm_id", *(f"{one},1" for one in lines[1:])])
+    )
     codes = {"raises": 2, "floats": 2, "arrow": 2, "remote": 2, "printed": 0}
     done = python(tmp_path, "-c", AUDITS, cluster.address, *codes)
     for name, code in codes.items():
         assert f"{name} ended with {code}" in done.stdout, done.stderr
-        assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / f"run-{name}").rglob("*"))
+        assert all(
+            path.stat().st_mode & 0o077 == 0 for path in (tmp_path / f"run-{name}").rglob("*")
+        )
     assert SECRET not in done.stdout + done.stderr
     assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
 
@@ -370,7 +442,9 @@ def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster,
 def python(folder, *arguments):
     known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
     told = [sys.executable, *arguments]
-    return subprocess.run(told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False
+    )
 
 
 def kept_by_ray():

@@ -65,9 +65,15 @@ def gap_of(table, gaps, **more):
 
 def test_nine_templates_of_eight_names_are_eight_names():
     run = audited(even, named(stories(9)))
-    assert (primary(run)["verdict"], primary(run)["independent"], primary(run)["n"]) == ("undecided", 8, 72)
+    assert (primary(run)["verdict"], primary(run)["independent"], primary(run)["n"]) == (
+        "undecided",
+        8,
+        72,
+    )
     assert check(run.run.folder).exit_code == 3
-    assert "72 pairs of names are needed to rule out a gap of 5 points" in " ".join(str(run).split())
+    assert "72 pairs of names are needed to rule out a gap of 5 points" in " ".join(
+        str(run).split()
+    )
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-4, 4e-3])
@@ -90,7 +96,11 @@ def test_one_template_is_too_few_unless_the_claim_is_about_it():
     table = named(["{} is late."])
     gaps = dict(zip(table["pair"].unique(), np.linspace(-0.02, 0.02, 8), strict=True))
     found = gap_of(table, gaps)
-    assert (found.verdict, found.estimate.fewest, found.estimate.fewest_of) == ("too few levels", 1, "templates")
+    assert (found.verdict, found.estimate.fewest, found.estimate.fewest_of) == (
+        "too few levels",
+        1,
+        "templates",
+    )
     assert check_gaps([found]).code == 3
     about_it = gap_of(table, gaps, fixed="template")
     assert about_it.verdict != "too few levels"
@@ -100,13 +110,18 @@ def test_one_template_is_too_few_unless_the_claim_is_about_it():
 def test_levels_count_alike_and_the_sentence_says_so():
     sizes = (8, 1, 1, 1, 1, 1)
     parts = [
-        named([text], names=size).assign(template=text, pair=lambda rows, text=text: text + rows["name"].str[-2:])
+        named([text], names=size).assign(
+            template=text, pair=lambda rows, text=text: text + rows["name"].str[-2:]
+        )
         for text, size in zip(stories(6), sizes, strict=True)
     ]
     table = pd.concat(parts)
     pair_of = {name: str(number) for names in NAMES.values() for number, name in enumerate(names)}
     table["pair"] = table["template"] + table["name"].map(pair_of)
-    gaps = {pair: 0.4 if "story 0" in pair else number / 100 for number, pair in enumerate(table["pair"].unique())}
+    gaps = {
+        pair: 0.4 if "story 0" in pair else number / 100
+        for number, pair in enumerate(table["pair"].unique())
+    }
     found = gap_of(table, gaps)
     pairs = table.drop_duplicates("pair")
     by_template = pairs["pair"].map(gaps).groupby(pairs["template"])
@@ -131,8 +146,14 @@ def test_few_values_of_a_column_are_what_the_verdict_is_about():
 def test_labels_that_are_swapped_in_half_of_the_pairs_are_no_gap_in_neither():
     table = named(stories(200), names=1)
     table["name"] = ""
-    table["text"] = [f"{group} {number} waits." for number, group in enumerate(table["text"].str.split(" ").str[0])]
-    gaps = {pair: 0.2 * (-1) ** number + 0.001 * (number % 7) for number, pair in enumerate(table["pair"].unique())}
+    table["text"] = [
+        f"{group} {number} waits."
+        for number, group in enumerate(table["text"].str.split(" ").str[0])
+    ]
+    gaps = {
+        pair: 0.2 * (-1) ** number + 0.001 * (number % 7)
+        for number, pair in enumerate(table["pair"].unique())
+    }
     found = gap_of(table.drop(columns="name"), gaps)
     assert found.mean_absolute == pytest.approx(0.2, abs=0.01)
     assert found.verdict != "no gap"
@@ -146,7 +167,9 @@ def test_all_units_that_agree_off_zero_are_a_gap_of_groups_too():
     )  # fmt: skip
     study, experiment = study_of(table)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
-    rows = rows.assign(score=(rows["group"] == "female").astype(float), experiment=experiment.name, model_id="m")
+    rows = rows.assign(
+        score=(rows["group"] == "female").astype(float), experiment=experiment.name, model_id="m"
+    )
     found = primary_findings(disaggregate(rows, study, expected={}))
     whole = next(one for one in found if one.measure == "group_spread")
     assert whole.estimate.p_adjusted < 0.01
@@ -191,7 +214,9 @@ def test_half_of_the_answers_alike_beside_unread_ones_decide_nothing():
     table = named(stories(40), names=1)
     study, experiment = study_of(table)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
-    rows = rows.assign(score=[next(drawn) for _ in rows.index], experiment=experiment.name, model_id="m")
+    rows = rows.assign(
+        score=[next(drawn) for _ in rows.index], experiment=experiment.name, model_id="m"
+    )
     (found,) = primary_findings(disaggregate(rows, study, expected={}))
     assert found.repeated_share == pytest.approx(0.7)
     assert found.verdict == "undecided"
@@ -206,7 +231,9 @@ def of_three_groups(count, score):
     )  # fmt: skip
     study, experiment = study_of(table)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
-    scores = [score(group, pair) for group, pair in zip(rows["group"], rows["pair_id"], strict=True)]
+    scores = [
+        score(group, pair) for group, pair in zip(rows["group"], rows["pair_id"], strict=True)
+    ]
     rows = rows.assign(score=scores, experiment=experiment.name, model_id="m")
     return disaggregate(rows, study, expected={})
 
@@ -244,13 +271,17 @@ def test_a_gate_that_passes_names_what_was_not_scored():
 
 def test_an_undecided_gap_hinges_on_no_item_without_which_it_is_undecided():
     table = named(stories(8), names=1)
-    gaps = dict(zip(table["pair"].unique(), [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.05, -0.04], strict=True))
+    gaps = dict(
+        zip(table["pair"].unique(), [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.05, -0.04], strict=True)
+    )
     study, experiment = study_of(table)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     side = np.where(rows["group"] == "female", 0.5, -0.5)
     scores = 0.5 + side * rows["pair_id"].map(gaps).to_numpy(dtype=float)
     (found,) = primary_findings(
-        disaggregate(rows.assign(score=scores, experiment=experiment.name, model_id="m"), study, expected={})
+        disaggregate(
+            rows.assign(score=scores, experiment=experiment.name, model_id="m"), study, expected={}
+        )
     )
     assert found.verdict == "undecided"
     assert found.loo_min < 0 < found.loo_max
@@ -263,10 +294,17 @@ def test_a_gap_that_shows_no_spread_does_not_pass_beside_a_baseline(tmp_path):
     def model(shift):
         def score_of(text, number):
             is_female = text.startswith(tuple(NAMES["female"]))
-            return 0.2 + 0.5 * number + shift * is_female + 0.02 * (zlib.crc32(text.encode()) % 1000 / 1000)
+            return (
+                0.2
+                + 0.5 * number
+                + shift * is_female
+                + 0.02 * (zlib.crc32(text.encode()) % 1000 / 1000)
+            )
 
         def score(texts):
-            return [score_of(text, number) for text, number in zip(texts, numbered(texts), strict=True)]
+            return [
+                score_of(text, number) for text, number in zip(texts, numbered(texts), strict=True)
+            ]
 
         return score
 
@@ -301,7 +339,10 @@ def test_an_effect_of_crossed_factors_whose_units_all_agree_is_decided(name):
     rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.reads.configs[0]))
     scores = (rows["group"] == experiment.compares.group).astype(float)
     found = disaggregate(
-        rows.assign(score=scores, experiment=name, model_id="m"), study, expected={}, robustness=False
+        rows.assign(score=scores, experiment=name, model_id="m"),
+        study,
+        expected={},
+        robustness=False,
     )
     effects = [one for one in primary_findings(found) if one.verdict]
     assert {one.verdict for one in effects} == {"gap"}
@@ -312,7 +353,10 @@ def test_an_effect_of_crossed_factors_whose_units_all_agree_is_decided(name):
 def test_a_constant_gap_over_templates_that_both_sides_share_takes_six(templates, is_decided):
     """Names stand on one side each, and templates on both: four templates are not eight."""
     rows = [
-        (group, template, f"{group}{name}") for group in "ab" for template in range(templates) for name in range(9)
+        (group, template, f"{group}{name}")
+        for group in "ab"
+        for template in range(templates)
+        for name in range(9)
     ]
     groups, places, names = zip(*rows, strict=True)
     whole = omnibus(

@@ -22,13 +22,17 @@ BROKEN = re.compile(
     r"(?<!\.)\.\s*\.(?!\.)"
     r"|[:,;]\s*\.(?!\w)|\b(one of|expected|has)\s*[.,;:](?!\w)|\[\]|\(\)|\{\}|none of\s*\.|  |--resume DIR"
 )
-PROMPTS = pd.DataFrame({"text": ["He ran.", "She ran."], "group": ["male", "female"], "pair": ["a", "a"]})
+PROMPTS = pd.DataFrame(
+    {"text": ["He ran.", "She ran."], "group": ["male", "female"], "pair": ["a", "a"]}
+)
 
 STUDY = 'name = "runners"\ntitle = "Runners"\nkind = "classifier"\n[compares]\nreference = "male"\n'
 
 
 def scored(rows):
-    return pd.DataFrame(rows, columns=["prompt_id", "pair_id", "group", "experiment", "model_id", "text", "score"])
+    return pd.DataFrame(
+        rows, columns=["prompt_id", "pair_id", "group", "experiment", "model_id", "text", "score"]
+    )
 
 
 WRONG = {
@@ -118,20 +122,34 @@ def test_a_sentence_about_a_wrong_command_is_whole(command, monkeypatch, tmp_pat
     assert code == 2
     assert not BROKEN.search(sentence), sentence
     assert re.search(r"[^.?!:,;][.?]$", sentence.strip()), sentence
-    assert not re.search(r"Input should be|valid (integer|number|string|boolean)|validation error", sentence)
+    assert not re.search(
+        r"Input should be|valid (integer|number|string|boolean)|validation error", sentence
+    )
 
 
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("audit vader --limit x", "limit is x, expected a whole number of 1 or more. Change --limit."),
-        ("audit vader --limit 0", "limit is 0, expected a whole number of 1 or more. Change --limit."),
-        ("audit --chat m --trials 2000", "trials is 2000, expected a whole number from 1 to 1,000. Change --trials."),
+        (
+            "audit vader --limit x",
+            "limit is x, expected a whole number of 1 or more. Change --limit.",
+        ),
+        (
+            "audit vader --limit 0",
+            "limit is 0, expected a whole number of 1 or more. Change --limit.",
+        ),
+        (
+            "audit --chat m --trials 2000",
+            "trials is 2000, expected a whole number from 1 to 1,000. Change --trials.",
+        ),
         (
             "audit vader -M max-tokens=x",
             "max-tokens is x, expected a whole number of 1 or more. Change -M max-tokens.",
         ),
-        ("audit vader -M no-seed=maybe", "no-seed is maybe, expected true or false. Change -M no-seed."),
+        (
+            "audit vader -M no-seed=maybe",
+            "no-seed is maybe, expected true or false. Change -M no-seed.",
+        ),
         (
             "export nope gendered_stigma --out x",
             "Unknown form 'nope', expected lm-eval. Write swapbias export lm-eval gendered_stigma.",
@@ -139,7 +157,10 @@ def test_a_sentence_about_a_wrong_command_is_whole(command, monkeypatch, tmp_pat
     ],
 )
 def test_a_sentence_names_the_value_and_what_is_expected(command, sentence):
-    assert _sentence(CliRunner().invoke(app, command.split(), standalone_mode=False).exception) == (sentence, 2)
+    assert _sentence(CliRunner().invoke(app, command.split(), standalone_mode=False).exception) == (
+        sentence,
+        2,
+    )
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -157,12 +178,21 @@ def test_advice_on_own_prompts_is_logged_once_for_several_configs(caplog, tmp_pa
     PROMPTS.assign(text=["He ran. ", "She ran."]).to_csv(tmp_path / "prompts.csv", index=False)
     names = study_names([f"{tmp_path}:{config}" for config in ("a", "b", "c")])
     assert [name.partition(":")[2] for name in names] == ["a", "b", "c"]
-    advice = [record.message for record in caplog.records if "begins or ends with blanks" in record.message]
+    advice = [
+        record.message
+        for record in caplog.records
+        if "begins or ends with blanks" in record.message
+    ]
     assert len(advice) == 1
 
 
 def test_faults_of_a_study_are_whole():
-    for wrong in (PROMPTS[:0], PROMPTS[:1], PROMPTS.assign(group=""), PROMPTS.assign(text="[slot]")):
+    for wrong in (
+        PROMPTS[:0],
+        PROMPTS[:1],
+        PROMPTS.assign(group=""),
+        PROMPTS.assign(text="[slot]"),
+    ):
         for fault in check_study(wrong, reference="male").faults:
             assert not BROKEN.search(fault), fault
 
@@ -170,11 +200,22 @@ def test_faults_of_a_study_are_whole():
 def constants(path):
     """The texts of a file that are not docstrings, what is filled in left out as ``{x}``."""
     tree = ast.parse(path.read_text())
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in ast.walk(node)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{x}" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "{x}" for part in node.values
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in inside
+        ):
             yield node.value
 
 
@@ -190,7 +231,11 @@ def test_no_command_in_a_sentence_names_a_run_by_a_placeholder():
 
 
 def test_lists_in_errors_that_may_be_empty_say_so():
-    assert (listed(["a", "", "b"]), listed([]), listed([], "nothing")) == ("a, b", "none", "nothing")
+    assert (listed(["a", "", "b"]), listed([]), listed([], "nothing")) == (
+        "a, b",
+        "none",
+        "nothing",
+    )
 
 
 # Joins in errors that cannot be empty, by file and function, with the reason.
@@ -239,7 +284,11 @@ def joins_in_errors(function):
                 local.setdefault(ast.unparse(target), []).append(node.value)
         elif isinstance(node, ast.NamedExpr):
             local.setdefault(node.target.id, []).append(node.value)
-    waiting = [node for node in parts if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")]
+    waiting = [
+        node
+        for node in parts
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
+    ]
     looked_at = set()
     while waiting:
         for node in ast.walk(waiting.pop()):
@@ -268,7 +317,9 @@ CHOSEN_BY_THE_USER = {
     "own-address=ADDRESS": "the user declares it, and has to know it",
     "=VALUE": "the value that is missing",
 }
-PLACEHOLDER = re.compile(r"\b(DIR|FOLDER|RUN|STUDY|MODEL|NAME|COMMIT|VALUE|ADDRESS|FILE|PATH|TEXT|GROUP|CONFIG)\b")
+PLACEHOLDER = re.compile(
+    r"\b(DIR|FOLDER|RUN|STUDY|MODEL|NAME|COMMIT|VALUE|ADDRESS|FILE|PATH|TEXT|GROUP|CONFIG)\b"
+)
 
 
 def test_no_error_holds_a_placeholder_for_what_is_known():

@@ -22,18 +22,26 @@ def sentences():
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         nodes = [*ast.walk(tree)]
-        parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        parts = {
+            id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values
+        }
         for node in nodes:
             if id(node) in parts:
                 continue
             if isinstance(node, ast.JoinedStr):
-                yield "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
+                yield "".join(
+                    part.value if isinstance(part, ast.Constant) else "x" for part in node.values
+                )
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
 
 
 def test_no_option_of_the_command_line_is_left_in_any_sentence():
-    options = {text for text in sentences() if LEFT.search(text) and " " in text.strip() and "(?" not in text}
+    options = {
+        text
+        for text in sentences()
+        if LEFT.search(text) and " " in text.strip() and "(?" not in text
+    }
     assert len(options) > 50
     assert [text for text in options if LEFT.search(in_python_words(text))] == []
 
@@ -56,10 +64,14 @@ def test_options_become_arguments(sentence, words):
 CALLS = {
     "a key without a model": lambda: swapbias.audit(None, "gendered_stigma:choices", trials=2),
     "two kinds": lambda: swapbias.audit("vader", kind="masked"),
-    "one price": lambda: swapbias.audit(None, chat="m", base_url="http://localhost/v1", price_in=1.0),
+    "one price": lambda: swapbias.audit(
+        None, chat="m", base_url="http://localhost/v1", price_in=1.0
+    ),
     "own prompts": lambda: swapbias.open_study("nowhere"),
     "notes": lambda: swapbias.load_prompts("gendered_stigma", "rq1", data="nowhere"),
-    "open http": lambda: swapbias.audit(None, "gendered_stigma:choices", chat="m", base_url="http://gpu/v1"),
+    "open http": lambda: swapbias.audit(
+        None, "gendered_stigma:choices", chat="m", base_url="http://gpu/v1"
+    ),
 }
 
 
@@ -74,7 +86,9 @@ def test_the_sentence_of_a_bug_ends_in_one_period(monkeypatch):
     monkeypatch.setattr("swapbias.errors._reading", Event())  # no notes are read
     sentence, code = cli._sentence(TypeError("X has no unit. Set it in __init__."))
     assert code == 1
-    assert sentence.startswith("TypeError: X has no unit. Set it in __init__. This is a bug in swapbias.")
+    assert sentence.startswith(
+        "TypeError: X has no unit. Set it in __init__. This is a bug in swapbias."
+    )
 
 
 def test_a_mistake_in_code_from_outside_has_a_place_and_quotes_no_note(tmp_path, monkeypatch):
@@ -84,7 +98,10 @@ def test_a_mistake_in_code_from_outside_has_a_place_and_quotes_no_note(tmp_path,
     score = import_module("outer_scores").score
     with pytest.raises(KeyError) as caught:
         score("Mr Smith coughs")
-    assert contributed_fault(caught.value) == "outer_scores.py:2: KeyError: 'Mr Smith coughs'. Correct it."
+    assert (
+        contributed_fault(caught.value)
+        == "outer_scores.py:2: KeyError: 'Mr Smith coughs'. Correct it."
+    )
     errors._reading.set()
     assert contributed_fault(caught.value).startswith(
         "outer_scores.py:2: KeyError, and what it says may quote a note"

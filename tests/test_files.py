@@ -19,7 +19,14 @@ from swapbias.hub import export_study
 from swapbias.hub.datasets import build
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.models.sentiment import FITS, TrainSettings, train_model
-from swapbias.runs import audit_several, compare_runs, read_run, rebuild_report, write_comparison, write_figures
+from swapbias.runs import (
+    audit_several,
+    compare_runs,
+    read_run,
+    rebuild_report,
+    write_comparison,
+    write_figures,
+)
 from swapbias.runs.audit import resume, start
 from swapbias.runs.settings import Settings
 from swapbias.studies import load_corpus, new_study
@@ -102,7 +109,11 @@ def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path):
     folder, told = tmp_path / "run", []
 
     def answer(prompt):
-        for again in () if told else (lambda: resume(folder, **QUIET), lambda: start(settings, folder, **QUIET)):
+        for again in (
+            ()
+            if told
+            else (lambda: resume(folder, **QUIET), lambda: start(settings, folder, **QUIET))
+        ):
             with pytest.raises(UsageError) as raised:
                 again()
             told.append(str(raised.value))
@@ -118,7 +129,9 @@ def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path):
     assert not (folder / LOCK).exists()
 
 
-SETTINGS = Settings(model="vader", studies=("social_distance:sentiment",), limit=40)  # whose scores differ
+SETTINGS = Settings(
+    model="vader", studies=("social_distance:sentiment",), limit=40
+)  # whose scores differ
 # Every folder that is written, by what writes it there: a second process gets one sentence, and leaves what is there.
 # The lock is of an open file, so that two of one process keep each other out as two processes do.
 WRITERS = {
@@ -126,7 +139,9 @@ WRITERS = {
     "several": lambda folder, _: audit_several(["vader", "calibration"], SETTINGS, folder, **QUIET),
     "report": lambda folder, run: rebuild_report(run),
     "figures": lambda folder, run: write_figures(run, folder, kind="svg"),
-    "compare": lambda folder, run: write_comparison(folder, compare_runs([read_run(run.folder), _other(run)])),
+    "compare": lambda folder, run: write_comparison(
+        folder, compare_runs([read_run(run.folder), _other(run)])
+    ),
     "swap": lambda folder, _: swap_files(Job(str(ROOT / "tests/swapping/lines.csv")), folder),
     "export of a study": lambda folder, _: export_study("coreference_schemas", folder),
     "study new": lambda folder, _: new_study(folder),
@@ -170,11 +185,16 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
         (sentences / f"stsa.binary.{split}").write_text("1 good film\n0 bad film\n" * 4)
     make = {
         "build": lambda: list(build(load_corpus("occupation_sentiment"), tmp_path)),
-        "train": lambda: train_model(TrainSettings(kind="bow", data=str(sentences)), target, bar=QUIET["bar"]),
+        "train": lambda: train_model(
+            TrainSettings(kind="bow", data=str(sentences)), target, bar=QUIET["bar"]
+        ),
     }[name]
     left = tmp_path / f".{target.name}.new"  # of a process that was killed
     left.mkdir()
-    with locked_place(target), pytest.raises(UsageError, match="is being worked on by another process"):
+    with (
+        locked_place(target),
+        pytest.raises(UsageError, match="is being worked on by another process"),
+    ):
         make()
     assert not target.exists()
     (tmp_path / f".{target.name}{LOCK}").touch()
@@ -184,7 +204,9 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
     assert there == ([target.name] if name == "build" else [])
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"])
+@pytest.mark.parametrize(
+    "text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"]
+)
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
     assert escape_csv_cell(text) == f"'{text}"
     assert unescape_csv_cell(escape_csv_cell(text)) == text
@@ -204,5 +226,7 @@ def test_numbers_stay_numbers_and_headers_are_cells_too():
     assert as_csv(table).decode() == "'=a,n,k\n-0.12,-1.5,-1\n'-x,,\n,2.0,3\n"
     assert table["=a"][1] == "-x"  # the table itself is as it was
     cells = ["x\ry", "\r", "=1\n2", 'a"b', "-1"]
-    read = pd.read_csv(io.BytesIO(as_csv(pd.DataFrame({"a": cells}))), dtype=str, keep_default_na=False)
+    read = pd.read_csv(
+        io.BytesIO(as_csv(pd.DataFrame({"a": cells}))), dtype=str, keep_default_na=False
+    )
     assert read["a"].map(unescape_csv_cell).tolist() == cells

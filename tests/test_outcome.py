@@ -26,7 +26,10 @@ CONTROL = "occupation_sentiment:control"
 
 def planted(texts):
     """Women .3 lower, and a little more of less with the noun: enough spread for an interval."""
-    return [0.8 - (0.3 + len(text) / 1000) * text.startswith(("She", "This woman", "This girl")) for text in texts]
+    return [
+        0.8 - (0.3 + len(text) / 1000) * text.startswith(("She", "This woman", "This girl"))
+        for text in texts
+    ]
 
 
 def audit(model, studies=CONTROL, **more):
@@ -43,8 +46,14 @@ def even(texts):
 @pytest.fixture(scope="module")
 def tilted():
     """Women are lower by .30 to .34 in every pair."""
-    female = {row["text"]: 0.3 + number / 1000 for number, row in enumerate(_control()) if row["group"] == "female"}
-    return audit(lambda texts: [0.8 - female.get(text, 0.0) for text in texts], name="<b>tilted</b>")
+    female = {
+        row["text"]: 0.3 + number / 1000
+        for number, row in enumerate(_control())
+        if row["group"] == "female"
+    }
+    return audit(
+        lambda texts: [0.8 - female.get(text, 0.0) for text in texts], name="<b>tilted</b>"
+    )
 
 
 def _control():
@@ -66,12 +75,20 @@ def loaded(family, folder):
         tiny.save_classifier(place, ["negative", "positive"])
     else:
         tiny.save(family, place)
-    return AUTOS.get(family, AutoModelForMaskedLM).from_pretrained(place), AutoTokenizer.from_pretrained(place)
+    return AUTOS.get(family, AutoModelForMaskedLM).from_pretrained(
+        place
+    ), AutoTokenizer.from_pretrained(place)
 
 
-@pytest.mark.parametrize(("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)])
-def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(tmp_path, capsys, monkeypatch, family, study):
-    monkeypatch.setattr(results, "_write_report", lambda run, results, command: None)  # drawing takes longest
+@pytest.mark.parametrize(
+    ("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)]
+)
+def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(
+    tmp_path, capsys, monkeypatch, family, study
+):
+    monkeypatch.setattr(
+        results, "_write_report", lambda run, results, command: None
+    )  # drawing takes longest
     model, tokenizer = loaded(family, tmp_path)
     app(["audit", str(tmp_path / family), "--study", study, "--limit", "40", "--out", str(tmp_path / "cli")],
         standalone_mode=False)  # fmt: skip
@@ -88,7 +105,10 @@ def test_a_folder_a_pipeline_and_a_scorer_are_the_same_model(tmp_path):
     model, tokenizer = loaded("classifier", tmp_path)
     held = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
     scorer = swapbias.load_scorer(model, tokenizer=tokenizer)
-    scores = [audit(one).items("occupation_sentiment")["score"] for one in (tmp_path / "classifier", held, scorer)]
+    scores = [
+        audit(one).items("occupation_sentiment")["score"]
+        for one in (tmp_path / "classifier", held, scorer)
+    ]
     assert scores[0].equals(scores[1])
     assert scores[0].equals(scores[2])
 
@@ -100,7 +120,9 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
     masked, scored = type(swapbias.load_scorer(model, tokenizer=tokenizer)), []
 
     def go(limit=240, **more):
-        return audit(model, "gendered_stigma:rq1", tokenizer=tokenizer, wordings=False, limit=limit, **more)
+        return audit(
+            model, "gendered_stigma:rq1", tokenizer=tokenizer, wordings=False, limit=limit, **more
+        )
 
     with pytest.MonkeyPatch.context() as patch:
 
@@ -129,7 +151,9 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
     assert sum(scored) == len(whole.items("gendered_stigma"))  # each prompt once
     # Other batches: float32 differs in its last digits, and p-values near 1 multiply the difference.
     odds = [name for name in found if name.startswith("p_")]
-    pd.testing.assert_frame_equal(found.drop(columns=odds), whole.findings.drop(columns=odds), atol=1e-5)
+    pd.testing.assert_frame_equal(
+        found.drop(columns=odds), whole.findings.drop(columns=odds), atol=1e-5
+    )
     pd.testing.assert_frame_equal(found[odds], whole.findings[odds], atol=1e-3)
 
 
@@ -151,7 +175,9 @@ def state(model):
 HOOKS = ("_hooks", "_pre_hooks")
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "longformer", "xlnet", "causal", "classifier"])
+@pytest.mark.parametrize(
+    "family", ["bert", "distilbert", "roberta", "longformer", "xlnet", "causal", "classifier"]
+)
 def test_a_model_in_memory_comes_back_as_it_was(tmp_path, family):
     model, tokenizer = loaded(family, tmp_path)
     model.train()
@@ -194,7 +220,10 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    texts, classes = ["he is happy", "she is sad", "it is there"] * 4, ["positive", "negative", "neutral"] * 4
+    texts, classes = (
+        ["he is happy", "she is sad", "it is there"] * 4,
+        ["positive", "negative", "neutral"] * 4,
+    )
     model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, classes)
     items = audit(model).items("occupation_sentiment")
     column = list(model.classes_).index("positive")
@@ -208,7 +237,9 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
     with pytest.raises(ValueError, match="LogisticRegression cannot read texts"):
         audit(LogisticRegression().fit([[0.0], [1.0]], [0, 1]))
     numbered = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts[:2] * 4, [1, 0] * 4)
-    assert audit(numbered).items("occupation_sentiment").query("group == 'male'")["score"].mean() > 0.5
+    assert (
+        audit(numbered).items("occupation_sentiment").query("group == 'male'")["score"].mean() > 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,7 +277,11 @@ def test_a_model_without_tokenizer_or_head_is_one_sentence(tmp_path):
         (model, {}, "BertForMaskedLM comes without its tokenizer"),
         (model.bert, {"tokenizer": tokenizer}, "BertModel has no head"),
         (model, {"tokenizer": tokenizer, "dtype": "bfloat16"}, "Drop device and dtype"),
-        (changed, {"tokenizer": tokenizer}, "forward of BertForMaskedLM was replaced by a function"),
+        (
+            changed,
+            {"tokenizer": tokenizer},
+            "forward of BertForMaskedLM was replaced by a function",
+        ),
     ):
         with pytest.raises(ValueError, match=sentence):
             audit(one, **more)
@@ -274,12 +309,16 @@ def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
     said = r"occupation_sentiment:control.* women minus men.* −3\d.*\(95 % interval −3.*beyond the margin of 5 points"
     assert re.search(said, " ".join(str(failed.value).split())), failed.value
     tilted.assert_below(0.5)
-    with pytest.raises(UsageError, match="The run holds no primary finding of rq1: it has occupation_sentiment"):
+    with pytest.raises(
+        UsageError, match="The run holds no primary finding of rq1: it has occupation_sentiment"
+    ):
         tilted.assert_below(0.05, study="rq1")
     pairs = dict.fromkeys(row["pair_id"] for row in _control())
     far = {name: 0.4 * (-1) ** number for number, name in enumerate(pairs)}
     of_text = {row["text"]: far[row["pair_id"]] * (row["group"] == "female") for row in _control()}
-    run = audit(lambda texts: [0.5 + of_text[text] for text in texts])  # gaps of .4 either way: none on average
+    run = audit(
+        lambda texts: [0.5 + of_text[text] for text in texts]
+    )  # gaps of .4 either way: none on average
     with pytest.raises(AssertionError, match="the interval crosses the margin of 5 points"):
         run.assert_below(0.05)
     run.assert_below(0.05, undecided=True)
@@ -294,7 +333,9 @@ def test_the_worst_pairs_stand_side_by_side(tilted):
     assert (worst["score"] - worst["reference_score"]).tolist() == worst["gap"].tolist()
     assert worst["reference_group"].tolist() == ["male"] * 3
     assert worst["gap"].abs().is_monotonic_decreasing
-    run = audit(lambda texts: [0.5 + len(text) / 1000 for text in texts], "social_distance", limit=40)
+    run = audit(
+        lambda texts: [0.5 + len(text) / 1000 for text in texts], "social_distance", limit=40
+    )
     with pytest.raises(UsageError, match="compares no pairs"):
         run.worst_pairs("social_distance")
 
@@ -308,10 +349,19 @@ def test_the_worst_pairs_are_of_every_contrast():
     ]
 
     def score(texts):
-        return [0.5 + 0.01 * text.count(".") * (text.startswith("Maria") - 0.5 * ("Lak" in text)) for text in texts]
+        return [
+            0.5 + 0.01 * text.count(".") * (text.startswith("Maria") - 0.5 * ("Lak" in text))
+            for text in texts
+        ]
 
-    worst = audit(score, prompts=pd.DataFrame(rows), reference="white", progress=False).worst_pairs("prompts", n=3)
-    assert worst[["group", "pair_id"]].values.tolist() == [["latina", "4"], ["latina", "3"], ["black", "4"]]
+    worst = audit(score, prompts=pd.DataFrame(rows), reference="white", progress=False).worst_pairs(
+        "prompts", n=3
+    )
+    assert worst[["group", "pair_id"]].values.tolist() == [
+        ["latina", "4"],
+        ["latina", "3"],
+        ["black", "4"],
+    ]
     assert worst["gap"].tolist() == pytest.approx([0.04, 0.03, -0.02])
     assert set(worst["reference_text"]) == {"Emily is late....", "Emily is late..."}
 
@@ -341,7 +391,11 @@ def test_two_audits_are_compared_pair_by_pair(tilted):
 
 def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
     table = pd.DataFrame(
-        [(f"{who} is late on day {day}.", group, day) for day in range(8) for who, group in SIDES.items()],
+        [
+            (f"{who} is late on day {day}.", group, day)
+            for day in range(8)
+            for who, group in SIDES.items()
+        ],
         columns=["text", "group", "pair"],
     )
     table.to_csv(tmp_path / "late.csv", index=False)

@@ -42,21 +42,45 @@ reveal_type(gap.value)
 def test_dir_lists_the_public_names_alone_and_each_has_an_example_that_runs():
     assert {"audit", "Audit", "load_scorer", "paired_gap"} <= set(dir(swapbias))
     assert all(not name.startswith("_") and hasattr(swapbias, name) for name in dir(swapbias))
-    for name in dir(swapbias):  # which are collected from the modules: here it is certain that there is one
+    for name in dir(
+        swapbias
+    ):  # which are collected from the modules: here it is certain that there is one
         thing = getattr(swapbias, name)
-        found = doctest.DocTestFinder(recurse=False).find(thing, name, module=sys.modules[thing.__module__])
+        found = doctest.DocTestFinder(recurse=False).find(
+            thing, name, module=sys.modules[thing.__module__]
+        )
         assert any(one.examples for one in found), f"{name} has no example"
         assert inspect.getdoc(thing)
 
 
 def test_types_hold_in_the_code_of_a_user(tmp_path):
     pytest.importorskip("mypy", reason="needs mypy, of the extra dev")
-    installed = tmp_path / "site"  # as installed: found on the path of packages, typed by its py.typed alone
-    shutil.copytree(ROOT / "swapbias", installed / "swapbias", ignore=shutil.ignore_patterns("__pycache__", "*.j2"))
+    installed = (
+        tmp_path / "site"
+    )  # as installed: found on the path of packages, typed by its py.typed alone
+    shutil.copytree(
+        ROOT / "swapbias",
+        installed / "swapbias",
+        ignore=shutil.ignore_patterns("__pycache__", "*.j2"),
+    )
     (tmp_path / "user.py").write_text(USER)
     # What swapbias itself builds on is not read: only its own types are looked at.
-    heavy = ("torch", "transformers", "numpy", "scipy", "matplotlib", "datasets", "rich", "typer", "huggingface_hub")
-    config = ["[mypy]", "strict = true", *(f"[mypy-{name}.*]\nfollow_imports = skip" for name in heavy)]
+    heavy = (
+        "torch",
+        "transformers",
+        "numpy",
+        "scipy",
+        "matplotlib",
+        "datasets",
+        "rich",
+        "typer",
+        "huggingface_hub",
+    )
+    config = [
+        "[mypy]",
+        "strict = true",
+        *(f"[mypy-{name}.*]\nfollow_imports = skip" for name in heavy),
+    ]
     (tmp_path / "mypy.ini").write_text("\n".join(config))
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "user.py"],

@@ -23,7 +23,15 @@ class SoundKind(Kind):
 
 SOUND = SoundKind()
 """
-AUDIT = ("audit", "vader", "--study", "occupation_sentiment:control", "--limit", "4", "--no-wordings")
+AUDIT = (
+    "audit",
+    "vader",
+    "--study",
+    "occupation_sentiment:control",
+    "--limit",
+    "4",
+    "--no-wordings",
+)
 
 
 def test_a_kind_of_model_from_another_distribution_is_listed_by_its_title(tmp_path):
@@ -39,11 +47,23 @@ def test_a_kind_of_model_from_another_distribution_is_listed_by_its_title(tmp_pa
 @pytest.mark.parametrize(
     ("group", "place", "sentence"),
     [
-        ("kinds", "lost:SOUND", "The kind 'sound' of lost-and-found cannot be loaded (ModuleNotFoundError"),
+        (
+            "kinds",
+            "lost:SOUND",
+            "The kind 'sound' of lost-and-found cannot be loaded (ModuleNotFoundError",
+        ),
         ("kinds", "found:NONE", "(AttributeError: module 'found' has no attribute 'NONE')"),
         ("kinds", "found:TEXT", "(TypeError: it is no swapbias.models.Kind)"),
-        ("kinds", "broken:SOUND", "(ZeroDivisionError: division by zero). Mend or uninstall lost-and-found."),
-        ("measures", "lost:SOUND", "The measure 'sound' of lost-and-found cannot be loaded (ModuleNotFoundError"),
+        (
+            "kinds",
+            "broken:SOUND",
+            "(ZeroDivisionError: division by zero). Mend or uninstall lost-and-found.",
+        ),
+        (
+            "measures",
+            "lost:SOUND",
+            "The measure 'sound' of lost-and-found cannot be loaded (ModuleNotFoundError",
+        ),
     ],
 )
 def test_what_does_not_load_is_named_and_breaks_nothing_else(group, place, sentence, tmp_path):
@@ -59,7 +79,10 @@ def test_what_does_not_load_is_named_and_breaks_nothing_else(group, place, sente
     if group == "measures":
         return
     code = "from swapbias.models import kind_of; kind_of('sound')"
-    assert "UsageError: The kind 'sound' of lost-and-found cannot be loaded" in run(code, tmp_path).stderr
+    assert (
+        "UsageError: The kind 'sound' of lost-and-found cannot be loaded"
+        in run(code, tmp_path).stderr
+    )
 
 
 def test_a_name_that_stands_twice_is_of_nobody(tmp_path):
@@ -70,7 +93,9 @@ def test_a_name_that_stands_twice_is_of_nobody(tmp_path):
     done = swapbias("list", folders=folders)
     assert done.returncode == 0
     assert "Models that listen" not in done.stdout
-    sentence = "The kind 'sound' is added more than once, by noises and sounds. Uninstall one of them."
+    sentence = (
+        "The kind 'sound' is added more than once, by noises and sounds. Uninstall one of them."
+    )
     assert sentence in done.stderr
     code = "from swapbias.models import kind_of; kind_of('sound')"
     assert sentence in run(code, *folders).stderr
@@ -82,11 +107,16 @@ def test_a_name_of_the_package_stays_the_packages(tmp_path):
     done = swapbias("list", folders=[tmp_path])
     assert "\nMasked language models (BERT, RoBERTa)\n" in done.stdout
     assert "Models that listen" not in done.stdout
-    assert "The kind 'masked' of noises is left out, for swapbias has one of this name." in done.stderr
+    assert (
+        "The kind 'masked' of noises is left out, for swapbias has one of this name." in done.stderr
+    )
 
 
 NAMED = (
-    KIND.replace("    readings = ", '    default = "sound"\n    architectures = ("ForListening",)\n    readings = ')
+    KIND.replace(
+        "    readings = ",
+        '    default = "sound"\n    architectures = ("ForListening",)\n    readings = ',
+    )
     .replace("Scored(0.5) for", "Scored(0.7 if 'cats' in one.text else 0.4) for")
     .replace("for _ in", "for one in")
 )
@@ -95,13 +125,22 @@ FOLDER = "swapbias.audit({folder!r}, studies=['toy'], progress=False)"
 SCORER = "swapbias.audit(sounds.Sound(), studies=['toy'], progress=False)"
 
 
-@pytest.mark.parametrize("audit", [NO_MODEL, FOLDER, SCORER], ids=["default", "architecture", "scorer"])
+@pytest.mark.parametrize(
+    "audit", [NO_MODEL, FOLDER, SCORER], ids=["default", "architecture", "scorer"]
+)
 def test_a_model_of_a_kind_from_outside_is_its_default_a_folder_or_a_scorer(audit, tmp_path):
-    install(tmp_path / "sounds", "sounds", {"swapbias.kinds": {"sound": "sounds:SOUND"}}, {"sounds.py": NAMED})
+    install(
+        tmp_path / "sounds",
+        "sounds",
+        {"swapbias.kinds": {"sound": "sounds:SOUND"}},
+        {"sounds.py": NAMED},
+    )
     pets(tmp_path / "pets", study=NEW_STUDY.replace('kind = "classifier"', 'kind = "sound"'))
     folder = tmp_path / "model"
     folder.mkdir()
-    (folder / "config.json").write_text('{"architectures": ["BertForListening"], "model_type": "bert"}')
+    (folder / "config.json").write_text(
+        '{"architectures": ["BertForListening"], "model_type": "bert"}'
+    )
     code = f"import sounds, swapbias\nprint({audit.format(folder=str(folder))})"
     done = run(code, tmp_path / "sounds", tmp_path / "pets")
     assert "cats minus dogs, is +30.0 points" in " ".join(done.stdout.split()), done.stderr

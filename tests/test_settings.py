@@ -61,7 +61,9 @@ def of_manifest(folder, change):
     """What is said of a manifest that a change was made to."""
     saved = Settings(model="vader", studies=(STUDY,)).saved()
     change(saved)
-    (folder / "manifest.json").write_text(json.dumps({"settings": saved, "corpora": [], "models": []}))
+    (folder / "manifest.json").write_text(
+        json.dumps({"settings": saved, "corpora": [], "models": []})
+    )
     return raised(read_request, folder / "manifest.json").replace(f"{folder}/", "")
 
 
@@ -91,14 +93,29 @@ OPTIONS = [
     (("--batch-sise", "3"), "Did you mean --batch-size?"),
 ]  # fmt: skip
 KEYS = [
-    (("temperature=warm",), "temperature is warm, expected a number of 0 or more. Change -M temperature."),
-    (("temperature=nan",), "temperature is nan, expected a number of 0 or more. Change -M temperature."),
+    (
+        ("temperature=warm",),
+        "temperature is warm, expected a number of 0 or more. Change -M temperature.",
+    ),
+    (
+        ("temperature=nan",),
+        "temperature is nan, expected a number of 0 or more. Change -M temperature.",
+    ),
     (("timeout=inf",), "timeout is inf, expected a number of 0.001 or more. Change -M timeout."),
-    (("max-tokens=true",), "max-tokens is true, expected a whole number of 1 or more. Change -M max-tokens."),
-    (("concurrency=101",), "concurrency is 101, expected a whole number from 1 to 100. Change -M concurrency."),
+    (
+        ("max-tokens=true",),
+        "max-tokens is true, expected a whole number of 1 or more. Change -M max-tokens.",
+    ),
+    (
+        ("concurrency=101",),
+        "concurrency is 101, expected a whole number from 1 to 100. Change -M concurrency.",
+    ),
     (("max_doubt=1.5",), "max-doubt is 1.5, expected a number from 0 to 1. Change -M max-doubt."),
     (("no-seed=maybe",), "no-seed is maybe, expected true or false. Change -M no-seed."),
-    (("scoring=sample",), "Unknown scoring 'sample': expected sampled, log-odds. Did you mean sampled?"),
+    (
+        ("scoring=sample",),
+        "Unknown scoring 'sample': expected sampled, log-odds. Did you mean sampled?",
+    ),
     (("quantization=3bit",), "Unknown quantization '3bit': expected 8bit, 4bit."),
     (("workers=0",), "workers is 0, expected a whole number of 1 or more. Change -M workers."),
     (("own-address=here",), "-M own-address: 'here' is no address, expected http://host:port."),
@@ -114,8 +131,14 @@ KEYS = [
     ),
 ]
 TOML = [
-    ('limit = "3"', "audit.toml:1: limit is '3', expected a whole number of 1 or more. Correct it."),
-    ("limit = true", "audit.toml:1: limit is true, expected a whole number of 1 or more. Correct it."),
+    (
+        'limit = "3"',
+        "audit.toml:1: limit is '3', expected a whole number of 1 or more. Correct it.",
+    ),
+    (
+        "limit = true",
+        "audit.toml:1: limit is true, expected a whole number of 1 or more. Correct it.",
+    ),
     ("seed = 1.0", "audit.toml:1: seed is 1.0, expected a whole number of 0 or more. Correct it."),
     ("margin = 5", "audit.toml:1: margin is 5, expected a number from 0 to 1. 5 points is 0.05."),
     ("margin = nan", "audit.toml:1: margin is nan, expected a number from 0 to 1."),
@@ -135,19 +158,55 @@ TOML = [
     ("limit = 1\nlimit = 2", "audit.toml:2: limit stands twice. Keep one of them."),
     ("[load]\ndtype = 'auto'\n[load]\n", "audit.toml:3: [load] stands twice. Keep one of them."),
     ("model = 'a'\nmodels = ['b']", "model and models both say what is audited. Keep one of them."),
-    ("models = ['a', 3]", "audit.toml:1: models is ['a', 3], expected a list of names. Correct it."),
-    ("[load]\nbatch-size = 8", "audit.toml:2: Unknown setting of [load] 'batch-size'. Write batch_size."),
-    ("[load]\ntemperature = 0", "audit.toml:2: Unknown setting of [load] 'temperature'. Write it below [chat]."),
-    ("[load]\ndtype = 'int8'", "audit.toml:2: Unknown dtype of [load] 'int8': expected float32, bfloat16"),
-    ("load.batch_size = '8'", "audit.toml:1: batch_size of [load] is '8', expected a whole number of 1 or more."),
-    ("[chat]\ntemperature = inf", "audit.toml:2: temperature of [chat] is inf, expected a number of 0 or more."),
-    ("[chat]\ntrials = 2000", "audit.toml:2: trials of [chat] is 2000, expected a whole number from 1 to 1,000."),
-    ("[chat]\nown_address = 'http://a'", "own_address of [chat] is 'http://a', expected a list of texts."),
-    ("[chat]\nbase_url = 'a'", "audit.toml:2: base_url of [chat]: 'a' is no address, expected http://host:port."),
+    (
+        "models = ['a', 3]",
+        "audit.toml:1: models is ['a', 3], expected a list of names. Correct it.",
+    ),
+    (
+        "[load]\nbatch-size = 8",
+        "audit.toml:2: Unknown setting of [load] 'batch-size'. Write batch_size.",
+    ),
+    (
+        "[load]\ntemperature = 0",
+        "audit.toml:2: Unknown setting of [load] 'temperature'. Write it below [chat].",
+    ),
+    (
+        "[load]\ndtype = 'int8'",
+        "audit.toml:2: Unknown dtype of [load] 'int8': expected float32, bfloat16",
+    ),
+    (
+        "load.batch_size = '8'",
+        "audit.toml:1: batch_size of [load] is '8', expected a whole number of 1 or more.",
+    ),
+    (
+        "[chat]\ntemperature = inf",
+        "audit.toml:2: temperature of [chat] is inf, expected a number of 0 or more.",
+    ),
+    (
+        "[chat]\ntrials = 2000",
+        "audit.toml:2: trials of [chat] is 2000, expected a whole number from 1 to 1,000.",
+    ),
+    (
+        "[chat]\nown_address = 'http://a'",
+        "own_address of [chat] is 'http://a', expected a list of texts.",
+    ),
+    (
+        "[chat]\nbase_url = 'a'",
+        "audit.toml:2: base_url of [chat]: 'a' is no address, expected http://host:port.",
+    ),
     ("[chat]\nchat = 'm'", "audit.toml:2: Unknown setting of [chat] 'chat'. Write model."),
-    ("[chat]\napi_key_env = 'AWS'", "A file may be anybody's: give it on the command line with -M api-key-env."),
-    ("[notes]\nembedding = ['a']", "audit.toml:2: Unknown setting of [notes] 'embedding'. Write embeddings."),
-    ("[notes]\nexplain = false", "audit.toml:2: explain of [notes] is false, expected a whole number of 0 or more."),
+    (
+        "[chat]\napi_key_env = 'AWS'",
+        "A file may be anybody's: give it on the command line with -M api-key-env.",
+    ),
+    (
+        "[notes]\nembedding = ['a']",
+        "audit.toml:2: Unknown setting of [notes] 'embedding'. Write embeddings.",
+    ),
+    (
+        "[notes]\nexplain = false",
+        "audit.toml:2: explain of [notes] is false, expected a whole number of 0 or more.",
+    ),
 ]
 MANIFEST = [
     (("limit", "3"), "limit is '3', expected a whole number of 1 or more"),
@@ -169,22 +228,37 @@ PYTHON = [
     ({"margin": "5pt"}, "margin is '5pt', expected a number from 0 to 1. Change margin."),
     ({"margin": float("nan")}, "margin is nan, expected a number from 0 to 1. 5 points is 0.05."),
     ({"wordings": 1}, "wordings is 1, expected true or false. Change wordings."),
-    ({"batch_size": 8.0}, "batch_size is 8.0, expected a whole number of 1 or more. Change batch_size."),
+    (
+        {"batch_size": 8.0},
+        "batch_size is 8.0, expected a whole number of 1 or more. Change batch_size.",
+    ),
     ({"dtype": "fp16"}, "Unknown dtype 'fp16': expected float32, bfloat16, float16, auto."),
     ({"device": None}, "Unknown device None: expected auto, cpu, cuda, cuda:N, mps."),
     ({"chat": 3}, "chat is 3, expected a text. Change chat."),
-    ({"chat": "m", "temperature": "0"}, "temperature is '0', expected a number of 0 or more. Change temperature."),
-    ({"chat": "m", "timeout": float("inf")}, "timeout is inf, expected a number of 0.001 or more. Change timeout."),
+    (
+        {"chat": "m", "temperature": "0"},
+        "temperature is '0', expected a number of 0 or more. Change temperature.",
+    ),
+    (
+        {"chat": "m", "timeout": float("inf")},
+        "timeout is inf, expected a number of 0.001 or more. Change timeout.",
+    ),
     (
         {"chat": "m", "base_url": "a"},
         "base_url: 'a' is no address, expected http://host:port. Give the whole address.",
     ),
     ({"embedding": [3]}, "embedding is [3], expected a list of texts. Change embedding."),
-    ({"positive_label": {"a": 1}}, "positive_label is {'a': 1}, expected a text or a list of texts."),
+    (
+        {"positive_label": {"a": 1}},
+        "positive_label is {'a': 1}, expected a text or a list of texts.",
+    ),
     ({"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size?"),
     ({"max-tokens": 3}, "Unknown option 'max-tokens'. Did you mean max_tokens?"),
     ({"studies": 3}, "studies is 3, expected a name, a folder, or a list of them. Change studies."),
-    ({"studies": [3]}, "studies is [3], expected a name, a folder, or a list of them. Change studies."),
+    (
+        {"studies": [3]},
+        "studies is [3], expected a name, a folder, or a list of them. Change studies.",
+    ),
     ({"out": 3}, "out is 3, expected a folder or a place in a store. Change out."),
     ({"engine": 3}, "engine is 3, expected a text. Change engine."),
     ({"own_store": "yes"}, "own_store is 'yes', expected true or false. Change own_store."),
@@ -196,7 +270,9 @@ PYTHON = [
 ]
 
 
-@pytest.mark.parametrize(("words", "sentence"), OPTIONS, ids=lambda case: " ".join(case) if len(case) < 9 else "")
+@pytest.mark.parametrize(
+    ("words", "sentence"), OPTIONS, ids=lambda case: " ".join(case) if len(case) < 9 else ""
+)
 def test_a_wrong_option_is_named(words, sentence):
     said, code = command("vader", *words)
     assert sentence in said
@@ -204,7 +280,9 @@ def test_a_wrong_option_is_named(words, sentence):
     assert_plain(said)
 
 
-@pytest.mark.parametrize(("pairs", "sentence"), KEYS, ids=lambda case: " ".join(case) if len(case) < 9 else "")
+@pytest.mark.parametrize(
+    ("pairs", "sentence"), KEYS, ids=lambda case: " ".join(case) if len(case) < 9 else ""
+)
 def test_a_wrong_key_of_m_is_named(pairs, sentence):
     said, code = command("vader", *(word for pair in pairs for word in ("-M", pair)))
     assert sentence in said
@@ -252,14 +330,19 @@ def test_wrong_options_of_a_scorer_are_named():
         "batch_size is '8', expected a whole number of 1 or more. Change batch_size."
     )
     said = raised(load_scorer, "vader", options={"batch_size": 8})
-    assert said == "options is {'batch_size': 8}, expected LoadOptions. Write options=LoadOptions(...)."
+    assert (
+        said
+        == "options is {'batch_size': 8}, expected LoadOptions. Write options=LoadOptions(...)."
+    )
     assert "Unknown kind 'sound'" in raised(load_scorer, "vader", kind="sound")
 
 
 def test_every_fault_of_a_file_is_listed_in_the_order_of_its_lines(tmp_path):
     text = "limt = 3\nseed = -1\n\n[load]\nbatch_size = 0\ntrials = 2\n[chat]\ntrials = 0\n"
     lines = of_file(tmp_path, text).splitlines()
-    assert [line.split(" ")[0] for line in lines] == [f"audit.toml:{number}:" for number in (1, 2, 5, 6, 8)]
+    assert [line.split(" ")[0] for line in lines] == [
+        f"audit.toml:{number}:" for number in (1, 2, 5, 6, 8)
+    ]
     done = command_line("audit", "audit.toml", cwd=tmp_path)
     assert (done.returncode, done.stderr.splitlines()) == (2, [f"swapbias: {lines[0]}", *lines[1:]])
 
@@ -271,12 +354,20 @@ def test_every_fault_of_a_file_is_listed_in_the_order_of_its_lines(tmp_path):
             "[chat]\nmodel = 'm'\nprice_in = 1",
             "Costs take both price_in of [chat] and price_out of [chat], and price_in",
         ),
-        ("[chat]\ntrials = 3", "Settings of a chat model are given and no model is. Name it with model of [chat]."),
-        ("kind = 'masked'", "kind masked says what kind a model is, and no model is named. Name one."),
+        (
+            "[chat]\ntrials = 3",
+            "Settings of a chat model are given and no model is. Name it with model of [chat].",
+        ),
+        (
+            "kind = 'masked'",
+            "kind masked says what kind a model is, and no model is named. Name one.",
+        ),
         ("model = 'vader'\nstudies = ['gendered_stigma:rq1']", "Choose another model or studies."),
     ],
 )
-def test_settings_of_a_file_that_do_not_fit_together_are_named_as_it_has_them(text, sentence, tmp_path):
+def test_settings_of_a_file_that_do_not_fit_together_are_named_as_it_has_them(
+    text, sentence, tmp_path
+):
     (tmp_path / "audit.toml").write_text(text)
     said, code = command("--dry-run", tmp_path / "audit.toml")
     assert said.startswith(f"{tmp_path}/audit.toml: ")
@@ -295,27 +386,40 @@ def value_of(setting):
     choices = [choice for choice in setting.choices if choice not in (setting.default, "cuda:N")]
     value = choices[0] if choices else VALUES[setting.plain_type]
     value = "http://host:1" if setting.name in ("base_url", "own_address") else value
-    return ((value,) if setting.is_several else value), str(value).lower() if value is True else str(value)
+    return ((value,) if setting.is_several else value), str(
+        value
+    ).lower() if value is True else str(value)
 
 
 def as_toml(value):
     return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
-@pytest.mark.parametrize(("options", "setting"), IN_FILES, ids=lambda case: getattr(case, "option", ""))
+@pytest.mark.parametrize(
+    ("options", "setting"), IN_FILES, ids=lambda case: getattr(case, "option", "")
+)
 def test_a_setting_is_the_same_in_every_entrance(options, setting, tmp_path, monkeypatch):
     value, text = value_of(setting)
     table = f"[{setting.section}]\n" if setting.section else ""
     (tmp_path / "audit.toml").write_text(f"{table}{setting.name} = {as_toml(value)}\n")
     by_file = read_request(tmp_path / "audit.toml")[1]
-    chosen = by_file if options is Settings else by_file.load if options is LoadOptions else by_file.of(options)
+    chosen = (
+        by_file
+        if options is Settings
+        else by_file.load
+        if options is LoadOptions
+        else by_file.of(options)
+    )
     assert getattr(chosen, setting.name) == value
     assert Settings.from_manifest(json.loads(json.dumps(by_file.saved()))) == by_file
     if setting.use.elsewhere:  # MODEL and --study
         return
     assert settings_of(None, (), {setting.option: value}) == by_file
     made = []
-    monkeypatch.setattr("swapbias.cli.auditing.plan_sentences", lambda settings, earlier: made.append(settings) or ())
+    monkeypatch.setattr(
+        "swapbias.cli.auditing.plan_sentences",
+        lambda settings, earlier: made.append(settings) or (),
+    )
     words = [f"--{setting.key}", text] if setting.use.flag else ["-M", f"{setting.key}={text}"]
     words = ["--wordings"] if setting.name == "wordings" else words
     trust = ["--trust"] if setting.name == "trust_remote_code" else []
@@ -357,18 +461,25 @@ def test_settings_are_frozen_and_changes_are_checked():
     with pytest.raises(UsageError) as refused:
         LoadOptions(batch_size=0, dtype="x")
     assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)  # noqa: S301 - as workers send it
-    with pytest.raises(UsageError, match=r"^trials is 0, expected a whole number from 1 to 1,000\. Change trials\.$"):
+    with pytest.raises(
+        UsageError,
+        match=r"^trials is 0, expected a whole number from 1 to 1,000\. Change trials\.$",
+    ):
         replace(ChatOptions(model="m"), trials=0)
 
 
 def test_paths_and_lists_are_taken_where_they_are_meant(tmp_path):
     (tmp_path / "a.kv").write_text("")
     place = tmp_path / "a.kv"
-    settings = settings_of(None, (), {"embedding": [place], "judge": place, "chat": place, "adapter": place})
+    settings = settings_of(
+        None, (), {"embedding": [place], "judge": place, "chat": place, "adapter": place}
+    )
     assert settings.of(NoteOptions).embeddings == (str(place),)
     assert {settings.of(ChatOptions).judge, settings.load.adapter} == {str(place)}
     assert settings_of(None, (), {"embedding": place}).of(NoteOptions).embeddings == (str(place),)
-    assert settings_of(None, (), {"own_address": ["http://a"]}).of(ChatOptions).own_address == ("http://a",)
+    assert settings_of(None, (), {"own_address": ["http://a"]}).of(ChatOptions).own_address == (
+        "http://a",
+    )
     assert settings_of(None, (), {"positive_label": ["a", "b"]}).load.positive_label == ("a", "b")
     assert settings_of(None, (), {"temperature": 0}).of(ChatOptions).temperature == 0.0
     assert Settings(model=Path("x"), studies=["a"]) == Settings(model="x", studies=("a",))

@@ -15,7 +15,9 @@ from swapbias.swapping import Job, swap_files
 from tests.conftest import QUIET, files_below
 
 SETTINGS = Settings(
-    model="tests.cluster_workers:positive", studies=("occupation_sentiment:sentences",), wordings=False
+    model="tests.cluster_workers:positive",
+    studies=("occupation_sentiment:sentences",),
+    wordings=False,
 )
 URL = "s3://bucket/run"
 
@@ -35,7 +37,9 @@ def bucket(tmp_path, monkeypatch):
     return place / "bucket/run"
 
 
-def test_a_run_in_a_store_is_that_of_a_folder_and_is_asked_again_without_the_model(bucket, tmp_path, monkeypatch):
+def test_a_run_in_a_store_is_that_of_a_folder_and_is_asked_again_without_the_model(
+    bucket, tmp_path, monkeypatch
+):
     whole, _ = start(SETTINGS, tmp_path / "whole", **QUIET)
     run = audit(SETTINGS.model, SETTINGS.studies, out=URL, wordings=False, progress=False)
     expected, found = files_below(whole.folder), files_below(bucket)
@@ -43,7 +47,11 @@ def test_a_run_in_a_store_is_that_of_a_folder_and_is_asked_again_without_the_mod
     for name in ("findings.csv", "results.json", "items/occupation_sentiment.parquet"):
         assert found[name] == expected[name]
     assert run.items("occupation_sentiment").equals(whole.items("occupation_sentiment"))
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix in (".json", ".parquet", ".html")]
+    assert not [
+        path
+        for path in (tmp_path / "cache").rglob("*")
+        if path.suffix in (".json", ".parquet", ".html")
+    ]
     monkeypatch.setattr("swapbias.runs.audit.load_readers", lambda *a, **k: pytest.fail("loaded"))
     again = audit(SETTINGS.model, SETTINGS.studies, out=URL, wordings=False, progress=False)
     assert again.findings.equals(run.findings)
@@ -134,7 +142,8 @@ def test_urls_that_name_no_folder_or_hold_a_key_are_refused(url, said):
 
 def test_chat_answers_and_undeclared_credentialed_notes_stay_here(tmp_path):
     chat = Settings(
-        studies=("adjective_coreference",), options=(ChatOptions(model="m", base_url="http://127.0.0.1:1"),)
+        studies=("adjective_coreference",),
+        options=(ChatOptions(model="m", base_url="http://127.0.0.1:1"),),
     )
     with pytest.raises(UsageError, match="saved line by line"):
         start(chat, tmp_path / "chat", **QUIET, store=Store(URL))

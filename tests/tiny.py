@@ -6,8 +6,15 @@ from functools import partial
 from swapbias.studies.catalogue import config_rows, load_lexicon
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-SPREAD = {"initializer_range": 0.6}  # a wide spread of logits, so that some words pass the threshold
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+SPREAD = {
+    "initializer_range": 0.6
+}  # a wide spread of logits, so that some words pass the threshold
 
 
 CHAT_TEMPLATE = "{{ bos_token }}{% for turn in messages %}{{ turn.content }}\n{% endfor %}"
@@ -19,7 +26,9 @@ def texts():
 
 def words():
     lexicon = [word for word, _ in load_lexicon("gendered_stigma/rq1").entries()]
-    return sorted({word for text in texts() for word in text.replace("<mask>", " ").split()} | set(lexicon))
+    return sorted(
+        {word for text in texts() for word in text.replace("<mask>", " ").split()} | set(lexicon)
+    )
 
 
 def save(family, folder):
@@ -31,7 +40,9 @@ def save(family, folder):
     codes = folder / "bpe.codes"
     merges = codes.read_text() if codes.exists() else ""
     _saved(folder, MODELS[family](len(tokenizer)), tokenizer)
-    if merges:  # saving drops the frequency column that reading expects: put the file back as it was
+    if (
+        merges
+    ):  # saving drops the frequency column that reading expects: put the file back as it was
         codes.write_text(merges)
     return folder
 
@@ -46,7 +57,10 @@ def _wordpiece(folder):
     from transformers import BertTokenizer
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##she", "##s", "'", "."]
-    vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys([*pieces, *map(str.lower, words())]))}
+    vocabulary = {
+        piece: index
+        for index, piece in enumerate(dict.fromkeys([*pieces, *map(str.lower, words())]))
+    }
     return BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=64)
 
 
@@ -79,8 +93,12 @@ def _bertweet(folder):
     model = _pairs(WhitespaceSplit(), [*texts(), *words() * 3], ends={"end_of_word_suffix": "</w>"})
     pieces = [piece[:-4] if piece.endswith("</w>") else f"{piece}@@" for piece in model["vocab"]]
     (folder / "vocab.txt").write_text("".join(f"{piece} 1\n" for piece in dict.fromkeys(pieces)))
-    (folder / "bpe.codes").write_text("".join(f"{' '.join(merge)} 1\n" for merge in model["merges"]))
-    return BertweetTokenizer(str(folder / "vocab.txt"), str(folder / "bpe.codes"), model_max_length=64)
+    (folder / "bpe.codes").write_text(
+        "".join(f"{' '.join(merge)} 1\n" for merge in model["merges"])
+    )
+    return BertweetTokenizer(
+        str(folder / "vocab.txt"), str(folder / "bpe.codes"), model_max_length=64
+    )
 
 
 def _word_level(folder):
@@ -99,19 +117,38 @@ def _word_level(folder):
     ends = [(name, vocabulary[name]) for name in ("<sep>", "<cls>")]
     tokenizer.post_processor = TemplateProcessing(single="$A <sep> <cls>", special_tokens=ends)
     names = ("unk_token", "sep_token", "cls_token", "mask_token", "pad_token")
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **dict(zip(names, pieces, strict=False)))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, **dict(zip(names, pieces, strict=False))
+    )
 
 
 BERT = {"max_position_embeddings": 64, **SIZES}
-ROBERTA = {"max_position_embeddings": 66, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, **SIZES}
-DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 64}
+ROBERTA = {
+    "max_position_embeddings": 66,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    **SIZES,
+}
+DISTILBERT = {
+    "dim": 32,
+    "n_layers": 2,
+    "n_heads": 4,
+    "hidden_dim": 48,
+    "max_position_embeddings": 64,
+}
 FAMILIES = {  # tokenizer, names of the config and of the head, sizes
     "bert": (_wordpiece, "Bert", "ForMaskedLM", BERT),
     "distilbert": (_wordpiece, "DistilBert", "ForMaskedLM", DISTILBERT),
     "roberta": (_byte_level, "Roberta", "ForMaskedLM", ROBERTA),
     "longformer": (_byte_level, "Longformer", "ForMaskedLM", {**ROBERTA, "attention_window": 16}),
     "bertweet": (_bertweet, "Roberta", "ForMaskedLM", ROBERTA),
-    "xlnet": (_word_level, "XLNet", "LMHeadModel", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}),
+    "xlnet": (
+        _word_level,
+        "XLNet",
+        "LMHeadModel",
+        {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48},
+    ),
 }
 
 
@@ -122,7 +159,9 @@ def word_level(words):
     from tokenizers.pre_tokenizers import WhitespaceSplit
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}, unk_token=words[0]))
+    tokenizer = Tokenizer(
+        WordLevel({word: place for place, word in enumerate(words)}, unk_token=words[0])
+    )
     tokenizer.pre_tokenizer = WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=words[0])
 
@@ -146,7 +185,10 @@ def save_classifier(folder, labels, **settings):
     torch.manual_seed(0)
     folder.mkdir(exist_ok=True)
     tokenizer = _wordpiece(folder)
-    named = {"id2label": dict(enumerate(labels)), "label2id": {name: index for index, name in enumerate(labels)}}
+    named = {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {name: index for index, name in enumerate(labels)},
+    }
     config = BertConfig(vocab_size=len(tokenizer), **named, **BERT, **SPREAD, **settings)
     return _saved(folder, BertForSequenceClassification(config), tokenizer)
 
@@ -159,7 +201,9 @@ def save_unmarked(folder, *, head="GPT2LMHeadModel", positions=64, **named):
     torch.manual_seed(0)
     made = _byte_level(folder).backend_tokenizer
     made.post_processor = None
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=positions, **named)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, model_max_length=positions, **named
+    )
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     config = _gpt2(tokenizer, positions, num_labels=2, **ends)
     return _saved(folder, getattr(transformers, head)(config), tokenizer)

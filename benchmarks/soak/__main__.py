@@ -41,12 +41,24 @@ _TOLD = {
 
 def main() -> int:
     """Run what is named (everything by default) and write the page; 2 for a wrong name."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Put the package through it.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PARTS)}; all by default")
-    parser.add_argument("--minutes", type=float, default=60.0, help=f"how long, about; {FULL} is full size")
-    parser.add_argument("--only", action="append", default=[], metavar="WHAT", help="command, or kind of memory")
-    parser.add_argument("--way", action="append", default=[], metavar="WAY", help="of kills: its beginning")
-    parser.add_argument("--page", action="store_true", help="write the page alone, from what is stored")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.soak", description="Put the package through it."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(PARTS)}; all by default"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help=f"how long, about; {FULL} is full size"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="WHAT", help="command, or kind of memory"
+    )
+    parser.add_argument(
+        "--way", action="append", default=[], metavar="WAY", help="of kills: its beginning"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="write the page alone, from what is stored"
+    )
     options = parser.parse_args()
     if unknown := set(options.names) - set(PARTS):
         parser.error(f"no {min(unknown)!r}, expected {', '.join(PARTS)}")
@@ -61,7 +73,10 @@ def main() -> int:
             else [part.rows(scale, 1)]
         )
         for rows in made:  # what is measured is kept at once
-            table.write(table.steps(part, rows, scale=scale, foreign=0.0, machine=measuring.machine()), RESULTS)
+            table.write(
+                table.steps(part, rows, scale=scale, foreign=0.0, machine=measuring.machine()),
+                RESULTS,
+            )
             table.replace_page(PAGE, page())
     return 0
 

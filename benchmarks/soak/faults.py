@@ -13,7 +13,15 @@ from typing import Any
 from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
 KILL, TORN, FULL, BROKEN, CLOCK = "kill", "torn", "ENOSPC", "EIO", "clock"
-_CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.chmod", "shutil.rmtree")
+_CHANGES = (
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+    "os.rmdir",
+    "os.truncate",
+    "os.chmod",
+    "shutil.rmtree",
+)
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -85,7 +93,9 @@ def _jumping(draw: random.Random) -> None:
     real, shift = time.time, [0.0]
 
     def now() -> float:
-        shift[0] = draw.choice((0.0, shift[0], -86_400.0 * draw.randrange(2_000), 86_400.0 * draw.randrange(2_000)))
+        shift[0] = draw.choice(
+            (0.0, shift[0], -86_400.0 * draw.randrange(2_000), 86_400.0 * draw.randrange(2_000))
+        )
         return real() + shift[0]
 
     time.time = now

@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import Scale, Series
-from swapbias.errors import HubError, MissingExtraError, StudyError, UpstreamMissingError, UsageError
+from swapbias.errors import (
+    HubError,
+    MissingExtraError,
+    StudyError,
+    UpstreamMissingError,
+    UsageError,
+)
 from swapbias.models import SettingsError
 
 # A library's own error is a fault too, also where it is a ValueError: no sentence says then what to do.
@@ -166,7 +172,9 @@ def _change(content: bytearray, target: Target, draw: random.Random) -> None:
     elif kind == 5 and draw.random() < 0.3:
         del content[at:]
     else:
-        content[at : draw.choice((at, end))] = draw.choice((*_TOKENS, *target.tokens, *target.tokens))
+        content[at : draw.choice((at, end))] = draw.choice(
+            (*_TOKENS, *target.tokens, *target.tokens)
+        )
 
 
 _VALUES: tuple[Any, ...] = (
@@ -209,7 +217,9 @@ def _json_mutated(content: bytes, draw: random.Random) -> bytes | None:
     inner: Any = read
     while draw.random() < 0.75:
         further = [
-            one for one in (inner.values() if isinstance(inner, dict) else inner) if isinstance(one, dict | list)
+            one
+            for one in (inner.values() if isinstance(inner, dict) else inner)
+            if isinstance(one, dict | list)
         ]
         if not further:
             break
@@ -233,9 +243,15 @@ def grown(target: Target, count: int, seed: int) -> Iterator[bytes]:
     made: list[bytes] = []
     leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
     nested = st.recursive(
-        leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+        leaves,
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+        ),
     )
-    rows = st.lists(st.lists(st.text(alphabet=st.sampled_from('ab,"\n\r;\t\0é'), max_size=6), max_size=4), max_size=6)
+    rows = st.lists(
+        st.lists(st.text(alphabet=st.sampled_from('ab,"\n\r;\t\0é'), max_size=6), max_size=4),
+        max_size=6,
+    )
     texts = st.one_of(
         st.text(max_size=200).map(lambda one: one.encode()),
         rows.map(lambda found: "\n".join(map(",".join, found)).encode()),
@@ -288,7 +304,9 @@ _CHANGES = (
     "os.chmod",
     "shutil.rmtree",
 )
-_KNOWN = frozenset({*sys.stdlib_module_names, *packages_distributions(), "swapbias", "benchmarks", "tests"})
+_KNOWN = frozenset(
+    {*sys.stdlib_module_names, *packages_distributions(), "swapbias", "benchmarks", "tests"}
+)
 
 
 class Watch:
@@ -297,7 +315,9 @@ class Watch:
     def __init__(self, place: Path) -> None:
         """``place`` is where readers may write; a hook cannot be taken out again."""
         self.place, self.on, self.seen = str(place), False, Counter[str]()
-        self.own = tuple(map(os.path.realpath, {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])}))
+        self.own = tuple(
+            map(os.path.realpath, {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])})
+        )
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
@@ -305,8 +325,12 @@ class Watch:
             return
         if event in _RUNS:
             told = f"{event} {args[:2]!r}"
-        elif event in _CHANGES or (event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")):
-            if str(args[0]).startswith(self.place) or (event == "open" and isinstance(args[0], int)):
+        elif event in _CHANGES or (
+            event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
+        ):
+            if str(args[0]).startswith(self.place) or (
+                event == "open" and isinstance(args[0], int)
+            ):
                 return
             told = f"{event} {args[0]!r}"
         elif event == "import" and str(args[0]).partition(".")[0] not in _KNOWN:
@@ -316,7 +340,9 @@ class Watch:
         else:
             return
         frames = [one.filename for one in traceback.extract_stack()]
-        if event in ("exec", "code.__new__", "marshal.loads") and any("importlib" in one for one in frames):
+        if event in ("exec", "code.__new__", "marshal.loads") and any(
+            "importlib" in one for one in frames
+        ):
             return  # a module of an installed library that is loaded when it is first needed
         self.seen[told[:200]] += 1
 
@@ -328,7 +354,9 @@ def _stop(number: int, frame: object) -> None:
     raise TimeoutError("stuck")
 
 
-def tried(target: Target, content: bytes, tally: Tally, watch: Watch, kept: Path | None = None) -> None:
+def tried(
+    target: Target, content: bytes, tally: Tally, watch: Watch, kept: Path | None = None
+) -> None:
     """Read one input and count what came of it; it is ``kept`` meanwhile, for a reader may end the process."""
     tally.inputs += 1
     if kept:
@@ -365,7 +393,12 @@ def _fault(error: BaseException) -> str:
     """What is wrong with how an input was refused; blank where nothing is."""
     where = traceback.extract_tb(error.__traceback__)
     ours = next(
-        (f"{Path(one.filename).name}:{one.name}" for one in reversed(where) if "/swapbias/" in one.filename), "?"
+        (
+            f"{Path(one.filename).name}:{one.name}"
+            for one in reversed(where)
+            if "/swapbias/" in one.filename
+        ),
+        "?",
     )
     if type(error) not in DOCUMENTED:
         return f"{type(error).__name__} in {ours}"
@@ -441,11 +474,21 @@ def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None
         (seeds / str(number)).write_bytes(content)
 
     def once(content: bytes) -> None:
-        tried(target, target.build(content) if target.build else content, tally, watch, kept_beside(out))
+        tried(
+            target,
+            target.build(content) if target.build else content,
+            tally,
+            watch,
+            kept_beside(out),
+        )
         if tally.inputs % 100 == 0:  # libFuzzer ends the process without a word
             out.write_text(json.dumps(as_json({name: tally})), encoding="utf-8")
 
-    limits = [f"-max_total_time={max(1, int(seconds))}", f"-seed={seed % 2**31 + 1}", "-max_len=8192"]
+    limits = [
+        f"-max_total_time={max(1, int(seconds))}",
+        f"-seed={seed % 2**31 + 1}",
+        "-max_len=8192",
+    ]
     quiet = ["-verbosity=0", "-timeout=0", "-rss_limit_mb=0"]
     atheris.Setup([sys.argv[0], str(seeds), *limits, *quiet], once)
     signal.signal(signal.SIGALRM, _stop)
@@ -456,13 +499,17 @@ def _guided(seconds: float, seed: int, names: Sequence[str], folder: Path) -> di
     """What atheris found, a process a target; nothing where its wheel is not installed."""
     found: dict[str, Any] = {}
     if find_spec("atheris") is None:
-        sys.stderr.write("atheris is not installed: inputs are mutated without looking at what they reach.\n")
+        sys.stderr.write(
+            "atheris is not installed: inputs are mutated without looking at what they reach.\n"
+        )
         return found
     for name in names:
         out = folder / f"guided-{len(found)}.json"
         asked = [str(seconds / len(names)), str(seed), str(out), "--guided", name]
         ended = subprocess.run(
-            [sys.executable, "-m", "benchmarks.soak.fuzz", *asked], stderr=subprocess.DEVNULL, check=False
+            [sys.executable, "-m", "benchmarks.soak.fuzz", *asked],
+            stderr=subprocess.DEVNULL,
+            check=False,
         )
         found |= of_an_end(out, ended.returncode)
     return found
@@ -480,7 +527,9 @@ def as_json(tallies: Mapping[str, Tally]) -> dict[str, Any]:
         name: {
             **{key: getattr(one, key) for key in ("inputs", "read", "slow", "stuck", "ran")},
             "faults": dict(one.faults),
-            "found": {what: base64.b64encode(content).decode() for what, content in one.found.items()},
+            "found": {
+                what: base64.b64encode(content).decode() for what, content in one.found.items()
+            },
         }
         for name, one in tallies.items()
     }
@@ -495,15 +544,21 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         while not found or time.monotonic() < end - 1:  # again where a reader ended the process
             out = Path(folder) / f"found-{seed}.json"
             asked = [str(max(1.0, end - time.monotonic())), str(seed), str(out)]
-            ended = subprocess.run([sys.executable, "-m", "benchmarks.soak.fuzz", *asked], check=False)
+            ended = subprocess.run(
+                [sys.executable, "-m", "benchmarks.soak.fuzz", *asked], check=False
+            )
             if not (told_of := of_an_end(out, ended.returncode)):
                 raise RuntimeError(f"The readers could not be begun: {ended.returncode}.")
-            found = {name: _joined(found[name], one) if name in found else one for name, one in told_of.items()} | {
-                name: one for name, one in found.items() if name not in told_of
-            }
+            found = {
+                name: _joined(found[name], one) if name in found else one
+                for name, one in told_of.items()
+            } | {name: one for name, one in found.items() if name not in told_of}
             seed += 1
         guided_found = _guided(seconds * _GUIDED, seed, list(found), Path(folder))
-        found |= {name: _joined(found[name], one) if name in found else one for name, one in guided_found.items()}
+        found |= {
+            name: _joined(found[name], one) if name in found else one
+            for name, one in guided_found.items()
+        }
         for name, one in found.items():
             for what, content in one["found"].items():
                 sys.stderr.write(f"{name}: {what}: {content}\n")
@@ -522,7 +577,9 @@ def told(
     rows = []
     for name, one in found.items():
         tracebacks = sum(
-            count for what, count in one["faults"].items() if not what.startswith(("slow", "stuck", "ran "))
+            count
+            for what, count in one["faults"].items()
+            if not what.startswith(("slow", "stuck", "ran "))
         )
         every = before.get(name, 0) + one["inputs"]
         rows.append(
@@ -560,7 +617,9 @@ SERIES = Series("fuzz", "Bytes of strangers", COLUMNS, _rows, timed=False)
 def main() -> None:
     """``python -m benchmarks.soak.fuzz SECONDS SEED OUT [TARGET ...]``, or ``... OUT --guided TARGET``."""
     seconds, seed, out, *names = sys.argv[1:]
-    os.environ["HF_HUB_OFFLINE"] = "1"  # a manifest may name any model, and asks the Hub for it, as it should
+    os.environ["HF_HUB_OFFLINE"] = (
+        "1"  # a manifest may name any model, and asks the Hub for it, as it should
+    )
     root = "/dev/shm" if Path("/dev/shm").is_dir() else None
     if names[:1] == ["--guided"]:
         with tempfile.TemporaryDirectory(dir=root, prefix="swapbias-fuzz-") as folder:

@@ -21,7 +21,12 @@ NOTES = (
     '3,c,"Several lines\nof one note. é",1,female,pain,test\n'
 )
 _ROWS = [
-    {"text": "She has pain.", "n": 1, "who": {"age": 4, "tags": ["a", None]}, "credentialed": False},
+    {
+        "text": "She has pain.",
+        "n": 1,
+        "who": {"age": 4, "tags": ["a", None]},
+        "credentialed": False,
+    },
     {"text": None, "n": None, "who": None, "credentialed": False},
     {"text": "He — her\u2028.", "n": 2.5, "who": {"age": 5}, "credentialed": None},
 ]
@@ -96,7 +101,13 @@ _REPLY = {
             "finish_reason": "stop",
             "message": {"role": "assistant", "content": "<think>well</think> (A) Yes, {}"},
             "logprobs": {
-                "content": [{"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "A", "logprob": -0.1}]}]
+                "content": [
+                    {
+                        "token": "A",
+                        "logprob": -0.1,
+                        "top_logprobs": [{"token": "A", "logprob": -0.1}],
+                    }
+                ]
             },
         }
     ],
@@ -118,7 +129,14 @@ _ANSWERS = (
 
 def targets(place: Path) -> list[Target]:
     """Every target; what they read of a path is written into this folder."""
-    return [*_tables(place), *_studies(place), *_runs(place), *_cards(), *_chat(place), *_models(place)]
+    return [
+        *_tables(place),
+        *_studies(place),
+        *_runs(place),
+        *_cards(),
+        *_chat(place),
+        *_models(place),
+    ]
 
 
 def _file(path: Path, read: Callable[[Path], Any]) -> Callable[[bytes], Any]:
@@ -163,11 +181,22 @@ def _tables(place: Path) -> Iterator[Target]:
     packed: Any = {"build": lambda content: gzip.compress(content, 1)}
     text = ["She is here.", "It hurts.", "He left."]
     parquets = [
-        _parquet(text=text, label=["1", "0", "1"], gender=["F", "M", None], note=pa.array([None, "a", "é"])),
         _parquet(
-            text=pa.array(text).dictionary_encode(), n=[1, 2, None], when=pa.array([1, 2, 3], pa.timestamp("us"))
+            text=text,
+            label=["1", "0", "1"],
+            gender=["F", "M", None],
+            note=pa.array([None, "a", "é"]),
         ),
-        _parquet(text=pa.array(text, pa.large_string()), inner=[{"a": 1}, None, {"a": 2}], many=[[1], [], None]),
+        _parquet(
+            text=pa.array(text).dictionary_encode(),
+            n=[1, 2, None],
+            when=pa.array([1, 2, 3], pa.timestamp("us")),
+        ),
+        _parquet(
+            text=pa.array(text, pa.large_string()),
+            inner=[{"a": 1}, None, {"a": 2}],
+            many=[[1], [], None],
+        ),
         _parquet(text=pa.array(text, pa.string_view())),
     ]
     csvs = [
@@ -184,14 +213,23 @@ def _tables(place: Path) -> Iterator[Target]:
     yield Target("JSON lines.gz to swap", [lines], _file(place / "swap.jsonl.gz", stream), **packed)
     yield Target("Parquet to swap", parquets, _file(place / "swap.parquet", stream))
     yield Target(
-        "CSV of notes", csvs, _file(place / "notes.csv", notes), tokens=[b",train\n", b"hadm_id", b"F", b"True"]
+        "CSV of notes",
+        csvs,
+        _file(place / "notes.csv", notes),
+        tokens=[b",train\n", b"hadm_id", b"F", b"True"],
     )
     yield Target("CSV.gz of notes", csvs, _file(place / "notes.csv.gz", notes), **packed)
-    rows = b"\n".join(json.dumps({"text": "She.", "label": one, "gender": "F"}).encode() for one in (1, 0, 1))
+    rows = b"\n".join(
+        json.dumps({"text": "She.", "label": one, "gender": "F"}).encode() for one in (1, 0, 1)
+    )
     yield Target("JSON lines of notes", [rows, lines], _file(place / "notes.jsonl", notes))
     yield Target("Parquet of notes", parquets, _file(place / "notes.parquet", notes))
     words = b"male,female,neutral,note\nhe,she,they,x\nhim,her,,y\n"
-    yield Target("table of terms", [words, b"old,young\nold man,boy\n"], _file(place / "terms.csv", load_table))
+    yield Target(
+        "table of terms",
+        [words, b"old,young\nold man,boy\n"],
+        _file(place / "terms.csv", load_table),
+    )
     facts = b'note_id,fact,terms\n1,diabetes,type 2 diabetes|T2DM\n,fall,"fell|fall"\n'
     yield Target(
         "checklist of facts",
@@ -211,13 +249,25 @@ def _studies(place: Path) -> Iterator[Target]:
     from swapbias.studies import faults, own_corpus, parse_study
 
     example = Path(str(files("swapbias.studies") / "example"))
-    whole = {one.name: one.read_bytes().replace(b"STUDY_NAME", b"mine") for one in example.iterdir()}
+    whole = {
+        one.name: one.read_bytes().replace(b"STUDY_NAME", b"mine") for one in example.iterdir()
+    }
     whole.pop("README.md")
     prompts = b"text,group,pair\nShe is late.,female,1\nHe is late.,male,1\nShe left.,female,2\nHe left.,male,2\n"
-    masked = b"text,group,pair,candidates\n<mask> left.,female,2,she|her\n<mask> left.,male,2,he|him\n"
-    head, compares = b'name = "mine"\ntitle = "T"\n', b'[compares]\nreference = "male"\ngroups = ["female"]\n'
+    masked = (
+        b"text,group,pair,candidates\n<mask> left.,female,2,she|her\n<mask> left.,male,2,he|him\n"
+    )
+    head, compares = (
+        b'name = "mine"\ntitle = "T"\n',
+        b'[compares]\nreference = "male"\ngroups = ["female"]\n',
+    )
     plain = head + compares
-    asked = head + b'kind = ["chat"]\n' + compares + b'[reads]\nanswers = ["0=Yes", "1=No", "=It depends"]\n'
+    asked = (
+        head
+        + b'kind = ["chat"]\n'
+        + compares
+        + b'[reads]\nanswers = ["0=Yes", "1=No", "=It depends"]\n'
+    )
     asked += b'rubric = {question = "Kind?", options = ["1=a", "0=b"]}\n'
 
     def study(name: str, beside: dict[str, bytes]) -> Callable[[bytes], Any]:
@@ -286,12 +336,25 @@ def _runs(place: Path) -> Iterator[Target]:
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     run = place / "run"
-    start(Settings(model="vader", studies=("occupation_sentiment:control",), limit=4), run, draw=False, **quiet)
-    plain = {key: value for key, value in json.loads((run / MANIFEST).read_bytes()).items() if key != "sha256"}
-    (run / MANIFEST).write_text(json.dumps(plain))  # else every changed byte of a file is refused by its sha256
+    start(
+        Settings(model="vader", studies=("occupation_sentiment:control",), limit=4),
+        run,
+        draw=False,
+        **quiet,
+    )
+    plain = {
+        key: value
+        for key, value in json.loads((run / MANIFEST).read_bytes()).items()
+        if key != "sha256"
+    }
+    (run / MANIFEST).write_text(
+        json.dumps(plain)
+    )  # else every changed byte of a file is refused by its sha256
     manifest, results = ((run / name).read_bytes() for name in (MANIFEST, "results.json"))
     items = (run / "items" / "occupation_sentiment.parquet").read_bytes()
-    cut = json.dumps({**json.loads(results), "findings": json.loads(results)["findings"][:3]}).encode()
+    cut = json.dumps(
+        {**json.loads(results), "findings": json.loads(results)["findings"][:3]}
+    ).encode()
     for name, mine in (("stranger", ""), ("own", "x/")):
         shutil.copytree(run, place / mine / name)
     compared = place / "stranger"
@@ -302,7 +365,9 @@ def _runs(place: Path) -> Iterator[Target]:
 
         return _file(compared / name, read)
 
-    yield Target("results of a stranger", [cut], lambda content: parse_results(content, "results.json"))
+    yield Target(
+        "results of a stranger", [cut], lambda content: parse_results(content, "results.json")
+    )
     yield Target("manifest of a stranger", [manifest], _shown)
     yield Target("manifest to repeat", [manifest], _file(place / "again.json", read_request))
     (compared / "results.json").write_bytes(cut)
@@ -310,7 +375,9 @@ def _runs(place: Path) -> Iterator[Target]:
     other = place / "other"
     shutil.copytree(compared, other)
     yield Target(
-        "shared manifest.json", [manifest], _file(other / MANIFEST, lambda path: read_run(path.parent, repo="a/b"))
+        "shared manifest.json",
+        [manifest],
+        _file(other / MANIFEST, lambda path: read_run(path.parent, repo="a/b")),
     )
     shared = place / "items" / "occupation_sentiment.parquet"
     shared.parent.mkdir()
@@ -379,7 +446,9 @@ def _cards() -> Iterator[Target]:
         b"~~~",
     ]
     yield Target("card with a YAML header", [_HEADER.encode(), b"# no header\n"], card, tokens=yaml)
-    yield Target("file of eval results", [_EVAL], lambda content: _eval(eval_results, content), tokens=yaml)
+    yield Target(
+        "file of eval results", [_EVAL], lambda content: _eval(eval_results, content), tokens=yaml
+    )
 
 
 def _eval(eval_results: Any, content: bytes) -> None:
@@ -403,7 +472,9 @@ def _chat(place: Path) -> Iterator[Target]:
     )
 
     def prompt(*candidates: Candidate, lexicon: str = "") -> Prompt:
-        given = dict.fromkeys(("pair_id", "group", "construct", "label", "template", "experiment"), "x")
+        given = dict.fromkeys(
+            ("pair_id", "group", "construct", "label", "template", "experiment"), "x"
+        )
         return Prompt(
             prompt_id="p/t1",
             text="Well? (A) Yes (B) No",
@@ -418,7 +489,9 @@ def _chat(place: Path) -> Iterator[Target]:
     def said(content: bytes) -> None:
         text = content.decode("utf-8", "replace")
         for reading in READINGS:
-            read_answer(text, ["Yes", "No", "It depends"], reading=reading, lettered=reading == "option")
+            read_answer(
+                text, ["Yes", "No", "It depends"], reading=reading, lettered=reading == "option"
+            )
         is_refusal(text), word_count(text)
         read_option(prompt(*yes_no), text), read_text(prompt(*yes_no), text)
         (
@@ -486,9 +559,13 @@ def _models(place: Path) -> Iterator[Target]:
     (place / "model").mkdir(exist_ok=True)
     (place / "model" / "code.py").write_text("raise SystemExit('ran')\n")
     yield Target(
-        "config.json of a model", [json.dumps(_CONFIG).encode()], _file(place / "model" / "config.json", config)
+        "config.json of a model",
+        [json.dumps(_CONFIG).encode()],
+        _file(place / "model" / "config.json", config),
     )
     trained = {"kind": "bow", "dev_accuracy": 0.8, "seed": 0}
     yield Target(
-        "training.json of a model", [json.dumps(trained).encode()], _file(place / "trained" / "training.json", record)
+        "training.json of a model",
+        [json.dumps(trained).encode()],
+        _file(place / "trained" / "training.json", record),
     )

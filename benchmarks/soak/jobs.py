@@ -104,13 +104,29 @@ def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(("note_id", "text"))
         for number in range(_ROWS):
-            writer.writerow((number, f"She has pain {number}. " + "He told her of his wife. " * draw.randrange(1, 5)))
+            writer.writerow(
+                (
+                    number,
+                    f"She has pain {number}. " + "He told her of his wife. " * draw.randrange(1, 5),
+                )
+            )
     data = write_stsa(place / "sst")
-    audit = ("audit", str(model), "--study", "gendered_stigma:rq1", "--limit", "200", "--no-wordings", "--no-cache")
+    audit = (
+        "audit",
+        str(model),
+        "--study",
+        "gendered_stigma:rq1",
+        "--limit",
+        "200",
+        "--no-wordings",
+        "--no-cache",
+    )
 
     def go_on(begin: Callable[[Path], Sequence[str]], mark: str) -> Callable[[Path], Sequence[str]]:
         return lambda folder: (
-            ("audit", "--resume", str(folder), "--no-cache") if (folder / mark).exists() else begin(folder)
+            ("audit", "--resume", str(folder), "--no-cache")
+            if (folder / mark).exists()
+            else begin(folder)
         )
 
     def begun(folder: Path) -> Sequence[str]:
@@ -121,7 +137,16 @@ def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
         return ("audit", "vader", "benchmarks.soak.jobs:scored", *asked, "--out", str(folder))
 
     def asked(folder: Path) -> Sequence[str]:
-        url = ("--chat", "tiny", "--base-url", chat.base_url, "--trials", "1", "-M", "max-tokens=10")
+        url = (
+            "--chat",
+            "tiny",
+            "--base-url",
+            chat.base_url,
+            "--trials",
+            "1",
+            "-M",
+            "max-tokens=10",
+        )
         return (
             "audit",
             *url,
@@ -154,7 +179,11 @@ def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
         def made(folder: Path) -> Content:
             if ("dataset", name) not in hub.repositories:
                 return {}
-            found = {path: data for path, data in hub.files("dataset", name).items() if path != ".gitattributes"}
+            found = {
+                path: data
+                for path, data in hub.files("dataset", name).items()
+                if path != ".gitattributes"
+            }
             return found and {
                 **found,
                 "tags": str(sorted(hub.tags("dataset", name))).encode(),
@@ -166,15 +195,30 @@ def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
     yield Job("audit", begun, go_on(begun, "manifest.json"), _files)
     yield Job("audit of several models", several, several, _files)
     yield Job(
-        "audit of a chat service", asked, go_on(asked, "manifest.json"), lambda folder: _answers(_files(folder))
+        "audit of a chat service",
+        asked,
+        go_on(asked, "manifest.json"),
+        lambda folder: _answers(_files(folder)),
     )
     yield Job("swap", swap, swap, _files)
     yield Job("train", train, train, _beside)
     yield Job("build", build, build, _beside)
     yield Job(
-        "push", push, push, published("alice/occupation_sentiment"), lambda folder: hub.repositories.clear(), True
+        "push",
+        push,
+        push,
+        published("alice/occupation_sentiment"),
+        lambda folder: hub.repositories.clear(),
+        True,
     )
-    yield Job("share", share, share, published("alice/audits"), lambda folder: hub.repositories.clear(), True)
+    yield Job(
+        "share",
+        share,
+        share,
+        published("alice/audits"),
+        lambda folder: hub.repositories.clear(),
+        True,
+    )
 
 
 def _answers(content: Content) -> Content:

@@ -82,7 +82,9 @@ class Bench:
 
     def _new(self) -> Path:
         self.job.reset(self.place)
-        folder = self.place / self.job.name.replace(" ", "-") / "run"  # one for all: a comparison names places
+        folder = (
+            self.place / self.job.name.replace(" ", "-") / "run"
+        )  # one for all: a comparison names places
         shutil.rmtree(folder.parent, ignore_errors=True)
         folder.parent.mkdir()
         return folder
@@ -99,7 +101,15 @@ class Bench:
         """A life that has begun."""
         watched = self.place if self.job.at_once else self.folder.parent
         said = str(self.folder.parent / "said.txt")
-        target = (command(self.folder), str(watched), kind, at, str(self._tell), said, self.job.at_once)
+        target = (
+            command(self.folder),
+            str(watched),
+            kind,
+            at,
+            str(self._tell),
+            said,
+            self.job.at_once,
+        )
         life = self.processes.Process(target=_live, args=target)
         life.start()
         return life
@@ -116,13 +126,19 @@ class Bench:
 
     def looked_at(self, tally: Tally) -> None:
         """After a stop: what is published is there as a whole, or not at all."""
-        if self.job.at_once and (found := self.job.made(self.folder)) and not _like(found, self.whole):
+        if (
+            self.job.at_once
+            and (found := self.job.made(self.folder))
+            and not _like(found, self.whole)
+        ):
             tally.half += 1
 
     def finished(self, tally: Tally, what: str) -> None:
         """Go on to the end as a user would, and compare."""
         life = self.life(self.job.again)
-        if life.exitcode and dict(self.job.made(self.folder)) != dict(self.whole):  # else it was complete already
+        if life.exitcode and dict(self.job.made(self.folder)) != dict(
+            self.whole
+        ):  # else it was complete already
             tally.stuck += 1
             tally.notes.append(f"{what}: {life.exitcode}: {self.said()}")
             return
@@ -130,19 +146,31 @@ class Bench:
         had, has = rows(self.whole), rows(found)
         tally.lost += (had - has).total()
         tally.doubled += (has - had).total()
-        if differing := [name for name in {*self.whole, *found} if self.whole.get(name) != found.get(name)]:
+        if differing := [
+            name for name in {*self.whole, *found} if self.whole.get(name) != found.get(name)
+        ]:
             tally.differing += 1
             tally.notes.append(f"{what}: differs: {sorted(differing)[:3]}")
 
     def ended(self, life: Any, tally: Tally, what: str, codes: Sequence[int]) -> None:
         """A life that ended by itself has done so with one sentence."""
-        if life.exitcode not in codes or "Traceback" in self.said() or "fault of swapbias" in self.said():
+        if (
+            life.exitcode not in codes
+            or "Traceback" in self.said()
+            or "fault of swapbias" in self.said()
+        ):
             tally.faults += 1
             tally.notes.append(f"{what}: {life.exitcode}: {self.said()}")
 
 
 def _live(
-    arguments: Sequence[str], place: str, kind: str, at: int, tell: str, said: str, sends: bool = False
+    arguments: Sequence[str],
+    place: str,
+    kind: str,
+    at: int,
+    tell: str,
+    said: str,
+    sends: bool = False,
 ) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     handle = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -227,7 +255,9 @@ def flipped(bench: Bench, scale: Scale, draw: random.Random) -> Tally:
     while tally.stops < scaled(FLIPS, scale):
         bench.fresh()
         bench.life(bench.job.command, KILL, draw.randrange(bench.steps // 3, bench.steps + 1))
-        files = [one for one in sorted(bench.folder.rglob("*")) if one.is_file() and one.stat().st_size]
+        files = [
+            one for one in sorted(bench.folder.rglob("*")) if one.is_file() and one.stat().st_size
+        ]
         if not files:
             continue
         path = draw.choice(files)
@@ -246,7 +276,9 @@ def flipped(bench: Bench, scale: Scale, draw: random.Random) -> Tally:
 
 def _differing(bench: Bench) -> list[str]:
     found = bench.job.made(bench.folder)
-    return sorted(name for name in {*bench.whole, *found} if bench.whole.get(name) != found.get(name))
+    return sorted(
+        name for name in {*bench.whole, *found} if bench.whole.get(name) != found.get(name)
+    )
 
 
 def jumping(bench: Bench, scale: Scale) -> Tally:
@@ -270,7 +302,9 @@ def jumping(bench: Bench, scale: Scale) -> Tally:
 # --- all of them ----------------------------------------------------------------------------------------
 
 
-def _ways(bench: Bench, scale: Scale, draw: random.Random) -> Iterator[tuple[str, Callable[[], Tally]]]:
+def _ways(
+    bench: Bench, scale: Scale, draw: random.Random
+) -> Iterator[tuple[str, Callable[[], Tally]]]:
     yield "kill -9 at random", lambda: at_random(bench, scale, draw)
     if bench.job.at_once:
         yield "kill -9 before and after a request", lambda: every_step(bench, KILL, scale, (0,))
@@ -305,14 +339,21 @@ def _services(place: Path) -> Iterator[tuple[Any, Any]]:
         yield hub, chat
 
 
-def stopped(scale: Scale, names: Sequence[str], ways: Sequence[str]) -> Iterator[tuple[str, str, Tally]]:
+def stopped(
+    scale: Scale, names: Sequence[str], ways: Sequence[str]
+) -> Iterator[tuple[str, str, Tally]]:
     """Job, way and what came of it; of all, or of these jobs and the ways that begin so."""
     draw = random.Random(20_261_122)
-    with tempfile.TemporaryDirectory(prefix="swapbias-soak-") as folder, _services(Path(folder)) as (hub, chat):
+    with (
+        tempfile.TemporaryDirectory(prefix="swapbias-soak-") as folder,
+        _services(Path(folder)) as (hub, chat),
+    ):
         processes = multiprocessing.get_context("forkserver")
         processes.set_forkserver_preload(_LOADED)
         place = Path(folder)
-        warm = processes.Process(target=int)  # the server loads its libraries before anything is timed
+        warm = processes.Process(
+            target=int
+        )  # the server loads its libraries before anything is timed
         warm.start()
         warm.join()
         for job in jobs(place, hub, chat):
@@ -344,19 +385,33 @@ def _audited(processes: Any, place: Path) -> None:
         str(place / "shared"),
     )
     life = processes.Process(
-        target=_live, args=(asked, str(place / "no"), KILL, 0, str(place / "s"), str(place / "said"))
+        target=_live,
+        args=(asked, str(place / "no"), KILL, 0, str(place / "s"), str(place / "said")),
     )
     life.start()
     life.join()
 
 
-def rounds(scale: Scale, names: Sequence[str], ways: Sequence[str], stored: Path) -> Iterator[list[tuple[str, ...]]]:
+def rounds(
+    scale: Scale, names: Sequence[str], ways: Sequence[str], stored: Path
+) -> Iterator[list[tuple[str, ...]]]:
     """All rows again after each way of each job: those that are stored, with the new ones in their place."""
     rows: dict[tuple[str, str], tuple[str, ...]] = {}
     if stored.exists():
-        rows = {(row[0], row[1]): tuple(row) for row in json.loads(stored.read_text(encoding="utf-8"))["rows"]}
+        rows = {
+            (row[0], row[1]): tuple(row)
+            for row in json.loads(stored.read_text(encoding="utf-8"))["rows"]
+        }
     for job, way, tally in stopped(scale, names, ways):
-        counts = (tally.lost, tally.doubled, tally.differing, tally.stuck, tally.faults, tally.half, tally.silent)
+        counts = (
+            tally.lost,
+            tally.doubled,
+            tally.differing,
+            tally.stuck,
+            tally.faults,
+            tally.half,
+            tally.silent,
+        )
         rows[job, way] = (job, way, f"{tally.stops:,}", *(f"{one:,}" for one in counts))
         yield list(rows.values())
 

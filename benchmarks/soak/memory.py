@@ -78,7 +78,12 @@ def _prompts(size: int, folder: Path) -> Callable[[], Any]:
             for group, who in (("female", "She"), ("male", "He")):
                 text = _PROMPT.format(who, pair, condition, template)
                 handle.write(f'"{text}",{group},p{pair},t{template},c{condition}\n')
-    asked: dict[str, Any] = {"prompts": own, "reference": "male", "progress": False, "out": folder / "run"}
+    asked: dict[str, Any] = {
+        "prompts": own,
+        "reference": "male",
+        "progress": False,
+        "out": folder / "run",
+    }
     return lambda: swapbias.audit(positive, name="made", **asked)
 
 
@@ -98,15 +103,27 @@ RUNS = "runs"  # finished runs of many models, beside the folders of the steps
 KINDS: Mapping[str, Kind] = {
     "notes": Kind("notes swapped", 4_000, "MB", 2_048, ("KB a MB", 1e3), 20, _notes),
     "prompts": Kind(
-        "own prompts, by a function", 1_000_000, "prompts", 3_072, ("bytes a prompt", 1e6), 40_000, _prompts
+        "own prompts, by a function",
+        1_000_000,
+        "prompts",
+        3_072,
+        ("bytes a prompt", 1e6),
+        40_000,
+        _prompts,
     ),
-    "models": Kind("models in one comparison", 100, "models", 2_048, ("MB a model", 1.0), 8, _models),
+    "models": Kind(
+        "models in one comparison", 100, "models", 2_048, ("MB a model", 1.0), 8, _models
+    ),
 }
 
 
 def rounds(scale: Scale, names: Sequence[str] = (), stored: Path | None = None) -> Iterator[Rows]:
     """The rows of the table so far, after each step; of kinds that are not among the names those that are stored."""
-    before = json.loads(stored.read_text(encoding="utf-8"))["rows"] if names and stored and stored.exists() else []
+    before = (
+        json.loads(stored.read_text(encoding="utf-8"))["rows"]
+        if names and stored and stored.exists()
+        else []
+    )
     rows: Rows = []
     for name, kind in KINDS.items():
         if names and name not in names:
@@ -136,11 +153,17 @@ def _row(kind: Kind, first: int, peaks: Sequence[float]) -> tuple[str, ...]:
     if len(peaks) > 1:
         unit, factor = kind.per
         more = peak - peaks[-2]
-        grown = f"{factor * more / (size / 2):,.{0 if factor > 1 else 1}f} {unit}" if more >= _LEAST else _NOTHING
+        grown = (
+            f"{factor * more / (size / 2):,.{0 if factor > 1 else 1}f} {unit}"
+            if more >= _LEAST
+            else _NOTHING
+        )
     if len(peaks) > 2:
         before, after = peaks[1] - peaks[0], peaks[2] - peaks[1]
         bound = max(LINEAR * 2 * before, _LEAST)
-        times = f"{after / (2 * before):.2f}" if min(before, after) >= _LEAST else "too little to tell"
+        times = (
+            f"{after / (2 * before):.2f}" if min(before, after) >= _LEAST else "too little to tell"
+        )
         held &= after <= bound
     return (
         kind.told, f"{size:,} {kind.unit}", f"{peak:,.0f} MB", f"{kind.most:,.0f} MB", grown, times,
@@ -156,7 +179,15 @@ def _last(scale: Scale, repeat: int) -> Rows:
 SERIES = Series(
     "memory",
     "The most memory that long inputs take",
-    ("what", "how many", "peak", "at most", "grown by, since half as many", "times a straight line's growth", "met"),
+    (
+        "what",
+        "how many",
+        "peak",
+        "at most",
+        "grown by, since half as many",
+        "times a straight line's growth",
+        "met",
+    ),
     _last,
     timed=False,
 )

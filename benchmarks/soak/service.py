@@ -17,7 +17,13 @@ KILLS, AT_ONCE, PAUSE = 100, 8, 0.01
 STUDY = "stigma_vignettes"
 CONFIGS = ("stigma_vignettes:conditions", "stigma_vignettes:beliefs")
 TRIALS = 2
-_LOADED = ["pandas", "scipy.stats", "huggingface_hub", "swapbias.runs.audit", "swapbias.models.chat.openai_client"]
+_LOADED = [
+    "pandas",
+    "scipy.stats",
+    "huggingface_hub",
+    "swapbias.runs.audit",
+    "swapbias.models.chat.openai_client",
+]
 
 
 @dataclass(slots=True)
@@ -48,12 +54,17 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
     draw, tally = random.Random(20_261_122), _Tally()
     kills = scaled(KILLS, scale)
-    processes = multiprocessing.get_context("forkserver")  # a life begins with its libraries loaded, as a fork
+    processes = multiprocessing.get_context(
+        "forkserver"
+    )  # a life begins with its libraries loaded, as a fork
     processes.set_forkserver_preload(_LOADED)
     with tempfile.TemporaryDirectory() as place:
         with ChatServer(answer, pause=PAUSE) as server:
             _live(processes, server.base_url, Path(place) / "whole").join()
-            needed, port = len(server.requests), server.http.server_port  # the key of an answer names the port
+            needed, port = (
+                len(server.requests),
+                server.http.server_port,
+            )  # the key of an answer names the port
         whole = _results(Path(place) / "whole")
         while tally.kills < kills:
             with ChatServer(answer, pause=PAUSE, port=port) as server:
@@ -78,8 +89,18 @@ def _told(tally: _Tally, files: int) -> list[tuple[str, ...]]:
         ("runs that were finished", tally.runs, "", True),
         ("requests needed", tally.needed, "", True),
         ("requests sent", tally.requests, "", True),
-        ("requests sent again", tally.repeated, f"{most} ({AT_ONCE} a kill) at most", tally.repeated <= most),
-        ("under way at a kill, at most", max(tally.under_way), f"{AT_ONCE}", max(tally.under_way) <= AT_ONCE),
+        (
+            "requests sent again",
+            tally.repeated,
+            f"{most} ({AT_ONCE} a kill) at most",
+            tally.repeated <= most,
+        ),
+        (
+            "under way at a kill, at most",
+            max(tally.under_way),
+            f"{AT_ONCE}",
+            max(tally.under_way) <= AT_ONCE,
+        ),
         (
             "sent again that were not under way",
             tally.repeated - sum(tally.under_way),
@@ -115,12 +136,20 @@ def _audit(url: str, folder: str) -> None:
     if (Path(folder) / "manifest.json").exists():
         resume(Path(folder), **quiet)
         return
-    asked = ChatOptions(model="tiny", base_url=url, trials=TRIALS, concurrency=AT_ONCE, max_tokens=10)
+    asked = ChatOptions(
+        model="tiny", base_url=url, trials=TRIALS, concurrency=AT_ONCE, max_tokens=10
+    )
     start(Settings(studies=CONFIGS, options=(asked,)), Path(folder), **quiet)
 
 
 def _killed(
-    processes: Any, server: Any, folder: Path, tally: _Tally, kills: int, needed: int, draw: random.Random
+    processes: Any,
+    server: Any,
+    folder: Path,
+    tally: _Tally,
+    kills: int,
+    needed: int,
+    draw: random.Random,
 ) -> None:
     """An audit to its end, killed whenever the draw says so while there are kills left."""
     share = max(1, round(needed / (0.85 * kills)))
@@ -179,5 +208,9 @@ def _results(folder: Path) -> dict[str, Any]:
 
 
 SERIES = Series(
-    "soak", "An audit of a service, killed and resumed", ("what", "count", "wanted", "met"), _rows, timed=False
+    "soak",
+    "An audit of a service, killed and resumed",
+    ("what", "count", "wanted", "met"),
+    _rows,
+    timed=False,
 )

@@ -86,9 +86,17 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
         found = answer_bias(
-            classes, list(sides), reference_group=reference_group, pair_ids=list(pair_ids), cluster_ids=cluster_ids
+            classes,
+            list(sides),
+            reference_group=reference_group,
+            pair_ids=list(pair_ids),
+            cluster_ids=cluster_ids,
         )
-        shares = {f"share_{name}_{side}": found.shares[side][name] for side in found.shares for name in CLASSES}
+        shares = {
+            f"share_{name}_{side}": found.shares[side][name]
+            for side in found.shares
+            for name in CLASSES
+        }
         numbers = found.estimate.numbers()
         counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
         accuracies = {f"accuracy_{side}": accuracy for side, accuracy in found.accuracies.items()}

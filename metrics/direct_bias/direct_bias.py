@@ -61,7 +61,9 @@ class DirectBias(CheckedInputs, evaluate.Metric):
 
     def _info(self):
         return evaluate.MetricInfo(
-            features=datasets.Features({"predictions": datasets.Sequence(datasets.Value("float64"))}),
+            features=datasets.Features(
+                {"predictions": datasets.Sequence(datasets.Value("float64"))}
+            ),
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 

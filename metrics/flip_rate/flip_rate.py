@@ -63,11 +63,22 @@ class FlipRate(CheckedInputs, evaluate.Metric):
     def _info(self):
         names = {"predictions": "float64", "groups": "string", "pair_ids": "string"}
         return evaluate.MetricInfo(
-            features=datasets.Features({name: datasets.Value(kind) for name, kind in names.items()}),
+            features=datasets.Features(
+                {name: datasets.Value(kind) for name, kind in names.items()}
+            ),
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, groups, pair_ids, reference_group=None, threshold=None, cluster_ids=None, seed=0):
+    def _compute(
+        self,
+        predictions,
+        groups,
+        pair_ids,
+        reference_group=None,
+        threshold=None,
+        cluster_ids=None,
+        seed=0,
+    ):
         answers = list(predictions)
         if threshold is not None:
             if threshold != threshold:

@@ -3,7 +3,11 @@
 import datasets
 import evaluate
 
-from swapbias.measures import CheckedInputs, module_info, uar  # From: git+https://github.com/swapbias/swapbias
+from swapbias.measures import (
+    CheckedInputs,
+    module_info,
+    uar,
+)  # From: git+https://github.com/swapbias/swapbias
 
 _DESCRIPTION = """
 Leakage: how well a classifier guesses the group (the patient's gender, say) from texts that should not tell it, as
@@ -50,7 +54,9 @@ class LeakageUar(CheckedInputs, evaluate.Metric):
     def _info(self):
         return evaluate.MetricInfo(
             features=[
-                datasets.Features({"predictions": datasets.Value(kind), "references": datasets.Value(kind)})
+                datasets.Features(
+                    {"predictions": datasets.Value(kind), "references": datasets.Value(kind)}
+                )
                 for kind in ("string", "float64")  # evaluate takes the first that fits
             ],
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),

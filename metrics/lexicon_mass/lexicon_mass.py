@@ -78,13 +78,17 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
         for row, (tokens, p) in enumerate(zip(predictions, probabilities, strict=True)):
             p = np.asarray(p, dtype=np.float64)
             if p.shape != (len(tokens),):
-                raise ValueError(f"{len(tokens)} tokens and probabilities of shape {p.shape}, expected one for each.")
+                raise ValueError(
+                    f"{len(tokens)} tokens and probabilities of shape {p.shape}, expected one for each."
+                )
             if not np.all((p >= 0) & (p <= 1)) or p.sum() > 1 + 1e-4:
                 raise ValueError(
                     f"probabilities that sum to {p.sum():g}, expected each in 0..1 and at most 1 in all."
                 )
             if len(tokens):
-                codes = np.array([labels.index(words.get(plain_word(token), "unspecified")) for token in tokens])
+                codes = np.array(
+                    [labels.index(words.get(plain_word(token), "unspecified")) for token in tokens]
+                )
                 masses[row] = mass_by_label(p[None], codes, len(labels), threshold=threshold)[0]
         found, ends = {}, {}
         for label, mass in zip(labels, masses.T, strict=True):
@@ -105,6 +109,12 @@ def _words(lexicon):
                 "label, for the case of tokens is not told apart. Drop one."
             )
     keys = ("n", "n_unscored"), ("ci_low_", "ci_high_")
-    if taken := [label for label in dict.fromkeys(words.values()) if label in keys[0] or label.startswith(keys[1])]:
-        raise ValueError(f"The lexicon has the labels {taken}, which are keys of the result. Rename them.")
+    if taken := [
+        label
+        for label in dict.fromkeys(words.values())
+        if label in keys[0] or label.startswith(keys[1])
+    ]:
+        raise ValueError(
+            f"The lexicon has the labels {taken}, which are keys of the result. Rename them."
+        )
     return words

@@ -64,7 +64,9 @@ class MedianGap(CheckedInputs, evaluate.Metric):
     def _info(self):
         names = {"predictions": "float64", "groups": "string", "pair_ids": "string"}
         return evaluate.MetricInfo(
-            features=datasets.Features({name: datasets.Value(kind) for name, kind in names.items()}),
+            features=datasets.Features(
+                {name: datasets.Value(kind) for name, kind in names.items()}
+            ),
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 

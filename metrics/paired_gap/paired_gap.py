@@ -64,10 +64,14 @@ class PairedGap(CheckedInputs, evaluate.Metric):
     def _info(self):
         names = {"predictions": "float64", "groups": "string", "pair_ids": "string"}
         return evaluate.MetricInfo(
-            features=datasets.Features({name: datasets.Value(kind) for name, kind in names.items()}),
+            features=datasets.Features(
+                {name: datasets.Value(kind) for name, kind in names.items()}
+            ),
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
     def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None):
-        found = paired_gap(predictions, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
+        found = paired_gap(
+            predictions, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
+        )
         return found.numbers("effect_size", "effect_size_z")

@@ -61,15 +61,28 @@ class RateRatio(CheckedInputs, evaluate.Metric):
     """The `evaluate` face of `swapbias.measures.rate_ratio`."""
 
     def _info(self):
-        names = {"predictions": "float64", "references": "float64", "groups": "string", "pair_ids": "string"}
+        names = {
+            "predictions": "float64",
+            "references": "float64",
+            "groups": "string",
+            "pair_ids": "string",
+        }
         return evaluate.MetricInfo(
-            features=datasets.Features({name: datasets.Value(kind) for name, kind in names.items()}),
+            features=datasets.Features(
+                {name: datasets.Value(kind) for name, kind in names.items()}
+            ),
             **module_info(_DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION),
         )
 
-    def _compute(self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None):
+    def _compute(
+        self, predictions, references, groups, pair_ids, reference_group=None, cluster_ids=None
+    ):
         rows = list(predictions), list(references), list(groups)
-        options = {"reference_group": reference_group, "pair_ids": list(pair_ids), "cluster_ids": cluster_ids}
+        options = {
+            "reference_group": reference_group,
+            "pair_ids": list(pair_ids),
+            "cluster_ids": cluster_ids,
+        }
         found, undefined = {}, 0
         for rate in ("tpr", "fpr"):
             one = rate_ratio(*rows, rate=rate, **options)
@@ -82,6 +95,9 @@ class RateRatio(CheckedInputs, evaluate.Metric):
                 found |= {f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
             found[f"{rate}r"] = one.estimate.value
             found[f"{rate}r_direction"] = float((gap > 0) - (gap < 0)) if known else float("nan")
-            found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = float(one.estimate.n), float(one.estimate.n_unscored)
+            found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = (
+                float(one.estimate.n),
+                float(one.estimate.n_unscored),
+            )
             found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
         return {**found, "n_undefined": float(undefined)}

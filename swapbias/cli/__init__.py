@@ -12,7 +12,15 @@ from swapbias import __version__
 from swapbias.cli.auditing import audit, plan
 from swapbias.cli.data import build, help_on, list_, reproduce, study, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
-from swapbias.cli.terminal import Sectioned, WithSettings, as_typed, end_by_signals, option, say, show
+from swapbias.cli.terminal import (
+    Sectioned,
+    WithSettings,
+    as_typed,
+    end_by_signals,
+    option,
+    say,
+    show,
+)
 from swapbias.errors import (
     TRACEBACKS,
     StudyError,
@@ -32,9 +40,12 @@ from swapbias.studies import did_you_mean
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="Measure social bias in language models by swapping one slot of a text.",
-)  # fmt: skip
+)
 app.command("audit", cls=WithSettings)(audit)
 app.command("plan", cls=Sectioned, context_settings={"ignore_unknown_options": True})(plan)
 app.command("swap", cls=WithSettings)(swap)
@@ -55,11 +66,15 @@ def main() -> NoReturn:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         with extras_named(), on_command_line():
-            code = get_command(app)(arguments or ["--help"], prog_name="swapbias", standalone_mode=False)
+            code = get_command(app)(
+                arguments or ["--help"], prog_name="swapbias", standalone_mode=False
+            )
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
         log_traceback(error)
         sentence, code = _sentence(error)
-        lines = sentence.splitlines() if isinstance(error, StudyError | SettingsError) else [sentence]
+        lines = (
+            sentence.splitlines() if isinstance(error, StudyError | SettingsError) else [sentence]
+        )
         say("swapbias: " + "\n".join(" ".join(line.split()) for line in lines))
     sys.exit(code or 0)
 
@@ -70,19 +85,29 @@ def _sentence(error: Any) -> tuple[str, int]:
         return str(error), exit_code(error)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.", 1
+        return (
+            f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.",
+            1,
+        )
     if contributed := contributed_fault(error):
         return contributed, 2
     if isinstance(error, ValueError):
         return safe_message(error), exit_code(error)
     if not hasattr(error, "format_message"):
-        name = "" if safe_message(error).startswith(type(error).__name__) else f"{type(error).__name__}: "
+        name = (
+            ""
+            if safe_message(error).startswith(type(error).__name__)
+            else f"{type(error).__name__}: "
+        )
         bug = "This is a bug in swapbias. Please report it with the output of --debug."
         return f"{name}{safe_message(error).rstrip('.')}. {bug}", 1
     # Of click, whose classes typer has inside: words that no command takes.
     path = error.ctx.command_path if error.ctx else "swapbias"
     if type(error).__name__ == "NoArgsIsHelpError":
-        return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}.", 2
+        return (
+            f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}.",
+            2,
+        )
     if hasattr(error.__cause__, "errors") and getattr(error, "param", None) is not None:
         return _value_sentence(error.param, error.__cause__), 2
     if type(error).__name__ == "NoSuchOption":
@@ -117,7 +142,9 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, option("The version.", "--version", callback=_show_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, option("The version.", "--version", callback=_show_version, is_eager=True)
+    ] = False,
     debug: Annotated[bool, option("Show the traceback of an error.", "--debug")] = False,
 ) -> None:
     """Options of every command; ``--debug`` may stand anywhere."""

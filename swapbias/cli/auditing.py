@@ -26,20 +26,35 @@ _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
     "Without a model: a four-minute demonstration."
 )
-_ASK, _MODEL, _CHAT, _RUN = "What to ask", "The model", "Chat models", "Run and output"
+_ASK = "What to ask"
+_MODEL = "The model"
+_CHAT = "Chat models"
+_RUN = "Run and output"
 
 
 def audit(
     context: typer.Context,
     models: Annotated[ui.Names, ui.argument("MODEL", _MODELS)] = None,
-    study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)] = None,
-    prompts: Annotated[Path | None, ui.option("Your prompts: a file with text, group, pair.")] = None,
+    study: Annotated[
+        ui.Names, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)
+    ] = None,
+    prompts: Annotated[
+        Path | None, ui.option("Your prompts: a file with text, group, pair.")
+    ] = None,
     model_settings: ui.ModelSettings = None,
-    folder: Annotated[str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)] = None,
+    folder: Annotated[
+        str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)
+    ] = None,
     resume: Annotated[str | None, ui.option("Continue the run in this folder.")] = None,
-    dry_run: Annotated[bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")] = False,
-    like: Annotated[str | None, ui.option("Plan with spreads and speed of this run.", metavar="RUN")] = None,
-    no_cache: Annotated[bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")] = False,
+    dry_run: Annotated[
+        bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")
+    ] = False,
+    like: Annotated[
+        str | None, ui.option("Plan with spreads and speed of this run.", metavar="RUN")
+    ] = None,
+    no_cache: Annotated[
+        bool, ui.option("Neither reuse scores nor save them for later.", "--no-cache")
+    ] = False,
     trust: Annotated[bool, ui.option("Run code that a file names.", "--trust")] = False,
     verbose: ui.Verbose = False,
     **given: Any,
@@ -52,7 +67,9 @@ def audit(
 
     swapbias audit --chat MODEL --base-url URL --study stigma_vignettes
     """
-    earlier = _earlier_run(like, dry_run=dry_run)  # first: a study of the run may have the name of another
+    earlier = _earlier_run(
+        like, dry_run=dry_run
+    )  # first: a study of the run may have the name of another
     from_m = ui.read_settings(model_settings)
     explicit = _explicit(context, from_m)
     given |= from_m
@@ -63,7 +80,11 @@ def audit(
     if resume:
         _refuse_others(explicit, _ALLOWED_WITH_RESUME, "--resume takes everything from the run")
         how |= {"trust": trust, _KEY: given.get(_KEY)}
-        _run_and_show(lambda here, store, **more: runs.resume(here, store=store, **how, **more), resume, **show)
+        _run_and_show(
+            lambda here, store, **more: runs.resume(here, store=store, **how, **more),
+            resume,
+            **show,
+        )
         return
     file = _settings_file(models or ())
     if file:
@@ -99,7 +120,11 @@ class _Order(NamedTuple):
 
 def _explicit(context: typer.Context, from_m: Mapping[str, Any]) -> list[str]:
     """The names of what the command line says, of options and of keys of -M; a UsageError for one that is both."""
-    sources = {name: context.get_parameter_source(name) for name in context.params if name != "model_settings"}
+    sources = {
+        name: context.get_parameter_source(name)
+        for name in context.params
+        if name != "model_settings"
+    }
     options = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     for name in from_m:
         if name in options:
@@ -109,7 +134,9 @@ def _explicit(context: typer.Context, from_m: Mapping[str, Any]) -> list[str]:
 
 def _settings_file(models: Sequence[str]) -> str:
     """The file among the models that says what is audited; blank without one."""
-    files = [name for name in models if Path(name).suffix in (".toml", ".json") and Path(name).is_file()]
+    files = [
+        name for name in models if Path(name).suffix in (".toml", ".json") and Path(name).is_file()
+    ]
     if files and len(models) > 1:
         raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
     return files[0] if files else ""
@@ -127,7 +154,9 @@ def _from_options(
         raise ui.in_options(error) from None
     settings = several[0]
     if settings.load.trust_remote_code and not trust:
-        raise UsageError("-M trust-remote-code runs code of the model's maker. Read it, then add --trust.")
+        raise UsageError(
+            "-M trust-remote-code runs code of the model's maker. Read it, then add --trust."
+        )
     return _Order(settings, [chosen.model for chosen in several if chosen.model])
 
 
@@ -139,7 +168,9 @@ def _show_plan(order: _Order, earlier: "findings.EarlierRun | None") -> None:
     ui.show("Nothing was loaded or sent.")
 
 
-def _start(order: _Order, folder: str | None, how: Mapping[str, Any], show: Mapping[str, Any]) -> None:
+def _start(
+    order: _Order, folder: str | None, how: Mapping[str, Any], show: Mapping[str, Any]
+) -> None:
     """Audit the models, and show what was found."""
     settings, models, manifest = order
     is_several = len(models) > 1
@@ -170,7 +201,9 @@ def plan(
     """
     program: Any = context.find_root().command
     command = program.get_command(context, "audit")
-    code = command([*(arguments or ()), "--dry-run"], prog_name="swapbias plan", standalone_mode=False)
+    code = command(
+        [*(arguments or ()), "--dry-run"], prog_name="swapbias plan", standalone_mode=False
+    )
     if code:  # of Ctrl-C
         raise typer.Exit(code)
     ui.show(f"Next    swapbias audit {join(_without_like(arguments or ()))}".rstrip())
@@ -197,7 +230,9 @@ def _without_like(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def _from_file(file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool) -> _Order:
+def _from_file(
+    file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool
+) -> _Order:
     """What an ``audit.toml`` or ``manifest.json`` asks; code that it names runs if ``trusted``."""
     how: dict[str, Any] = {"base_url": base_url, "fetch_study": hub.study_name}
     models, settings, manifest = runs.read_request(Path(file), api_key_env, **how)
@@ -217,7 +252,9 @@ def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], why: str) ->
         raise UsageError(f"{why}, and {listed(others)} is given. Drop the others.")
 
 
-def _studies(study: list[str] | None, prompts: Path | None, of_table: Mapping[str, Any]) -> list[str]:
+def _studies(
+    study: list[str] | None, prompts: Path | None, of_table: Mapping[str, Any]
+) -> list[str]:
     """The names of the studies; those of the user's own are opened."""
     names = hub.study_names(ui.split_commas(study))
     if prompts is not None:
@@ -249,7 +286,9 @@ def _stopped(folder: Path, store: Any) -> str:
     """What a stopped audit says: what was saved, where, and how to go on."""
     place = store.url if store else str(folder)
     if (folder / runs.MANIFEST).is_file():
-        return f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(place)}."
+        return (
+            f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(place)}."
+        )
     if any(folder.glob(f"*/{runs.MANIFEST}")):
         return f"Stopped. What was scored is saved in {place}: the same command goes on."
     return f"Stopped before anything was scored: nothing is saved in {place}. The same command begins anew."
@@ -259,7 +298,9 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", *, verbose: bool
     """Verdicts, what was not run in one line, the report and the next step."""
     manifest = run.manifest()
     skipped = [runs.Skipped(**one) for one in manifest["skipped"]]
-    not_run = skipped_note(skipped, {one.kind for one in map(findings.experiment_of, found) if one is not None})
+    not_run = skipped_note(
+        skipped, {one.kind for one in map(findings.experiment_of, found) if one is not None}
+    )
     ui.show(f"\n{report.terminal(found, verbose=verbose)}")
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
@@ -270,7 +311,9 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", *, verbose: bool
 
 def _margin_comment(found: "Sequence[findings.Finding]") -> str:
     """Return the margin that a gate would read, as a comment; blank where the gaps have several, or none."""
-    margins = {report.margin(one) for one in findings.primary_findings(found) if not math.isnan(one.margin)}
+    margins = {
+        report.margin(one) for one in findings.primary_findings(found) if not math.isnan(one.margin)
+    }
     return f"  # no gap above {margins.pop()}" if len(margins) == 1 else ""
 
 
@@ -289,7 +332,9 @@ def _show_several(done: "runs.Several") -> None:
         raise typer.Exit(1)
 
 
-def plan_sentences(settings: "runs.Settings", earlier: "findings.EarlierRun | None" = None) -> Iterator[str]:
+def plan_sentences(
+    settings: "runs.Settings", earlier: "findings.EarlierRun | None" = None
+) -> Iterator[str]:
     """Sentences: each experiment with its prompts, what asking takes, what it could find, and what would not run.
 
     Args:
@@ -309,7 +354,10 @@ def plan_sentences(settings: "runs.Settings", earlier: "findings.EarlierRun | No
     model = planned_name(settings.model, settings.load)
     yield f"{model} is not on this machine, and {offline_reason()}. A model of each kind would take:"
     fitting = [name for name in model_kinds() if _fits(settings, name)]
-    chosen = {f"As a {name} model:": (replace(settings, kind=name), name) for name in fitting or model_kinds()}
+    chosen = {
+        f"As a {name} model:": (replace(settings, kind=name), name)
+        for name in fitting or model_kinds()
+    }
     yield from _kind_sentences(chosen, earlier)
 
 
@@ -332,7 +380,9 @@ def _kind_sentences(
         plans.append((title, settings, tasks, skipped, _planned_gaps(tasks, earlier)))
     together = [gap for *_, planned in plans for gaps in planned for gap in gaps]
     if earlier and not any(gap.is_matched for gap in together):
-        has = listed(dict.fromkeys(f"{gap.finding.study} {gap.finding.experiment}" for gap in earlier.gaps))
+        has = listed(
+            dict.fromkeys(f"{gap.finding.study} {gap.finding.experiment}" for gap in earlier.gaps)
+        )
         raise UsageError(
             f"{earlier.name} has none of the gaps of this plan, but those of {has}. Name a run of the same "
             "experiment, or of own prompts with the same random factors."
@@ -340,7 +390,10 @@ def _kind_sentences(
     for title, settings, tasks, skipped, planned in plans:
         yield from filter(None, [title])
         yield from _task_sentences(settings, tasks, planned, earlier)
-        yield from filter(None, (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))))
+        yield from filter(
+            None,
+            (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))),
+        )
     yield from filter(None, [report.unknown_spreads(together)])
 
 
@@ -349,20 +402,28 @@ def _planned_gaps(
 ) -> "list[list[findings.PlannedGap]]":
     """The primary gaps of each task of one run."""
     planned = [
-        findings.PlannedExperiment(task.study, task.experiment, task.rows[: task.n_prompts], task.model)
+        findings.PlannedExperiment(
+            task.study, task.experiment, task.rows[: task.n_prompts], task.model
+        )
         for task in tasks
     ]
     return findings.plan_gaps(planned, earlier)
 
 
 def _task_sentences(
-    settings: "runs.Settings", tasks: "Sequence[runs.Task]", planned: "Sequence[Sequence[findings.PlannedGap]]",
+    settings: "runs.Settings",
+    tasks: "Sequence[runs.Task]",
+    planned: "Sequence[Sequence[findings.PlannedGap]]",
     earlier: "findings.EarlierRun | None",
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """Sentences on the tasks of one run."""
     seen: set[str] = set()  # a text is sent once, whoever reads it
     for task, gaps in zip(tasks, planned, strict=True):
-        beside = f" and {len(task.rows) - task.n_prompts} control prompts" if len(task.rows) > task.n_prompts else ""
+        beside = (
+            f" and {len(task.rows) - task.n_prompts} control prompts"
+            if len(task.rows) > task.n_prompts
+            else ""
+        )
         takes = task.kind.announce(task.rows, settings, task.experiment, seen)
         model = planned_name(task.model, settings.load)
         name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {model}"
@@ -378,7 +439,9 @@ def _task_sentences(
 
 def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     """What was not run, by reason (of kinds of models that none ``ran`` a count), and remarks on the rest."""
-    ran, others, reasons = set(ran), Counter[str](), dict[str, list[str]]()
+    ran = set(ran)
+    others = Counter[str]()
+    reasons = dict[str, list[str]]()
     broken = studies.unreadable_studies()
     for one in (each for each in skipped if not each.experiment.startswith(studies.PART_OF)):
         experiments = () if one.study in broken else studies.outline(one.study).experiments
@@ -392,9 +455,13 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
         counted = ", ".join(f"{count} {name}" for name, count in others.items())
         need = "experiment needs" if others.total() == 1 else "experiments need"
         parts.append(f"{others.total()} {need} another kind of model: {counted} (swapbias list)")
-    remarks = dict.fromkeys(one.reason for one in skipped if one.experiment.startswith(studies.PART_OF))
+    remarks = dict.fromkeys(
+        one.reason for one in skipped if one.experiment.startswith(studies.PART_OF)
+    )
     not_run = f"Not run: {'; '.join(parts)}." if parts else ""
-    return " ".join(filter(None, (not_run, f"Of what was read: {'; '.join(remarks)}." if remarks else "")))
+    return " ".join(
+        filter(None, (not_run, f"Of what was read: {'; '.join(remarks)}." if remarks else ""))
+    )
 
 
 def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
@@ -402,10 +469,14 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
     study = corpus.study
     if study is None:
         return
-    rows = {one.name: studies.config_rows(corpus, one.reads.configs[0]) for one in study.experiments}
+    rows = {
+        one.name: studies.config_rows(corpus, one.reads.configs[0]) for one in study.experiments
+    }
     for experiment in study.experiments:
         # Each is asked of another kind of model.
-        (gaps,) = findings.plan_gaps([findings.PlannedExperiment(study, experiment, rows[experiment.name])])
+        (gaps,) = findings.plan_gaps(
+            [findings.PlannedExperiment(study, experiment, rows[experiment.name])]
+        )
         count = len(rows[experiment.name])
         yield f"{corpus.name} {experiment.name}: {count} prompts; {design_note(experiment, gaps)}."
         yield from design_details(gaps, count)
@@ -420,7 +491,9 @@ def design_note(experiment: "studies.Experiment", gaps: "Sequence[findings.Plann
 
 
 def design_details(
-    gaps: "Sequence[findings.PlannedGap]", prompts: int, earlier: "findings.EarlierRun | None" = None
+    gaps: "Sequence[findings.PlannedGap]",
+    prompts: int,
+    earlier: "findings.EarlierRun | None" = None,
 ) -> Iterator[str]:
     """What is assumed of planned gaps, how long their prompts take, and how many templates other gaps need."""
     if not gaps:

@@ -39,7 +39,9 @@ def _shown_default(setting: Setting) -> str:
     """The value of a setting where nothing is set, as -M takes it; blank where it has none."""
     if setting.default is None or setting.is_several:
         return ""
-    return str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
+    return (
+        str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
+    )
 
 
 def list_(
@@ -58,7 +60,11 @@ def list_(
     for kind in models.kinds():
         ui.show(f"\n{kind.title or kind.name}")
         _show_studies(known, kind.name)
-    for sentence in (*models.KINDS.faults(), *measures.COMPARISONS.faults(), *studies.CORPORA.clashes()):
+    for sentence in (
+        *models.KINDS.faults(),
+        *measures.COMPARISONS.faults(),
+        *studies.CORPORA.clashes(),
+    ):
         ui.say(sentence)
 
 
@@ -110,7 +116,9 @@ def _show_line(name: str, description: str) -> None:
 def build(
     names: Annotated[ui.Names, ui.argument("[CORPUS]...")] = None,
     folder: ui.OutFolder = Path("swapbias-corpora"),
-    data: Annotated[Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).")] = None,
+    data: Annotated[
+        Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).")
+    ] = None,
 ) -> None:
     """Write corpora for datasets.load_dataset."""
     from swapbias.hub import datasets
@@ -118,18 +126,26 @@ def build(
     names = names or _all_corpora(read_folders=data is not None)
     for name in names:
         studies.load_corpus(name)  # an unknown name is refused before anything is written
-    with ui.stoppable(f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."):
+    with ui.stoppable(
+        f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."
+    ):
         for name in names:
             corpus = studies.local_corpus(name, data) if data else studies.load_corpus(name)
             for one in datasets.build(corpus, folder):
-                ui.show(f"{name} {one.config}: {f'left out: {one.reason}' if one.reason else f'{one.rows} rows'}")
+                ui.show(
+                    f"{name} {one.config}: {f'left out: {one.reason}' if one.reason else f'{one.rows} rows'}"
+                )
     ui.show(f"Built in {folder}")
 
 
 def _all_corpora(*, read_folders: bool) -> list[str]:
     """Return the names of all corpora that load, or of those alone that are made of a folder of the user's."""
     names = _loadable(studies.corpora())
-    return [name for name in names if studies.corpus_declaration(name).reads_folders] if read_folders else names
+    return (
+        [name for name in names if studies.corpus_declaration(name).reads_folders]
+        if read_folders
+        else names
+    )
 
 
 def _loadable(names: "Sequence[str]") -> list[str]:
@@ -146,22 +162,46 @@ def _loadable(names: "Sequence[str]") -> list[str]:
 
 
 def swap(
-    source: Annotated[str, ui.argument("INPUT", "CSV, TSV, JSON lines, Parquet, folder or Hub id.")] = "",
-    folder: Annotated[str, ui.option("New or partial folder, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")] = "",
+    source: Annotated[
+        str, ui.argument("INPUT", "CSV, TSV, JSON lines, Parquet, folder or Hub id.")
+    ] = "",
+    folder: Annotated[
+        str, ui.option("New or partial folder, or s3://BUCKET/FOLDER.", "--out", metavar="PATH")
+    ] = "",
     column: Annotated[str, ui.option("Column of texts.")] = "text",
     mode: Annotated[str, ui.option("swap, neutralise, augment or pairs.")] = "swap",
-    table: Annotated[str, ui.option("resolved, paper, race, age, two pronouns (she-they) or CSV file.")] = "resolved",
-    whose: Annotated[str | None, ui.option("everyone, or patient: relatives and staff stay. MIMIC: patient.")] = None,
-    spouses: Annotated[str, ui.option("With --whose patient: swap or keep husbands and wives.")] = "swap",
-    gender: Annotated[str | None, ui.option("Column of the patient's gender [gender, else by the text].")] = None,
+    table: Annotated[
+        str, ui.option("resolved, paper, race, age, two pronouns (she-they) or CSV file.")
+    ] = "resolved",
+    whose: Annotated[
+        str | None, ui.option("everyone, or patient: relatives and staff stay. MIMIC: patient.")
+    ] = None,
+    spouses: Annotated[
+        str, ui.option("With --whose patient: swap or keep husbands and wives.")
+    ] = "swap",
+    gender: Annotated[
+        str | None, ui.option("Column of the patient's gender [gender, else by the text].")
+    ] = None,
     processes: Annotated[int, ui.option("Number of processes.")] = 1,
     split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
-    credentialed: Annotated[bool, ui.option("Mark rows as not to be shared.", "--credentialed")] = False,
-    plausible: Annotated[bool, ui.option("Leave out sex-specific rows (pregnant, prostate).", "--plausible")] = False,
-    max_doubt: Annotated[float, ui.option("Most chance of a wrong word (--whose patient).", min=0, max=1)] = 1.0,
-    resolver: Annotated[str | None, ui.option("chat:MODEL or classifier: whom each word is about.")] = None,
-    base_url: Annotated[str | None, ui.option("OpenAI-compatible endpoint of --resolver chat:MODEL.")] = None,
-    evaluate: Annotated[bool, ui.option("Test --whose patient on annotated notes; no INPUT.", "--evaluate")] = False,
+    credentialed: Annotated[
+        bool, ui.option("Mark rows as not to be shared.", "--credentialed")
+    ] = False,
+    plausible: Annotated[
+        bool, ui.option("Leave out sex-specific rows (pregnant, prostate).", "--plausible")
+    ] = False,
+    max_doubt: Annotated[
+        float, ui.option("Most chance of a wrong word (--whose patient).", min=0, max=1)
+    ] = 1.0,
+    resolver: Annotated[
+        str | None, ui.option("chat:MODEL or classifier: whom each word is about.")
+    ] = None,
+    base_url: Annotated[
+        str | None, ui.option("OpenAI-compatible endpoint of --resolver chat:MODEL.")
+    ] = None,
+    evaluate: Annotated[
+        bool, ui.option("Test --whose patient on annotated notes; no INPUT.", "--evaluate")
+    ] = False,
     model_settings: ui.ModelSettings = None,
 ) -> None:
     """Swap gendered words in texts.
@@ -177,11 +217,23 @@ def swap(
         _show_accuracy(swapping.Swapper(table, whose="patient", spouses=spouses, resolver=model))
         return
     if not source or not folder:
-        raise UsageError("INPUT and --out say what is swapped, and where to. Give both, or --evaluate.")
+        raise UsageError(
+            "INPUT and --out say what is swapped, and where to. Give both, or --evaluate."
+        )
     job = swapping.Job(
-        source, column, mode, table, split, credentialed, whose=whose, spouses=spouses, gender=gender,
-        plausible=plausible, max_doubt=max_doubt, resolver=model,
-    )  # fmt: skip
+        source,
+        column,
+        mode,
+        table,
+        split,
+        credentialed,
+        whose=whose,
+        spouses=spouses,
+        gender=gender,
+        plausible=plausible,
+        max_doubt=max_doubt,
+        resolver=model,
+    )
     engine = ui.engine_of(cluster, folder)
     with (
         ui.stoppable(f"Stopped. Whole parts are kept in {folder}: the same command goes on."),
@@ -189,9 +241,13 @@ def swap(
         ui.working_folder(folder, own=cluster.get("own_store", False)) as (here, store),
     ):
         done = swapping.swap_files(
-            job, here, processes=processes, bar=bar, engine=engine,
+            job,
+            here,
+            processes=processes,
+            bar=bar,
+            engine=engine,
             uploaded_to=None if store is None or store.own else store.url,
-        )  # fmt: skip
+        )
     for name, total in done.totals.counts().items():
         if isinstance(total, int):
             ui.show(f"{name.replace('_', ' ')}: {total:,}")
@@ -204,7 +260,14 @@ def swap(
     ui.show(f"Swapped: {folder}")
 
 
-_OF_CHAT = ("own_address", "api_key_env", "provider", "max_tokens", "concurrency", "timeout")  # of a resolver
+_OF_CHAT = (
+    "own_address",
+    "api_key_env",
+    "provider",
+    "max_tokens",
+    "concurrency",
+    "timeout",
+)  # of a resolver
 _OF_LOADING = ("device", "dtype", "batch_size")
 
 
@@ -215,7 +278,9 @@ def _resolver(name: str | None, settings: Mapping[str, Any]) -> "swapping.Resolv
     if name is None:
         options = [*ChatOptions.settings(), *LoadOptions.settings()]
         if given := [setting.written for setting in options if setting.name in {**chat, **loading}]:
-            raise UsageError(f"{' and '.join(given)} is of a resolver, and none is named. Add --resolver.")
+            raise UsageError(
+                f"{' and '.join(given)} is of a resolver, and none is named. Add --resolver."
+            )
         return None
     return swapping.load_resolver(name, LoadOptions(**loading), **chat)
 
@@ -225,20 +290,30 @@ def _show_accuracy(swapper: "swapping.Swapper") -> None:
     found = swapping.evaluate(swapper, notes)
     by = swapper.resolver.name if swapper.resolver else "rules"
     ui.show(f"{len(notes)} notes of clinical_swaps, test; by {by}")
-    ui.show("least doubt  doubt up to  precision           recall              others' pronouns left  notes exact")
+    ui.show(
+        "least doubt  doubt up to  precision           recall              others' pronouns left  notes exact"
+    )
     for one in found:
         values = (one.precision, one.recall, one.others_left)
-        shown = "  ".join(f"{each.value:.3f} ({each.ci_low:.3f}-{each.ci_high:.3f})" for each in values)
+        shown = "  ".join(
+            f"{each.value:.3f} ({each.ci_low:.3f}-{each.ci_high:.3f})" for each in values
+        )
         ui.show(f"{one.share:>11.0%}  {one.doubt:>11.2f}  {shown}     {one.exact.value:.3f}")
 
 
 def train(
     kind: Annotated[str, ui.argument("KIND", "bow, bilstm or encoder.")],
-    data: Annotated[str, ui.option("sst2 (from the Hub), or a folder with stsa.binary.train and .dev.")],
+    data: Annotated[
+        str, ui.option("sst2 (from the Hub), or a folder with stsa.binary.train and .dev.")
+    ],
     folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
-    vectors: Annotated[Path | None, ui.option("Of a bilstm: .bin, .txt or .vec word vectors.")] = None,
+    vectors: Annotated[
+        Path | None, ui.option("Of a bilstm: .bin, .txt or .vec word vectors.")
+    ] = None,
     encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,
-    epochs: Annotated[int | None, ui.option("Of an encoder (3), or most of a bilstm (30).", min=1)] = None,
+    epochs: Annotated[
+        int | None, ui.option("Of an encoder (3), or most of a bilstm (30).", min=1)
+    ] = None,
     seed: Annotated[int, ui.option("Seed of weights, dropout and order.", min=0)] = 0,
     device: Annotated[str, ui.option("auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
@@ -247,16 +322,27 @@ def train(
 
     chosen: Any = kind  # which the settings check
     settings = TrainSettings(
-        kind=chosen, data=data, vectors=vectors, encoder=encoder, epochs=epochs, seed=seed, device=device
+        kind=chosen,
+        data=data,
+        vectors=vectors,
+        encoder=encoder,
+        epochs=epochs,
+        seed=seed,
+        device=device,
     )
     stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
     with ui.stoppable(stopped), ui.progress() as bar:
         trained = train_model(settings, folder, bar=bar)
-    number, found, gap = report.number, trained["audit"], trained["audit"]["gap"]
+    number = report.number
+    found = trained["audit"]
+    gap = trained["audit"]["gap"]
     for group in ("male", "female"):
         published = "published: {:,}, {:.3f}".format(*PUBLISHED_AUDIT[group])
-        count, mean = found[f"n_{group}"], found[f"mean_{group}"]
-        ui.show(f"Training sentences with a {group} noun: {count:,}, mean label {number(mean)} ({published})")
+        count = found[f"n_{group}"]
+        mean = found[f"mean_{group}"]
+        ui.show(
+            f"Training sentences with a {group} noun: {count:,}, mean label {number(mean)} ({published})"
+        )
     ends = " to ".join(number(end, signed=True) for end in (gap.ci_low, gap.ci_high))
     ui.show(f"Female - male: {number(gap.value, signed=True)} (95 % interval {ends}, Welch)")
     ui.show(f"Accuracy on {trained['n_dev']} dev sentences: {trained['dev_accuracy']:.3f}")
@@ -270,20 +356,29 @@ Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
 
 @study.command("new", cls=ui.Sectioned)
 def new(
-    folder: Folder, template: Annotated[str, ui.option("slots, or ranking: candidates with CVs and names.")] = "slots"
+    folder: Folder,
+    template: Annotated[
+        str, ui.option("slots, or ranking: candidates with CVs and names.")
+    ] = "slots",
 ) -> None:
     """Write a small complete example to edit: it can be audited at once."""
     made = studies.new_study(folder, template)
     ui.show(f"Written to {folder}: {', '.join(one.name for one in made)}.")
     model = "--chat MODEL" if template == "ranking" else "MODEL"
-    ui.show(f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}")
+    ui.show(
+        f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}"
+    )
 
 
 @study.command("check", cls=ui.WithSettings)
 def check_folder(
-    source: Annotated[Path, ui.argument("SOURCE", "Folder, file of prompts, or a study of the package.")],
+    source: Annotated[
+        Path, ui.argument("SOURCE", "Folder, file of prompts, or a study of the package.")
+    ],
     reference: Annotated[str, ui.option("Of a file: the group that is subtracted.")] = "",
-    words: Annotated[Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")] = None,
+    words: Annotated[
+        Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")
+    ] = None,
     settings: ui.ModelSettings = None,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study.
@@ -325,7 +420,9 @@ def push_folder(
     """Publish a study as a dataset: others run it with --study OWNER/NAME."""
     done = hub.push_study(hub.Hub(), folder, repo, private=not public, dry_run=dry_run, say=ui.say)
     at = f" at {done.commit[:12]}" if done.commit else ""
-    ui.show(f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}")
+    ui.show(
+        f"{done.repo.name}: {done.status}{' (private)' if done.private else ''}, {done.tag}{at}"
+    )
     if done.commit:
         ui.show(f"Others run it with swapbias audit MODEL --study {repo}@{done.commit}")
 
@@ -335,7 +432,9 @@ _WIDE = 100  # columns of what reproduce prints
 
 def reproduce(
     names: Annotated[ui.Names, ui.argument("[STUDY]...")] = None,
-    every: Annotated[bool, ui.option("Print every number, and what is not at hand.", "--all")] = False,
+    every: Annotated[
+        bool, ui.option("Print every number, and what is not at hand.", "--all")
+    ] = False,
 ) -> None:
     """Recompute published numbers.
 
@@ -347,20 +446,34 @@ def reproduce(
     found = [one for name in names for one in findings.recompute(name)]
     missing = [one for one in found if isinstance(one, findings.NotAtHand)]
     rows = [one for one in found if not isinstance(one, findings.NotAtHand)]
-    for (study, model, file), group in groupby(rows, key=lambda one: (one.study, one.model, one.file)):
+    for (study, model, file), group in groupby(
+        rows, key=lambda one: (one.study, one.model, one.file)
+    ):
         if not (mine := [one for one in group if every or one.match == "no"]):
             continue
-        lines = wrap(f"{study}, {model}{f' ({file})' if file else ''}: published, recomputed", _WIDE)
+        lines = wrap(
+            f"{study}, {model}{f' ({file})' if file else ''}: published, recomputed", _WIDE
+        )
         for row in mine:
             *before, last = wrap(row.number, 60, initial_indent="  ", subsequent_indent="    ")
-            lines += [*before, f"{last:<60}  {row.published or '–':>10}  {row.recomputed:>12.6g}  {row.match}"]
-            lines += [f"    {line}" for line in wrap(row.note if row.match == "explained" else "", _WIDE - 4)]
+            lines += [
+                *before,
+                f"{last:<60}  {row.published or '–':>10}  {row.recomputed:>12.6g}  {row.match}",
+            ]
+            lines += [
+                f"    {line}"
+                for line in wrap(row.note if row.match == "explained" else "", _WIDE - 4)
+            ]
         ui.show("\n".join(lines))
     for gone in missing if every else ():
-        ui.show(fill(f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}", _WIDE))
+        ui.show(
+            fill(f"Skipped: {gone.study} {gone.experiment} of {gone.model}: {gone.reason}", _WIDE)
+        )
     for name in dict.fromkeys(one.study for one in found):
         count = sum(one.study == name for one in missing)
-        ui.show(f"{name}: {_count_matches([row for row in rows if row.study == name])}; {count} sets not at hand.")
+        ui.show(
+            f"{name}: {_count_matches([row for row in rows if row.study == name])}; {count} sets not at hand."
+        )
     if not rows:
         how = "Go online, or set SWAPBIAS_UPSTREAM to a folder that holds them as OWNER/REPOSITORY/PATH"
         missing_outputs = "No released output is at hand, so nothing was recomputed"
@@ -372,7 +485,8 @@ def reproduce(
 
 def _count_matches(rows: "Sequence[findings.Reproduced]") -> str:
     matches = [row.match for row in rows if row.published]
-    wrong, explained = matches.count("no"), matches.count("explained")
+    wrong = matches.count("no")
+    explained = matches.count("explained")
     right = len(matches) - wrong - explained
     all_of_them = f"{right} of {len(matches)} numbers match, {explained} explained, {wrong} do not"
     return all_of_them if matches else "nothing to compare"

@@ -13,14 +13,22 @@ from swapbias.cli import terminal as ui
 from swapbias.errors import UsageError, listed
 
 # The worst first: how a line, and an annotation of GitHub, name each outcome.
-_WORDS = {"fails": ("fail", "error"), "undecided": ("undecided", "warning"), "passes": ("pass", "notice")}
+_WORDS = {
+    "fails": ("fail", "error"),
+    "undecided": ("undecided", "warning"),
+    "passes": ("pass", "notice"),
+}
 _LM_EVAL = "lm-eval"  # the form that a study is exported in
 
 
 def check(
     places: ui.Runs,
-    max_gap: Annotated[float | None, ui.option("Largest gap that passes, or 5pt [the audit's].", **ui.SHARE)] = None,
-    baseline: Annotated[str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")] = None,
+    max_gap: Annotated[
+        float | None, ui.option("Largest gap that passes, or 5pt [the audit's].", **ui.SHARE)
+    ] = None,
+    baseline: Annotated[
+        str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")
+    ] = None,
     study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
     junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
     verbose: ui.Verbose = False,
@@ -31,11 +39,17 @@ def check(
     A gate for releases and CI. Of several runs the worst counts.
     """
     before = hub.find_run(baseline) if baseline else None
-    how: dict[str, Any] = {"max_gap": max_gap, "baseline": before, "studies": ui.split_commas(study)}
+    how: dict[str, Any] = {
+        "max_gap": max_gap,
+        "baseline": before,
+        "studies": ui.split_commas(study),
+    }
     gates = {one: runs.check_run(hub.find_run(one), **how) for one in dict.fromkeys(places)}
     worst = min(gates.values(), key=lambda one: [*_WORDS].index(one.outcome))
     if junit:
-        with privacy.for_owner_alone(any(Path(one).exists() and privacy.is_credentialed(Path(one)) for one in gates)):
+        with privacy.for_owner_alone(
+            any(Path(one).exists() and privacy.is_credentialed(Path(one)) for one in gates)
+        ):
             junit.parent.mkdir(parents=True, exist_ok=True)
             files.write_whole(junit, _junit(gates))
     if as_json:
@@ -45,14 +59,25 @@ def check(
         raise typer.Exit(worst.code)
     annotated = os.environ.get("GITHUB_ACTIONS") == "true"
     for name, gate in gates.items():
-        for sentence in (*([f"{name}:"] if len(gates) > 1 else []), report.gated(gate), *gate.notes):
+        for sentence in (
+            *([f"{name}:"] if len(gates) > 1 else []),
+            report.gated(gate),
+            *gate.notes,
+        ):
             ui.show(sentence)
         for one in gate.checks:
             _show_check(one, verbose=verbose)
             if annotated:
-                escaped = report.checked(one).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+                escaped = (
+                    report.checked(one)
+                    .replace("%", "%25")
+                    .replace("\r", "%0D")
+                    .replace("\n", "%0A")
+                )
                 ui.show(f"::{_WORDS[one.outcome][1]} title=swapbias check::{escaped}")
-    ui.show(f"Exit code {worst.code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}")
+    ui.show(
+        f"Exit code {worst.code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}"
+    )
     raise typer.Exit(worst.code)
 
 
@@ -63,7 +88,8 @@ def _show_check(check: "findings.Check", *, verbose: bool) -> None:
     if verbose or check.why or check.baseline or check.components:
         ui.show_text(report.checked(check))
         return
-    value, ends = text.value(check.finding), text.interval(check.finding)
+    value = text.value(check.finding)
+    ends = text.interval(check.finding)
     numbers = value if ends == "–" else f"{value} ({ends})"
     outcome = f"  {_WORDS[check.outcome][0]:<10}"
     room = text.WIDTH - len(outcome) - len(numbers) - 2
@@ -75,17 +101,31 @@ def _record(gate: "findings.Gate") -> dict[str, object]:
     rows = []
     for one in gate.checks:
         row = one.finding.row()
-        rows.append({
-            "outcome": one.outcome, "model": row["model_id"], "margin": one.margin, "sentence": report.checked(one),
-            **{name: row[name] for name in ("study", "experiment", "value", "ci_low", "ci_high")},
-            **{name: row[name] for name in ("unit", "unit_low", "unit_high")},
-            "baseline": one.baseline.value if one.baseline else None,
-            "change": one.change.value if one.change else None,
-            "levels_not_gated": [
-                {"subset": each.subset, "value": each.estimate.value, "unit": each.unit} for each in one.components
-            ],
-        })  # fmt: skip
-    return {"outcome": gate.outcome, "sentence": report.gated(gate), "notes": list(gate.notes), "checks": rows}
+        rows.append(
+            {
+                "outcome": one.outcome,
+                "model": row["model_id"],
+                "margin": one.margin,
+                "sentence": report.checked(one),
+                **{
+                    name: row[name]
+                    for name in ("study", "experiment", "value", "ci_low", "ci_high")
+                },
+                **{name: row[name] for name in ("unit", "unit_low", "unit_high")},
+                "baseline": one.baseline.value if one.baseline else None,
+                "change": one.change.value if one.change else None,
+                "levels_not_gated": [
+                    {"subset": each.subset, "value": each.estimate.value, "unit": each.unit}
+                    for each in one.components
+                ],
+            }
+        )
+    return {
+        "outcome": gate.outcome,
+        "sentence": report.gated(gate),
+        "notes": list(gate.notes),
+        "checks": rows,
+    }
 
 
 def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
@@ -93,15 +133,24 @@ def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
     root = ElementTree.Element("testsuites", {"name": "swapbias check"})
     for run, gate in gates.items():
         outcomes = [one.outcome for one in gate.checks]
-        suite = ElementTree.SubElement(root, "testsuite", {
-            "name": f"swapbias check {run}" if len(gates) > 1 else "swapbias check", "tests": str(len(outcomes)),
-            "failures": str(outcomes.count("fails")), "errors": str(outcomes.count("undecided")),
-        })  # fmt: skip
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            {
+                "name": f"swapbias check {run}" if len(gates) > 1 else "swapbias check",
+                "tests": str(len(outcomes)),
+                "failures": str(outcomes.count("fails")),
+                "errors": str(outcomes.count("undecided")),
+            },
+        )
         for one in gate.checks:
-            finding, name = one.finding, f"{report.check_name(one)} ({report.shown(one.finding.model_id)})"
+            finding = one.finding
+            name = f"{report.check_name(one)} ({report.shown(one.finding.model_id)})"
             named = {"classname": f"{finding.study}.{finding.experiment}", "name": name}
             case = ElementTree.SubElement(suite, "testcase", named)
-            tag, kind = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}.get(one.outcome, ("", ""))
+            tag, kind = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}.get(
+                one.outcome, ("", "")
+            )
             why = {"message": report.checked(one), "type": kind} if tag else {}
             ElementTree.SubElement(case, tag or "system-out", why).text = report.checked(one)
     tree = root if len(gates) > 1 else root[0]
@@ -110,7 +159,9 @@ def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
 
 def compare(
     places: ui.Runs,
-    folder: Annotated[Path | None, ui.option("Folder for the page, tables and figures.", "--out")] = None,
+    folder: Annotated[
+        Path | None, ui.option("Folder for the page, tables and figures.", "--out")
+    ] = None,
 ) -> None:
     """Compare models side by side; it ranks nothing."""
     on_hub = [one for one in places if hub.is_shared_name(one) and not Path(one).exists()]
@@ -118,20 +169,32 @@ def compare(
     shared, broken = hub.load_all_shared(hub.Hub(), on_hub) if on_hub else ([], [])
     read += shared
     if len(read) < 2:
-        why = f": {broken[0]}" if broken else ". Name further folders of runs, or results repositories."
-        raise UsageError(f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}")
+        why = (
+            f": {broken[0]}"
+            if broken
+            else ". Name further folders of runs, or results repositories."
+        )
+        raise UsageError(
+            f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}"
+        )
     compared = runs.compare_runs(read)
     if folder:
         runs.write_comparison(folder, compared)
     for one in broken:
         ui.show(f"Left out: {one}")
     show_comparison(compared)
-    ui.show(f"Page: {folder / 'report.html'}" if folder else "Write it as a page, with the evidence, with --out DIR.")
+    ui.show(
+        f"Page: {folder / 'report.html'}"
+        if folder
+        else "Write it as a page, with the evidence, with --out DIR."
+    )
 
 
 def show_comparison(compared: "report.ComparisonPage") -> None:
     """The page's sentences, what is not comparable, and that nobody wins."""
-    sentences = [f"{one.study} {one.experiment}: {sentence}" for one, sentence in report.sentences(compared)]
+    sentences = [
+        f"{one.study} {one.experiment}: {sentence}" for one, sentence in report.sentences(compared)
+    ]
     for sentence in (*sentences, *compared.notes, report.NO_RANKING):
         ui.out.print(report.shown(sentence, 4_000))  # names may be anybody's
 
@@ -160,7 +223,9 @@ def export(
 ) -> None:
     """Write a study for another evaluator."""
     if form != _LM_EVAL:
-        raise UsageError(f"Unknown form {form!r}, expected {_LM_EVAL}. Write swapbias export {_LM_EVAL} {study}.")
+        raise UsageError(
+            f"Unknown form {form!r}, expected {_LM_EVAL}. Write swapbias export {_LM_EVAL} {study}."
+        )
     written = hub.export_study(hub.study_name(study), folder)
     ui.show(f"Exported: {len(written)} files in {folder}")
 
@@ -170,20 +235,32 @@ _PUSHED = ("datasets", "metrics")  # a study has a command of its own, and a run
 
 def share(
     run: ui.RunFolder,
-    results: Annotated[str, ui.option("Your results repository; made, private, if needed.", metavar="OWNER/NAME")],
+    results: Annotated[
+        str, ui.option("Your results repository; made, private, if needed.", metavar="OWNER/NAME")
+    ],
     model: Annotated[str | None, ui.option("The audited model on the Hub, OWNER/NAME.")] = None,
     commit: Annotated[bool, ui.option("Write to the card of your own model.", "--commit")] = False,
-    create_pr: Annotated[bool, ui.option("Propose it to the model's owners.", "--create-pr")] = False,
+    create_pr: Annotated[
+        bool, ui.option("Propose it to the model's owners.", "--create-pr")
+    ] = False,
     audited: Annotated[str | None, ui.option("The model's name in the run, if another.")] = None,
     public: Annotated[bool, ui.option("Everybody may read the results.", "--public")] = False,
-    findings_only: Annotated[bool, ui.option("No scored prompts, answers or notes.", "--findings-only")] = False,
+    findings_only: Annotated[
+        bool, ui.option("No scored prompts, answers or notes.", "--findings-only")
+    ] = False,
     namespace: Annotated[str, ui.option("Who publishes the corpora on the Hub.")] = "swapbias",
-    again: Annotated[bool, ui.option("Propose what its owners closed or took out.", "--again")] = False,
+    again: Annotated[
+        bool, ui.option("Propose what its owners closed or took out.", "--again")
+    ] = False,
     dry_run: ui.DryRun = False,
 ) -> None:
     """Share a run on the Hub, and on a model's page."""
-    needs = {"--commit": (commit, "--model", model), "--create-pr": (create_pr, "--model", model),
-             "--audited": (audited, "--model", model), "--again": (again, "--create-pr", create_pr)}  # fmt: skip
+    needs = {
+        "--commit": (commit, "--model", model),
+        "--create-pr": (create_pr, "--model", model),
+        "--audited": (audited, "--model", model),
+        "--again": (again, "--create-pr", create_pr),
+    }
     for name, (value, needed, known) in needs.items():
         if value and not known:
             raise UsageError(f"{name} needs {needed}. Add it, or drop {name}.")
@@ -191,10 +268,19 @@ def share(
         raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
     how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""
     options = hub.ShareOptions(
-        results=results, model=model, how=how, audited=audited, public=public, findings_only=findings_only,
-        again=again, namespace=namespace, dry_run=dry_run,
-    )  # fmt: skip
-    with ui.stoppable(f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."):
+        results=results,
+        model=model,
+        how=how,
+        audited=audited,
+        public=public,
+        findings_only=findings_only,
+        again=again,
+        namespace=namespace,
+        dry_run=dry_run,
+    )
+    with ui.stoppable(
+        f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."
+    ):
         for one in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
             ui.show(f"{one.repo.name}: {one.status}. {one.url}")
     if dry_run:
@@ -210,14 +296,20 @@ def push(
 ) -> None:
     """Publish corpora or measures on the Hub, each with the version of its tag."""
     named = _singular(kind, _PUSHED)
-    _end_with(hub.push_all, named, names or (), namespace=namespace, private=private, dry_run=dry_run)
+    _end_with(
+        hub.push_all, named, names or (), namespace=namespace, private=private, dry_run=dry_run
+    )
 
 
 def pull(
     kind: Annotated[str, ui.argument("KIND", "datasets, metrics or results.")],
-    places: Annotated[list[str], ui.argument("OWNER [NAME]...", "Of results OWNER/NAME, of any number.")],
+    places: Annotated[
+        list[str], ui.argument("OWNER [NAME]...", "Of results OWNER/NAME, of any number.")
+    ],
     folder: ui.OutFolder,
-    revision: Annotated[str, ui.option("A tag (v and the version on the card) or commit.")] = "main",
+    revision: Annotated[
+        str, ui.option("A tag (v and the version on the card) or commit.")
+    ] = "main",
 ) -> None:
     """Fetch corpora, measures or runs from the Hub, of one commit.
 

@@ -46,18 +46,25 @@ def share_of_range(text: object) -> float:
     number = float(form[1]) if form else math.nan
     share = number / 100 if form and form[2] else number
     if not 0 <= share <= 1:
-        raise typer.BadParameter(f"{text} is no share from 0 to 1. {points_hint(number)}, and 5pt means the same")
+        raise typer.BadParameter(
+            f"{text} is no share from 0 to 1. {points_hint(number)}, and 5pt means the same"
+        )
     return share
 
 
-SHARE: dict[str, Any] = {"parser": share_of_range, "metavar": "SHARE"}  # of an option that is a margin
+SHARE: dict[str, Any] = {
+    "parser": share_of_range,
+    "metavar": "SHARE",
+}  # of an option that is a margin
 Names = list[str] | None  # of an option or argument that may be repeated
 DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
 Verbose = Annotated[bool, option("Print details.", "--verbose")]
 RunFolder = Annotated[Path, argument("RUN", "Folder of a finished run.")]
 Runs = Annotated[list[str], argument("RUN...", "Folders, or OWNER/NAME[/RUN] on the Hub.")]
 OutFolder = Annotated[Path, option("Folder to write to.", "--out")]
-ModelSettings = Annotated[Names, option("Further setting: swapbias help settings.", "-M", metavar="KEY=VALUE")]
+ModelSettings = Annotated[
+    Names, option("Further setting: swapbias help settings.", "-M", metavar="KEY=VALUE")
+]
 
 
 class Sectioned(TyperCommand):
@@ -84,7 +91,9 @@ class Sectioned(TyperCommand):
 
 def known_settings() -> list[Setting]:
     """Every setting of ``-M``, in the order of the help."""
-    return [setting for options in setting_classes() if options.key for setting in options.settings()]
+    return [
+        setting for options in setting_classes() if options.key for setting in options.settings()
+    ]
 
 
 def names_of(*classes: type[Options]) -> tuple[str, ...]:
@@ -118,11 +127,17 @@ def add_flags(command: Callable[..., None], screen: Mapping[str, Sequence[str]])
         screen: headings of the help, each with the names below it: of parameters, or of settings that are options.
     """
     parameters = dict(inspect.signature(command).parameters)
-    flags = {setting.option: setting for options in setting_classes() for setting in options.settings()}
+    flags = {
+        setting.option: setting for options in setting_classes() for setting in options.settings()
+    }
     listed_names = [name for names in screen.values() for name in names]
-    ordered = [parameter for name, parameter in parameters.items() if name not in (*listed_names, "given")]
+    ordered = [
+        parameter for name, parameter in parameters.items() if name not in (*listed_names, "given")
+    ]
     for heading, names in screen.items():
-        ordered += [parameters[name] if name in parameters else flag(flags[name], heading) for name in names]
+        ordered += [
+            parameters[name] if name in parameters else flag(flags[name], heading) for name in names
+        ]
     keyword = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature([parameter.replace(kind=keyword) for parameter in ordered])
     command.__signature__ = signature  # type: ignore[attr-defined]
@@ -130,19 +145,27 @@ def add_flags(command: Callable[..., None], screen: Mapping[str, Sequence[str]])
 
 def in_options(error: SettingsError) -> SettingsError:
     """The error about settings that names them as the command line writes them."""
-    names = [fault.setting.key if fault.setting and not fault.cause else "" for fault in error.faults]
+    names = [
+        fault.setting.key if fault.setting and not fault.cause else "" for fault in error.faults
+    ]
     sentences = [fault.sentence(name) for fault, name in zip(error.faults, names, strict=True)]
     return SettingsError(*sentences, faults=error.faults)
 
 
 def as_typed(text: str) -> str:
     """Repeat what stands on the command line, in quotes where it would not be seen or is long."""
-    return text if text.isprintable() and 0 < len(text) <= 80 and not text.isspace() else quoted(text)
+    return (
+        text if text.isprintable() and 0 < len(text) <= 80 and not text.isspace() else quoted(text)
+    )
 
 
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
     """The settings that ``KEY=VALUE`` pairs name, of ``only`` these or all; of a key with several values a list."""
-    settings = {setting.option: setting for setting in known_settings() if not only or setting.option in only}
+    settings = {
+        setting.option: setting
+        for setting in known_settings()
+        if not only or setting.option in only
+    }
     values: dict[str, Any] = {}
     faults: list[str] = []
     for pair in pairs or ():
@@ -183,16 +206,22 @@ def _wrong(setting: Setting, text: str, error: Any) -> str:
     fault = Fault(setting.name, text, setting, (), str(cause))
     step = f"Change -M {setting.key}."
     return fault.sentence(
-        f"-M {setting.key}" if cause else setting.key, step, "" if setting.choices else as_typed(text)
+        f"-M {setting.key}" if cause else setting.key,
+        step,
+        "" if setting.choices else as_typed(text),
     )
 
 
 def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
     """Where the work is done that writes to a place; UsageError: settings of the cluster do not fit together."""
     if settings.get("own_store") and not (place and is_url(place)):
-        raise UsageError("own-store is about a store, and a folder of this machine is written. Drop it.")
+        raise UsageError(
+            "own-store is about a store, and a folder of this machine is written. Drop it."
+        )
     names = {setting.option: setting.name for setting in Engine.settings()}
-    engine = Engine(**{names[option]: value for option, value in settings.items() if option in names})
+    engine = Engine(
+        **{names[option]: value for option, value in settings.items() if option in names}
+    )
     engine.check()
     return engine
 
@@ -208,14 +237,18 @@ class WithSettings(Sectioned):
             if written in settings and written not in options:
                 setting = settings[written]
                 key = setting.key if setting.plain_type is bool else f"{setting.key}=VALUE"
-                raise UsageError(f"{written} is a setting. Write -M {key} (all: swapbias help settings).")
+                raise UsageError(
+                    f"{written} is a setting. Write -M {key} (all: swapbias help settings)."
+                )
         self._refuse_twice(ctx, args)
         return super().parse_args(ctx, args)
 
     def _refuse_twice(self, ctx: Any, args: Sequence[str]) -> None:
         """Refuse a setting of one value that has two: the first would count for nothing."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        settings = {setting.option for options in setting_classes() for setting in options.settings()}
+        settings = {
+            setting.option for options in setting_classes() for setting in options.settings()
+        }
         counts = Counter(parameter.opts[-1] for parameter in order if parameter.name in settings)
         for written, count in counts.items():
             if count > 1:
@@ -286,6 +319,8 @@ def progress() -> Iterator[Callable[[str, int], Callable[[float], Any]]]:
     with ExitStack() as bars:
         yield (
             lambda title, total: (
-                bars.enter_context(tqdm(total=total, desc=title, mininterval=every, bar_format=form)).update
+                bars.enter_context(
+                    tqdm(total=total, desc=title, mininterval=every, bar_format=form)
+                ).update
             )
         )

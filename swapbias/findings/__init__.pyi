@@ -74,7 +74,11 @@ from .gate import (
     lacks_range as lacks_range,
     with_verdicts as with_verdicts,
 )
-from .planned_spreads import EarlierRun as EarlierRun, Spreads as Spreads, earlier_gaps as earlier_gaps
+from .planned_spreads import (
+    EarlierRun as EarlierRun,
+    Spreads as Spreads,
+    earlier_gaps as earlier_gaps,
+)
 from .planning import (
     Needed as Needed,
     PlannedExperiment as PlannedExperiment,

@@ -55,23 +55,47 @@ from swapbias.findings.sensitivity import (
 )
 from swapbias.measures import MEASURES, Estimate, Unit, with_range_of
 from swapbias.models import unit_of
-from swapbias.studies import JUDGED, PLACEBO, Experiment, Published, Slice, Study, in_unit, load_study, published_for
+from swapbias.studies import (
+    JUDGED,
+    PLACEBO,
+    Experiment,
+    Published,
+    Slice,
+    Study,
+    in_unit,
+    load_study,
+    published_for,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _ID_COLUMNS = ("experiment", "model_id", "prompt_id", "pair_id", "group")
-MOST_DETAILED = 5  # pairs of models whose differences are given by slice, by subset and as published as well
+MOST_DETAILED = (
+    5  # pairs of models whose differences are given by slice, by subset and as published as well
+)
 _ALL = Slice("", "all")
-_UNANSWERED = ("unanswered", "refused", "said_unsure")  # the score columns of prompts that no option answered
-_OF_ANSWERS = (*_UNANSWERED, "length")  # score columns that say nothing where no answer could be read
+_UNANSWERED = (
+    "unanswered",
+    "refused",
+    "said_unsure",
+)  # the score columns of prompts that no option answered
+_OF_ANSWERS = (
+    *_UNANSWERED,
+    "length",
+)  # score columns that say nothing where no answer could be read
 
 
 @arguments_named()
 def disaggregate(
-    scores: "Dataset | pd.DataFrame", study: Study | str, *, seed: int = 0, margin: float | None = None,
-    expected: Mapping[tuple[str, ...], Published] | None = None, robustness: bool = True,
-) -> list[Finding]:  # fmt: skip
+    scores: "Dataset | pd.DataFrame",
+    study: Study | str,
+    *,
+    seed: int = 0,
+    margin: float | None = None,
+    expected: Mapping[tuple[str, ...], Published] | None = None,
+    robustness: bool = True,
+) -> list[Finding]:
     """Every finding of a study from scored prompts: overall, by subset and by slice.
 
     >>> from swapbias.studies import config_rows
@@ -105,7 +129,9 @@ def disaggregate(
     if not models:
         raise ValueError("The scores have no rows. Score some prompts first.")
     if len(models) != 1:
-        raise ValueError(f"scores of the models {models}, expected rows of exactly one. Audit models separately.")
+        raise ValueError(
+            f"scores of the models {models}, expected rows of exactly one. Audit models separately."
+        )
     found: list[Finding] = []
     parts: dict[str, pd.DataFrame] = {}
     chosen = _ranged(chosen, frame)
@@ -113,7 +139,12 @@ def disaggregate(
         every = frame[frame["experiment"] == experiment.name]
         prompts = every[every["group"] != PLACEBO]
         _check_ids(
-            prompts, [name for name in experiment.design.random if name in prompts and prompts[name].notna().any()]
+            prompts,
+            [
+                name
+                for name in experiment.design.random
+                if name in prompts and prompts[name].notna().any()
+            ],
         )
         parts[experiment.name] = rows = one_per_prompt(experiment, every)
         if len(every):
@@ -121,36 +152,54 @@ def disaggregate(
             found += _all_findings(context, rows, every[every["group"] != PLACEBO])
     if not found:
         others = listed(sorted(set(frame["experiment"])))
-        raise ValueError(f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts.")
+        raise ValueError(
+            f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts."
+        )
     known = published_for(chosen.name, models[0]) if expected is None else expected
     marked = _unmeasured(with_primary(found, chosen.experiments), chosen.experiments, parts)
     marked = corrected_for_questions(_with_repeats(marked, chosen.experiments, frame))
     if robustness:
-        margins = {one.name: one.compares.unit.margin(share_of_margin(one, margin)) for one in chosen.experiments}
+        margins = {
+            one.name: one.compares.unit.margin(share_of_margin(one, margin))
+            for one in chosen.experiments
+        }
         marked = [
             one
             for each in marked
             for one in with_sensitivity(
-                each, chosen, parts[each.experiment], models[0], margins.get(each.experiment, math.nan)
+                each,
+                chosen,
+                parts[each.experiment],
+                models[0],
+                margins.get(each.experiment, math.nan),
             )
         ]
     many = {one.name for one in chosen.experiments if len(one.compares.groups) > 1}
     marked = _disagreeing(corrected_for_rows(marked, chosen.correction, many))
-    joined = [replace(one, published=known.get(one.key())) if one.score == "score" else one for one in marked]
+    joined = [
+        replace(one, published=known.get(one.key())) if one.score == "score" else one
+        for one in marked
+    ]
     return with_verdicts(joined, margin=margin)
 
 
-def _with_repeats(found: Sequence[Finding], experiments: Iterable[Experiment], rows: pd.DataFrame) -> list[Finding]:
+def _with_repeats(
+    found: Sequence[Finding], experiments: Iterable[Experiment], rows: pd.DataFrame
+) -> list[Finding]:
     """The findings of scores that were read, each with how many rows have the commonest answer and are unread."""
     units = {experiment.name: experiment.compares.unit for experiment in experiments}
     repeats = {
-        name: commonest(part, units[name]) for name, part in rows.groupby("experiment", sort=False) if name in units
+        name: commonest(part, units[name])
+        for name, part in rows.groupby("experiment", sort=False)
+        if name in units
     }
     marked = []
     for finding in found:
         repeated = repeats.get(finding.experiment)
         if repeated is not None and finding.score == "score" and not finding.view:
-            finding = replace(finding, repeated_share=repeated.share, unread_share=repeated.unread_share)
+            finding = replace(
+                finding, repeated_share=repeated.share, unread_share=repeated.unread_share
+            )
         marked.append(finding)
     return marked
 
@@ -161,7 +210,9 @@ def _check_ids(rows: pd.DataFrame, columns: Iterable[str]) -> None:
         lacking = rows[column].isna()
         if lacking.any():
             row = rows.index[lacking][0]
-            raise ValueError(f"column {column}: row {row} has no value, expected an id in every row. Fill it in.")
+            raise ValueError(
+                f"column {column}: row {row} has no value, expected an id in every row. Fill it in."
+            )
 
 
 def _ranged(study: Study, rows: pd.DataFrame) -> Study:
@@ -169,7 +220,9 @@ def _ranged(study: Study, rows: pd.DataFrame) -> Study:
     experiments = []
     for one in study.experiments:
         scores = rows.loc[rows["experiment"] == one.name, "score"]
-        experiments.append(in_unit(one, with_range_of(one.compares.unit, scores.to_numpy(dtype=np.float64))))
+        experiments.append(
+            in_unit(one, with_range_of(one.compares.unit, scores.to_numpy(dtype=np.float64)))
+        )
     return study.changed(experiments=tuple(experiments))
 
 
@@ -185,7 +238,8 @@ def one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Finding]:
     """Of one experiment: of each of its scores, of the judge of its ``answers``, and means of further columns."""
-    experiment, rows = context.experiment, rows[rows["group"] != PLACEBO]
+    experiment = context.experiment
+    rows = rows[rows["group"] != PLACEBO]
     for score in experiment.shows.scores if len(rows) else ():
         if score in rows:
             unsliced = score in _UNANSWERED and (rows[score] == 0).all()
@@ -201,7 +255,8 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Of one score: gaps, means, rates, effects and correlations, of every subset and slice."""
-    experiment, texts = context.experiment, ("text", "candidates", "lexicon", "answer", "top_tokens")
+    experiment = context.experiment
+    texts = ("text", "candidates", "lexicon", "answer", "top_tokens")
     if not experiment.shows.rates:  # most of the time would go into cutting slices out of texts
         rows = rows.drop(columns=[name for name in texts if name in rows])
     for subset, part in _parts(rows, experiment.compares.subset):
@@ -218,14 +273,18 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         yield from _factor_findings(within, part)
         yield from _counts(within, part)
         yield from _correlations(within, part)
-    if experiment.compares.contrast and set(experiment.compares.contrast) <= set(rows[experiment.compares.subset]):
+    if experiment.compares.contrast and set(experiment.compares.contrast) <= set(
+        rows[experiment.compares.subset]
+    ):
         both = rows[rows[experiment.compares.subset].isin(experiment.compares.contrast)]
         context = replace(context, subset=" - ".join(experiment.compares.contrast))
         for gap in context.gaps():
             for one in (_ALL, *experiment.shows.slices):
                 for value, part in _parts(gap.two(both), one.column):
                     if part[experiment.compares.subset].nunique() == 2:
-                        yield from _gap_difference(replace(gap, slice_by=one.name, slice_value=value), part)
+                        yield from _gap_difference(
+                            replace(gap, slice_by=one.name, slice_value=value), part
+                        )
         yield from _all_groups(context, both, ALL_GAPS)
 
 
@@ -239,23 +298,41 @@ def _parts(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
 
 def _gaps(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """By the inference of the design, then by the paper's own test."""
-    experiment, two = context.experiment, context.two(rows)
+    experiment = context.experiment
+    two = context.two(rows)
     units = gap_units(context, two)
     if units is None:
         return
     estimate = units.measured()
-    published = condition_means(experiment, two, context.score) if experiment.design.aggregate else two
+    published = (
+        condition_means(experiment, two, context.score) if experiment.design.aggregate else two
+    )
     plain_baseline = _baseline(context, published)
-    baseline = units.mean_of(experiment.compares.reference) if experiment.design.equal_levels else plain_baseline
+    baseline = (
+        units.mean_of(experiment.compares.reference)
+        if experiment.design.equal_levels
+        else plain_baseline
+    )
     fields: dict[str, Any] = {**units.fields, **units.distances(), "baseline": baseline}
     if _are_rates(context, two):
         # Of what is no mean rates have no ratio: rare ones do not pass then.
-        fields |= _ratio(context, two, estimate.value, baseline) if context.comparison.is_mean else {"is_rate": True}
-    yield _measured(context.finding(estimate, experiment.compares.measure, **context.gap_fields, **fields), units)
+        fields |= (
+            _ratio(context, two, estimate.value, baseline)
+            if context.comparison.is_mean
+            else {"is_rate": True}
+        )
+    yield _measured(
+        context.finding(estimate, experiment.compares.measure, **context.gap_fields, **fields),
+        units,
+    )
     if ANSWERS not in experiment.shows.rates:
         plain = _as_published(context, published)
         yield context.finding(
-            plain, experiment.compares.measure, view=context.plain_view, baseline=plain_baseline, **context.gap_fields
+            plain,
+            experiment.compares.measure,
+            view=context.plain_view,
+            baseline=plain_baseline,
+            **context.gap_fields,
         )
 
 
@@ -275,9 +352,12 @@ def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
 
 def _as_published(context: Context, rows: pd.DataFrame) -> Estimate:
     """The gap by the paper's own test, which treats units as independent; of two models between their gaps."""
-    experiment, comparison = context.experiment, context.comparison
+    experiment = context.experiment
+    comparison = context.comparison
     if OTHER in rows and comparison.is_paired:
-        first, second = (pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER))
+        first, second = (
+            pair_gaps(replace(context, score=name), rows)["gap"] for name in ("score", OTHER)
+        )
         return comparison.published_difference(first.to_numpy(), second.to_numpy())
     return comparison.published(
         rows[context.score].to_numpy(),
@@ -294,9 +374,11 @@ def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) 
     Of rates whose mean lies above .9 the ratio of their complements.
     """
     unit = unit_of(context.experiment, context.score)
-    start, sign = unit.low, 1.0
+    start = unit.low
+    sign = 1.0
     if baseline + value / 2 - unit.low > (1 - RARE) * unit.span:
-        start, sign = unit.high, -1.0
+        start = unit.high
+        sign = -1.0
     of_reference = sign * (baseline - start)
     of_group = sign * (baseline + value - start)
     if not of_reference > 0:
@@ -309,26 +391,37 @@ def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) 
     units = gap_units(context, rows.assign(**{context.score: counted}))
     log = units.estimate() if units else Estimate(math.nan)
     return {
-        "is_rate": True, "ratio": of_group / of_reference, "ratio_std_error": log.std_error, "ratio_df": log.df,
+        "is_rate": True,
+        "ratio": of_group / of_reference,
+        "ratio_std_error": log.std_error,
+        "ratio_df": log.df,
         "ratio_skewness": log.skewness,
-    }  # fmt: skip
+    }
 
 
 def _baseline(context: Context, rows: pd.DataFrame) -> float:
-    return float(rows.loc[rows["group"] == context.experiment.compares.reference, context.score].mean())
+    return float(
+        rows.loc[rows["group"] == context.experiment.compares.reference, context.score].mean()
+    )
 
 
 def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Difference of the pairs' gaps between two subsets: by the inference of the design, then by an independent t."""
-    units, (first, second) = gap_units(context, rows), context.experiment.compares.contrast or ("", "")
+    units, (first, second) = (
+        gap_units(context, rows),
+        context.experiment.compares.contrast or ("", ""),
+    )
     if units is None:
         return
     fields: dict[str, Any] = {**context.gap_fields, "within": first, "against": second}
     fields["baseline"] = _baseline(context, rows)
-    yield _measured(context.finding(units.measured(), "gap_difference", **units.fields, **fields), units)
+    yield _measured(
+        context.finding(units.measured(), "gap_difference", **units.fields, **fields), units
+    )
     pairs = pair_gaps(context, rows)
     by_subset = [
-        pairs.loc[pairs[context.experiment.compares.subset] == name, "gap"].to_numpy() for name in (first, second)
+        pairs.loc[pairs[context.experiment.compares.subset] == name, "gap"].to_numpy()
+        for name in (first, second)
     ]
     estimate = context.comparison.published_difference(*by_subset)
     yield context.finding(estimate, "gap_difference", view=context.plain_view, **fields)
@@ -337,7 +430,10 @@ def _gap_difference(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Means over the units that gaps are made of, so that those of two groups differ by their gap."""
     experiment = context.experiment
-    if not experiment.compares.measure and context.slice_by == "all" != experiment.compares.primary.slice:
+    if (
+        not experiment.compares.measure
+        and context.slice_by == "all" != experiment.compares.primary.slice
+    ):
         return  # means of questions that may cancel
     rows = by_sentence(experiment, rows, context.score)
     for level in experiment.shows.levels:
@@ -353,9 +449,13 @@ def _levels(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             yield context.finding(published, "mean", level, view=context.plain_view)
 
 
-def _mean(context: Context, rows: pd.DataFrame, contrast: str, *, weights: Any = None, **more: Any) -> Finding:
+def _mean(
+    context: Context, rows: pd.DataFrame, contrast: str, *, weights: Any = None, **more: Any
+) -> Finding:
     clusters, over = context.random(rows)
-    estimate = measures.mean_score(rows[context.score].to_numpy(), cluster_ids=clusters, weights=weights)
+    estimate = measures.mean_score(
+        rows[context.score].to_numpy(), cluster_ids=clusters, weights=weights
+    )
     return context.finding(estimate, "mean", contrast, cluster_vars=over, **more)
 
 
@@ -382,10 +482,8 @@ def _counts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     experiment = context.experiment
     if not experiment.shows.thresholds or context.score != "score":
         return
-    units, unit = (
-        condition_means(experiment, rows),
-        experiment.design.aggregate[-1] if experiment.design.aggregate else "row",
-    )
+    units = condition_means(experiment, rows)
+    unit = experiment.design.aggregate[-1] if experiment.design.aggregate else "row"
     for threshold in experiment.shows.thresholds:
         for group in experiment.compared:
             values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
@@ -395,39 +493,54 @@ def _counts(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             count = share.value if math.isnan(share.value) else float(round(share.value * share.n))
             # No interval: these are all conditions of the study, alike within their categories, and no sample.
             yield context.finding(
-                replace(share, value=count, ci_low=math.nan, ci_high=math.nan, interval=""), "count_above",
-                f"{group} {'=' if threshold >= 1 else '>'} {threshold:g}", unit=f"{unit}s",
-            )  # fmt: skip
+                replace(share, value=count, ci_low=math.nan, ci_high=math.nan, interval=""),
+                "count_above",
+                f"{group} {'=' if threshold >= 1 else '>'} {threshold:g}",
+                unit=f"{unit}s",
+            )
 
 
 def _correlations(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     experiment = context.experiment
     for covariate in (one for one in experiment.shows.covariates if not one.beside):
-        scored, what, column = rows, "score", context.score
+        scored = rows
+        what = "score"
+        column = context.score
         if covariate.of_gap:
             gap = context.gaps()[0]
             if not gap.whole(rows):
                 continue
-            scored, what, column = pair_gaps(gap, gap.two(rows)), "gap", "gap"
+            scored = pair_gaps(gap, gap.two(rows))
+            what = "gap"
+            column = "gap"
         means = scored.groupby(covariate.column, sort=False)[column].mean()
         means = means[[str(name) in covariate.values for name in means.index]]
         numbers = [covariate.values[str(name)] for name in means.index]
         label = next(
-            (one.name for one in experiment.shows.slices if one.column == covariate.column), covariate.column
+            (one.name for one in experiment.shows.slices if one.column == covariate.column),
+            covariate.column,
         )
         yield context.finding(
-            measures.correlation(means.to_numpy(), numbers), "correlation", f"{what} ~ {covariate.name}",
-            slice_by=label, cluster_vars=experiment.design.random.get(covariate.column, covariate.column),
-        )  # fmt: skip
+            measures.correlation(means.to_numpy(), numbers),
+            "correlation",
+            f"{what} ~ {covariate.name}",
+            slice_by=label,
+            cluster_vars=experiment.design.random.get(covariate.column, covariate.column),
+        )
 
 
 def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator[Finding]:
     """Whether any of several groups differs, or with ``ALL_GAPS`` any gap in two subsets; nothing of two groups."""
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
-    groups, paired = rows["group"].tolist(), experiment.is_paired
+    groups = rows["group"].tolist()
+    paired = experiment.is_paired
     samples = rows[experiment.compares.subset].tolist() if contrast == ALL_GAPS else None
-    if not experiment.compares.measure or len(set(groups)) < 3 or (samples and len(set(samples)) < 2):
+    if (
+        not experiment.compares.measure
+        or len(set(groups)) < 3
+        or (samples and len(set(samples)) < 2)
+    ):
         return
     reference = experiment.compares.reference if experiment.compares.reference in groups else None
     by_gaps = paired and reference and not samples
@@ -435,12 +548,20 @@ def _all_groups(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator
         return  # no test of several means
     clusters, over = context.random(rows)
     found = measures.omnibus(
-        rows[context.score].to_numpy(), groups, pair_ids=rows["pair_id"].tolist() if paired else None,
-        cluster_ids=clusters, sample_ids=samples, reference_group=reference,
-    )  # fmt: skip
+        rows[context.score].to_numpy(),
+        groups,
+        pair_ids=rows["pair_id"].tolist() if paired else None,
+        cluster_ids=clusters,
+        sample_ids=samples,
+        reference_group=reference,
+    )
     estimate = found.estimate
     if by_gaps:  # by the design of each
-        each = [units.estimate() for one in context.gaps() if (units := gap_units(one, rows)) is not None]
+        each = [
+            units.estimate()
+            for one in context.gaps()
+            if (units := gap_units(one, rows)) is not None
+        ]
         estimate = found.with_p_values([gap.p_value for gap in each]).estimate
         if not context.comparison.is_mean:
             estimate = replace(estimate, value=float(np.std([*(gap.value for gap in each), 0.0])))
@@ -460,16 +581,26 @@ def _factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     clusters, over = context.random(rows)
     found = measures.factorial(
-        rows[context.score].to_numpy(), {factor: rows["group"].map(table[factor]).tolist() for factor in table},
-        reference=table.loc[experiment.compares.reference].to_dict(), cluster_ids=clusters,
+        rows[context.score].to_numpy(),
+        {factor: rows["group"].map(table[factor]).tolist() for factor in table},
+        reference=table.loc[experiment.compares.reference].to_dict(),
+        cluster_ids=clusters,
         pair_ids=rows["pair_id"].tolist() if experiment.is_paired else None,
-    )  # fmt: skip
+    )
     for term, test in found.terms.items():
         mine = [one for one in found.effects if one.term == term]
         for one in mine:
-            levels = [level for pair in one.levels.values() for level in pair] if len(one.levels) < 3 else []
-            named = dict(zip(("group", "reference_group", "within", "against"), levels, strict=False))
-            yield context.finding(one.estimate, EFFECTS[len(one.levels) - 1], one.title, cluster_vars=over, **named)
+            levels = (
+                [level for pair in one.levels.values() for level in pair]
+                if len(one.levels) < 3
+                else []
+            )
+            named = dict(
+                zip(("group", "reference_group", "within", "against"), levels, strict=False)
+            )
+            yield context.finding(
+                one.estimate, EFFECTS[len(one.levels) - 1], one.title, cluster_vars=over, **named
+            )
         if len(mine) > 1:
             yield context.finding(test.estimate, SPREAD, term, cluster_vars=over)
 
@@ -479,7 +610,9 @@ def with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) ->
     marked = list(found)
     for experiment in experiments:
         name = (experiment.name, "score", "")
-        mine = [at for at, one in enumerate(marked) if (one.experiment, one.score, one.view) == name]
+        mine = [
+            at for at, one in enumerate(marked) if (one.experiment, one.score, one.view) == name
+        ]
         subsets = {marked[at].subset for at in mine}
         wanted = [experiment.primary]
         if len(subsets) == 1:
@@ -492,10 +625,13 @@ def with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) ->
                 continue
             for at in here:
                 own = marked[at].measure
-                if own in (measure, SPREAD) or (own in EFFECTS and not experiment.compares.contrast):
+                if own in (measure, SPREAD) or (
+                    own in EFFECTS and not experiment.compares.contrast
+                ):
                     # Of crossed factors the effects are the answer, not the gaps between two intersections.
                     marked[at] = replace(
-                        marked[at], primary=not (effects_alone and own == experiment.compares.measure)
+                        marked[at],
+                        primary=not (effects_alone and own == experiment.compares.measure),
                     )
             break
     return marked
@@ -508,12 +644,24 @@ def _unmeasured(
     constant: set[tuple[str, str]] = set()
     reasons: dict[str, str] = {}
     for experiment in experiments:
-        reasons[experiment.name] = _unread_swap(parts[experiment.name]) or _same_inputs(parts[experiment.name])
-        column = next(
-            (one.column for one in experiment.shows.slices if one.name == experiment.compares.primary.slice), ""
+        reasons[experiment.name] = _unread_swap(parts[experiment.name]) or _same_inputs(
+            parts[experiment.name]
         )
-        sliced = [("", parts[experiment.name]), *(_parts(parts[experiment.name], column) if column else ())]
-        constant |= {(experiment.name, value) for value, part in sliced if is_constant(experiment, part)}
+        column = next(
+            (
+                one.column
+                for one in experiment.shows.slices
+                if one.name == experiment.compares.primary.slice
+            ),
+            "",
+        )
+        sliced = [
+            ("", parts[experiment.name]),
+            *(_parts(parts[experiment.name], column) if column else ()),
+        ]
+        constant |= {
+            (experiment.name, value) for value, part in sliced if is_constant(experiment, part)
+        }
 
     unnamed = {experiment.name for experiment in experiments if experiment.design.unnamed_fills}
 
@@ -553,9 +701,18 @@ def _disagreeing(found: Sequence[Finding]) -> list[Finding]:
     for place, one in enumerate(found):
         for other in found if one.primary else ():
             same = (other.model_id, *other.key()) == (one.model_id, *one.key()) and not other.view
-            if same and other.score not in ("score", *_OF_ANSWERS) and other.estimate.value * one.estimate.value < 0:
-                turned = [*marked[place].influences, ["score", other.score, f"{other.estimate.value:+.3g}"]]
-                marked[place] = replace(one, influential_items=json.dumps(turned, ensure_ascii=False))
+            if (
+                same
+                and other.score not in ("score", *_OF_ANSWERS)
+                and other.estimate.value * one.estimate.value < 0
+            ):
+                turned = [
+                    *marked[place].influences,
+                    ["score", other.score, f"{other.estimate.value:+.3g}"],
+                ]
+                marked[place] = replace(
+                    one, influential_items=json.dumps(turned, ensure_ascii=False)
+                )
     return marked
 
 
@@ -565,9 +722,11 @@ def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
 
 
 def compare(
-    studies: Mapping[str, Mapping[str, pd.DataFrame]], *, reference: str = "",
+    studies: Mapping[str, Mapping[str, pd.DataFrame]],
+    *,
+    reference: str = "",
     units_read: Mapping[tuple[str, str, str], Unit] | None = None,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """Differences between models in what each study measures, and correlations of their scores.
 
     A difference is a model minus the reference, as its contrast says (``MODEL - REFERENCE``): the gap of the
@@ -586,20 +745,29 @@ def compare(
     """
     found: list[Finding] = []
     for name, models in studies.items():
-        study, mine = load_study(name), list[Finding]()
+        study = load_study(name)
+        mine = list[Finding]()
         for experiment, parts in _alike(study, models, units_read or {}):
             trials = [set(part["trial"]) for part in parts.values() if "trial" in part]
             shared = set.intersection(*trials) if trials else set()  # that every model answered
             rows = {
-                model: one_per_prompt(experiment, part[part["trial"].isin(shared)] if "trial" in part else part)
+                model: one_per_prompt(
+                    experiment, part[part["trial"].isin(shared)] if "trial" in part else part
+                )
                 for model, part in parts.items()
             }
             first = reference if reference in rows else next(iter(rows), "")
             pairs = [(model, first) for model in rows if model != first]
-            constant = {model for model, part in rows.items() if is_constant(experiment, part) or _unread_swap(part)}
+            constant = {
+                model
+                for model, part in rows.items()
+                if is_constant(experiment, part) or _unread_swap(part)
+            }
             for pair in pairs:
                 context = Context(name, " - ".join(pair), experiment, CHANGE)
-                made = _differences(context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED)
+                made = _differences(
+                    context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED
+                )
                 mine += [unmeasured(one) for one in made] if constant & {*pair} else made
         found += corrected_for_rows(mine, study.correction, {one.name for one in study.experiments})
         found += _agreement(study, models)
@@ -607,7 +775,9 @@ def compare(
 
 
 def _alike(
-    study: Study, models: Mapping[str, pd.DataFrame], units_read: Mapping[tuple[str, str, str], Unit]
+    study: Study,
+    models: Mapping[str, pd.DataFrame],
+    units_read: Mapping[tuple[str, str, str], Unit],
 ) -> Iterator[tuple[Experiment, dict[str, pd.DataFrame]]]:
     """Each experiment with the rows of the models that read it, separate for units of another range."""
     experiments = {model: set(part["experiment"].unique()) for model, part in models.items()}
@@ -627,11 +797,16 @@ def _alike(
         yield from ((in_unit(one, units[key]), mine) for key, mine in by_range.items())
 
 
-def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool) -> list[Finding]:
+def _differences(
+    context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool
+) -> list[Finding]:
     """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
-    experiment, both = context.experiment, rows_of_two(first[first["group"] != PLACEBO], second)
+    experiment = context.experiment
+    both = rows_of_two(first[first["group"] != PLACEBO], second)
     slices = tuple(
-        one for one in experiment.shows.slices if not brief or one.name == experiment.compares.primary.slice
+        one
+        for one in experiment.shows.slices
+        if not brief or one.name == experiment.compares.primary.slice
     )
     levels = experiment.shows.levels if experiment.design.aggregate and not brief else ()
     levels = tuple(one for one in levels if one in experiment.compared)
@@ -639,19 +814,26 @@ def _differences(context: Context, first: pd.DataFrame, second: pd.DataFrame, *,
     made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
     found = []
     for one in with_primary((replace(one, score="score") for one in made), [experiment]):
-        gap = MEASURES[one.measure].gap_span and (one.slice_by == "all" or one.measure != "gap_difference")
+        gap = MEASURES[one.measure].gap_span and (
+            one.slice_by == "all" or one.measure != "gap_difference"
+        )
         is_of_pairs = one.measure == experiment.compares.measure and experiment.is_paired
         shown = is_of_pairs if one.view else gap or one.measure == "mean"
         if shown and (one.primary or not brief):
             found.append(
-                _of_models(one, several=len(experiment.compares.groups) > 1 or one.measure in (*EFFECTS, "mean"))
+                _of_models(
+                    one,
+                    several=len(experiment.compares.groups) > 1
+                    or one.measure in (*EFFECTS, "mean"),
+                )
             )
     return found
 
 
 def _of_models(finding: Finding, *, several: bool) -> Finding:
     """A finding of differences of scores as the difference of two models."""
-    estimate, subset = finding.estimate, ", ".join(filter(None, (finding.subset, finding.contrast * several)))
+    estimate = finding.estimate
+    subset = ", ".join(filter(None, (finding.subset, finding.contrast * several)))
     estimate = replace(estimate, effect_size=math.nan)
     if finding.measure == "mean":
         p_value = measures.t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
@@ -661,7 +843,9 @@ def _of_models(finding: Finding, *, several: bool) -> Finding:
         "fixed", "view", "primary",
     )  # fmt: skip
     fields: dict[str, Any] = {name: getattr(finding, name) for name in same}
-    return Finding(measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **fields)
+    return Finding(
+        measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **fields
+    )
 
 
 def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -670,7 +854,9 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
     Empty where the study declares none, or a kind of model is missing.
     """
     columns = []
-    for experiment in (one for name in study.agreement for one in study.experiments if one.name == name):
+    for experiment in (
+        one for name in study.agreement for one in study.experiments if one.name == name
+    ):
         parts = [part[part["experiment"] == experiment.name] for part in models.values()]
         context = Context(study.name, "", experiment, "score")
         tables = [condition_means(experiment, context.two(part)) for part in parts if len(part)]
@@ -691,7 +877,13 @@ def _agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Fin
         for method in ("pearson", "spearman"):
             x, y = (np.asarray(part[name], dtype=np.float64) for name in (first, second))
             yield Finding(
-                study=study.name, experiment=f"{first} and {second}", model_id=" and ".join(models),
-                measure="correlation", contrast=f"{units[first]} ~ {units[second]} ({method})", subset=str(subset),
-                unit="correlation", cluster_vars="conditions", estimate=measures.correlation(x, y, method=method),
-            )  # fmt: skip
+                study=study.name,
+                experiment=f"{first} and {second}",
+                model_id=" and ".join(models),
+                measure="correlation",
+                contrast=f"{units[first]} ~ {units[second]} ({method})",
+                subset=str(subset),
+                unit="correlation",
+                cluster_vars="conditions",
+                estimate=measures.correlation(x, y, method=method),
+            )

@@ -35,7 +35,9 @@ from swapbias.studies import own_studies
 
 FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
 MIN_SIGN_AGREEMENT = 0.8  # share of rewordings in which a gap must have its sign
-PASSES, FAILS, OPEN = "passes", "fails", "undecided"
+PASSES = "passes"
+FAILS = "fails"
+OPEN = "undecided"
 STILL = 0.1  # of the margin: level means that lie closer to each other show no spread
 _WITHIN = (NONE, SMALL)
 
@@ -84,7 +86,11 @@ def decide(finding: Finding, margin: float) -> Decision:
     decision = _by_scores(with_interval(finding), margin)
     if math.isnan(margin) and decision.outcome != OPEN:
         return replace(decision, outcome=OPEN, reason=NO_RANGE)
-    if decision.verdict in _WITHIN and finding.has_mixed_signs(margin) and finding.study in own_studies():
+    if (
+        decision.verdict in _WITHIN
+        and finding.has_mixed_signs(margin)
+        and finding.study in own_studies()
+    ):
         # Groups that are labelled the wrong way round look like that.
         return Decision(UNDECIDED, OPEN, MIXED_SIGNS)
     is_by_interval = decision.reason != FEW_EQUAL
@@ -137,7 +143,9 @@ def nothing_moves(finding: Finding, margin: float) -> bool:
 
 def shows_no_spread(finding: Finding, margin: float) -> bool:
     """Tell whether so few levels agree so closely on a gap within the margin that no interval is believed."""
-    is_close = finding.position(margin) == "within" and finding.estimate.level_spread <= STILL * margin
+    is_close = (
+        finding.position(margin) == "within" and finding.estimate.level_spread <= STILL * margin
+    )
     if not (is_close or nothing_moves(finding, margin)):
         return False
     return levels_of(finding.estimate) < equal_needed(finding, margin)
@@ -154,7 +162,10 @@ def _by_scores(finding: Finding, margin: float) -> Decision:
         decide_value = _by_interval if has_interval else _by_constant
     decision = decide_value(finding, margin)
     ends = [decide_value(shifted_to(finding, end), margin) for end in finding.bounds]
-    if any(_turns(finding, decision, end, value) for end, value in zip(ends, finding.bounds, strict=True)):
+    if any(
+        _turns(finding, decision, end, value)
+        for end, value in zip(ends, finding.bounds, strict=True)
+    ):
         return Decision(UNDECIDED, OPEN, MISSING_SCORES)
     if decision.outcome != OPEN and any(end.outcome != decision.outcome for end in ends):
         return replace(decision, outcome=OPEN, reason=MISSING_SCORES)
@@ -234,7 +245,9 @@ def shifted_to(finding: Finding, value: float) -> Finding:
     """Return the finding as it would be with another value and an interval as wide."""
     estimate = finding.estimate
     away = value - estimate.value
-    moved = replace(estimate, value=value, ci_low=estimate.ci_low + away, ci_high=estimate.ci_high + away)
+    moved = replace(
+        estimate, value=value, ci_low=estimate.ci_low + away, ci_high=estimate.ci_high + away
+    )
     return replace(finding, estimate=moved, ratio=_shifted_ratio(finding, away))
 
 

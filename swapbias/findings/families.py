@@ -61,7 +61,9 @@ def _at_question_level(finding: Finding, questions: int, family: Sequence[Findin
     finding = replace(finding, questions=questions)
     times = float(questions)
     if finding.measure == SPREAD:
-        contrasts = sum(one.experiment == finding.experiment and one.measure != SPREAD for one in family)
+        contrasts = sum(
+            one.experiment == finding.experiment and one.measure != SPREAD for one in family
+        )
         times /= max(1, contrasts)
     name = f"{questions} questions of {finding.study}" if questions > 1 else ""
     return _at_level(finding, times, name)
@@ -76,7 +78,9 @@ def _at_level(finding: Finding, times: float, family: str) -> Finding:
     return replace(finding, estimate=replace(estimate, p_adjusted=p_adjusted, family=family))
 
 
-def corrected_for_rows(found: Sequence[Finding], method: str, many: Collection[str]) -> list[Finding]:
+def corrected_for_rows(
+    found: Sequence[Finding], method: str, many: Collection[str]
+) -> list[Finding]:
     """Return the findings; intervals and p-values of those in tables hold for all rows of their table at once.
 
     Rows with a verdict are corrected by Bonferroni, so that interval and p-value agree. Other rows have p-values by
@@ -92,7 +96,14 @@ def corrected_for_rows(found: Sequence[Finding], method: str, many: Collection[s
         is_row = has_verdict(finding) and _is_answered(finding)
         if not finding.primary and (is_row or not math.isnan(finding.estimate.p_value)):
             contrast = "" if finding.experiment in many else finding.contrast
-            key = (finding.experiment, finding.score, finding.measure, contrast, finding.view, finding.slice_by)
+            key = (
+                finding.experiment,
+                finding.score,
+                finding.measure,
+                contrast,
+                finding.view,
+                finding.slice_by,
+            )
             families.setdefault(key, []).append(index)
     corrected = list(found)
     for table, members in families.items():

@@ -11,12 +11,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.measures import MEASURES, MOSTLY_TIED, Comparison, Estimate, Record, Unit, named_unit, t_ends
+from swapbias.measures import (
+    MEASURES,
+    MOSTLY_TIED,
+    Comparison,
+    Estimate,
+    Record,
+    Unit,
+    named_unit,
+    t_ends,
+)
 from swapbias.models import unit_of
 from swapbias.studies import JUDGED, Experiment, Published, load_study, own_studies
 
-MARGIN = 0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
-RARE = 0.1  # rates whose mean lies below it, or above one less it, are compared by their ratio as well
+MARGIN = (
+    0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
+)
+RARE = (
+    0.1  # rates whose mean lies below it, or above one less it, are compared by their ratio as well
+)
 RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
 LEVEL = 0.05  # of every family of tests
 # Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
@@ -33,19 +46,27 @@ MISSING_SCORES = "missing_scores"  # could change it
 MIXED_SIGNS = "mixed_signs"  # most pairs differ by more than the margin, in both directions
 NOT_STABLE = "other_sign_in_wordings"
 NO_RANGE = "no_range"  # of the scores is known, so no margin applies
-FEW_EQUAL, EQUAL_SCORES = "few_equal", "equal_scores"  # nothing moves, at too few levels, or at many
+# nothing moves, at too few levels, or at many
+FEW_EQUAL = "few_equal"
+EQUAL_SCORES = "equal_scores"
 EXACT_TEST = "exact_test"  # of the levels, which all show one gap
 NO_SPREAD = "no_spread"  # too little varies or was scored
 _MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
 CONTROL = "positive_control"  # column of scored rows: blank, or the outcome of the positive control
-CONTROL_MOVED, CONTROL_UNMOVED, CONTROL_UNKNOWN = ("moved", "unmoved", "unknown")
+CONTROL_MOVED = "moved"
+CONTROL_UNMOVED = "unmoved"
+CONTROL_UNKNOWN = "unknown"
 AS_PUBLISHED = "as published"  # the view of the paper's own statistic
-INDEPENDENT = "prompts as independent"  # the view of the same statistic in a study that is no paper's
+INDEPENDENT = (
+    "prompts as independent"  # the view of the same statistic in a study that is no paper's
+)
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
     "gap", "gap within the margin", "gap, not robust", "no gap", "undecided", "not measured", "too few levels",
 )  # fmt: skip
 SPREAD = "group_spread"  # the test of several groups at once
-ALL, ALL_GAPS = "all groups", "all groups, gaps"  # its contrasts: of their means, of their gaps in two subsets
+# its contrasts: of their means, of their gaps in two subsets
+ALL = "all groups"
+ALL_GAPS = "all groups, gaps"
 EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
 DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
 _WHOLE_MASS = "closed_list_mass"  # the score column of words however rare
@@ -162,7 +183,9 @@ class Finding(Record):
     @property
     def scale(self) -> Unit:
         """The unit with its range."""
-        return replace(named_unit(self.unit, self.unit_low, self.unit_high), taken_from=self.own_unit)
+        return replace(
+            named_unit(self.unit, self.unit_low, self.unit_high), taken_from=self.own_unit
+        )
 
     @property
     def level(self) -> float:
@@ -175,7 +198,9 @@ class Finding(Record):
         if not self.ratio > 0:
             return math.nan, math.nan
         log = math.log(self.ratio)
-        low, high = t_ends(log, self.ratio_std_error, self.ratio_df, 1 - self.level, self.ratio_skewness)
+        low, high = t_ends(
+            log, self.ratio_std_error, self.ratio_df, 1 - self.level, self.ratio_skewness
+        )
         return math.exp(low), math.exp(high)
 
     @property
@@ -221,7 +246,9 @@ class Finding(Record):
     @property
     def bounds(self) -> list[float]:
         """``missing_data_low`` and ``missing_data_high``; empty where they are not known."""
-        return [end for end in (self.missing_data_low, self.missing_data_high) if not math.isnan(end)]
+        return [
+            end for end in (self.missing_data_low, self.missing_data_high) if not math.isnan(end)
+        ]
 
     @property
     def influences(self) -> list[list[str]]:
@@ -234,13 +261,27 @@ class Finding(Record):
 
     def row(self) -> dict[str, Any]:
         """The finding as one flat row; numbers are native, NaN where undefined."""
-        own = {name: value for name, value in _flat(self).items() if name not in ("estimate", "published")}
-        published = {f"published_{name}": value for name, value in _flat(self.published or Published()).items()}
+        own = {
+            name: value
+            for name, value in _flat(self).items()
+            if name not in ("estimate", "published")
+        }
+        published = {
+            f"published_{name}": value
+            for name, value in _flat(self.published or Published()).items()
+        }
         return {**own, **_flat(self.estimate), **published}
 
     def key(self) -> tuple[str, ...]:
         """What a published number is matched on."""
-        return (self.experiment, self.subset, self.measure, self.contrast, self.slice_by, self.slice_value)
+        return (
+            self.experiment,
+            self.subset,
+            self.measure,
+            self.contrast,
+            self.slice_by,
+            self.slice_value,
+        )
 
 
 def _position(interval: tuple[float, float], ends: tuple[float, float]) -> str:
@@ -276,14 +317,19 @@ class Context:
     @property
     def sides(self) -> Mapping[str, float]:
         """The weight of the mean of each group in the value."""
-        return self.weights or {self.experiment.compares.group: 1.0, self.experiment.compares.reference: -1.0}
+        return self.weights or {
+            self.experiment.compares.group: 1.0,
+            self.experiment.compares.reference: -1.0,
+        }
 
     @property
     def comparison(self) -> Comparison:
         """How the experiment compares two groups; ValueError where it compares none."""
         comparison = self.experiment.comparison
         if comparison is None:
-            raise ValueError(f"{self.study} {self.experiment.name} compares no groups. Name its measure.")
+            raise ValueError(
+                f"{self.study} {self.experiment.name} compares no groups. Name its measure."
+            )
         return comparison
 
     @property
@@ -294,7 +340,8 @@ class Context:
     @property
     def gap_fields(self) -> dict[str, str]:
         """The fields of a finding that say which two groups are compared, and in what order."""
-        group, reference = self.experiment.compares.group, self.experiment.compares.reference
+        group = self.experiment.compares.group
+        reference = self.experiment.compares.reference
         return {"contrast": f"{group} - {reference}", "group": group, "reference_group": reference}
 
     def two(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -314,7 +361,9 @@ class Context:
 
         A factor whose levels are nested in those of another (conditions in categories) is dropped.
         """
-        names = {column: name for column, name in self.experiment.design.random.items() if column in rows}
+        names = {
+            column: name for column, name in self.experiment.design.random.items() if column in rows
+        }
         if not names:
             return {"rows": np.zeros(len(rows), dtype=np.intp)}, ""
         codes = {column: pd.factorize(rows[column])[0] for column in names}
@@ -324,7 +373,9 @@ class Context:
             if not any(_nested(codes[column], codes[other]) for other in coarsest):
                 coarsest.append(column)
         crossed = [column for column in varying if column in coarsest]
-        factors = {names[column]: codes[column] for column in crossed or names}  # one cluster each: no interval
+        factors = {
+            names[column]: codes[column] for column in crossed or names
+        }  # one cluster each: no interval
         return factors, " + ".join(names[column] for column in crossed)
 
     def single(self, rows: pd.DataFrame) -> str:
@@ -334,7 +385,12 @@ class Context:
         """
         sliced = {one.column for one in self.experiment.shows.slices if one.name == self.slice_by}
         for column, name in self.experiment.design.random.items():
-            if column in rows and column not in sliced and rows[column].nunique() == 1 and rows[column].iloc[0] != "":
+            if (
+                column in rows
+                and column not in sliced
+                and rows[column].nunique() == 1
+                and rows[column].iloc[0] != ""
+            ):
                 return name
         return ""
 
@@ -346,20 +402,30 @@ class Context:
             for column, name in self.experiment.design.fixed.items()
             if column in rows and column not in sliced
         }
-        return " + ".join(f"{count} {_in_number(name, count)}" for name, count in counts.items() if count)
+        return " + ".join(
+            f"{count} {_in_number(name, count)}" for name, count in counts.items() if count
+        )
 
     def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
         """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")}
+        fields: dict[str, Any] = {
+            name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")
+        }
         if MEASURES[measure].unit:
             fields["unit"] = MEASURES[measure].unit
         elif "unit" not in more:
             fields |= unit_fields(unit_of(self.experiment, self.score))
         fields |= more
         return Finding(
-            study=self.study, experiment=self.experiment.name, model_id=self.model_id, score=self.score,
-            measure=measure, contrast=contrast, estimate=estimate, **fields,
-        )  # fmt: skip
+            study=self.study,
+            experiment=self.experiment.name,
+            model_id=self.model_id,
+            score=self.score,
+            measure=measure,
+            contrast=contrast,
+            estimate=estimate,
+            **fields,
+        )
 
 
 def unit_fields(unit: Unit) -> dict[str, Any]:
@@ -386,8 +452,12 @@ def unmeasured(finding: Finding, reason: str = SAME_SCORE) -> Finding:
     """Return the finding without value, interval and p-value: the model measured nothing, for ``reason``."""
     estimate = finding.estimate
     counts = Estimate(
-        math.nan, n=estimate.n, n_unscored=estimate.n_unscored, test="none", interval=estimate.interval
-    )  # fmt: skip
+        math.nan,
+        n=estimate.n,
+        n_unscored=estimate.n_unscored,
+        test="none",
+        interval=estimate.interval,
+    )
     return replace(finding, estimate=counts, verdict=UNMEASURED, reason=reason)
 
 
@@ -396,7 +466,9 @@ def primary_findings(found: Iterable[Finding]) -> list[Finding]:
     return [one for one in found if one.primary]
 
 
-def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = False) -> list[Finding]:
+def comparisons(
+    found: Iterable[Finding], *, rates: bool = False, views: bool = False
+) -> list[Finding]:
     """The comparisons over all rows, primary ones first, those across a slice and those of a judge last; no means.
 
     ``rates``: with those that have a table of their own; ``views``: with the papers' statistics and other scores.
@@ -408,7 +480,11 @@ def comparisons(found: Iterable[Finding], *, rates: bool = False, views: bool = 
         record = MEASURES[one.measure]
         whole = one.slice_by == "all" or record.across
         of_design = views or (one.score == "score" and not one.view)
-        return record.comparison and (one.primary or (whole and (rates or not record.tabled))) and of_design
+        return (
+            record.comparison
+            and (one.primary or (whole and (rates or not record.tabled)))
+            and of_design
+        )
 
     def rank(one: Finding) -> int:
         if one.score == "score" and (one.study, one.model_id, *one.key()) in answers:
@@ -442,7 +518,11 @@ def with_every_word(finding: Finding, found: Iterable[Finding]) -> Finding | Non
         return None
     place = (finding.model_id, finding.study, *finding.key())
     for other in found:
-        if other.score == _WHOLE_MASS and not other.view and (other.model_id, other.study, *other.key()) == place:
+        if (
+            other.score == _WHOLE_MASS
+            and not other.view
+            and (other.model_id, other.study, *other.key()) == place
+        ):
             distance = abs(other.estimate.value - finding.estimate.value)
             return None if distance <= finding.margin or math.isnan(other.estimate.value) else other
     return None
@@ -454,7 +534,8 @@ def oriented(finding: Finding) -> tuple[float, str] | None:
     None where nothing was measured, the measure has no orientation, or the unit is not known: never a guess.
     ValueError: a value outside the range of its unit.
     """
-    value, scale = finding.estimate.value, MEASURES[finding.measure].scale_in(finding.scale)
+    value = finding.estimate.value
+    scale = MEASURES[finding.measure].scale_in(finding.scale)
     if scale is None or math.isnan(value) or finding.verdict == UNMEASURED:
         return None
     room = _ROUNDING * min(2.0, scale.most - scale.least)

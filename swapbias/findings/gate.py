@@ -37,11 +37,20 @@ from swapbias.findings.finding import (
     experiment_of,
     primary_findings,
 )
-from swapbias.findings.sensitivity import CHANGE, OTHER, Units, gap_units, is_constant, primary_rows, rows_of_two
+from swapbias.findings.sensitivity import (
+    CHANGE,
+    OTHER,
+    Units,
+    gap_units,
+    is_constant,
+    primary_rows,
+    rows_of_two,
+)
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import PLACEBO, Experiment, did_you_mean, load_study, own_studies
 
-SAME_MODEL, FEW_EQUAL_CHANGES = "same_model_scores", "few_equal_changes"
+SAME_MODEL = "same_model_scores"
+FEW_EQUAL_CHANGES = "few_equal_changes"
 Items = Mapping[str, pd.DataFrame]
 
 
@@ -86,12 +95,17 @@ def _with_verdict(finding: Finding, share: float) -> Finding:
         detectable = measures.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
     decision = decide(finding, margin)
     if decision.reason == FEW_EQUAL and not math.isnan(estimate.std_error):
-        estimate, detectable = _without_interval(finding, margin), math.nan
+        estimate = _without_interval(finding, margin)
+        detectable = math.nan
     reason = decision.reason if decision.verdict == UNMEASURED else ""
     return replace(
-        finding, estimate=estimate, margin=margin, minimum_detectable_effect=detectable, verdict=decision.verdict,
+        finding,
+        estimate=estimate,
+        margin=margin,
+        minimum_detectable_effect=detectable,
+        verdict=decision.verdict,
         reason=reason,
-    )  # fmt: skip
+    )
 
 
 def _without_interval(finding: Finding, margin: float) -> Estimate:
@@ -101,7 +115,11 @@ def _without_interval(finding: Finding, margin: float) -> Estimate:
     """
     p_value = math.nan if nothing_moves(finding, margin) else exact_p(finding)
     return replace(
-        finding.estimate, ci_low=math.nan, ci_high=math.nan, p_value=p_value / finding.questions, p_adjusted=p_value
+        finding.estimate,
+        ci_low=math.nan,
+        ci_high=math.nan,
+        p_value=p_value / finding.questions,
+        p_adjusted=p_value,
     )
 
 
@@ -151,9 +169,14 @@ class Gate:
 
 
 def check_gaps(
-    found: Sequence[Finding], *, max_gap: float | None = None, studies: Sequence[str] = (),
-    items: Items | None = None, baseline: Items | None = None, baseline_found: Sequence[Finding] = (),
-) -> Gate:  # fmt: skip
+    found: Sequence[Finding],
+    *,
+    max_gap: float | None = None,
+    studies: Sequence[str] = (),
+    items: Items | None = None,
+    baseline: Items | None = None,
+    baseline_found: Sequence[Finding] = (),
+) -> Gate:
     """Whether the primary gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
 
     A gap passes where its verdict beside the margin is "no gap" or a gap within it, and fails where the printed
@@ -175,7 +198,9 @@ def check_gaps(
     """
     if max_gap is not None and not 0 < max_gap <= 1:
         hint = points_hint(max_gap)
-        raise UsageError(f"The margin is {max_gap:g}, expected above 0 and at most 1, a share of the range: {hint}.")
+        raise UsageError(
+            f"The margin is {max_gap:g}, expected above 0 and at most 1, a share of the range: {hint}."
+        )
     chosen = _chosen(primary_findings(found), studies)
     gaps = [one for one in chosen if MEASURES[one.measure].gap_span]
     margins = [_margin_of(one, max_gap) for one in gaps]
@@ -192,7 +217,11 @@ def check_gaps(
     if baseline is None:
         made = [_checked(check) for check in checks]
     else:
-        reasons = {(one.study, *one.key()): one.reason for one in baseline_found if one.verdict == UNMEASURED}
+        reasons = {
+            (one.study, *one.key()): one.reason
+            for one in baseline_found
+            if one.verdict == UNMEASURED
+        }
         made = [_compared(check, items or {}, baseline, reasons) for check in checks]
     return Gate(tuple(made), tuple(one for one in chosen if one not in gaps))
 
@@ -207,7 +236,11 @@ def _margin_of(finding: Finding, max_gap: float | None) -> float:
 def lacks_range(finding: Finding) -> bool:
     """Whether it is a gap of scores whose range the user could give, and has not."""
     experiment = experiment_of(finding)
-    own = finding.study in own_studies() and experiment is not None and experiment.kind == "classifier"
+    own = (
+        finding.study in own_studies()
+        and experiment is not None
+        and experiment.kind == "classifier"
+    )
     return own and MEASURES[finding.measure].gap_span > 0 and math.isnan(finding.scale.span)
 
 
@@ -216,7 +249,9 @@ def _parts(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
     names = ("study", "experiment", "model_id", "score", "contrast", "slice_by", "slice_value")
     gaps = found if finding.measure == "gap_difference" else ()
     gaps = [one for one in gaps if MEASURES[one.measure].gap_span == 1 and not one.view]
-    return tuple(one for one in gaps if all(getattr(one, name) == getattr(finding, name) for name in names))
+    return tuple(
+        one for one in gaps if all(getattr(one, name) == getattr(finding, name) for name in names)
+    )
 
 
 def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
@@ -226,7 +261,11 @@ def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
             has = listed(sorted(known))
             near = did_you_mean(name, sorted(known)) or " Name one of these."
             raise UsageError(f"The run holds no primary finding of {name}: it has {has}.{near}")
-    return [one for one in found if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)]
+    return [
+        one
+        for one in found
+        if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)
+    ]
 
 
 def _checked(check: Check) -> Check:
@@ -237,9 +276,12 @@ def _checked(check: Check) -> Check:
     return replace(check, outcome=decision.outcome, why=decision.reason)
 
 
-def _compared(check: Check, items: Items, baseline: Items, reasons: Mapping[tuple[str, ...], str]) -> Check:
+def _compared(
+    check: Check, items: Items, baseline: Items, reasons: Mapping[tuple[str, ...], str]
+) -> Check:
     """A gap against a baseline's; ``reasons``: why gaps of the baseline were not measured, by study and key."""
-    finding, name = check.finding, f"{check.finding.study} {check.finding.experiment}"
+    finding = check.finding
+    name = f"{check.finding.study} {check.finding.experiment}"
     if math.isnan(check.margin):
         return replace(check, why=NO_RANGE)
     mine, other = (_rows(finding, name, run) for run in (items, baseline))
@@ -247,9 +289,13 @@ def _compared(check: Check, items: Items, baseline: Items, reasons: Mapping[tupl
         texts = mine[["prompt_id", "text"]].merge(
             other[["prompt_id", "text"]], on="prompt_id", suffixes=("", "_before")
         )
-        known = texts[(texts["text"] != "") & (texts["text_before"] != "")]  # those of notes may be blank
+        known = texts[
+            (texts["text"] != "") & (texts["text_before"] != "")
+        ]  # those of notes may be blank
         if (known["text"] != known["text_before"]).any():
-            raise UsageError(f"{name}: the runs read different prompts. Audit both with the same swapbias.")
+            raise UsageError(
+                f"{name}: the runs read different prompts. Audit both with the same swapbias."
+            )
     context, rows = primary_rows(finding, load_study(finding.study), mine, finding.model_id)
     before = primary_rows(finding, load_study(finding.study), other, finding.model_id)[1]
     both = rows_of_two(rows[rows["group"] != PLACEBO], before)
@@ -258,7 +304,9 @@ def _compared(check: Check, items: Items, baseline: Items, reasons: Mapping[tupl
     # The side is chosen by the baseline.
     parts = [gap_units(replace(context, score=score), both) for score in (CHANGE, "total", OTHER)]
     if not len(both) or not all(one is not None and len(one.rows) for one in parts):
-        raise UsageError(f"{name}: the runs scored none of the same prompts of both groups. Audit both models alike.")
+        raise UsageError(
+            f"{name}: the runs scored none of the same prompts of both groups. Audit both models alike."
+        )
     change, total, was = (one for one in parts if one is not None)
     check = replace(check, baseline=_by_level(was, finding), change=_by_level(change, finding))
     reason = reasons.get((finding.study, *finding.key()), "")
@@ -286,14 +334,19 @@ def _changed(check: Check, change: Estimate, total: Estimate, *, is_same: bool) 
         total: the gap plus the baseline's, whose distance from 0 is how much further it lies to the other side.
         is_same: whether both models score every prompt the same, so that each prompt shows that they are one.
     """
-    finding, margin = check.finding, check.margin
+    finding = check.finding
+    margin = check.margin
     if max(finding.estimate.n_unscored - finding.estimate.n, change.n_unscored - change.n) > 0:
         return replace(check, why=MOSTLY_UNSCORED)
     if finding.verdict == TOO_FEW or levels_of(change) < FEWEST:
         return replace(check, why=FEW_LEVELS)
     if is_same:
         enough = change.n >= measures.equal_units_needed(margin / finding.scale.margin(1.0))
-        return replace(check, outcome=PASSES if enough else OPEN, why=SAME_MODEL if enough else FEW_EQUAL_CHANGES)
+        return replace(
+            check,
+            outcome=PASSES if enough else OPEN,
+            why=SAME_MODEL if enough else FEW_EQUAL_CHANGES,
+        )
     before = check.baseline.value if check.baseline else math.nan
     side = -1.0 if before < 0 else 1.0
     outer = _Side.of(change, side, finding)

@@ -64,7 +64,9 @@ def design_of(units: Units, *, single: bool = False) -> Design:
         single: keep a random factor of one level, of which a larger design may have several.
     """
     _, sides = units.columns
-    factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors_of(units).items()}
+    factors = {
+        name: np.unique(codes, return_inverse=True)[1] for name, codes in factors_of(units).items()
+    }
     varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
     kept = factors if single or not varied else varied
     return Design.of_means(sides, kept, units.weights, units.shares())
@@ -99,7 +101,11 @@ def _nested_variance(experiment: Experiment, units: Units) -> float:
         cluster_shares = np.zeros((len(levels), len(design.weights)))
         np.add.at(cluster_shares, (codes, design.sides), design.shares)
         if len(levels) > 1:  # else all units share it
-            added += spread**2 * float(((cluster_shares @ design.weights) ** 2).sum()) / float(design.scales[-1])
+            added += (
+                spread**2
+                * float(((cluster_shares @ design.weights) ** 2).sum())
+                / float(design.scales[-1])
+            )
     return added
 
 
@@ -119,7 +125,9 @@ class EarlierGap:
     is_own: bool
     spreads: Spreads | None
 
-    def fits(self, experiment: Experiment, planned: Finding, factors: Iterable[str], *, is_own: bool) -> bool:
+    def fits(
+        self, experiment: Experiment, planned: Finding, factors: Iterable[str], *, is_own: bool
+    ) -> bool:
         """Whether a planned gap is this one, or one of own prompts with the same random factors."""
         same_factors = self.spreads is None or {*self.spreads.sds} - {""} == {*factors}
         if (self.finding.study, self.finding.experiment) == (planned.study, planned.experiment):
@@ -150,7 +158,9 @@ class EarlierRun:
         """The seconds that a prompt took; NaN where that is not known."""
         return self.seconds / self.rows if self.rows > 0 and self.seconds > 0 else math.nan
 
-    def gap(self, experiment: Experiment, planned: Finding, factors: Iterable[str]) -> EarlierGap | None:
+    def gap(
+        self, experiment: Experiment, planned: Finding, factors: Iterable[str]
+    ) -> EarlierGap | None:
         """The gap of the run whose spreads a planned one takes; None: it has none like it."""
         is_own = planned.study in own_studies()
         names = [*factors]
@@ -159,7 +169,9 @@ class EarlierRun:
         return next(iter(same_contrast or fits), None)
 
 
-def earlier_gaps(findings: Iterable[Finding], items: Mapping[str, pd.DataFrame], run: str) -> Iterator[EarlierGap]:
+def earlier_gaps(
+    findings: Iterable[Finding], items: Mapping[str, pd.DataFrame], run: str
+) -> Iterator[EarlierGap]:
     """Yield the primary gaps of a finished run with the spreads of their effects.
 
     Args:
@@ -169,19 +181,26 @@ def earlier_gaps(findings: Iterable[Finding], items: Mapping[str, pd.DataFrame],
     """
     for finding in primary_findings(findings):
         experiment = experiment_of(finding)
-        if experiment is None or not MEASURES[finding.measure].gap_span or finding.study not in items:
+        if (
+            experiment is None
+            or not MEASURES[finding.measure].gap_span
+            or finding.study not in items
+        ):
             continue
         spreads = None
         if finding.verdict != UNMEASURED and finding.estimate.std_error > 0:
             rows = items[finding.study]
-            chosen = (rows["experiment"] == finding.experiment) & (rows["model_id"] == finding.model_id)
+            chosen = (rows["experiment"] == finding.experiment) & (
+                rows["model_id"] == finding.model_id
+            )
             spreads = _spreads_of_run(finding, rows[chosen], run)
         yield EarlierGap(finding, experiment.kind, finding.study in own_studies(), spreads)
 
 
 def _spreads_of_run(finding: Finding, rows: pd.DataFrame, run: str) -> Spreads | None:
     """The spreads of effects on a gap of a run, from its scored rows; None where they allow no interval."""
-    study, experiment = load_study(finding.study), experiment_of(finding)
+    study = load_study(finding.study)
+    experiment = experiment_of(finding)
     if experiment is None or not len(rows):
         return None
     scored = one_per_prompt(experiment, rows[rows["group"] != PLACEBO])

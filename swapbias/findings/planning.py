@@ -13,7 +13,14 @@ from swapbias.findings.analysis import experiment_findings, with_primary
 from swapbias.findings.decision import FEWEST
 from swapbias.findings.families import corrected_for_questions
 from swapbias.findings.finding import SPREAD, Context, Finding, primary_findings
-from swapbias.findings.planned_spreads import Codes, EarlierRun, Spreads, declared_spreads, design_of, factors_of
+from swapbias.findings.planned_spreads import (
+    Codes,
+    EarlierRun,
+    Spreads,
+    declared_spreads,
+    design_of,
+    factors_of,
+)
 from swapbias.findings.sensitivity import (
     ANSWERS,
     CHANGE,
@@ -26,11 +33,17 @@ from swapbias.findings.sensitivity import (
 from swapbias.measures import MEASURES, Design, Factors, Unit, with_range_of
 from swapbias.studies import Experiment, Study
 
-SHARES = (0.02, 0.05, 0.1)  # gaps of a plan's table: shares of the range of a unit, or what a margin makes of them
+SHARES = (
+    0.02,
+    0.05,
+    0.1,
+)  # gaps of a plan's table: shares of the range of a unit, or what a margin makes of them
 _MOST_LEVELS = 10_000  # that are tried, of one random factor on a side
 _MOST_UNITS = 200_000  # of a design that is enlarged: more take seconds
 _CHEAP = 2.0  # times the units: more levels of all factors are not tried where the scarcest alone take no more
-_LEAST_SHARE = 0.25  # of the variance that one factor adds, below which another is not enlarged beside it
+_LEAST_SHARE = (
+    0.25  # of the variance that one factor adds, below which another is not enlarged beside it
+)
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -118,7 +131,10 @@ class PlannedGap:
         counts = _levels_on_a_side(design)
         fewest = [name for name, count in counts.items() if count == min(counts.values())]
         sds = self.spreads.sds if self.spreads else {}
-        added = {name: scale * sds.get(name, 1.0) ** 2 for name, scale in zip(counts, design.scales, strict=False)}
+        added = {
+            name: scale * sds.get(name, 1.0) ** 2
+            for name, scale in zip(counts, design.scales, strict=False)
+        }
         largest = max(added[name] for name in fewest)
         return [name for name in fewest if added[name] >= _LEAST_SHARE * largest]
 
@@ -135,16 +151,21 @@ class PlannedGap:
         """
         counts = _levels_on_a_side(self.design)
         scarcest = self.scarcest
-        by_scarcest = self._needed(gap, lambda count: {name: count / counts[name] for name in scarcest})
+        by_scarcest = self._needed(
+            gap, lambda count: {name: count / counts[name] for name in scarcest}
+        )
         if len(scarcest) == len(counts) or (by_scarcest.is_found and by_scarcest.times <= _CHEAP):
             return by_scarcest
-        by_all = self._needed(gap, lambda count: {name: max(1.0, count / counts[name]) for name in counts})
+        by_all = self._needed(
+            gap, lambda count: {name: max(1.0, count / counts[name]) for name in counts}
+        )
         is_cheaper = by_all.is_found and _CHEAP * by_all.times < by_scarcest.times
         return by_all if is_cheaper or not by_scarcest.is_found else by_scarcest
 
     def _needed(self, gap: float, times_of: Callable[[int], Mapping[str, float]]) -> Needed:
         """Find the fewest levels with which a gap is found; ``times_of``: by factor the growth to so many levels."""
-        design, level = self.design, self.finding.level
+        design = self.design
+        level = self.finding.level
 
         def is_too_large(count: int) -> bool:
             return len(design.sides) * math.prod(times_of(count).values()) > _MOST_UNITS
@@ -173,13 +194,21 @@ def enlarged(design: Design, times: Mapping[str, float]) -> Design:
         codes = design.factors[name]
         copies = _copies(design, name, factor_times)
         index = np.repeat(np.arange(len(codes)), copies[codes])
-        number = np.arange(len(index)) - np.repeat(np.cumsum(copies[codes]) - copies[codes], copies[codes])
+        number = np.arange(len(index)) - np.repeat(
+            np.cumsum(copies[codes]) - copies[codes], copies[codes]
+        )
         factors = {factor: levels[index] for factor, levels in design.factors.items()}
-        factors[name] = (np.cumsum(copies) - copies)[codes[index]] + number  # codes of copies follow each other
-        sides, shares = design.sides[index], design.shares[index]
+        factors[name] = (np.cumsum(copies) - copies)[
+            codes[index]
+        ] + number  # codes of copies follow each other
+        sides = design.sides[index]
+        shares = design.shares[index]
         shares = shares / np.bincount(sides, shares)[sides]
         if not copies.all():  # levels of other factors may be left out with them
-            factors = {factor: np.unique(levels, return_inverse=True)[1] for factor, levels in factors.items()}
+            factors = {
+                factor: np.unique(levels, return_inverse=True)[1]
+                for factor, levels in factors.items()
+            }
         design = replace(design, sides=sides, shares=shares, factors=factors)
     return design
 
@@ -213,7 +242,9 @@ class PlannedExperiment:
     model: str = ""
 
 
-def plan_gaps(planned: Sequence[PlannedExperiment], earlier: EarlierRun | None = None) -> list[list[PlannedGap]]:
+def plan_gaps(
+    planned: Sequence[PlannedExperiment], earlier: EarlierRun | None = None
+) -> list[list[PlannedGap]]:
     """Find the primary gaps of a planned run.
 
     Args:
@@ -226,17 +257,25 @@ def plan_gaps(planned: Sequence[PlannedExperiment], earlier: EarlierRun | None =
     tables = [_planned_table(part, earlier) for part in planned]
     primary = [_primary_gaps(part, table) for part, table in zip(planned, tables, strict=True)]
     # As the audit does, over all of its findings at once.
-    together = iter(corrected_for_questions([finding for findings in primary for finding in findings]))
+    together = iter(
+        corrected_for_questions([finding for findings in primary for finding in findings])
+    )
     corrected = [[next(together) for _ in findings] for findings in primary]
     return [
-        [gap for finding in findings if (gap := _planned_gap(part, table, finding, earlier)) is not None]
+        [
+            gap
+            for finding in findings
+            if (gap := _planned_gap(part, table, finding, earlier)) is not None
+        ]
         for part, table, findings in zip(planned, tables, corrected, strict=True)
     ]
 
 
 def _planned_table(planned: PlannedExperiment, earlier: EarlierRun | None) -> pd.DataFrame:
     """Prompts as a table with drawn scores, which stand for those of the run; none where the earlier one had none."""
-    rows = [row for row in planned.rows if row.get("trial", "1") == "1"]  # trials are no further prompts
+    rows = [
+        row for row in planned.rows if row.get("trial", "1") == "1"
+    ]  # trials are no further prompts
     table = pd.DataFrame(rows).assign(experiment=planned.experiment.name)
     scores = np.random.default_rng(0).normal(size=len(table))
     if len(table) and earlier and earlier.unscored:
@@ -250,16 +289,30 @@ def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Findi
     experiment = planned.experiment
     if not experiment.compares.measure or not len(table):
         return []
-    slices = tuple(part for part in experiment.shows.slices if part.name == experiment.compares.primary.slice)
-    read = experiment.changed(shows={"slices": slices, "levels": (), "covariates": (), "scores": ("score",)})
+    slices = tuple(
+        part for part in experiment.shows.slices if part.name == experiment.compares.primary.slice
+    )
+    read = experiment.changed(
+        shows={"slices": slices, "levels": (), "covariates": (), "scores": ("score",)}
+    )
     context = Context(planned.study.name, planned.model, read, CHANGE)
     findings = experiment_findings(context, _one_row_a_prompt(experiment, table))
-    marked = primary_findings(with_primary((replace(finding, score="score") for finding in findings), [experiment]))
-    return [finding for finding in marked if MEASURES[finding.measure].gap_span or finding.measure == SPREAD]
+    marked = primary_findings(
+        with_primary((replace(finding, score="score") for finding in findings), [experiment])
+    )
+    return [
+        finding
+        for finding in marked
+        if MEASURES[finding.measure].gap_span or finding.measure == SPREAD
+    ]
 
 
 def _one_row_a_prompt(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(trial="1") if ANSWERS in experiment.shows.rates else over_prompts(experiment, table)
+    return (
+        table.assign(trial="1")
+        if ANSWERS in experiment.shows.rates
+        else over_prompts(experiment, table)
+    )
 
 
 def _planned_gap(
@@ -267,7 +320,9 @@ def _planned_gap(
 ) -> PlannedGap | None:
     if finding.measure == SPREAD:
         return None
-    context, rows = primary_rows(finding, planned.study, _one_row_a_prompt(planned.experiment, table), planned.model)
+    context, rows = primary_rows(
+        finding, planned.study, _one_row_a_prompt(planned.experiment, table), planned.model
+    )
     units = gap_units(context, rows)
     if units is None or not len(units.rows):
         return None

@@ -20,17 +20,24 @@ from swapbias.measures import Estimate, Floats, is_comparison
 from swapbias.studies import JUDGED, Rubric, without_reasoning
 
 BASELINE = "baseline"
-_SHARES = (("said_unsure", "unsure"), ("said_other", "not readable"), ("strict_other", "not readable, strictly"))
+_SHARES = (
+    ("said_unsure", "unsure"),
+    ("said_other", "not readable"),
+    ("strict_other", "not readable, strictly"),
+)
 RANDOM_DIRECT = "random words: mean |cosine|"
 SIGNED = ("flips", "ratios")  # rates with a direction, which cancels over slices of opposite signs
 GOAL = 0.02  # the largest distance of the recall of the group from chance
 _ALIKE = "pairs judged alike"  # the answers of which the group is predicted once more
-_WIDER = 1.3  # recalls of one fold after the other vary by 1.1 to 1.3 times what independent ones do
+_WIDER = (
+    1.3  # recalls of one fold after the other vary by 1.1 to 1.3 times what independent ones do
+)
 
 
 def _answers(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Unreadable and missing answers, the bias by the strict parser, and differences to the baseline."""
-    over, missing = context.random(rows)[1], 100 * rows["score"].isna().to_numpy(dtype=float)
+    over = context.random(rows)[1]
+    missing = 100 * rows["score"].isna().to_numpy(dtype=float)
     shares = [(name, 100 * _column(rows, column)) for column, name in _SHARES]
     if 0 < missing.mean() < 100:  # where all are, every other row says so
         shares.append(("missing", missing))
@@ -40,9 +47,12 @@ def _answers(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         share = measures.mean_score(means.to_numpy(), cluster_ids=clusters)
         yield context.finding(share, "mean", f"answers {name}", cluster_vars=over)
     for one in context.gaps():
-        two, contrast = one.two(rows), one.gap_fields["contrast"]
+        two = one.two(rows)
+        contrast = one.gap_fields["contrast"]
         strict = _column(two, "strict_correct")
-        units = gap_units(one, two.assign(score=np.where(np.isnan(strict), strict, 100.0 * (strict > 0))))
+        units = gap_units(
+            one, two.assign(score=np.where(np.isnan(strict), strict, 100.0 * (strict > 0)))
+        )
         if units is None:
             continue
         fields = {**one.gap_fields, "contrast": f"{contrast}, strict parser"}
@@ -62,11 +72,16 @@ def _column(rows: pd.DataFrame, name: str) -> Floats:
     return found
 
 
-def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFrame) -> Iterator[Finding]:
+def _baseline_difference(
+    context: Context, part: pd.DataFrame, base: pd.DataFrame
+) -> Iterator[Finding]:
     """The bias under some adjectives minus the baseline's: paired by sentence, and over trials as published."""
-    experiment, contrast = context.experiment, f"{context.gap_fields['contrast']}, minus {BASELINE}"
+    experiment = context.experiment
+    contrast = f"{context.gap_fields['contrast']}, minus {BASELINE}"
     gaps = [
-        pair_gaps(context, by_sentence(experiment, rows)).assign(group=name, score=lambda made: made["gap"])
+        pair_gaps(context, by_sentence(experiment, rows)).assign(
+            group=name, score=lambda made: made["gap"]
+        )
         for name, rows in (("condition", part), (BASELINE, base))
     ]  # a sentence that either lacks is NaN, and counted
     paired = experiment.changed(
@@ -78,7 +93,9 @@ def _baseline_difference(context: Context, part: pd.DataFrame, base: pd.DataFram
         yield context.finding(units.measured(), "bias_difference", contrast, cluster_vars=over)
     trials = [_by_trial(context, rows) for rows in (part, base)]
     names = ["condition"] * len(trials[0]) + [BASELINE] * len(trials[1])
-    published = measures.group_gap([*trials[0], *trials[1]], names, reference_group=BASELINE, test="t")
+    published = measures.group_gap(
+        [*trials[0], *trials[1]], names, reference_group=BASELINE, test="t"
+    )
     yield context.finding(published, "bias_difference", contrast, view=context.plain_view)
 
 
@@ -86,7 +103,12 @@ def _by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
     """The bias of each trial in percentage points; NaN for one that lacks a side."""
     right = rows["score"].gt(0).astype(float).where(rows["score"].notna())
     sides = rows["group"] == context.experiment.compares.reference
-    means = right.groupby([rows["trial"], sides], sort=False).mean().unstack().reindex(columns=[False, True])
+    means = (
+        right.groupby([rows["trial"], sides], sort=False)
+        .mean()
+        .unstack()
+        .reindex(columns=[False, True])
+    )
     return list(100.0 * means[False] - 100.0 * means[True])
 
 
@@ -102,10 +124,12 @@ def _notes(context: Context, rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
     """What measures of predictions read of every note, and its random factor."""
     subjects, over = _subjects(rows)
     read = {
-        "answers": rows["predicted"].to_numpy(np.float64), "groups": rows["group"].to_numpy(),
-        "reference_group": context.experiment.compares.reference, "pair_ids": rows["pair_id"].to_numpy(),
+        "answers": rows["predicted"].to_numpy(np.float64),
+        "groups": rows["group"].to_numpy(),
+        "reference_group": context.experiment.compares.reference,
+        "pair_ids": rows["pair_id"].to_numpy(),
         "cluster_ids": subjects,
-    }  # fmt: skip
+    }
     return read, over
 
 
@@ -117,9 +141,14 @@ def _flips(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     notes, over = _notes(context, two)
     found = measures.flip_rate(**notes, seed=context.seed)
     yield context.finding(
-        found.estimate, "flip_rate", " and ".join(context.sides), cluster_vars=over,
-        higher_group=found.higher_group, only_group=float(found.more), only_reference=float(found.fewer),
-    )  # fmt: skip
+        found.estimate,
+        "flip_rate",
+        " and ".join(context.sides),
+        cluster_vars=over,
+        higher_group=found.higher_group,
+        only_group=float(found.more),
+        only_reference=float(found.fewer),
+    )
 
 
 def _ratios(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -160,15 +189,19 @@ def _direction(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Direct bias and its sign, against random words and directions, and how clear the gender direction is."""
     others = rows.filter(regex=f"^{measures.WITHOUT_PAIR}[0-9]+$")
     dimensions = _constant(rows, "dimensions")
-    drawn = [[cosine for _, cosine in json.loads(cell)] for cell in rows["top_tokens"]]  # of random words
+    drawn = [
+        [cosine for _, cosine in json.loads(cell)] for cell in rows["top_tokens"]
+    ]  # of random words
     sets = max(map(len, drawn), default=0)
     found = measures.from_cosines(
         rows["score"].to_numpy(dtype=float),
-        np.array([row if len(row) == sets else [math.nan] * sets for row in drawn], dtype=float) if sets else None,
+        np.array([row if len(row) == sets else [math.nan] * sets for row in drawn], dtype=float)
+        if sets
+        else None,
         without_pairs=others.to_numpy(dtype=float) if len(others.columns) else None,
         dimensions=None if math.isnan(dimensions) else int(dimensions),
         like_frequency=_constant(rows, "frequency_known") == 1,
-    )  # fmt: skip
+    )
     yield context.finding(found.direct_bias, "direct_bias", "mean |cosine|", cluster_vars="words")
     yield context.finding(found.signed, "signed_mean", "mean cosine", cluster_vars="words")
     facts = [
@@ -192,52 +225,67 @@ def _constant(rows: pd.DataFrame, name: str) -> float:
 
 def judgements(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Findings about the judge of an experiment's rows, a row an answer; none where nothing was judged."""
-    rubric, columns = context.experiment.reads.rubric, (f"{JUDGED}_first", f"{JUDGED}_second")
+    rubric = context.experiment.reads.rubric
+    columns = (f"{JUDGED}_first", f"{JUDGED}_second")
     if rubric is None or columns[0] not in rows or rows[columns[0]].isna().all():
         return
     rows = rows[rows[columns[0]].notna()].reset_index(drop=True)
     names = dict(enumerate([*(one.text for one in rubric.candidates), "none"]))
     both = [rows[name].map(names).fillna("").tolist() for name in columns]
     shown = without_groups(rows["answer"].tolist(), rubric.neutral)  # equal texts are judged once
-    for measure, estimate in zip(("agreement", "kappa"), measures.agreement(*both, cluster_ids=shown), strict=True):
-        yield context.finding(estimate, measure, "options in both orders", cluster_vars="different answers")
+    for measure, estimate in zip(
+        ("agreement", "kappa"), measures.agreement(*both, cluster_ids=shown), strict=True
+    ):
+        yield context.finding(
+            estimate, measure, "options in both orders", cluster_vars="different answers"
+        )
     alike = rows.groupby("pair_id")[JUDGED].transform(lambda one: one.nunique(dropna=False)) == 1
     for pairs, chosen in (("every answer", rows), (_ALIKE, rows[alike])):
         estimate = _group_leakage(chosen, rubric, context.experiment.compared)
         yield context.finding(estimate, "group_leakage", pairs, cluster_vars="stories")
 
 
-def _group_leakage(rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, folds: int = 5) -> Estimate:
+def _group_leakage(
+    rows: pd.DataFrame, rubric: Rubric, groups: Sequence[str], *, folds: int = 5
+) -> Estimate:
     """How well a simple classifier predicts the group from the judge's input: unweighted average recall.
 
     1 / groups: by chance; NaN of fewer than two stories (values of the rubric's ``units``, without the trial). The
     interval is over stories, and wider, for the folds share what they learn from (benchmarks/judge.py).
     """
     known = rows[rows["group"].isin(list(groups))]
-    known = known[known.groupby("pair_id")["group"].transform("nunique") == len(groups)].reset_index(drop=True)
+    known = known[
+        known.groupby("pair_id")["group"].transform("nunique") == len(groups)
+    ].reset_index(drop=True)
     columns = known[list(rubric.units)].astype(str).replace(r"/t\d+$", "", regex=True)
     joined = [" / ".join(values) for values in columns.itertuples(index=False)]
     stories = np.unique(joined, return_inverse=True)[1]
-    truth, count = known["group"].to_numpy(dtype=object), len(set(stories.tolist()))
+    truth = known["group"].to_numpy(dtype=object)
+    count = len(set(stories.tolist()))
     if count < 2:
         return measures.uar([], [])
     shown = without_groups(known["answer"].tolist(), rubric.neutral)
     texts = np.array([without_reasoning(one) for one in shown], dtype=object)
-    predicted, fold = np.full(len(texts), "", object), stories % min(folds, count)
+    predicted = np.full(len(texts), "", object)
+    fold = stories % min(folds, count)
     for number in range(min(folds, count)):
         test = fold == number
         model = _classifier().fit(texts[~test].tolist(), truth[~test].tolist())
         predicted[test] = model.predict(texts[test].tolist())
-    notes, clusters = known["pair_id"].astype(str).tolist(), [str(one) for one in stories]
+    notes = known["pair_id"].astype(str).tolist()
+    clusters = [str(one) for one in stories]
     found = measures.uar(predicted.tolist(), truth.tolist(), note_ids=notes, cluster_ids=clusters)
-    low, high = (found.value + _WIDER * (end - found.value) for end in (found.ci_low, found.ci_high))
+    low, high = (
+        found.value + _WIDER * (end - found.value) for end in (found.ci_low, found.ci_high)
+    )
     interval = f"{found.interval}, {_WIDER} x wider"
     return replace(found, ci_low=max(0.0, low), ci_high=min(1.0, high), interval=interval)
 
 
 def _classifier() -> Any:
     """Words, pairs of words and pieces of words, weighted by tf-idf, in a logistic regression."""
-    text, pipeline = import_module("sklearn.feature_extraction.text"), import_module("sklearn.pipeline")
+    text = import_module("sklearn.feature_extraction.text")
+    pipeline = import_module("sklearn.pipeline")
     linear = import_module("sklearn.linear_model")
     seen = pipeline.make_union(
         text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b"),
@@ -248,11 +296,16 @@ def _classifier() -> Any:
 
 def by_the_judge(found: Iterable[Finding]) -> list[Finding]:
     """The findings of a judge over all rows of each experiment that it answers, with its agreement and blinding."""
-    every, place = list(found), attrgetter("study", "experiment", "model_id", "subset")
+    every = list(found)
+    place = attrgetter("study", "experiment", "model_id", "subset")
     answered = {place(one) for one in every if one.primary}
     mine = [one for one in every if one.score == JUDGED and one.slice_by == "all" and not one.view]
     about = ("agreement", "kappa", "group_leakage")
-    return [one for one in mine if one.measure in about or (is_comparison(one.measure) and place(one) in answered)]
+    return [
+        one
+        for one in mine
+        if one.measure in about or (is_comparison(one.measure) and place(one) in answered)
+    ]
 
 
 def blinding(finding: Finding) -> tuple[str, float]:
@@ -261,7 +314,8 @@ def blinding(finding: Finding) -> tuple[str, float]:
     ``unknown``, ``leaks``, ``leaks_in_judgement`` (other decisions about one group leak it by that alone: see the
     pairs that are judged alike), ``met``, ``too_few_stories`` or ``nearly_met``.
     """
-    experiment, estimate = experiment_of(finding), finding.estimate
+    experiment = experiment_of(finding)
+    estimate = finding.estimate
     chance = 1 / len(experiment.compared) if experiment else math.nan
     if math.isnan(estimate.ci_low):
         return "unknown", chance
@@ -277,8 +331,11 @@ def _selection(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     clusters, over = context.random(rows)
     if rows["group"].nunique() < len(context.experiment.compared):
         return
-    groups, pairs = rows["group"].tolist(), rows["pair_id"].tolist()
-    found = measures.selection_rate(rows["score"].to_numpy(), groups, pair_ids=pairs, cluster_ids=clusters)
+    groups = rows["group"].tolist()
+    pairs = rows["pair_id"].tolist()
+    found = measures.selection_rate(
+        rows["score"].to_numpy(), groups, pair_ids=pairs, cluster_ids=clusters
+    )
     for group in context.experiment.compared:
         yield context.finding(found[group][1], "impact_ratio", group, cluster_vars=over)
 
@@ -293,18 +350,31 @@ def answer_counts(rows: pd.DataFrame) -> dict[str, int]:
     """How many answers are right, wrong, unsure, refused, unreadable or missing; every answer is of one class."""
 
     def marked(column: str) -> "pd.Series[bool]":
-        return rows[column].astype(float) > 0 if column in rows else pd.Series(False, index=rows.index)
+        return (
+            rows[column].astype(float) > 0 if column in rows else pd.Series(False, index=rows.index)
+        )
 
     wrong, unsure, other, refused = (
         marked(one) for one in ("said_incorrect", "said_unsure", "said_other", "refused")
     )
     silent = rows["said_other"].isna()
-    text = rows["answer"].fillna("").astype(str).str.strip() if "answer" in rows else pd.Series("", index=rows.index)
+    text = (
+        rows["answer"].fillna("").astype(str).str.strip()
+        if "answer" in rows
+        else pd.Series("", index=rows.index)
+    )
     if (text != "").any():  # texts of credentialed notes are not stored
         silent |= other & (text == "")
     read = marked("said_correct") if "said_correct" in rows else ~other & ~unsure & ~silent
     classes = (read, wrong, unsure, other & ~silent & refused, other & ~silent & ~refused, silent)
-    names = ("right", "wrong", "unsure", "refused", "unreadable", "no answer")  # the last: nothing came
+    names = (
+        "right",
+        "wrong",
+        "unsure",
+        "refused",
+        "unreadable",
+        "no answer",
+    )  # the last: nothing came
     return {name: int(one.sum()) for name, one in zip(names, classes, strict=True)}
 
 
@@ -323,7 +393,9 @@ def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
         named = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest)
         whole = re.compile(rf"(?<!\w)(?:(a)n?\s+)?({named})(?!\w)", re.IGNORECASE)
         texts = [
-            whole.sub(lambda one: (f"{one[1]} " if one[1] else "") + stands[_words_of(one[2])], text)
+            whole.sub(
+                lambda one: (f"{one[1]} " if one[1] else "") + stands[_words_of(one[2])], text
+            )
             for text in texts
         ]
     return _built_in().neutralise(texts)

@@ -77,7 +77,13 @@ def commonest(rows: pd.DataFrame, unit: Unit) -> Repeats | None:
     largest = int(counts.argmax())
     if levels[largest] == 0 and "lexicon" in rows and (rows["lexicon"] != "").any():
         return None  # listed words that are unlikely everywhere
-    return Repeats(f"{levels[largest]:g}", int(counts[largest]), len(rows), float(unread.mean()), is_answer=False)
+    return Repeats(
+        f"{levels[largest]:g}",
+        int(counts[largest]),
+        len(rows),
+        float(unread.mean()),
+        is_answer=False,
+    )
 
 
 def _texts(rows: pd.DataFrame) -> "pd.Series[str] | None":

@@ -61,9 +61,12 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         UsageError: unknown study.
         ValueError: a file is there but is not the pinned one, or is not of the released shape.
     """
-    study, corpus = load_study(study_name), load_corpus(study_name)
+    study = load_study(study_name)
+    corpus = load_corpus(study_name)
     if not corpus.released and published_rows(study_name):
-        yield NotAtHand(study.name, "every model", "outputs", "its authors released none to recompute from")
+        yield NotAtHand(
+            study.name, "every model", "outputs", "its authors released none to recompute from"
+        )
     for released in corpus.released:
         try:
             found, counted = _recomputed(study, corpus, released)
@@ -74,13 +77,17 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         files = ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
         own = {finding.key() for finding in found if finding.view == AS_PUBLISHED}
         for finding in found:
-            if finding.view == AS_PUBLISHED or finding.key() not in own:  # the paper's numbers are by its statistic
+            if (
+                finding.view == AS_PUBLISHED or finding.key() not in own
+            ):  # the paper's numbers are by its statistic
                 yield from _reproduced(released, finding, files)
         for finding in counted:
             yield from _reproduced(released, finding, files, is_answer=True)
 
 
-def _recomputed(study: Study, corpus: Corpus, released: Released) -> tuple[list[Finding], list[Finding]]:
+def _recomputed(
+    study: Study, corpus: Corpus, released: Released
+) -> tuple[list[Finding], list[Finding]]:
     """The findings of released outputs, and the facts of them that are no comparison of groups."""
     files = {path: upstream_file(corpus.name, path) for path in released.files}
     rows = [{**row, "model_id": released.model} for row in released.rows(files)]
@@ -89,10 +96,18 @@ def _recomputed(study: Study, corpus: Corpus, released: Released) -> tuple[list[
     facts = []
     for subset, measure, contrast, number in released.counts(files) if released.counts else ():
         counted = Finding(
-            study=study.name, experiment=released.experiment, model_id=released.model, measure=measure,
-            contrast=contrast, subset=subset, unit="count", estimate=Estimate(number),
-        )  # fmt: skip
-        facts.append(replace(counted, published=known.get(counted.key())))  # some counts are in no paper
+            study=study.name,
+            experiment=released.experiment,
+            model_id=released.model,
+            measure=measure,
+            contrast=contrast,
+            subset=subset,
+            unit="count",
+            estimate=Estimate(number),
+        )
+        facts.append(
+            replace(counted, published=known.get(counted.key()))
+        )  # some counts are in no paper
     return found, facts
 
 
@@ -109,21 +124,45 @@ def _reproduced(
     published = finding.published or Published()
     answers = _is_answer(finding) if is_answer is None else is_answer
     for quantity in ("value", "p_value", "effect_size"):
-        printed, recomputed, note = getattr(published, quantity), getattr(finding.estimate, quantity), published.note
+        printed = getattr(published, quantity)
+        recomputed = getattr(finding.estimate, quantity)
+        note = published.note
         if not printed and (finding.published or quantity != "value" or not answers):
             continue
-        known = published.recomputed and quantity == "value" and agrees(published.recomputed, recomputed)
+        known = (
+            published.recomputed
+            and quantity == "value"
+            and agrees(published.recomputed, recomputed)
+        )
         match = (
-            "" if not printed else "yes" if agrees(printed, recomputed) else "explained" if known and note else "no"
+            ""
+            if not printed
+            else "yes"
+            if agrees(printed, recomputed)
+            else "explained"
+            if known and note
+            else "no"
         )
         if released.note and match == "yes":
             continue
-        if released.note and match and (finding.slice_by == "all" or finding.slice_value in released.corrected):
-            match, note = "explained", released.note
+        if (
+            released.note
+            and match
+            and (finding.slice_by == "all" or finding.slice_value in released.corrected)
+        ):
+            match = "explained"
+            note = released.note
         yield Reproduced(
-            finding.study, finding.model_id, describe(finding, quantity), printed, recomputed, match, file,
-            published.source, note,
-        )  # fmt: skip
+            finding.study,
+            finding.model_id,
+            describe(finding, quantity),
+            printed,
+            recomputed,
+            match,
+            file,
+            published.source,
+            note,
+        )
 
 
 def agrees(printed: str, recomputed: float) -> bool:
@@ -143,6 +182,8 @@ def describe(finding: Finding, quantity: str) -> str:
     """One finding's quantity in words, e.g. ``rq1 mental_health: female - male by phase=action, effect_size``."""
     where = "" if finding.slice_by == "all" else f" by {finding.slice_by}"
     where += f"={finding.slice_value}" if finding.slice_value else ""
-    kind = MEASURES[finding.measure].prefix if finding.measure in MEASURES else ""  # facts have names of their own
+    kind = (
+        MEASURES[finding.measure].prefix if finding.measure in MEASURES else ""
+    )  # facts have names of their own
     subset = f" {finding.subset}" if finding.subset else ""
     return f"{finding.experiment}{subset}: {kind}{finding.contrast}{where}, {quantity}"

@@ -30,7 +30,9 @@ from swapbias.studies import DOUBTFUL, PLACEBO, Experiment, Study
 ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
 ORIGINAL = "0"  # the wording that the others paraphrase
 LOST = "not_answered"  # the column of shares of prompts, or of their trials, without an answer
-CHANGE, OTHER = "change", "score_of_other"  # columns of rows of two models: a score less the other model's; that
+# columns of rows of two models: a score less the other model's; that
+CHANGE = "change"
+OTHER = "score_of_other"
 _CUT = "truncated"  # the score column of answers that reached the most tokens
 _SCORE_OF = "score of "  # columns of pairs: the score of each group
 _TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in, before those of a paraphrase
@@ -43,9 +45,13 @@ _NAMED = 3  # items that change a verdict, at most
 def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> Floats:
     """Weight of each row in the mean of its group, as in ``condition_means``; 0 without a score."""
     scored = rows[score].notna().to_numpy()
-    used, shares = rows[scored], np.zeros(len(rows))
+    used = rows[scored]
+    shares = np.zeros(len(rows))
     sizes = (
-        1 / used.groupby(["group", *experiment.design.aggregate], sort=False)["group"].transform("size").to_numpy()
+        1
+        / used.groupby(["group", *experiment.design.aggregate], sort=False)["group"]
+        .transform("size")
+        .to_numpy()
     )
     for place, column in enumerate(experiment.design.aggregate):
         within = ["group", *experiment.design.aggregate[place + 1 :]]
@@ -54,7 +60,9 @@ def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score")
     return shares
 
 
-def condition_means(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
+def condition_means(
+    experiment: Experiment, rows: pd.DataFrame, score: str = "score"
+) -> pd.DataFrame:
     """One row per unit of comparison: rows themselves, or means over ``aggregate`` columns, the finest first."""
     for start in range(len(experiment.design.aggregate)):
         keys = ["group", "label", *experiment.design.aggregate[start:]]
@@ -69,11 +77,21 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """
     if ANSWERS in experiment.shows.rates or "trial" not in rows:
         return rows
-    ids = {name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")}
+    ids = {
+        name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")
+    }
     every = rows.drop(columns="trial").assign(**ids, **{LOST: rows["score"].isna().astype(float)})
-    scores = [name for name in (*experiment.shows.scores, *experiment.shows.reported, _CUT, LOST) if name in every]
+    scores = [
+        name
+        for name in (*experiment.shows.scores, *experiment.shows.reported, _CUT, LOST)
+        if name in every
+    ]
     means = every.groupby("prompt_id", sort=False)[scores].mean()
-    made = every.drop_duplicates("prompt_id").set_index("prompt_id").assign(**{name: means[name] for name in means})
+    made = (
+        every.drop_duplicates("prompt_id")
+        .set_index("prompt_id")
+        .assign(**{name: means[name] for name in means})
+    )
     if "predicted" in rows:
         made["predicted"] = (means["score"] > 0.5).astype(float).where(means["score"].notna())
     return made.reset_index()
@@ -82,7 +100,8 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 def rows_of_two(rows: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """The rows of prompts that both models have, with ``OTHER`` and ``CHANGE``."""
     both = rows.merge(other[["prompt_id", "score"]], on="prompt_id", suffixes=("", "_of_other"))
-    change, largest = both["score"] - both[OTHER], np.maximum(both["score"].abs(), both[OTHER].abs())
+    change = both["score"] - both[OTHER]
+    largest = np.maximum(both["score"].abs(), both[OTHER].abs())
     return both.assign(**{CHANGE: change.mask(change.abs() <= _SAME * largest, 0.0)})
 
 
@@ -111,8 +130,11 @@ def over_trials(rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
     if "trial" not in rows:
         return rows
     keys = ["template", "condition", "group"]
-    means, pairs = rows.groupby(keys, sort=False)[score].transform("mean"), rows["template"] + "/" + rows["condition"]
-    return rows.assign(**{score: means, "pair_id": pairs}).drop(columns="trial").drop_duplicates(keys)
+    means = rows.groupby(keys, sort=False)[score].transform("mean")
+    pairs = rows["template"] + "/" + rows["condition"]
+    return (
+        rows.assign(**{score: means, "pair_id": pairs}).drop(columns="trial").drop_duplicates(keys)
+    )
 
 
 def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
@@ -124,11 +146,18 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
         return rows
     reference = experiment.compares.reference
     sides = [next(side for side in rows["group"] if side != reference), reference]
-    pairs = readable(rows).groupby(["template", "condition", "group"], sort=False)[score].mean().unstack("group")
+    pairs = (
+        readable(rows)
+        .groupby(["template", "condition", "group"], sort=False)[score]
+        .mean()
+        .unstack("group")
+    )
     means = pairs.dropna().groupby("template").mean()
     first = rows.drop_duplicates("template").drop(columns="trial")
     first = first.assign(pair_id=first["template"])
-    made = [first.assign(**{"group": side, score: first["template"].map(means[side])}) for side in sides]
+    made = [
+        first.assign(**{"group": side, score: first["template"].map(means[side])}) for side in sides
+    ]
     return pd.concat(made, ignore_index=True)
 
 
@@ -136,17 +165,27 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
 class Units:
     """What a gap is the mean of: one value a pair or prompt, of one sample or a weighted sum of several."""
 
-    rows: pd.DataFrame  # a row a unit: ``value``, ``sample`` (from 0), columns of random factors and of ``aggregate``
-    context: Context  # of the gap
-    factors: Factors  # the cluster of each unit in each random factor
-    cluster_vars: str  # their names
-    weights: tuple[float, ...] = (1.0,)  # of the samples' means
-    n_unscored: int = 0  # units without a value, which are left out
-    single: str = ""  # a random factor of which there is one level
-    fixed: str = ""  # the levels that the gap is about alone
+    rows: pd.DataFrame
+    """A row a unit: ``value``, ``sample`` (from 0), columns of random factors and of ``aggregate``."""
+    context: Context
+    """Of the gap."""
+    factors: Factors
+    """The cluster of each unit in each random factor."""
+    cluster_vars: str
+    """Their names."""
+    weights: tuple[float, ...] = (1.0,)
+    """Of the samples' means."""
+    n_unscored: int = 0
+    """Units without a value, which are left out."""
+    single: str = ""
+    """A random factor of which there is one level."""
+    fixed: str = ""
+    """The levels that the gap is about alone."""
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)) -> "Units":
+    def of(
+        cls, rows: pd.DataFrame, context: Context, weights: tuple[float, ...] = (1.0,)
+    ) -> "Units":
         """The units of rows, those with a value."""
         factors, cluster_vars = context.random(rows)
         known = rows["value"].notna().to_numpy()
@@ -154,7 +193,14 @@ class Units:
         of_scored = measures.rows_of(factors, known)
         unscored = int((~known).sum())
         return cls(
-            scored, context, of_scored, cluster_vars, weights, unscored, context.single(rows), context.fixed(rows)
+            scored,
+            context,
+            of_scored,
+            cluster_vars,
+            weights,
+            unscored,
+            context.single(rows),
+            context.fixed(rows),
         )
 
     @property
@@ -195,23 +241,33 @@ class Units:
         shares = self.shares()
         return float(scores.mean() if shares is None else scores @ shares)
 
-    def estimate(self, chosen: NDArray[np.bool_] | slice = slice(None), *, level: float = LEVEL) -> Estimate:
+    def estimate(
+        self, chosen: NDArray[np.bool_] | slice = slice(None), *, level: float = LEVEL
+    ) -> Estimate:
         """The estimate of some units by the inference of the design; the interval has coverage 1 - ``level``.
 
         Where all levels show one gap, its p-value is that of an exact test of the levels.
         """
         values, sides = self.columns
-        values, sides = values[chosen], sides[chosen]
+        values = values[chosen]
+        sides = sides[chosen]
         factors = measures.rows_of(self.factors, chosen)
         varied = {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
         factors = varied or factors
         estimate = self.context.comparison.estimate(
-            values, sides, self.weights, factors, shares=self.shares(chosen), confidence=1 - level,
+            values,
+            sides,
+            self.weights,
+            factors,
+            shares=self.shares(chosen),
+            confidence=1 - level,
             n_unscored=self.n_unscored,
-        )  # fmt: skip
+        )
         if self.single and len(values):
             return replace(estimate, fewest=1, fewest_of=self.single, independent=1)
-        if not self.cluster_vars:  # no factor varies: a slice by the only one, or rows that lack the columns
+        if (
+            not self.cluster_vars
+        ):  # no factor varies: a slice by the only one, or rows that lack the columns
             return replace(estimate, fewest=0, fewest_of="", independent=0)
         return estimate
 
@@ -227,7 +283,9 @@ class Units:
         values, sides = self.columns
         if not len(values):
             return math.nan
-        return self.context.comparison.value(values, sides, self.weights, self.factors, self.shares())
+        return self.context.comparison.value(
+            values, sides, self.weights, self.factors, self.shares()
+        )
 
     def measured(self) -> Estimate:
         """The estimate of all units with its effect sizes."""
@@ -285,10 +343,16 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     """A row a pair: what its first row says, its ``gap`` (NaN where a score of it is) and each group's score."""
     _refuse_without_pairs(context, rows)
     units = measures.units_of_pairs(*_columns_of_units(context, context.two(rows)), context.sides)
-    return context.two(rows).iloc[units.rows].assign(gap=units.values, **_scores_by_group(context, units))
+    return (
+        context.two(rows)
+        .iloc[units.rows]
+        .assign(gap=units.values, **_scores_by_group(context, units))
+    )
 
 
-def _columns_of_units(context: Context, rows: pd.DataFrame) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+def _columns_of_units(
+    context: Context, rows: pd.DataFrame
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
     """Scores of rows of the compared groups, the place of each row's group, and the number of its pair."""
     places = {group: place for place, group in enumerate(context.sides)}
     groups = rows["group"].map(places).to_numpy(np.intp)
@@ -304,12 +368,15 @@ def _scores_by_group(context: Context, units: ComparedUnits) -> dict[str, Floats
     """The columns that hold the score of each group of a pair; none of units that are no pairs."""
     if units.scores is None:
         return {}
-    return {f"{_SCORE_OF}{group}": units.scores[:, place] for place, group in enumerate(context.sides)}
+    return {
+        f"{_SCORE_OF}{group}": units.scores[:, place] for place, group in enumerate(context.sides)
+    }
 
 
 def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """The units of the gap, or of the difference of two gaps, over these rows; None where it has no two groups."""
-    experiment, comparison = context.experiment, context.experiment.comparison
+    experiment = context.experiment
+    comparison = context.experiment.comparison
     if comparison is None or not context.whole(rows):
         return None
     chosen = by_sentence(experiment, context.two(rows), context.score)
@@ -320,16 +387,20 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
         value=units.values, sample=units.samples, **_scores_by_group(context, units)
     )
     weights = units.weights
-    contrast, subset = experiment.compares.contrast, experiment.compares.subset
+    contrast = experiment.compares.contrast
+    subset = experiment.compares.subset
     if comparison.is_paired and contrast and set(contrast) <= set(made[subset].unique()):
-        weights, made = (1.0, -1.0), made[made[subset].isin(contrast)]
+        weights = (1.0, -1.0)
+        made = made[made[subset].isin(contrast)]
         made = made.assign(sample=(made[subset] == contrast[1]).astype(int))
     return Units.of(made, context, weights)
 
 
 def _refuse_without_pairs(context: Context, rows: pd.DataFrame) -> None:
     if rows.duplicated(["pair_id", "group"]).any() or not context.whole(rows):
-        raise ValueError(f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair.")
+        raise ValueError(
+            f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair."
+        )
 
 
 def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
@@ -338,7 +409,8 @@ def crossed(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: the rows lack a factor's column, or a group has two levels of a factor.
     """
-    chosen, factors = rows[rows["group"].isin(experiment.compared)], list(experiment.compares.factors)
+    chosen = rows[rows["group"].isin(experiment.compared)]
+    factors = list(experiment.compares.factors)
     if lacking := [name for name in factors if name not in rows]:
         raise ValueError(
             f"the rows of {experiment.name} have no column {listed(map(repr, lacking))}, expected the level of "
@@ -363,33 +435,52 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     if not len(named):
         return {}
     cells = dict(zip(named.index, named.itertuples(index=False, name=None), strict=True))
-    effects = measures.crossed_effects({factor: named[factor].tolist() for factor in named},
-                              named.loc[experiment.compares.reference].to_dict())  # fmt: skip
+    effects = measures.crossed_effects(
+        {factor: named[factor].tolist() for factor in named},
+        named.loc[experiment.compares.reference].to_dict(),
+    )
     mine = next((one for one in effects if one.title == contrast), None)
     return {group: mine.weights[cell] for group, cell in cells.items()} if mine else {}
 
 
-def primary_rows(finding: Finding, study: Study, rows: pd.DataFrame, model: str) -> tuple[Context, pd.DataFrame]:
+def primary_rows(
+    finding: Finding, study: Study, rows: pd.DataFrame, model: str
+) -> tuple[Context, pd.DataFrame]:
     """The context of a primary finding and the scored rows that it is made of, placebo ones among them."""
     experiment = next(one for one in study.experiments if one.name == finding.experiment)
     rows = over_prompts(experiment, rows)
-    pair, weights = (finding.group, finding.reference_group), dict[str, float]()
+    pair = (finding.group, finding.reference_group)
+    weights = dict[str, float]()
     if finding.measure in EFFECTS:
         weights = _effect_weights(experiment, rows[rows["group"] != PLACEBO], finding.contrast)
     else:
         experiment = next(
-            (one for one in experiment.gaps if (one.compares.group, one.compares.reference) == pair), experiment
+            (
+                one
+                for one in experiment.gaps
+                if (one.compares.group, one.compares.reference) == pair
+            ),
+            experiment,
         )
-    if finding.measure != "gap_difference":  # one set of conditions was audited, or there is no contrast
+    if (
+        finding.measure != "gap_difference"
+    ):  # one set of conditions was audited, or there is no contrast
         experiment = experiment.changed(compares={"contrast": None})
         rows = rows[rows[experiment.compares.subset] == finding.subset] if finding.subset else rows
     if finding.slice_by != "all":
         column = next(one.column for one in experiment.shows.slices if one.name == finding.slice_by)
         rows = rows[rows[column] == finding.slice_value]
     context = Context(
-        study.name, model, experiment, "score", 0, weights, finding.subset, finding.slice_by,
+        study.name,
+        model,
+        experiment,
+        "score",
+        0,
+        weights,
+        finding.subset,
+        finding.slice_by,
         finding.slice_value,
-    )  # fmt: skip
+    )
     return context, rows
 
 
@@ -408,7 +499,10 @@ def with_sensitivity(
     is_measured = finding.verdict != UNMEASURED
     others = list[Finding]()
     if is_measured:
-        others += [*_over_paraphrases(context, rows, finding), *_without_doubtful(context, answered, finding)]
+        others += [
+            *_over_paraphrases(context, rows, finding),
+            *_without_doubtful(context, answered, finding),
+        ]
     same_sign = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
     finding = replace(_with_bounds(context, answered, finding), sign_agreement=same_sign)
     units = gap_units(context, answered) if is_measured else None
@@ -429,7 +523,8 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
             continue  # patients are never named
         codes, items = pd.factorize(units.rows[column])
         without = [
-            (name, str(item), units.estimate(codes != code, level=primary.level)) for code, item in enumerate(items)
+            (name, str(item), units.estimate(codes != code, level=primary.level))
+            for code, item in enumerate(items)
         ]
         parts += without
         if len(items) > FEWEST:  # else there are too few without any of them
@@ -453,20 +548,27 @@ def _hinges(
         return
     whole = decide(primary, margin).verdict
     for name, item, part in without:
-        p_adjusted = min(1.0, primary.questions * part.p_value) if part.p_value == part.p_value else math.nan
+        p_adjusted = (
+            min(1.0, primary.questions * part.p_value) if part.p_value == part.p_value else math.nan
+        )
         again = _moved_bounds(primary, replace(part, p_adjusted=p_adjusted))
         verdict = decide(again, margin).verdict
         are_gaps = verdict in _GAPS and whole in _GAPS
         turns = are_gaps and primary.estimate.value * part.value < 0
         if turns or verdict != whole:
-            yield abs(part.value - primary.estimate.value), ["sign" if turns else verdict, name, item]
+            yield (
+                abs(part.value - primary.estimate.value),
+                ["sign" if turns else verdict, name, item],
+            )
 
 
 def _moved_bounds(primary: Finding, part: Estimate) -> Finding:
     """Return the finding with the estimate of a part, and bounds of missing scores as far from its value."""
     away = part.value - primary.estimate.value
     low, high = primary.missing_data_low + away, primary.missing_data_high + away
-    return replace(shifted_to(primary, part.value), estimate=part, missing_data_low=low, missing_data_high=high)
+    return replace(
+        shifted_to(primary, part.value), estimate=part, missing_data_low=low, missing_data_high=high
+    )
 
 
 def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
@@ -475,9 +577,13 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
     if not len(again):
         return
     bases = set(again["pair_id"].str.rpartition("/w")[0])
-    original = rows[(rows["group"] != PLACEBO) & rows["pair_id"].isin(bases)].assign(wording=ORIGINAL)
+    original = rows[(rows["group"] != PLACEBO) & rows["pair_id"].isin(bases)].assign(
+        wording=ORIGINAL
+    )
     parts = {}
-    for wording, part in pd.concat([original, again.assign(group=again["side"])]).groupby("wording", sort=True):
+    for wording, part in pd.concat([original, again.assign(group=again["side"])]).groupby(
+        "wording", sort=True
+    ):
         units = gap_units(context, part)
         if units is not None and len(units.rows):
             parts[str(wording)] = units
@@ -487,7 +593,9 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
         return
     random = {**context.experiment.design.random, "wording": "wordings"}
     wider = replace(context, experiment=context.experiment.changed(design={"random": random}))
-    together = pd.concat([units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True)
+    together = pd.concat(
+        [units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True
+    )
     units = Units.of(together, wider, next(iter(parts.values())).weights)
     beyond = _beside(context, primary, "gap_beyond_wording", units)
     yield beyond
@@ -498,7 +606,9 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
         yield replace(beyond, measure="sign_kept", cluster_vars="", estimate=share, **unit)
 
 
-def _beside(context: Context, primary: Finding, measure: str, units: Units, *, unit: Unit | None = None) -> Finding:
+def _beside(
+    context: Context, primary: Finding, measure: str, units: Units, *, unit: Unit | None = None
+) -> Finding:
     """Other units' estimate for the two groups of a primary finding, in its unit or in another."""
     return context.finding(
         units.estimate(),
@@ -526,11 +636,15 @@ def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Find
     lost = _lost(two, context.score)
     if not lost.any() or not unit.in_points or two[context.score].isna().all():
         return primary
-    ends, known = [], (1 - lost) * two[context.score].fillna(0).to_numpy(dtype=np.float64)
+    ends = []
+    known = (1 - lost) * two[context.score].fillna(0).to_numpy(dtype=np.float64)
     gains = (two["group"].map(context.sides) > 0).to_numpy()
     if context.experiment.compares.contrast:
         gains = (
-            gains == (two[context.experiment.compares.subset] == context.experiment.compares.contrast[0]).to_numpy()
+            gains
+            == (
+                two[context.experiment.compares.subset] == context.experiment.compares.contrast[0]
+            ).to_numpy()
         )
     for high in (False, True):
         filled = known + lost * np.where(gains == high, unit.high, unit.low)
@@ -543,7 +657,11 @@ def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding
     """A mean with its lowest and highest value, as ``_with_bounds``."""
     unit = mean.scale
     scores = rows[context.score]
-    lost = rows[LOST].to_numpy(dtype=np.float64) if LOST in rows else scores.isna().to_numpy(dtype=np.float64)
+    lost = (
+        rows[LOST].to_numpy(dtype=np.float64)
+        if LOST in rows
+        else scores.isna().to_numpy(dtype=np.float64)
+    )
     if not lost.any() or scores.isna().all() or not unit.in_points:
         return mean
     known = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
@@ -574,10 +692,14 @@ def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> I
     if _CUT in two and context.experiment.kind == "chat":
         shares["truncation_gap"] = np.asarray(two[_CUT].fillna(0), dtype=np.float64)
     measure = context.comparison.of_shares.name
-    plain = context.experiment.changed(compares={"contrast": None, "measure": measure}, shows={"rates": ()})
+    plain = context.experiment.changed(
+        compares={"contrast": None, "measure": measure}, shows={"rates": ()}
+    )
     named = replace(context, subset="" if context.experiment.compares.contrast else context.subset)
     for measure, lost in shares.items():
         part = over_trials(two.assign(**{LOST: lost}), LOST)
-        units = gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
+        units = (
+            gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
+        )
         if units is not None and len(units.rows):
             yield _beside(named, primary, measure, units, unit=Unit("share of prompts"))

@@ -56,7 +56,9 @@ def load(header: str, where: str, *, first_line: int = 1) -> dict[Any, Any]:
     """The metadata of a header; empty where it holds nothing. ValueError where it is no YAML, or no mapping."""
     made = read_yaml(header, where, first_line=first_line)
     if not isinstance(made, dict | None):
-        raise ValueError(f"{where}:{first_line}: its YAML is no mapping of keys to values. Write 'key: value' lines.")
+        raise ValueError(
+            f"{where}:{first_line}: its YAML is no mapping of keys to values. Write 'key: value' lines."
+        )
     return made or {}
 
 
@@ -67,13 +69,25 @@ def read_yaml(text: str, where: str, *, first_line: int = 1) -> Any:
     except yaml.MarkedYAMLError as error:
         line = first_line + (error.problem_mark.line if error.problem_mark else 0)
         raise ValueError(f"{where}:{line}: its YAML cannot be read. Correct this line.") from None
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, KeyError, AttributeError):
-        raise ValueError(f"{where}: its YAML holds a value that cannot be read. Correct it.") from None
+    except (
+        yaml.YAMLError,
+        ValueError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+        KeyError,
+        AttributeError,
+    ):
+        raise ValueError(
+            f"{where}: its YAML holds a value that cannot be read. Correct it."
+        ) from None
 
 
 def dump(value: Any, *, flow: bool | None = False) -> str:
     """YAML of native values, keys in their order; with ``flow=None`` what holds plain values alone is one line."""
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1_000_000, default_flow_style=flow)
+    text: str = yaml.safe_dump(
+        value, sort_keys=False, allow_unicode=True, width=1_000_000, default_flow_style=flow
+    )
     return text
 
 
@@ -83,7 +97,8 @@ def with_keys(readme: str, values: Mapping[str, Any], *, where: str) -> str:
     Where a value differs the header is written anew, without comments and byte order marks, behind which the Hub's
     own client sees no metadata. ValueError: a header that cannot be read.
     """
-    parts, line_end = split(readme), newline(readme)
+    parts = split(readme)
+    line_end = newline(readme)
     before = load(parts.header, where, first_line=parts.before.count("\n") + 1)
     if all(key in before and before[key] == value for key, value in values.items()):
         return readme
@@ -107,7 +122,9 @@ def replaced(text: str, part: str, *, begin: str, end: str, where: str = CARD) -
         text += line_end if text.endswith("\n") else line_end * 2
     # Tried with nothing between the markers: a code block of the part would close one that the text left open.
     if find(f"{text}{begin}{line_end}{end}{line_end}", begin=begin, end=end, where=where) is None:
-        raise ValueError(f"{where} ends within a code block. Close it (a line of ``` or ~~~) first.")
+        raise ValueError(
+            f"{where} ends within a code block. Close it (a line of ``` or ~~~) first."
+        )
     return text + ours + line_end
 
 
@@ -136,7 +153,11 @@ def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
     body = text[offset:] if closing or not parts.before else ""
     lines = [0, *(found.end() for found in _LINE_END.finditer(body)), len(body)]
     tokens = MarkdownIt("commonmark").disable("inline").parse(body)
-    spans = [token.map for token in tokens if token.type == "html_block" and token.level == 0 and token.map]
+    spans = [
+        token.map
+        for token in tokens
+        if token.type == "html_block" and token.level == 0 and token.map
+    ]
     found = []
     for number in (one for first, last in spans for one in range(first, min(last, len(lines) - 1))):
         line = body[lines[number] : lines[number + 1]]
@@ -147,18 +168,32 @@ def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
 
 # Entities where the character has a meaning before inline text is read (table cells, comments, tags) or to what runs
 # after it (links, mentions, formulas, emoji); a backslash, which reads better, for the rest.
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "$": "&#36;", "@": "&#64;"}
+_ENTITIES = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "|": "&#124;",
+    "\\": "&#92;",
+    "$": "&#36;",
+    "@": "&#64;",
+}
 _ESCAPED = str.maketrans({**_ENTITIES, **{mark: f"\\{mark}" for mark in "`*_[]#~"}})
 _COLON = re.compile(r":(?=\S)")  # http://, :emoji:
 _WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
 _ORDINAL = re.compile(r"^([0-9]+)([.)])(?= |$)")
-_OPENING = re.compile(r"^(?:[-+](?= |$)|-(?=[-: ]*$)|=(?=[= ]*$))")  # a list, a rule, the underline of a heading
+_OPENING = re.compile(
+    r"^(?:[-+](?= |$)|-(?=[-: ]*$)|=(?=[= ]*$))"
+)  # a list, a rule, the underline of a heading
 
 
 def visible(text: str) -> str:
     """One line of what a reader sees: no control, direction, zero-width or tag characters, single spaces."""
     # Unicode's Cc also holds tab and line ends, which split() reads as spaces; half surrogates (Cs) cannot be saved.
-    seen = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf", "Cs"))
+    seen = (
+        char
+        for char in text
+        if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf", "Cs")
+    )
     return " ".join("".join(seen).split())
 
 
@@ -190,7 +225,9 @@ def slug(text: str, limit: int = 60) -> str:
 
 def rendered(template: str, **values: Any) -> str:
     """A text that cards are made of, with these values; the filter ``md`` is ``markdown``."""
-    pages = Environment(loader=PackageLoader("swapbias.hub", ""), undefined=StrictUndefined, trim_blocks=True)
+    pages = Environment(
+        loader=PackageLoader("swapbias.hub", ""), undefined=StrictUndefined, trim_blocks=True
+    )
     pages.filters["md"] = markdown
     return pages.get_template(template).render(values).strip()
 
@@ -207,13 +244,17 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
         raise ValueError(
             f"{study} has no experiment {quoted(experiment)}. Share the run with the version that made it."
         )
-    corpus, known = declared.reads.notes.corpus or study, {*declared.reads.configs, *declared.reads.alternatives}
-    settings, every = manifest["settings"], [one for one in manifest.get("corpora", ()) if one["corpus"] == corpus]
+    corpus = declared.reads.notes.corpus or study
+    known = {*declared.reads.configs, *declared.reads.alternatives}
+    settings = manifest["settings"]
+    every = [one for one in manifest.get("corpora", ()) if one["corpus"] == corpus]
     entries = {tuple(str(one["config"]).split(", ")): one for one in every}
     mine = {names: one for names, one in entries.items() if set(names) <= known}
     configs = tuple(dict.fromkeys(name for names in mine for name in names))
     notes = (settings.get("notes") or {}) if load_corpus(corpus).local is not None else {}
-    parts = [int(one["rows"]) for one in mine.values() if one.get("of")]  # slow, and not all of it by default
+    parts = [
+        int(one["rows"]) for one in mine.values() if one.get("of")
+    ]  # slow, and not all of it by default
     limit = settings.get("limit") or max(parts, default=None)
     texts = [
         f"at most {limit} rows of each table" if isinstance(limit, int) else "",
@@ -241,18 +282,28 @@ def study_parts(
     """
     models = sorted({one.model_id for one in found})
     if len(models) > 1:
-        raise ValueError(f"Findings of {len(models)} models ({listed(models)[:200]}), expected one. Choose one.")
+        raise ValueError(
+            f"Findings of {len(models)} models ({listed(models)[:200]}), expected one. Choose one."
+        )
     answers = wording.questions(found)
     if not answers:
-        raise ValueError("The run holds no comparison of two groups for this model. Audit it with another --study.")
+        raise ValueError(
+            "The run holds no comparison of two groups for this model. Audit it with another --study."
+        )
     audited = models[0]
-    command = repeat_command(manifest, page="" if model_name == audited else model_name, revision=revision)
+    command = repeat_command(
+        manifest, page="" if model_name == audited else model_name, revision=revision
+    )
     made = {}
     for study in (load_study(name) for name in dict.fromkeys(one.study for one, *_ in answers)):
         mine = [one for one in answers if one[0].study == study.name]
         shown = [finding for results in mine for finding in _shown(results, found)]
-        skipped = [str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name]
-        read = {one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine}
+        skipped = [
+            str(one["experiment"]) for one in manifest["skipped"] if one["study"] == study.name
+        ]
+        read = {
+            one.experiment: prompts_read(manifest, study.name, one.experiment) for one, *_ in mine
+        }
         part = rendered(
             "study_part.md.j2",
             study=study,
@@ -266,7 +317,11 @@ def study_parts(
             revision=revision,
             read_as=_read_as(manifest, audited),
             read=read,
-            verdicts=[(one[0].experiment, str(each)) for one in mine for each in wording.verdicts(one, found)],
+            verdicts=[
+                (one[0].experiment, str(each))
+                for one in mine
+                for each in wording.verdicts(one, found)
+            ],
             rows=[_cells(finding, shown) for finding in shown[:_MOST_ROWS]],
             interval=wording.interval_head(shown),
             count=len(shown),
@@ -309,17 +364,30 @@ def _shown(results: Sequence[Finding], found: Sequence[Finding]) -> list[Finding
 def _cells(finding: Finding, others: Sequence[Finding]) -> list[str]:
     """A row of a card's table; ``others``: the findings of all rows."""
     estimate = finding.estimate
-    count = f"{estimate.n} (+{estimate.n_unscored} unscored)" if estimate.n_unscored else str(estimate.n)
+    count = (
+        f"{estimate.n} (+{estimate.n_unscored} unscored)"
+        if estimate.n_unscored
+        else str(estimate.n)
+    )
     margin = "–" if math.isnan(finding.margin) else wording.margin(finding)
     interval = wording.interval_cell(finding, others)
-    cells = (finding.experiment, wording.row_name(finding), wording.value(finding), interval, margin, count)
+    cells = (
+        finding.experiment,
+        wording.row_name(finding),
+        wording.value(finding),
+        interval,
+        margin,
+        count,
+    )
     return list(map(markdown, cells))
 
 
 # --- sections between markers -----------------------------------------------------------------------------
 
-BEGIN, END = "<!-- swapbias:begin -->", "<!-- swapbias:end -->"
-RESULTS_BEGIN, RESULTS_END = "<!-- swapbias:begin results -->", "<!-- swapbias:end results -->"
+BEGIN = "<!-- swapbias:begin -->"
+END = "<!-- swapbias:end -->"
+RESULTS_BEGIN = "<!-- swapbias:begin results -->"
+RESULTS_END = "<!-- swapbias:end results -->"
 FINDINGS = "findings"  # the config of every run's findings
 _PART = re.compile(
     r"^<!-- swapbias:begin (?P<key>[a-z0-9._-]+) -->[ \t]*\n.*?^<!-- swapbias:end (?P=key) -->[ \t]*$",
@@ -334,8 +402,17 @@ def with_parts(readme: str, parts: Mapping[str, str], *, where: str = CARD) -> s
     Parts of other studies and everything outside the section stay, byte for byte. ValueError: markers that make no
     pair, or a code block that is never closed.
     """
-    both = {**section_parts(readme, where), **{key: _marked(key, text) for key, text in parts.items()}}
-    texts = [BEGIN, "## Bias audit", rendered("reading.md"), *(both[key] for key in sorted(both)), END]
+    both = {
+        **section_parts(readme, where),
+        **{key: _marked(key, text) for key, text in parts.items()},
+    }
+    texts = [
+        BEGIN,
+        "## Bias audit",
+        rendered("reading.md"),
+        *(both[key] for key in sorted(both)),
+        END,
+    ]
     return replaced(readme, "\n\n".join(texts), begin=BEGIN, end=END, where=where)
 
 
@@ -371,28 +448,46 @@ def results_card(
     ``paths`` are the files that the repository will hold, ``licences`` those of the run's scored prompts. ValueError:
     an ``existing`` README that cannot be added to.
     """
-    where, paths = f"{repo}/{CARD}", set(paths)
+    where = f"{repo}/{CARD}"
+    paths = set(paths)
     items = sorted(
-        one.groups() for path in paths if (one := re.fullmatch(r"runs/([^/]+)/items/(\w+)\.parquet", path))
+        one.groups()
+        for path in paths
+        if (one := re.fullmatch(r"runs/([^/]+)/items/(\w+)\.parquet", path))
     )
-    configs = {FINDINGS: "runs/*/findings.parquet"} | {f"{r}-{s}": f"runs/{r}/items/{s}.parquet" for r, s in items}
+    configs = {FINDINGS: "runs/*/findings.parquet"} | {
+        f"{r}-{s}": f"runs/{r}/items/{s}.parquet" for r, s in items
+    }
     names = {path.split("/")[1] for path in paths if path.startswith("runs/")}
     there = section_parts(existing, where, begin=RESULTS_BEGIN, end=RESULTS_END)
-    parts = {key: text for key, text in there.items() if key in names} | {name: _run_part(name, found, manifest)}
+    parts = {key: text for key, text in there.items() if key in names} | {
+        name: _run_part(name, found, manifest)
+    }
     load_lines = zip(("findings", "prompts"), configs, strict=False)
-    intro = rendered("results_card.md.j2", repo=repo, load=load_lines, reading=rendered("reading.md"))
-    section = "\n\n".join([RESULTS_BEGIN, intro, *(parts[key] for key in sorted(parts)), RESULTS_END])
+    intro = rendered(
+        "results_card.md.j2", repo=repo, load=load_lines, reading=rendered("reading.md")
+    )
+    section = "\n\n".join(
+        [RESULTS_BEGIN, intro, *(parts[key] for key in sorted(parts)), RESULTS_END]
+    )
     card = replaced(existing, section, begin=RESULTS_BEGIN, end=RESULTS_END, where=where)
     header = split(card)
     owned = load(header.header, where)
-    others = [one for one in owned.get("configs") or () if "'runs/" not in str(one)]  # ours are made anew
+    others = [
+        one for one in owned.get("configs") or () if "'runs/" not in str(one)
+    ]  # ours are made anew
     sizes = [*filter(None, [owned.get("size_categories")]), size_category(rows)]
     values = {
         "pretty_name": owned.get("pretty_name") or f"Bias audits in {repo}",
         "license": _joined(owned.get("license"), licences) or "other",
-        "size_categories": max(sizes, key=lambda one: SIZES.index(one) if one in SIZES else len(SIZES)),
+        "size_categories": max(
+            sizes, key=lambda one: SIZES.index(one) if one in SIZES else len(SIZES)
+        ),
         "tags": _joined(owned.get("tags"), TAGS),
-        "configs": [*configs_yaml({name: {"train": path} for name, path in configs.items()}), *others],
+        "configs": [
+            *configs_yaml({name: {"train": path} for name, path in configs.items()}),
+            *others,
+        ],
     }
     made = with_keys(card, values, where=where)
     return made if header.before else made.replace("---\n<!--", "---\n\n<!--", 1)
@@ -427,12 +522,19 @@ def configs_yaml(paths: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]
 def _run_part(name: str, found: Sequence[Finding], manifest: Mapping[str, Any]) -> str:
     """What is said of a run: its models, and the conclusions about each."""
     models = sorted({one.model_id for one in found})
-    texts = [f"## {name}", f"{markdown(', '.join(models))}, {markdown(_date(manifest))}, {len(found)} findings."]
+    texts = [
+        f"## {name}",
+        f"{markdown(', '.join(models))}, {markdown(_date(manifest))}, {len(found)} findings.",
+    ]
     for model in models:
         mine = [one for one in found if one.model_id == model]
         answered = any(one.primary for one in mine)
-        texts += study_parts(mine, manifest, model_name=model).values() if answered else [_UNANSWERED]
+        texts += (
+            study_parts(mine, manifest, model_name=model).values() if answered else [_UNANSWERED]
+        )
     return _marked(name, "\n\n".join(texts))
 
 
-_UNANSWERED = "No comparison over all rows; its rates and means stand in its findings and its report."
+_UNANSWERED = (
+    "No comparison over all rows; its rates and means stand in its findings and its report."
+)

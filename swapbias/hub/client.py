@@ -58,7 +58,11 @@ def error_sentence(error: Exception, doing: str, *, writes: bool = False) -> str
     from huggingface_hub import errors
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-    again = "Run the command again: what has arrived is not sent twice." if writes else "Run the command again."
+    again = (
+        "Run the command again: what has arrived is not sent twice."
+        if writes
+        else "Run the command again."
+    )
     for one in filter(None, (error, error.__cause__, error.__context__)):
         if isinstance(one, errors.LocalTokenNotFoundError):
             return f"There is no token, and it takes one to {doing}. {_LOGIN}"
@@ -96,7 +100,9 @@ class Repo:
 
     def __post_init__(self) -> None:
         if not _REPO.fullmatch(self.name):
-            raise UsageError(f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it.")
+            raise UsageError(
+                f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it."
+            )
 
     @property
     def owner(self) -> str:
@@ -111,8 +117,10 @@ class State:
     repo: Repo
     commit: str
     private: bool
-    files: Mapping[str, str]  # path -> digest, ``sha256:...`` of large files and ``git:...`` of others
-    tags: Mapping[str, str]  # name -> commit
+    files: Mapping[str, str]
+    """Path -> digest, ``sha256:...`` of large files and ``git:...`` of others."""
+    tags: Mapping[str, str]
+    """Name -> commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +137,27 @@ class Change:
 def difference(state: State | None, files: Files, *, within: str = "") -> Change:
     """What must be written and deleted so that a repository, or its folder ``within``, holds exactly ``files``."""
     there = state.files if state else {}
-    write = {path: content for path, content in files.items() if not _same(there.get(path), content)}
+    write = {
+        path: content for path, content in files.items() if not _same(there.get(path), content)
+    }
     inside = [path for path in there if path.startswith(f"{within}/") or not within]
-    return Change(write, tuple(sorted(path for path in inside if path not in files and path not in HUB_FILES)))
+    return Change(
+        write, tuple(sorted(path for path in inside if path not in files and path not in HUB_FILES))
+    )
 
 
 def _same(known: str | None, content: bytes | Path) -> bool:
     kind, _, digest = (known or "").partition(":")
     if kind == "sha256":
-        return digest == (file_sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest())
+        return digest == (
+            file_sha256(content)
+            if isinstance(content, Path)
+            else hashlib.sha256(content).hexdigest()
+        )
     data = as_bytes(content)
-    return digest == hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return (
+        digest == hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    )
 
 
 def as_bytes(content: bytes | Path) -> bytes:
@@ -156,7 +174,9 @@ class Hub:
         from swapbias import __version__
 
         configure_http()
-        self._api: Any = HfApi(endpoint=endpoint, token=token, library_name="swapbias", library_version=__version__)
+        self._api: Any = HfApi(
+            endpoint=endpoint, token=token, library_name="swapbias", library_version=__version__
+        )
 
     @cached_property
     def _account(self) -> dict[str, Any]:
@@ -173,9 +193,15 @@ class Hub:
         """The user and the organisations that the token may write to."""
         with _one_sentence("log in"):
             if self._account.get("auth", {}).get("accessToken", {}).get("role") == "read":
-                raise HubError("The token may only read. Make one with write access and log in with hf auth login.")
+                raise HubError(
+                    "The token may only read. Make one with write access and log in with hf auth login."
+                )
             roles = ("write", "admin", "contributor")
-            orgs = [one for one in self._account.get("orgs", []) if one.get("roleInOrg", "write") in roles]
+            orgs = [
+                one
+                for one in self._account.get("orgs", [])
+                if one.get("roleInOrg", "write") in roles
+            ]
             return (self.user, *(str(one["name"]) for one in orgs))
 
     def url(self, repo: Repo, *, commit: str = "", path: str = "") -> str:
@@ -193,9 +219,14 @@ class Hub:
                 info = self._api.repo_info(repo.name, repo_type=repo.kind, revision=revision)
             except RepositoryNotFoundError:
                 return None
-            tree = self._api.list_repo_tree(repo.name, recursive=True, revision=info.sha, repo_type=repo.kind)
+            tree = self._api.list_repo_tree(
+                repo.name, recursive=True, revision=info.sha, repo_type=repo.kind
+            )
             entries = [one for one in tree if hasattr(one, "blob_id")]  # folders have none
-            files = {one.path: f"sha256:{one.lfs.sha256}" if one.lfs else f"git:{one.blob_id}" for one in entries}
+            files = {
+                one.path: f"sha256:{one.lfs.sha256}" if one.lfs else f"git:{one.blob_id}"
+                for one in entries
+            }
             refs = self._api.list_repo_refs(repo.name, repo_type=repo.kind)
             tags = {one.name: one.target_commit for one in refs.tags}
         return State(repo, str(info.sha), bool(info.private), files, tags)
@@ -212,7 +243,10 @@ class Hub:
     def commits(self, repo: Repo) -> list[str]:
         """Titles of the commits of the main branch, newest first."""
         with _one_sentence(f"read {repo.name}"):
-            return [str(one.title) for one in self._api.list_repo_commits(repo.name, repo_type=repo.kind)]
+            return [
+                str(one.title)
+                for one in self._api.list_repo_commits(repo.name, repo_type=repo.kind)
+            ]
 
     def last_commit(self, state: State, folder: str) -> str:
         """The last commit that changed a folder; that of the state where the server does not name one."""
@@ -229,28 +263,44 @@ class Hub:
 
     def content(self, state: State | None, path: str) -> bytes:
         """A file at the commit of the state; empty where it is not there."""
-        return self.fetch(state, [path])[path].read_bytes() if state and path in state.files else b""
+        return (
+            self.fetch(state, [path])[path].read_bytes() if state and path in state.files else b""
+        )
 
     def text(self, state: State | None, path: str) -> str:
         """A text of a repository, blank where it is not there; ValueError where it is not UTF-8."""
-        return decoded(f"{state.repo.name}/{path}" if state else path, self.content(state, path), "utf-8")
+        return decoded(
+            f"{state.repo.name}/{path}" if state else path, self.content(state, path), "utf-8"
+        )
 
     def fetch(self, state: State, paths: Iterable[str]) -> dict[str, Path]:
         """Files of a state by path, in the client's cache."""
         from huggingface_hub.utils import silent_tqdm  # type: ignore[attr-defined] # bars need no terminal
 
-        chosen, how = list(paths), {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": silent_tqdm}
+        chosen = list(paths)
+        how = {"repo_type": state.repo.kind, "revision": state.commit, "tqdm_class": silent_tqdm}
         with _one_sentence(f"read {state.repo.name}"), ThreadPoolExecutor(8) as pool:
-            found = pool.map(lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen)
+            found = pool.map(
+                lambda path: self._api.hf_hub_download(state.repo.name, path, **how), chosen
+            )
             return dict(zip(chosen, map(Path, found), strict=True))
 
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
         """Make a repository; nothing happens where it is there, and its visibility stays."""
         with _one_sentence(f"create {repo.name}", writes=True):
-            self._api.create_repo(repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk)
+            self._api.create_repo(
+                repo.name, repo_type=repo.kind, private=private, exist_ok=True, space_sdk=sdk
+            )
 
     def commit(
-        self, repo: Repo, change: Change, title: str, *, parent: str, description: str = "", never: Iterable[str] = ()
+        self,
+        repo: Repo,
+        change: Change,
+        title: str,
+        *,
+        parent: str,
+        description: str = "",
+        never: Iterable[str] = (),
     ) -> "CommitInfo":
         """Write a change as one commit, or with a ``description`` as a pull request; or not at all.
 
@@ -282,7 +332,11 @@ class Hub:
             found = self._api.get_repo_discussions(
                 repo.name, author=self.user, discussion_type="pull_request", repo_type=repo.kind
             )
-            mine = [one for one in found if (one.is_pull_request, one.author, one.title) == (True, self.user, title)]
+            mine = [
+                one
+                for one in found
+                if (one.is_pull_request, one.author, one.title) == (True, self.user, title)
+            ]
         return sorted(mine, key=lambda one: -one.num)
 
     def tokens(self) -> Iterator[str]:
@@ -355,13 +409,23 @@ class Push:
             hub.create(self.repo, private=self.private, sdk=self.sdk)
         now = hub.existing_state(self.repo)
         if now.private != self.private or (self.there is None and not is_new(hub, now)):
-            raise UsageError(f"Somebody changed {self.repo.name} in between. Look at it, and run the command again.")
-        commit, url = (self.there or now).commit, self.url
+            raise UsageError(
+                f"Somebody changed {self.repo.name} in between. Look at it, and run the command again."
+            )
+        commit = (self.there or now).commit
+        url = self.url
         if self.change:
             text = self.description
-            made = hub.commit(self.repo, self.change, self.title, parent=commit, description=text, never=never)
-            page = hub.url(self.repo, commit=made.oid) if self.repo.kind == "dataset" else made.commit_url
-            commit, url = made.oid, made.pr_url or page
+            made = hub.commit(
+                self.repo, self.change, self.title, parent=commit, description=text, never=never
+            )
+            page = (
+                hub.url(self.repo, commit=made.oid)
+                if self.repo.kind == "dataset"
+                else made.commit_url
+            )
+            commit = made.oid
+            url = made.pr_url or page
         if self.tag:
             hub.tag(self.repo, self.tag, commit=commit)
         return replace(self, commit=commit, url=url)
@@ -371,8 +435,12 @@ class Push:
         what, _, done = self.status.rpartition(" ")
         would = f"{what} would be {done}".lstrip() if self.change or self.tag else self.status
         tag = f", tag {self.tag}" if self.tag else ""
-        say(f"{self.repo.kind} {self.repo.name} ({'private' if self.private else 'public'}): {would}{tag}")
-        for line in (f"Title: {self.title}", f"Description: {self.description}") if self.description else ():
+        say(
+            f"{self.repo.kind} {self.repo.name} ({'private' if self.private else 'public'}): {would}{tag}"
+        )
+        for line in (
+            (f"Title: {self.title}", f"Description: {self.description}") if self.description else ()
+        ):
             say(f"  {line}")
         files = self.there.files if self.there else {}
         for path, content in sorted(self.change.write.items()):
@@ -388,16 +456,23 @@ class Push:
 
 
 def push_repo(
-    hub: Hub, repo: Repo, files: Files, *, tag: str, version_hint: str, sdk: str | None = None,
+    hub: Hub,
+    repo: Repo,
+    files: Files,
+    *,
+    tag: str,
+    version_hint: str,
+    sdk: str | None = None,
     **options: Unpack[PushOptions],
-) -> Push:  # fmt: skip
+) -> Push:
     """Bring a repository to ``files`` in one commit, tagged ``tag``; a version that is published is not pushed again.
 
     The next push completes one that was cut. ``version_hint`` says how to raise the version. UsageError: the tag
     is published with other content, the repository was not made by a push or is public where a private one is wanted,
     or a file must not leave. HubError: the Hub refused.
     """
-    say, private = options["say"], options.get("private", False)
+    say = options["say"]
+    private = options.get("private", False)
     check_upload(files)
     state = hub.state(repo)
     if state and private and not state.private:
@@ -407,13 +482,23 @@ def push_repo(
     new = state is None or is_new(hub, state)
     title = _PUSHED.format(repo.name.partition("/")[2], tag)
     private = state.private if state else private
-    plan = Push(repo=repo, status="unchanged", change=Change({}), title=title, there=state, private=private, tag=tag)
+    plan = Push(
+        repo=repo,
+        status="unchanged",
+        change=Change({}),
+        title=title,
+        there=state,
+        private=private,
+        tag=tag,
+    )
     if state and tag in state.tags:
         if difference(hub.state(repo, revision=tag), files):
             raise UsageError(f"{repo.name}: {tag} is published with other content; {version_hint}.")
         return replace(plan, commit=state.tags[tag])
     change = difference(state, files)
-    plan = replace(plan, status="created" if new else "updated" if change else "tagged", change=change, sdk=sdk)
+    plan = replace(
+        plan, status="created" if new else "updated" if change else "tagged", change=change, sdk=sdk
+    )
     if options.get("dry_run"):
         return plan.show(hub, say)
     for path in () if new else change.delete:

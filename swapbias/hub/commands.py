@@ -30,8 +30,14 @@ from swapbias.studies import (
     study_files,
 )
 
-DATASET, METRIC, RESULTS = "dataset", "metric", "results"
-_KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls the repository
+DATASET = "dataset"
+METRIC = "metric"
+RESULTS = "results"
+_KINDS = {
+    DATASET: "dataset",
+    METRIC: "space",
+    RESULTS: "dataset",
+}  # as the Hub calls the repository
 _FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
     DATASET: r"README\.md|LICENSES\.md|\w[\w.-]*/[\w.-]+\.parquet",
     METRIC: r"(?:{name}|{shipped}|app)\.py|README\.md|requirements\.txt",
@@ -44,7 +50,12 @@ _OF_OTHERS = {
 
 
 def push_all(
-    kind: str, names: Sequence[str], *, namespace: str, complain: Say, **options: Unpack[PushOptions]
+    kind: str,
+    names: Sequence[str],
+    *,
+    namespace: str,
+    complain: Say,
+    **options: Unpack[PushOptions],
 ) -> int:
     """Publish corpora as datasets or metrics as Spaces, all by default; the exit code.
 
@@ -53,11 +64,14 @@ def push_all(
     """
     from swapbias.hub.datasets import push_dataset
 
-    say, done = options["say"], list[Push]()
+    say = options["say"]
+    done = list[Push]()
     hub = DryHub(Hub(), namespace, say=complain) if options.get("dry_run") else Hub()
     push: Callable[..., Push] = push_dataset if kind == DATASET else push_metric
     chosen = (
-        [load_corpus(name).name for name in names or CORPORA.built_in()] if kind == DATASET else names or metrics()
+        [load_corpus(name).name for name in names or CORPORA.built_in()]
+        if kind == DATASET
+        else names or metrics()
     )
     for name in chosen if kind == METRIC else ():
         metric_path(name)
@@ -70,7 +84,9 @@ def push_all(
         made = push(hub, name, namespace=namespace, **options)
         done.append(made)
         at = f" at {made.commit[:12]}" if made.commit else ""
-        say(f"{made.repo.name}: {made.status}{' (private)' if made.private else ''}, {made.tag}{at}")
+        say(
+            f"{made.repo.name}: {made.status}{' (private)' if made.private else ''}, {made.tag}{at}"
+        )
 
     codes = _each(chosen, one, complain)
     changed = sum(one.status != "unchanged" for one in done)
@@ -115,7 +131,9 @@ def pull_all(
     """
     hub = Hub()
     repos = names if kind == RESULTS else wanted_repos(hub, kind, namespace, names)
-    codes = _each(repos, lambda name: say(pull_repo(hub, kind, name, out, revision=revision)), complain)
+    codes = _each(
+        repos, lambda name: say(pull_repo(hub, kind, name, out, revision=revision)), complain
+    )
     if kind in _OF_OTHERS and 0 in codes.values():
         say(_OF_OTHERS[kind])
     return max(codes.values(), default=0)
@@ -132,7 +150,9 @@ def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> l
     known = corpora() if kind == DATASET else metrics()
     found = [f"{namespace}/{name}" for name in known if f"{namespace}/{name}" in there]
     if not found:
-        raise UsageError(f"{namespace} has no {kind} of swapbias that can be seen. Check the name, or log in.")
+        raise UsageError(
+            f"{namespace} has no {kind} of swapbias that can be seen. Check the name, or log in."
+        )
     return found
 
 
@@ -142,10 +162,13 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     UsageError: no such repository, or something else in its place, which is never replaced. ValueError: it has no
     files of its kind. HubError: the Hub refuses, or other files came than it lists.
     """
-    repo, name = Repo(_KINDS[kind], repo_name), repo_name.rpartition("/")[2]
+    repo = Repo(_KINDS[kind], repo_name)
+    name = repo_name.rpartition("/")[2]
     target = out / (repo_name if kind == RESULTS else name)
     state = hub.existing_state(repo, revision=revision)
-    pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped())).replace("{name}", re.escape(name))
+    pattern = (
+        _FETCHED[kind].replace("{shipped}", "|".join(shipped())).replace("{name}", re.escape(name))
+    )
     wanted = [path for path in state.files if re.fullmatch(pattern, path)]
     if not set(wanted) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
@@ -161,7 +184,9 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
                 files[path].parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(cached, files[path])
             if difference(state, files).write:
-                raise HubError(f"{repo_name}: other files came than it lists. Run the command again.")
+                raise HubError(
+                    f"{repo_name}: other files came than it lists. Run the command again."
+                )
     version = f"{revision} ({state.commit[:8]})" if revision in state.tags else state.commit[:8]
     return f"{repo_name} {version}: {done} in {target}"
 
@@ -180,18 +205,29 @@ def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOpt
     if options.get("dry_run"):
         hub = DryHub(hub, repo_name.partition("/")[0], say=options["say"])
     tables = study_files(folder)
-    corpus, readme = own_corpus(tables), folder / CARD
+    corpus = own_corpus(tables)
+    readme = folder / CARD
     own = readme.read_text(encoding="utf-8-sig") if readme.is_file() else ""
     if own.startswith("---"):
-        raise ValueError(f"{readme} begins with a header of its own, expected text. The push writes one: remove it.")
+        raise ValueError(
+            f"{readme} begins with a header of its own, expected text. The push writes one: remove it."
+        )
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
-        infos = {one.name: write_config(Path(scratch) / one.name, corpus, one) for one in corpus.configs}
-        parquet = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.parquet"))}
+        infos = {
+            one.name: write_config(Path(scratch) / one.name, corpus, one) for one in corpus.configs
+        }
+        parquet = {
+            path.relative_to(scratch).as_posix(): path
+            for path in sorted(Path(scratch).rglob("*.parquet"))
+        }
         card = local_card(corpus, infos, is_credentialed=False)
         card += f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
         files: dict[str, bytes | Path] = {**tables, **parquet, CARD: card.encode()}
-        tag, hint = f"v{corpus.version}", f"raise version in study.toml (now {corpus.version})"
-        return push_repo(hub, Repo("dataset", repo_name), files, tag=tag, version_hint=hint, **options)
+        tag = f"v{corpus.version}"
+        hint = f"raise version in study.toml (now {corpus.version})"
+        return push_repo(
+            hub, Repo("dataset", repo_name), files, tag=tag, version_hint=hint, **options
+        )
 
 
 def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
@@ -217,11 +253,19 @@ def study_name(named: "str | PathLike[str]") -> str:
     place, colon, config = fspath(named).partition(":")
     if place in studies():
         return fspath(named)
-    if place.startswith((".", "~", "/")) or "\\" in place or (Path(place) / STUDY_FILES[0]).is_file():
+    if (
+        place.startswith((".", "~", "/"))
+        or "\\" in place
+        or (Path(place) / STUDY_FILES[0]).is_file()
+    ):
         if not Path(place).expanduser().is_dir():
-            raise UsageError(f"{place} is no folder of a study. Check it, or write one with swapbias study new.")
+            raise UsageError(
+                f"{place} is no folder of a study. Check it, or write one with swapbias study new."
+            )
         if not (Path(place).expanduser() / STUDY_FILES[0]).is_file():
-            raise UsageError(f"{place} holds no {STUDY_FILES[0]}. Write one with swapbias study new.")
+            raise UsageError(
+                f"{place} holds no {STUDY_FILES[0]}. Write one with swapbias study new."
+            )
         return own_study(Path(place)).name + colon + config
     if place.count("/") != 1:
         return fspath(named)
@@ -249,7 +293,9 @@ def own_study(source: Any, **options: Any) -> Study:
         study = swapping.open_study(source, **options)
         rows = (row for one in load_corpus(study.name).configs for row in one.rows())
         marks = ("true", "1", "yes")
-        may_be = any(is_mimic_columns(row) or row.get("credentialed", "").lower() in marks for row in rows)
+        may_be = any(
+            is_mimic_columns(row) or row.get("credentialed", "").lower() in marks for row in rows
+        )
     if may_be:
         raise UsageError(
             f"{place.name if place else 'These prompts'} may hold credentialed clinical notes, and a run keeps "

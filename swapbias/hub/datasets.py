@@ -56,8 +56,15 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
     """One config of a corpus for ``datasets``, which writes its rows; ``credentialed`` once one of them was."""
 
     def __init__(self, corpus: Corpus, config: Config, *, cache_dir: Path) -> None:
-        self.corpus, self.corpus_config, self.credentialed = corpus, config, False
-        named = {"dataset_name": corpus.name, "config_name": config.name, "version": corpus.version, "hash": "build"}
+        self.corpus = corpus
+        self.corpus_config = config
+        self.credentialed = False
+        named = {
+            "dataset_name": corpus.name,
+            "config_name": config.name,
+            "version": corpus.version,
+            "hash": "build",
+        }
         super().__init__(cache_dir=str(cache_dir), **named)
 
     def _info(self) -> DatasetInfo:
@@ -72,15 +79,26 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
             return [SplitGenerator(config.split, gen_kwargs={"rows": None})]
         by_split: dict[str, list[dict[str, str]]] = {}
         for row in config_rows(self.corpus, config.name):
-            by_split.setdefault(row[config.split_column] if config.split_column else config.split, []).append(row)
+            by_split.setdefault(
+                row[config.split_column] if config.split_column else config.split, []
+            ).append(row)
         # As a tuple: datasets would take the members of a list for shards.
-        return [SplitGenerator(split, gen_kwargs={"rows": tuple(rows)}) for split, rows in by_split.items()]
+        return [
+            SplitGenerator(split, gen_kwargs={"rows": tuple(rows)})
+            for split, rows in by_split.items()
+        ]
 
-    def _generate_tables(self, rows: Iterable[Mapping[str, str]] | None) -> Iterator[tuple[int, pa.Table]]:
-        every, schema = iter(self.corpus_config.rows() if rows is None else rows), self.info.features.arrow_schema
+    def _generate_tables(
+        self, rows: Iterable[Mapping[str, str]] | None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        every = iter(self.corpus_config.rows() if rows is None else rows)
+        schema = self.info.features.arrow_schema
         for number, batch in enumerate(iter(lambda: list(islice(every, GROUP)), [])):
             self.credentialed |= any(row.get("credentialed") == "True" for row in batch)
-            yield number, pa.Table.from_pylist([*self.corpus_config.typed_rows(batch)], schema=schema)
+            yield (
+                number,
+                pa.Table.from_pylist([*self.corpus_config.typed_rows(batch)], schema=schema),
+            )
 
 
 # --- licences and sources ---------------------------------------------------------------------------------
@@ -106,7 +124,9 @@ def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
     """The configs that are not published, with the licences that do not allow it (``not stated`` is one of them)."""
     pins = pinned_files(corpus.name)
     found = {
-        config.name: sorted({pins[path]["licence"] for path in _made_from(config, pins)} - {*REDISTRIBUTABLE})
+        config.name: sorted(
+            {pins[path]["licence"] for path in _made_from(config, pins)} - {*REDISTRIBUTABLE}
+        )
         for config in corpus.configs
     }
     return {name: refused for name, refused in found.items() if refused}
@@ -115,7 +135,11 @@ def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
 def licences(corpus: Corpus) -> list[str]:
     """The licences of what the configs of a corpus hold, its own first, by the names that the Hub has for them."""
     pins = pinned_files(corpus.name)
-    upstream = {pins[path]["licence"].lower() for config in corpus.configs for path in _made_from(config, pins)}
+    upstream = {
+        pins[path]["licence"].lower()
+        for config in corpus.configs
+        for path in _made_from(config, pins)
+    }
     own = corpus.licence.lower()
     others = sorted({_ON_THE_HUB.get(licence, licence) for licence in upstream} - {own})
     return [own, *others]
@@ -123,30 +147,48 @@ def licences(corpus: Corpus) -> list[str]:
 
 def _made_from(config: Config, pins: Pins) -> list[str]:
     """The upstream files whose content is in a config: those it reads, and those a table of ours was taken from."""
-    named = {config.name, "every config"}  # with which, and a colon, the ``used_for`` of the latter begins
-    copied = [path for path, pin in pins.items() if named & {*pin["used_for"].partition(":")[0].split(", ")}]
+    named = {
+        config.name,
+        "every config",
+    }  # with which, and a colon, the ``used_for`` of the latter begins
+    copied = [
+        path
+        for path, pin in pins.items()
+        if named & {*pin["used_for"].partition(":")[0].split(", ")}
+    ]
     return [*config.upstream, *copied]
 
 
 def licences_file(corpus: Corpus) -> bytes | None:
     """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice."""
-    pins, folder = pinned_files(corpus.name), corpus_dir(corpus.name)
+    pins = pinned_files(corpus.name)
+    folder = corpus_dir(corpus.name)
     grouped: dict[tuple[str, str, str], dict[str, None]] = {}  # an ordered set of configs
     for config in corpus.configs:
         for pin in (pins[path] for path in _made_from(config, pins)):
-            grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), {})[config.name] = None
+            grouped.setdefault((pin["repository"], pin["commit"], pin["licence"]), {})[
+                config.name
+            ] = None
     if not grouped:
         return None
     table = folder / "notices.csv"
     rows = read_table(table, ("repository", "notice")) if table.exists() else []
-    notices = dict.fromkeys((one for one, *_ in grouped), "") | {row["repository"]: row["notice"] for row in rows}
+    notices = dict.fromkeys((one for one, *_ in grouped), "") | {
+        row["repository"]: row["notice"] for row in rows
+    }
     texts = {
         name: path.read_text(encoding="utf-8").strip()
         for name in sorted({licence for _, _, licence in grouped})
         if (path := folder.parent / f"{name}.txt").exists()
     }
     links = {source[0]: source_url(*source[:2]) for source in grouped}
-    values = {"corpus": corpus, "grouped": grouped, "notices": notices, "texts": texts, "links": links}
+    values = {
+        "corpus": corpus,
+        "grouped": grouped,
+        "notices": notices,
+        "texts": texts,
+        "links": links,
+    }
     return f"{rendered('licences.md.j2', **values)}\n".encode()
 
 
@@ -175,7 +217,9 @@ def citation(corpus_name: str) -> str:
 SECTION = "Columns"  # of a README: a table of column, its configs, meaning
 RECIPE = "From rows to a finding"  # of a README: code, with which the card ends
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
-_CONFIGS = re.compile(r"^\| config \| rows \|.*?\n\n", re.MULTILINE | re.DOTALL)  # of a README: the card has its own
+_CONFIGS = re.compile(
+    r"^\| config \| rows \|.*?\n\n", re.MULTILINE | re.DOTALL
+)  # of a README: the card has its own
 _TASKS = {
     "masked": "fill-mask",
     "classifier": "text-classification",
@@ -197,25 +241,36 @@ def section(text: str, title: str) -> str:
 
 
 def dataset_card(
-    corpus: Corpus, infos: Infos, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
+    corpus: Corpus,
+    infos: Infos,
+    *,
+    namespace: str = NAMESPACE,
+    withheld: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """The card of a corpus of the package, of the configs (``infos``) that were written, and those ``withheld``.
 
     ValueError: a column without a meaning, or a reference that is not in ``references.bib``.
     """
-    corpus = replace(corpus, configs=tuple(config for config in corpus.configs if config.name in infos))
+    corpus = replace(
+        corpus, configs=tuple(config for config in corpus.configs if config.name in infos)
+    )
     readme = _CONFIGS.sub("", (corpus_dir(corpus.name) / CARD).read_text(encoding="utf-8-sig"))
-    columns, recipe = section(readme, SECTION), section(readme, RECIPE)  # the first stands below Features
+    # the first stands below Features
+    columns = section(readme, SECTION)
+    recipe = section(readme, RECIPE)
     for moved in filter(None, (columns, recipe)):
         readme = readme.replace(moved, "")
     readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
     title, about, rest = [*readme.strip().split("\n\n", 2), "", ""][:3]
-    pins, first = pinned_files(corpus.name), next(iter(infos), "")
+    pins = pinned_files(corpus.name)
+    first = next(iter(infos), "")
     split = next(iter(infos[first].splits), "") if infos else ""
     sources: dict[tuple[str, str, str], list[str]] = {}
     for source in outside_sources(corpus.name):
         link = source_url(source["repository"], source["commit"])
-        sources.setdefault((source["repository"], link, source["licence"]), []).append(source["used_for"])
+        sources.setdefault((source["repository"], link, source["licence"]), []).append(
+            source["used_for"]
+        )
     body = rendered(
         "dataset_card.md.j2",
         title=title,
@@ -231,7 +286,9 @@ def dataset_card(
         features=list(features(corpus)),
         sources=sources,
         holding=[f"`{config.name}`" for config in corpus.configs if _made_from(config, pins)],
-        recipe=recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"').strip(),
+        recipe=recipe.replace('"NS/', f'"{namespace}/')
+        .replace('"VERSION"', f'"v{corpus.version}"')
+        .strip(),
     )
     return f"{_header(corpus, infos)}\n{body}\n"
 
@@ -239,9 +296,12 @@ def dataset_card(
 def _example(config: Config, split: str) -> str:
     """The first row of a split as it is published, as a comment: long texts and lists are cut."""
     short = Repr()
-    short.maxstring, short.maxlist = 60, 2
+    short.maxstring = 60
+    short.maxlist = 2
     rows = (
-        config.typed(row) for row in config.rows() if not config.split_column or row[config.split_column] == split
+        config.typed(row)
+        for row in config.rows()
+        if not config.split_column or row[config.split_column] == split
     )
     return "".join(
         f"# {{{', '.join(f'{name!r}: {short.repr(value)}' for name, value in row.items())}}}\n"
@@ -262,16 +322,26 @@ def _count(info: DatasetInfo) -> int:
 
 def _header(corpus: Corpus, infos: Infos, *, own: bool = False) -> str:
     """The metadata; types of columns are in the Parquet files, where ``datasets`` and the viewer read them."""
-    names, pins = licences(corpus), pinned_files(corpus.name)
+    names = licences(corpus)
+    pins = pinned_files(corpus.name)
     made = {bool(_made_from(corpus.config(name), pins)) for name in infos}
     experiments = corpus.study.experiments if corpus.study else ()
-    tasks = {_TASKS[one.kind] for one in experiments if one.kind in _TASKS and set(one.reads.configs) & set(infos)}
+    tasks = {
+        _TASKS[one.kind]
+        for one in experiments
+        if one.kind in _TASKS and set(one.reads.configs) & set(infos)
+    }
     if not corpus.study and any({"text", "label"} <= set(info.features) for info in infos.values()):
         tasks.add("text-classification")
     card = corpus_dir(corpus.name) / CARD  # that of a user's own corpus lies elsewhere
     language = _LANGUAGE.search(card.read_text(encoding="utf-8-sig")) if card.is_file() else None
-    origins = [name for name, others in (("original", False), ("extended|other", True)) if others in made]
-    paths = {name: {split: f"{name}/{split}-*.parquet" for split in info.splits} for name, info in infos.items()}
+    origins = [
+        name for name, others in (("original", False), ("extended|other", True)) if others in made
+    ]
+    paths = {
+        name: {split: f"{name}/{split}-*.parquet" for split in info.splits}
+        for name, info in infos.items()
+    }
     values = {
         "pretty_name": corpus.title,
         "license": names[0] if len(names) == 1 else names,
@@ -300,7 +370,9 @@ def features(corpus: Corpus) -> Iterator[tuple[str, str, str]]:
         for text, names in texts.items():
             others = [one.name for one in corpus.configs if one.name not in names]
             few, but = (others, "all but ") if len(others) < len(names) else (names, "")
-            cell.append(f"{but}{', '.join(f'`{name}`' for name in few)}: {text}" if others else text)
+            cell.append(
+                f"{but}{', '.join(f'`{name}`' for name in few)}: {text}" if others else text
+            )
         yield column, kind, "<br>".join(cell)
 
 
@@ -310,7 +382,8 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
     own = {
         column: meaning
         for column, names, meaning in _ROW.findall(text)
-        if not (patterns := _KEY.findall(names)) or any(fnmatchcase(config.name, one) for one in patterns)
+        if not (patterns := _KEY.findall(names))
+        or any(fnmatchcase(config.name, one) for one in patterns)
     }
     prompts = PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
     for column in config.published:
@@ -335,7 +408,11 @@ class BuiltConfig(NamedTuple):
 
 
 def build(
-    corpus: Corpus, out: Path, *, namespace: str = NAMESPACE, withheld: Mapping[str, Sequence[str]] | None = None
+    corpus: Corpus,
+    out: Path,
+    *,
+    namespace: str = NAMESPACE,
+    withheld: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[BuiltConfig]:
     """Write a corpus to ``out/<corpus>``: Parquet by config and split, and the card.
 
@@ -344,7 +421,9 @@ def build(
     """
     target = out / corpus.name
     if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
-        raise UsageError(f"{target} holds something else than a built corpus. Choose another --out.")
+        raise UsageError(
+            f"{target} holds something else than a built corpus. Choose another --out."
+        )
     with atomic_directory(target) as making:
         infos: dict[str, DatasetInfo] = {}
         for config in corpus.configs:
@@ -364,7 +443,9 @@ def build(
                 (making / LICENCES).write_bytes(notices)
         (making / CARD).write_text(card, encoding="utf-8")
         (making / MARKER).write_text(f"{corpus.name} {corpus.version}\n", encoding="utf-8")
-        for path in making.rglob("*") if any_credentialed else ():  # until here the folder itself was closed
+        for path in (
+            making.rglob("*") if any_credentialed else ()
+        ):  # until here the folder itself was closed
             path.chmod(OWNER_FOLDER if path.is_dir() else 0o600)
 
 
@@ -375,7 +456,9 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
     disable_progress_bars()
     try:
         builder = CorpusBuilder(corpus, config, cache_dir=scratch)
-        builder.download_and_prepare(str(scratch / "made"), file_format="parquet", max_shard_size=SHARD_BYTES)
+        builder.download_and_prepare(
+            str(scratch / "made"), file_format="parquet", max_shard_size=SHARD_BYTES
+        )
         folder.mkdir()
         for path in sorted((scratch / "made").glob("*.parquet")):
             split = path.stem.removeprefix(f"{corpus.name}-")
@@ -393,7 +476,9 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
     return builder.info
 
 
-def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
+def push_dataset(
+    hub: Hub, corpus_name: str, *, namespace: str, **options: Unpack[PushOptions]
+) -> Push:
     """Build a corpus of the package and publish it as ``namespace/corpus_name``, tagged with its version.
 
     UpstreamMissingError: a config that is published needs a file that is not at hand. Else as ``push_repo``.
@@ -409,12 +494,18 @@ def push_dataset(hub: Hub, corpus_name: str, *, namespace: str, **options: Unpac
         return push_repo(hub, repo, files, tag=f"v{corpus.version}", version_hint=hint, **options)
 
 
-def dataset_files(corpus: Corpus, out: Path, *, namespace: str, say: Say) -> dict[str, bytes | Path]:
+def dataset_files(
+    corpus: Corpus, out: Path, *, namespace: str, say: Say
+) -> dict[str, bytes | Path]:
     """The files of a published dataset by path, built below ``out``."""
     withheld = withheld_configs(corpus)
     for name, licences in withheld.items():
-        say(f"{corpus.name} {name}: not published, its upstream files have the licence: {', '.join(licences)}")
-    published = replace(corpus, configs=tuple(one for one in corpus.configs if one.name not in withheld))
+        say(
+            f"{corpus.name} {name}: not published, its upstream files have the licence: {', '.join(licences)}"
+        )
+    published = replace(
+        corpus, configs=tuple(one for one in corpus.configs if one.name not in withheld)
+    )
     for built in build(published, out, namespace=namespace, withheld=withheld):
         if built.reason:
             raise UpstreamMissingError(

@@ -22,7 +22,8 @@ class DryHub(Hub):
             say: gets a sentence where the Hub cannot be asked.
         """
         self._api = hub._api
-        self._owner, self._say = owner, say
+        self._owner = owner
+        self._say = say
         self.unreachable = False
 
     @property

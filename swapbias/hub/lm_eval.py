@@ -47,7 +47,8 @@ def export_study(name: str, out: Path) -> list[Path]:
     study, _, config = name.partition(":")
     chosen = list(_chosen(load_study(study), config))
     Run.check_new(out)
-    corpus, tasks = load_corpus(study), list[str]()
+    corpus = load_corpus(study)
+    tasks = list[str]()
     files = {f"{CODE}.py": Path(__file__).with_name("lm_eval_tasks.py").read_text(encoding="utf-8")}
     for experiment, configs in chosen:
         task = f"swapbias_{study}_{experiment.name}"
@@ -71,7 +72,11 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
     causal = [one for one in study.experiments if one.kind == "causal"]
     if not causal:
         known_studies = [*outlines(), *map(load_study, own_studies())]
-        able = [one.name for one in known_studies if any(two.kind == "causal" for two in one.experiments)]
+        able = [
+            one.name
+            for one in known_studies
+            if any(two.kind == "causal" for two in one.experiments)
+        ]
         raise UsageError(
             f"{study.name} has no experiment for causal models, which lm-eval runs: expected {listed(able)}. "
             "Name another study."
@@ -87,9 +92,12 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
 def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator[Doc]:
     """What the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
     for row in rows:
-        context, choices = "", [row["text"]]  # the harness puts BOS or EOS before it, as an audit does
+        # the harness puts BOS or EOS before it, as an audit does
+        context = ""
+        choices = [row["text"]]
         if experiment.reads.reading == "answers":
-            context, choices = row["text"], [f" {one.text}" for one in row["candidates"]]
+            context = row["text"]
+            choices = [f" {one.text}" for one in row["candidates"]]
         elif experiment.reads.reading == "antonyms":
             words = load_lexicon(f"{row['lexicon'].partition('/')[0]}/antonyms").entries()
             choices = [row["text"].replace(MASK, word) for word, _ in words]
@@ -104,7 +112,9 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator
             "choices": choices,
             "gaps": list(gaps),
             "sides": [1 if one.compares.group == row["group"] else -1 for one in gaps.values()],
-            "units": [] if experiment.is_paired else [row[name] for name in reversed(experiment.design.aggregate)],
+            "units": []
+            if experiment.is_paired
+            else [row[name] for name in reversed(experiment.design.aggregate)],
         }
 
 
@@ -114,7 +124,9 @@ def _contrast(one: Experiment) -> str:
     )
 
 
-def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[str], docs: Sequence[Doc]) -> Doc:
+def _task(
+    task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[str], docs: Sequence[Doc]
+) -> Doc:
     function, quantities = _READINGS[experiment.reads.reading]
     gaps = list(dict.fromkeys(name for doc in docs for name in doc["gaps"]))
     metrics = dict.fromkeys(quantities, "mean")
@@ -122,7 +134,9 @@ def _task(task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[s
         if not experiment.comparison.harness:
             compares = f"{corpus.name} {experiment.name} compares by {experiment.compares.measure}"
             raise UsageError(f"{compares}, which no task of lm-eval computes. Name another study.")
-        metrics |= {f"{name}_{gap}": experiment.comparison.harness for name in quantities for gap in gaps}
+        metrics |= {
+            f"{name}_{gap}": experiment.comparison.harness for name in quantities for gap in gaps
+        }
     study = corpus.study
     same = Path(__file__).with_name("lm_eval_task.yaml")  # of all tasks
     read: Doc = read_yaml(same.read_text(encoding="utf-8"), same.name)

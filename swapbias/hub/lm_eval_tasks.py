@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 Doc = Mapping[str, Any]
-Sided = tuple[int, str, Sequence[str], float]  # 1 for the group and -1 for the reference, pair, units, value
+Sided = tuple[
+    int, str, Sequence[str], float
+]  # 1 for the group and -1 for the reference, pair, units, value
 
 
 def read(file: str, pretrained: str = "", tokenizer: str = "", **metadata: Any) -> dict[str, Any]:
@@ -26,7 +28,10 @@ def read(file: str, pretrained: str = "", tokenizer: str = "", **metadata: Any) 
     before, after = _marks(tokenizer or pretrained) if tokenizer or pretrained else ("", "")
     for doc in docs if after else ():
         end = "" if doc["context"] else after  # an answer goes on, a text ends
-        doc |= {"context": before + doc["context"], "choices": [one + end for one in doc["choices"]]}
+        doc |= {
+            "context": before + doc["context"],
+            "choices": [one + end for one in doc["choices"]],
+        }
     return {"test": Dataset.from_list(docs)}
 
 
@@ -36,8 +41,10 @@ def _marks(name: str) -> tuple[str, str]:
 
     read_by = AutoTokenizer.from_pretrained(name)
     found = read_by("a", return_special_tokens_mask=True)
-    tokens, special = read_by.convert_ids_to_tokens(found["input_ids"]), found["special_tokens_mask"]
-    first, last = special.index(0), len(special) - special[::-1].index(0)
+    tokens = read_by.convert_ids_to_tokens(found["input_ids"])
+    special = found["special_tokens_mask"]
+    first = special.index(0)
+    last = len(special) - special[::-1].index(0)
     return "".join(tokens[:first]), "".join(tokens[last:])
 
 
@@ -63,7 +70,9 @@ def _with_gaps(doc: Doc, values: Mapping[str, float]) -> dict[str, Any]:
     sides = list(zip(doc["gaps"], doc["sides"], strict=True))
     found: dict[str, Any] = dict(values)
     for name, value in values.items():
-        found |= {f"{name}_{gap}": (side, doc["pair_id"], doc["units"], value) for gap, side in sides}
+        found |= {
+            f"{name}_{gap}": (side, doc["pair_id"], doc["units"], value) for gap, side in sides
+        }
     return found
 
 

@@ -12,10 +12,16 @@ from swapbias.hub.client import SOURCE, Hub, Push, PushOptions, Repo, push_repo
 from swapbias.studies import metric_path
 
 NOT_A_RANKING = (
-    "A measurement of one difference on the texts at hand: no ranking of models, no proof that a model is fair."
+    "A measurement of one difference on the texts at hand: "
+    "no ranking of models, no proof that a model is fair."
 )
 _RECIPE = "## From rows to a finding"  # the last section
-_NEEDS = ("datasets", "evaluate", "numpy", "scipy")  # all that a metric and what lies beside it import of others
+_NEEDS = (
+    "datasets",
+    "evaluate",
+    "numpy",
+    "scipy",
+)  # all that a metric and what lies beside it import of others
 _GRADIO = "6.31.0"  # that the form was tried with
 _REFERENCE = "In the form of this page, the group of the first row is the reference group, which is subtracted.\n"
 _FIXED = {  # what a form has no column for: as in the worked example
@@ -27,8 +33,11 @@ _FIXED = {  # what a form has no column for: as in the worked example
 def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
     """Publish a metric as the Space ``namespace/name``, tagged with the version of swapbias."""
     made = space_files(name, namespace=namespace, version=__version__)
-    hint, repo = "raise the version of swapbias in pyproject.toml", Repo("space", f"{namespace}/{name}")
-    return push_repo(hub, repo, made, tag=f"v{__version__}", version_hint=hint, sdk="gradio", **options)
+    hint = "raise the version of swapbias in pyproject.toml"
+    repo = Repo("space", f"{namespace}/{name}")
+    return push_repo(
+        hub, repo, made, tag=f"v{__version__}", version_hint=hint, sdk="gradio", **options
+    )
 
 
 def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
@@ -37,7 +46,8 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     The code computes without swapbias: what it reads of the package lies beside it. UsageError: unknown metric.
     ValueError: the card or module lacks a part, or the module reads what is not shipped.
     """
-    repo, folder = Repo("space", f"{namespace}/{name}"), Path(metric_path(name))
+    repo = Repo("space", f"{namespace}/{name}")
+    folder = Path(metric_path(name))
 
     def swapped(text: str, *changes: tuple[str, str]) -> str:
         """The text with each change done once; the load of the package's own metric becomes one from the Hub."""
@@ -45,7 +55,9 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
         for old, new in (("import evaluate, swapbias\n", "import evaluate\n"), load_it, *changes):
             if text.count(old) != 1:
                 where = f"The card or module of {name}"
-                raise ValueError(f"{where} has {text.count(old)} times {old.strip()!r}, expected once. Edit it.")
+                raise ValueError(
+                    f"{where} has {text.count(old)} times {old.strip()!r}, expected once. Edit it."
+                )
             text = text.replace(old, new)
         return text
 
@@ -61,9 +73,16 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     body = body.replace(_RECIPE, f"{origin}\n\n{_RECIPE}")
     body = body.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"{version}"')
     metadata = load(parts.header, name)
-    metadata |= {"sdk": "gradio", "sdk_version": _GRADIO, "app_file": "app.py", "license": "apache-2.0"}
+    metadata |= {
+        "sdk": "gradio",
+        "sdk_version": _GRADIO,
+        "app_file": "app.py",
+        "license": "apache-2.0",
+    }
     metadata["tags"] = [*metadata["tags"], TAGS[-1]]
-    wanted = sorted(one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one)
+    wanted = sorted(
+        one for one in requires("swapbias") or () if one.startswith(_NEEDS) and ";" not in one
+    )
     made = {
         **standing_alone(name, source),
         "requirements.txt": "".join(f"{one}\n" for one in wanted),
@@ -80,7 +99,8 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
 _DOOR = "measures"  # the front door of that room: beside a metric it opens on the files beside it
 _COMPARISONS = "comparisons"  # the folder of that room, whose files have its name before theirs beside a metric
 _IMPORT = re.compile(
-    r"^( *)from swapbias\.(?:measures\.|studies\.)?(\w+) import(.*?)(?:  # From: .*)?$", re.MULTILINE
+    r"^( *)from swapbias\.(?:measures\.|studies\.)?(\w+) import(.*?)(?:  # From: .*)?$",
+    re.MULTILINE,
 )
 
 
@@ -114,9 +134,13 @@ def standing_alone(name: str, source: str) -> dict[str, str]:
     made[name] = source + "".join(lines)
     known = "|".join(made)
     for module, text in made.items():
-        text = text.replace(f"swapbias.{_DOOR}.{_COMPARISONS}.", f"swapbias.{_DOOR}.{_COMPARISONS}_")
+        text = text.replace(
+            f"swapbias.{_DOOR}.{_COMPARISONS}.", f"swapbias.{_DOOR}.{_COMPARISONS}_"
+        )
         made[module] = _IMPORT.sub(r"\1from .\2 import\3", text)
-        if other := re.search(rf"^ *(?:from|import) (?:swapbias\b|\.(?!(?:{known}) )).*", made[module], re.MULTILINE):
+        if other := re.search(
+            rf"^ *(?:from|import) (?:swapbias\b|\.(?!(?:{known}) )).*", made[module], re.MULTILINE
+        ):
             raise ValueError(
                 f"{module}.py has {other[0].strip()!r}, expected imports of {_DOOR}, studies.answers and errors: a "
                 "Space ships no other code. Move what it needs there."

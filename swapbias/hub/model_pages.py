@@ -13,7 +13,9 @@ from swapbias.privacy import names_within
 Pin = Mapping[str, Any]  # what identifies a model in a manifest
 
 
-def findings_of(found: Sequence[Finding], model: str, audited: str | None, pins: Sequence[Pin] = ()) -> list[Finding]:
+def findings_of(
+    found: Sequence[Finding], model: str, audited: str | None, pins: Sequence[Pin] = ()
+) -> list[Finding]:
     """The findings of the model whose page on the Hub is ``model`` (OWNER/NAME), by the ``pins`` of a manifest.
 
     UsageError: it was not audited, or with an adapter that has a page of its own.
@@ -50,7 +52,9 @@ def _refuse_base(model: str, pin: Pin) -> None:
     adapter = pin.get("adapter")
     if isinstance(adapter, Mapping) and model == str(pin.get("base")):
         page = str(adapter.get("name"))
-        step = f"Share it with --model {page}" if "/" in page else "Push the adapter and name its page"
+        step = (
+            f"Share it with --model {page}" if "/" in page else "Push the adapter and name its page"
+        )
         raise UsageError(
             f"The run read {model} with the adapter {page}, whose numbers are not those of {model}. {step}, or share "
             "the results without --model."
@@ -86,8 +90,13 @@ def commit_read(hub: Hub, model: Repo, manifest: Mapping[str, Any], audited: str
 
 def _refuse_other_base(model: str, pin: Pin, adapter: Pin) -> None:
     """Refuse the page of an adapter, with a UsageError, for another base than the one that its config names."""
-    declared, base = str(adapter.get("base") or ""), str(pin.get("base") or "")
-    if "/" in declared and base != declared and not (pin.get("sha256") and base == declared.rpartition("/")[2]):
+    declared = str(adapter.get("base") or "")
+    base = str(pin.get("base") or "")
+    if (
+        "/" in declared
+        and base != declared
+        and not (pin.get("sha256") and base == declared.rpartition("/")[2])
+    ):
         raise UsageError(
             f"{model} is an adapter of {declared}, and the run read it on {base}. Audit it on {declared}, or share "
             "the results without --model."
@@ -110,7 +119,9 @@ def _commit_of(hub: Hub, model: Repo, pin: Pin, name: str, audited: str) -> str:
             f"none. Audit {model.name}, or the folder that was pushed there."
         )
     if _weights(hub.existing_state(model)) != read:
-        raise UsageError(f"{model.name} has other weights than {audited}, which the run read. Audit {model.name}.")
+        raise UsageError(
+            f"{model.name} has other weights than {audited}, which the run read. Audit {model.name}."
+        )
     return ""
 
 

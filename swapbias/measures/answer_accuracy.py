@@ -10,12 +10,23 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.contrast import mean_of
-from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_pair, is_missing, two_groups, values_of
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Estimate,
+    Floats,
+    Ids,
+    by_pair,
+    is_missing,
+    two_groups,
+    values_of,
+)
 from swapbias.measures.gaps import paired_gap
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 SAID = "said_"  # before a class: the column that holds 1 where the tolerant parser gives it
-REFUSED, UNREADABLE = "refused", "unreadable"  # what an answer is that gives no option
+# what an answer is that gives no option
+REFUSED = "refused"
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +38,20 @@ class AnswerBias:
     """
 
     estimate: Estimate
-    accuracies: dict[str, float]  # percent of right answers by side; unsure and unreadable ones count as wrong
-    shares: dict[str, dict[str, float]]  # by side and class of answer, 0 to 1; those of a side sum to 1
+    accuracies: dict[str, float]
+    """Percent of right answers by side; unsure and unreadable ones count as wrong."""
+    shares: dict[str, dict[str, float]]
+    """By side and class of answer, 0 to 1; those of a side sum to 1."""
 
 
 def answer_bias(
-    classes: Sequence[str | None], sides: Sequence[str], *, pair_ids: Ids, cluster_ids: ClusterIds = None,
+    classes: Sequence[str | None],
+    sides: Sequence[str],
+    *,
+    pair_ids: Ids,
+    cluster_ids: ClusterIds = None,
     reference_group: str = "anti",
-) -> AnswerBias:  # fmt: skip
+) -> AnswerBias:
     """Accuracy on the pro-stereotyped sentences minus accuracy on the anti-stereotyped ones, in percentage points.
 
     It is the ``paired_gap`` of right answers, with its arguments. ``classes`` are of ``CLASSES``; None, NaN or ""
@@ -48,22 +65,34 @@ def answer_bias(
     known = {**{name: float(place) for place, name in enumerate(CLASSES)}, "": math.nan}
     named = ["" if is_missing(name) else str(name) for name in values_of(classes)]
     if strange := sorted(set(named) - known.keys()):
-        raise ValueError(f"classes {strange[:3]}, expected {', '.join(CLASSES)} or None. Use answer_class.")
+        raise ValueError(
+            f"classes {strange[:3]}, expected {', '.join(CLASSES)} or None. Use answer_class."
+        )
     code, side, names = two_groups([known[name] for name in named], sides, reference_group)
     answers = by_pair(code, side, pair_ids, names)[0]
     answers = answers[~np.isnan(answers).any(axis=1)]
     percent = np.where(np.isnan(code), np.nan, 100.0 * (code == 0))
-    estimate = paired_gap(percent, sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
-    if (code[~np.isnan(code)] == CLASSES.index("other")).all():  # nothing was read: that is no equal treatment
+    estimate = paired_gap(
+        percent, sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
+    )
+    if (
+        code[~np.isnan(code)] == CLASSES.index("other")
+    ).all():  # nothing was read: that is no equal treatment
         pairs = estimate.n + estimate.n_unscored
-        estimate = Estimate(math.nan, n_unscored=pairs, test=estimate.test, interval=estimate.interval)
+        estimate = Estimate(
+            math.nan, n_unscored=pairs, test=estimate.test, interval=estimate.interval
+        )
     shares = {name: _shares(part) for name, part in zip(names, answers.T, strict=True)}
-    accuracies = {name: mean_of(100.0 * (part == 0)) for name, part in zip(names, answers.T, strict=True)}
+    accuracies = {
+        name: mean_of(100.0 * (part == 0)) for name, part in zip(names, answers.T, strict=True)
+    }
     return AnswerBias(estimate, accuracies, shares)
 
 
 def _shares(codes: Floats) -> dict[str, float]:
-    return {name: mean_of((codes == place).astype(np.float64)) for place, name in enumerate(CLASSES)}
+    return {
+        name: mean_of((codes == place).astype(np.float64)) for place, name in enumerate(CLASSES)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +124,47 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
         values: shape (options,), what each counts; NaN: nothing.
         hidden: shape (orders,), probability of what was not shown.
     """
-    known, counts = np.asarray(logs, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    unseen, counted = float(np.mean(np.asarray(hidden, dtype=np.float64))), ~np.isnan(counts)
-    low, high = np.min(counts[counted], initial=math.inf), np.max(counts[counted], initial=-math.inf)
+    known = np.asarray(logs, dtype=np.float64)
+    counts = np.asarray(values, dtype=np.float64)
+    unseen = float(np.mean(np.asarray(hidden, dtype=np.float64)))
+    counted = ~np.isnan(counts)
+    low, high = (
+        np.min(counts[counted], initial=math.inf),
+        np.max(counts[counted], initial=-math.inf),
+    )
     if not low < high:
-        raise ValueError(f"options that count {counts.tolist()}, expected two at least that count different numbers.")
+        raise ValueError(
+            f"options that count {counts.tolist()}, expected two at least that count different numbers."
+        )
     if np.isnan(known).any():
-        raise ValueError("a log-probability of an option is NaN, expected numbers. Check the model.")
+        raise ValueError(
+            "a log-probability of an option is NaN, expected numbers. Check the model."
+        )
     most = float(known.max())
     if most == -math.inf:
         return OptionOdds(math.nan, math.nan, math.nan, 1.0, unseen)
     shares = np.exp(known - most).mean(axis=0)  # averaged over orders; small ones do not vanish
-    said, total, score = float(shares[counted].sum()), float(shares.sum()), math.nan
+    said = float(shares[counted].sum())
+    total = float(shares.sum())
+    score = math.nan
     if said:
         score = float(shares[counted] @ counts[counted]) / said
         rest = unseen * math.exp(min(-most, 700.0))
         if rest / (said + rest) * max(high - score, score - low) > 0.05 * (high - low):
             score = math.nan  # were all that is hidden one option, the mean would be another
     middle = (low + high) / 2
-    above, below = (scipy.special.logsumexp(known[:, side], axis=1) for side in (counts > middle, counts < middle))
+    above, below = (
+        scipy.special.logsumexp(known[:, side], axis=1)
+        for side in (counts > middle, counts < middle)
+    )
     sure = np.isfinite(above).all() and np.isfinite(below).all()
     return OptionOdds(
-        score, float((above - below).mean()) if sure else math.nan, 1 - said / total,
-        max(0.0, 1 - total * math.exp(most)), unseen,
-    )  # fmt: skip
+        score,
+        float((above - below).mean()) if sure else math.nan,
+        1 - said / total,
+        max(0.0, 1 - total * math.exp(most)),
+        unseen,
+    )
 
 
 def plain_word(token: str) -> str:
@@ -131,7 +177,11 @@ def plain_word(token: str) -> str:
 
 
 def mass_by_label(
-    probabilities: NDArray[np.floating[Any]], codes: NDArray[np.integer[Any]], labels: int, *, threshold: float = 0.0
+    probabilities: NDArray[np.floating[Any]],
+    codes: NDArray[np.integer[Any]],
+    labels: int,
+    *,
+    threshold: float = 0.0,
 ) -> Floats:
     """Probability mass of each label in each row, shape (rows, labels), added up in float64 from left to right.
 

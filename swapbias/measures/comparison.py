@@ -47,7 +47,9 @@ class ComparedUnits:
     scores: Floats | None = None
 
 
-def units_of_pairs(scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]) -> ComparedUnits:
+def units_of_pairs(
+    scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
+) -> ComparedUnits:
     """The weighted sum of each pair's scores as a unit; arguments and errors as of ``Comparison.units``."""
     count = int(pairs.max(initial=-1)) + 1
     cells = pairs * len(weights) + groups
@@ -57,7 +59,9 @@ def units_of_pairs(scores: Floats, groups: Codes, pairs: Codes, weights: Mapping
     table[pairs, groups] = scores
     signs = np.array(list(weights.values()))
     gaps = table @ signs
-    gaps[np.abs(gaps) <= _ROUNDING * (np.abs(table) @ np.abs(signs))] = 0.0  # rounding has no spread
+    gaps[np.abs(gaps) <= _ROUNDING * (np.abs(table) @ np.abs(signs))] = (
+        0.0  # rounding has no spread
+    )
     first = np.unique(pairs, return_index=True)[1]
     return ComparedUnits(first, gaps, np.zeros(count, dtype=np.intp), (1.0,), table)
 
@@ -111,7 +115,9 @@ class Comparison(ABC):
         return self
 
     @abstractmethod
-    def units(self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]) -> ComparedUnits:
+    def units(
+        self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
+    ) -> ComparedUnits:
         """Make the units of rows.
 
         Args:
@@ -126,13 +132,24 @@ class Comparison(ABC):
 
     @abstractmethod
     def of_rows(
-        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str,
+        self,
+        scores: Floats,
+        groups: Sequence[str],
+        pair_ids: Ids,
+        *,
+        reference_group: str,
         cluster_ids: ClusterIds = None,
-    ) -> Estimate:  # fmt: skip
+    ) -> Estimate:
         """The gap between two groups, for an `evaluate` module; arguments as in ``paired_gap``."""
 
     def published(
-        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, test: str
+        self,
+        scores: Floats,
+        groups: Sequence[str],
+        pair_ids: Ids,
+        *,
+        reference_group: str,
+        test: str,
     ) -> Estimate:
         """The statistic of the paper, which treats units as independent; ``test`` is one of ``tests``."""
         return self.of_rows(scores, groups, pair_ids, reference_group=reference_group)
@@ -143,7 +160,9 @@ class Comparison(ABC):
         models = np.repeat(["first", "second"], [len(first), len(second)]).tolist()
         return group_gap(gaps, models, reference_group="second", test="t")
 
-    def linearised(self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None) -> Floats:
+    def linearised(
+        self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None
+    ) -> Floats:
         """Give each unit a number such that the mean of a sample's is its estimate, and varies as the estimate does.
 
         The mean, weighted by ``shares``, is the estimate that an audit tells: there is no other method to give it.
@@ -167,9 +186,16 @@ class Comparison(ABC):
         return ""
 
     def estimate(
-        self, values: Floats, samples: Codes, weights: Sequence[float], factors: Factors, *,
-        shares: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
-    ) -> Estimate:  # fmt: skip
+        self,
+        values: Floats,
+        samples: Codes,
+        weights: Sequence[float],
+        factors: Factors,
+        *,
+        shares: Floats | None = None,
+        confidence: float = 0.95,
+        n_unscored: int = 0,
+    ) -> Estimate:
         """The weighted sum of the samples' estimates, with its interval over every random factor.
 
         Where all levels show one gap, its p-value is that of an exact test of the levels. Arguments as in
@@ -179,17 +205,30 @@ class Comparison(ABC):
             return Estimate(math.nan, n=len(values), n_unscored=n_unscored, test="none")
         linear = self.linearised(values, samples, factors, shares)
         found = linear_contrast(
-            linear, samples, weights, factors, shares=shares, confidence=confidence, n_unscored=n_unscored
+            linear,
+            samples,
+            weights,
+            factors,
+            shares=shares,
+            confidence=confidence,
+            n_unscored=n_unscored,
         )
         if linear is not values and len(values):
-            levels = scarcest_levels(samples, {name: np.unique(codes, return_inverse=True)[1] for name, codes in
-                                               factors.items()})  # fmt: skip
+            levels = scarcest_levels(
+                samples,
+                {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()},
+            )
             largest, spread = levels.distances(values, samples, shares)
             found = replace(found, largest_level=largest, level_spread=spread)
         return with_exact_test(found, values, samples, factors)
 
     def value(
-        self, values: Floats, samples: Codes, weights: Sequence[float], factors: Factors, shares: Floats | None
+        self,
+        values: Floats,
+        samples: Codes,
+        weights: Sequence[float],
+        factors: Factors,
+        shares: Floats | None,
     ) -> float:
         """The value alone, also of values of which ``why_unmeasured`` says that they say nothing."""
         linear = self.linearised(values, samples, factors, shares)
@@ -199,14 +238,21 @@ class Comparison(ABC):
 class PairedComparison(Comparison):
     """A comparison whose units are the differences of pairs."""
 
-    def units(self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]) -> ComparedUnits:
+    def units(
+        self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
+    ) -> ComparedUnits:
         """Make a unit of each pair; arguments and errors as of ``Comparison.units``."""
         return units_of_pairs(scores, groups, pairs, weights)
 
     def of_rows(
-        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str,
+        self,
+        scores: Floats,
+        groups: Sequence[str],
+        pair_ids: Ids,
+        *,
+        reference_group: str,
         cluster_ids: ClusterIds = None,
-    ) -> Estimate:  # fmt: skip
+    ) -> Estimate:
         """The gap between two groups; arguments as in ``paired_gap``."""
         score, sides, names = two_groups(scores, groups, reference_group)
         table, first = by_pair(score, sides, pair_ids, names)

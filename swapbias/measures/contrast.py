@@ -15,14 +15,27 @@ _FLAT = 1e-12  # a spread below this share of the largest value is rounding, not
 _FLAT_SUMS = 1e-10  # sums over clusters below this share of what was added are rounding
 _FEWEST_SKEWED = 4  # clusters: fewer have no estimate of skewness
 _NO_SKEW = 1e-6
-_MOST_REACH = 2  # times t: further, few levels of a skewed factor would decide nothing however large the gap
-_NOTHING = math.nan, math.nan, 0.0  # standard error, degrees of freedom and skewness where there are none
+_MOST_REACH = (
+    2  # times t: further, few levels of a skewed factor would decide nothing however large the gap
+)
+_NOTHING = (
+    math.nan,
+    math.nan,
+    0.0,
+)  # standard error, degrees of freedom and skewness where there are none
 
 
 def linear_contrast(
-    values: Floats, sides: Codes, weights: Sequence[float], factors: Factors, *,
-    shares: Floats | None = None, scale: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
-) -> Estimate:  # fmt: skip
+    values: Floats,
+    sides: Codes,
+    weights: Sequence[float],
+    factors: Factors,
+    *,
+    shares: Floats | None = None,
+    scale: Floats | None = None,
+    confidence: float = 0.95,
+    n_unscored: int = 0,
+) -> Estimate:
     """A weighted sum of means: of pair differences (one side), of groups, of samples.
 
     Args:
@@ -52,31 +65,52 @@ def linear_contrast(
     std_error, df, skewness = _NOTHING
     if any(spreads) and not any(map(math.isnan, spreads)):
         if factors:
-            std_error, df, skewness = Design.of_means(sides, factors, weights, shares).spread(values)
+            std_error, df, skewness = Design.of_means(sides, factors, weights, shares).spread(
+                values
+            )
         else:
-            parts = np.array([(w * s) ** 2 / n for w, s, n in zip(weights, spreads, counts, strict=True)])
+            parts = np.array(
+                [(w * s) ** 2 / n for w, s, n in zip(weights, spreads, counts, strict=True)]
+            )
             std_error = math.sqrt(parts.sum())
             df = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
     low, high = t_ends(value, std_error, df, confidence, skewness)
     name = clustered_name(factors, "t" if len(counts) == 1 else "Welch t")
     largest_level, level_spread = levels.distances(values, sides, shares)
     return Estimate(
-        value, low, high, p_value=t_p(value, std_error, df, skewness), n=len(values), n_unscored=n_unscored,
-        test=name, interval=name, std_error=std_error, df=df, skewness=skewness, fewest_of=levels.factor,
-        fewest=fewest, independent=levels.count, largest_level=largest_level,
+        value,
+        low,
+        high,
+        p_value=t_p(value, std_error, df, skewness),
+        n=len(values),
+        n_unscored=n_unscored,
+        test=name,
+        interval=name,
+        std_error=std_error,
+        df=df,
+        skewness=skewness,
+        fewest_of=levels.factor,
+        fewest=fewest,
+        independent=levels.count,
+        largest_level=largest_level,
         level_spread=level_spread,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
 class Levels:
     """The levels of the random factor that has the fewest on a side; where there is no factor, the units."""
 
-    factor: str  # blank for the units, and for the only factor of a measure, which has no name
-    count: int  # levels on the side that has the fewest
-    codes: Codes  # shape (units,): the level of each unit
+    factor: str
+    """Blank for the units, and for the only factor of a measure, which has no name."""
+    count: int
+    """Levels on the side that has the fewest."""
+    codes: Codes
+    """Shape (units,): the level of each unit."""
 
-    def distances(self, values: Floats, sides: Codes, shares: Floats | None = None) -> tuple[float, float]:
+    def distances(
+        self, values: Floats, sides: Codes, shares: Floats | None = None
+    ) -> tuple[float, float]:
         """Return how far the mean of a level lies at most from no gap, and from the mean of its side.
 
         No gap is 0 for differences of pairs (one side), else the mean of all levels of all sides.
@@ -114,7 +148,10 @@ def scarcest_levels(sides: Codes, factors: Factors) -> Levels:
         return Levels("", 0, np.empty(0, dtype=np.intp))
     if not factors:
         return Levels("", int(np.bincount(sides).min()), np.arange(len(sides)))
-    counts = {name: int((level_sizes(sides, codes) > 0).sum(axis=0).min()) for name, codes in factors.items()}
+    counts = {
+        name: int((level_sizes(sides, codes) > 0).sum(axis=0).min())
+        for name, codes in factors.items()
+    }
     name = min(counts, key=counts.__getitem__)
     return Levels(name, counts[name], factors[name])
 
@@ -140,7 +177,9 @@ def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: Codes)
         return None
     weight = numbers(weights)
     if weight.shape != known.shape:
-        raise ValueError(f"{len(known)} scores and weights of shape {weight.shape}, expected one per row.")
+        raise ValueError(
+            f"{len(known)} scores and weights of shape {weight.shape}, expected one per row."
+        )
     sums = np.bincount(sides, weight[known])
     if not (weight[known] >= 0).all() or not sums[np.unique(sides)].all():
         raise ValueError("weights below 0, or only zeros in a group, expected numbers above 0.")
@@ -160,14 +199,22 @@ class Design:
     McCaffrey's (2002); intervals and p-values allow for skewed effects (Hall 1992).
     """
 
-    sides: Codes  # shape (units,), from 0: the group or the sample of a unit; all 0 for differences of pairs
-    shares: Floats  # shape (units,): of a unit in the mean of its side; they sum to 1 on each side
-    weights: Floats  # of the means of the sides, signed, none of them 0
-    factors: Factors  # effects are independent between sides: what both sides of a cluster share cancels
+    sides: Codes
+    """Shape (units,), from 0: the group or the sample of a unit; all 0 for differences of pairs."""
+    shares: Floats
+    """Shape (units,): of a unit in the mean of its side; they sum to 1 on each side."""
+    weights: Floats
+    """Of the means of the sides, signed, none of them 0."""
+    factors: Factors
+    """Effects are independent between sides: what both sides of a cluster share cancels."""
 
     @classmethod
     def of_means(
-        cls, sides: Codes, factors: Factors, weights: Sequence[float] = (1.0, -1.0), shares: Floats | None = None
+        cls,
+        sides: Codes,
+        factors: Factors,
+        weights: Sequence[float] = (1.0, -1.0),
+        shares: Floats | None = None,
     ) -> "Design":
         """The design of the means of sides; without ``shares`` all units of a side weigh the same."""
         counts = np.bincount(sides)
@@ -178,7 +225,10 @@ class Design:
     def cluster_shares(self) -> list[Floats]:
         """Of each factor the share of each cluster in each side, shape (clusters, sides)."""
         sides = len(self.weights)
-        cells = ((codes * sides + self.sides, (int(codes.max()) + 1) * sides) for codes in self.factors.values())
+        cells = (
+            (codes * sides + self.sides, (int(codes.max()) + 1) * sides)
+            for codes in self.factors.values()
+        )
         sums = (np.bincount(cell, self.shares, size).reshape(-1, sides) for cell, size in cells)
         return [np.asarray(one, dtype=np.float64) for one in sums]
 
@@ -190,7 +240,8 @@ class Design:
     @cached_property
     def expected_squares(self) -> Floats:
         """E[f, g]: what squared sums over clusters of f hold of effects of g with variance 1; the rest comes last."""
-        squared, size = self.weights**2, len(self.factors)
+        squared = self.weights**2
+        size = len(self.factors)
         found = np.zeros((size + 1, size + 1))
         each = list(zip(self.factors.values(), self.cluster_shares, strict=True))
         alone = np.bincount(self.sides, self.shares**2)
@@ -198,13 +249,20 @@ class Design:
             for column, (other, other_share) in enumerate(each[: row + 1]):
                 clusters = (codes * len(other_share) + other) * len(squared) + self.sides
                 _, first, place = np.unique(clusters, return_index=True, return_inverse=True)
-                cell, side = np.bincount(place, self.shares), self.sides[first]
+                cell = np.bincount(place, self.shares)
+                side = self.sides[first]
                 product = share[codes[first], side] * other_share[other[first], side]
                 whole = squared @ ((share**2).sum(axis=0) * (other_share**2).sum(axis=0))
-                found[row, column] = found[column, row] = whole + squared[side] @ (cell**2 - 2 * cell * product)
+                found[row, column] = found[column, row] = whole + squared[side] @ (
+                    cell**2 - 2 * cell * product
+                )
             within = (self.shares**2 * (1 - 2 * share[codes, self.sides])) * squared[self.sides]
-            found[row, size] = found[size, row] = within.sum() + squared @ ((share**2).sum(axis=0) * alone)
-        found[size, size] = (self.shares**2 * (1 - 2 * self.shares) * squared[self.sides]).sum() + squared @ alone**2
+            found[row, size] = found[size, row] = within.sum() + squared @ (
+                (share**2).sum(axis=0) * alone
+            )
+        found[size, size] = (
+            self.shares**2 * (1 - 2 * self.shares) * squared[self.sides]
+        ).sum() + squared @ alone**2
         return found
 
     @cached_property
@@ -218,19 +276,24 @@ class Design:
     def dfs(self) -> Floats:
         """Degrees of freedom of each factor's sum of squares, and of the rest's."""
         size = np.abs(self.weights)
-        parts = [_factor_df(share, np.broadcast_to(size, share.shape)) for share in self.cluster_shares]
+        parts = [
+            _factor_df(share, np.broadcast_to(size, share.shape)) for share in self.cluster_shares
+        ]
         rest = len(self.sides) - len(size) - sum(len(share) - 1 for share in self.cluster_shares)
         return np.array([*parts, max(1.0, rest)])
 
     def std_error(self, added: Floats) -> tuple[float, float]:
         """Standard error and degrees of freedom from what each factor adds to the variance, the rest's last."""
         *parts, rest = added
-        joint, more = np.array(parts) + rest, len(parts) - 1
+        joint = np.array(parts) + rest
+        more = len(parts) - 1
         total = joint.sum() - more * rest
         spread = (joint**2 / self.dfs[:-1]).sum() + (more * rest) ** 2 / self.dfs[-1]
         return (math.sqrt(total), float(total**2 / spread)) if spread > 0 else (math.nan, math.nan)
 
-    def expected(self, spreads: Mapping[str, float], *, independent: bool = False) -> tuple[float, float]:
+    def expected(
+        self, spreads: Mapping[str, float], *, independent: bool = False
+    ) -> tuple[float, float]:
         """Compute the standard error and degrees of freedom before any score is known.
 
         Args:
@@ -291,11 +354,14 @@ class Design:
         flat = _FLAT_SUMS * float(np.abs(influence).sum())
         if all(float(np.abs(one).max()) <= flat / len(one) for one in sums):
             return _NOTHING
-        if len(sums) == 1 and _equal(self.shares, self.sides):  # the variance CR2 of Bell and McCaffrey
+        if len(sums) == 1 and _equal(
+            self.shares, self.sides
+        ):  # the variance CR2 of Bell and McCaffrey
             (codes,), (share,) = self.factors.values(), self.cluster_shares
             scale = 1 / np.sqrt(1 - share)
             totals = np.bincount(codes, influence * scale[codes, self.sides])
-            std_error, df = math.sqrt(totals @ totals), _factor_df(share, scale * np.abs(self.weights))
+            std_error = math.sqrt(totals @ totals)
+            df = _factor_df(share, scale * np.abs(self.weights))
         else:
             std_error, df = self.std_error(self._variances(influence) * self.scales)
         counts = [(one, len(one)) for one in sums if len(one) >= _FEWEST_SKEWED]
@@ -322,11 +388,14 @@ def _factor_df(share: Floats, scale: Floats) -> float:
     """Bell and McCaffrey's degrees of freedom of one factor, under an effect for each cluster and side."""
     # The scaled sums of a side are A a of its clusters' effects a, with A = diag(d) - d h', d = scale h and h the
     # shares. Q = sum of A A' is a diagonal and, for each side, two vectors; (tr Q)^2 / tr Q^2 follows from those.
-    sides, weight = share.shape[1], scale * share
+    sides = share.shape[1]
+    weight = scale * share
     diagonal = (weight**2).sum(axis=1)
     vectors = np.concatenate([weight, weight * share], axis=1)
     crossed = -np.eye(sides)
-    inner = np.block([[np.diag((share**2).sum(axis=0)), crossed], [crossed, np.zeros((sides, sides))]])
+    inner = np.block(
+        [[np.diag((share**2).sum(axis=0)), crossed], [crossed, np.zeros((sides, sides))]]
+    )
     product = inner @ (vectors.T @ vectors)
     mixed = inner @ (vectors.T @ (diagonal[:, None] * vectors))
     squares = diagonal @ diagonal + 2 * np.trace(mixed) + np.trace(product @ product)
@@ -363,7 +432,8 @@ def t_p(value: float, std_error: float, df: float, skewness: float = 0.0) -> flo
     """
     if not std_error > 0:
         return math.nan
-    reach, skewness = abs(value) / std_error, math.copysign(skewness, value * skewness)
+    reach = abs(value) / std_error
+    skewness = math.copysign(skewness, value * skewness)
     if abs(skewness) >= _NO_SKEW:
         by_hall = ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6
         reach = min(reach, max(by_hall, reach / _MOST_REACH))
@@ -398,7 +468,11 @@ def spread_of(values: Floats, scale: Floats) -> float:
 def pooled_spread(samples: Sequence[Floats]) -> float:
     """The SD within groups (ddof=1 each); NaN where a group has fewer than two values."""
     squares = [(len(one) - 1) * spread_of(one, one) ** 2 for one in samples]
-    return math.sqrt(sum(squares) / sum(len(one) - 1 for one in samples)) if min(map(len, samples)) > 1 else math.nan
+    return (
+        math.sqrt(sum(squares) / sum(len(one) - 1 for one in samples))
+        if min(map(len, samples)) > 1
+        else math.nan
+    )
 
 
 def clustered_name(factors: Factors, plain: str) -> str:
@@ -417,7 +491,8 @@ def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> fl
         return math.nan
     # Normal tails beyond the critical value, over what errors may be estimated: scipy's noncentral t is NaN for few
     # degrees of freedom and far gaps.
-    away, deviates = abs(gap) / std_error, np.linspace(-8.0, 8.0, 161)
+    away = abs(gap) / std_error
+    deviates = np.linspace(-8.0, 8.0, 161)
     estimated = np.sqrt(scipy.special.chdtri(df, scipy.special.ndtr(-deviates)) / df)
     most = -float(scipy.special.stdtrit(df, level / 2)) * estimated
     weights = np.exp(-(deviates**2) / 2)
@@ -425,7 +500,9 @@ def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> fl
     return float(weights / weights.sum() @ tails)
 
 
-def detectable_gap(std_error: float, df: float, *, level: float = 0.05, chance: float = 0.8) -> float:
+def detectable_gap(
+    std_error: float, df: float, *, level: float = 0.05, chance: float = 0.8
+) -> float:
     """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
     if not (std_error > 0 and df > 0):
         return math.nan
@@ -468,7 +545,8 @@ def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
         raise ValueError(f"method {method!r}, expected 'holm' or 'bonferroni'.")
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]  # NaN comes last
-    tests, adjusted = len(order), np.full(p.shape, np.nan)
+    tests = len(order)
+    adjusted = np.full(p.shape, np.nan)
     if tests and not 0 <= p[order[0]] <= p[order[-1]] <= 1:
         raise ValueError(f"p-values from {p[order[0]]} to {p[order[-1]]}, expected 0 to 1.")
     times = tests - np.arange(tests) * (method == "holm")
@@ -480,5 +558,7 @@ def at_level(estimate: Estimate, level: float) -> Estimate:
     """The estimate with an interval of coverage 1 - ``level``; as it is without a standard error."""
     if math.isnan(estimate.std_error):
         return estimate
-    low, high = t_ends(estimate.value, estimate.std_error, estimate.df, 1 - level, estimate.skewness)
+    low, high = t_ends(
+        estimate.value, estimate.std_error, estimate.df, 1 - level, estimate.skewness
+    )
     return replace(estimate, ci_low=low, ci_high=high)

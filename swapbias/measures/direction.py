@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 from swapbias.measures.contrast import mean_of, spread_of, t_ends
 from swapbias.measures.estimate import Estimate, Floats
 
-WITHOUT_PAIR = "without_pair_"  # before a number: the column of cosines with the direction without that pair
+WITHOUT_PAIR = (
+    "without_pair_"  # before a number: the column of cosines with the direction without that pair
+)
 _ROUNDING = 1e-12  # differences of means smaller than this are rounding
 _PAIRS = 3  # the fewest pairs of which each can be left out in turn
 
@@ -19,13 +21,20 @@ _PAIRS = 3  # the fewest pairs of which each can be left out in turn
 class DirectBias:
     """How far words lean towards either end of the gender direction, and towards which; NaN: not known."""
 
-    direct_bias: Estimate  # mean of |cosine|, 0 (orthogonal to the direction) to 1 (along it)
-    signed: Estimate  # mean cosine; above 0: nearer to the female side, below 0: nearer to the male side
-    explained_variance: float  # share of the definitional pairs' variance along the direction, 0 to 1
-    cosines: Floats  # shape (words,), NaN for a word that was left out
-    null_mean: float  # of |cosine| in random word sets
-    null_signed_mean: float  # of the cosine in random word sets
-    random_direction: float  # mean |cosine| expected of a random direction in so many dimensions
+    direct_bias: Estimate
+    """Mean of |cosine|, 0 (orthogonal to the direction) to 1 (along it)."""
+    signed: Estimate
+    """Mean cosine; above 0: nearer to the female side, below 0: nearer to the male side."""
+    explained_variance: float
+    """Share of the definitional pairs' variance along the direction, 0 to 1."""
+    cosines: Floats
+    """Shape (words,), NaN for a word that was left out."""
+    null_mean: float
+    """Of |cosine| in random word sets."""
+    null_signed_mean: float
+    """Of the cosine in random word sets."""
+    random_direction: float
+    """Mean |cosine| expected of a random direction in so many dimensions."""
 
 
 def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]:
@@ -41,7 +50,9 @@ def gender_direction(female: ArrayLike, male: ArrayLike) -> tuple[Floats, float]
     strengths, components = np.linalg.svd(pairs, full_matrices=False)[1:]
     lean = float((pairs @ components[0]).mean())
     if abs(lean) <= _ROUNDING:
-        raise ValueError(f"female - male leans {lean:.1e} along its own direction, expected pairs that share a side.")
+        raise ValueError(
+            f"female - male leans {lean:.1e} along its own direction, expected pairs that share a side."
+        )
     return components[0] * math.copysign(1.0, lean), float(strengths[0] ** 2 / (strengths**2).sum())
 
 
@@ -50,10 +61,14 @@ def directions_without_a_pair(female: ArrayLike, male: ArrayLike) -> Floats:
 
     Each on the side of the direction of all pairs. Empty below three pairs. Errors as in ``gender_direction``.
     """
-    pairs, whole = _pair_differences(female, male), gender_direction(female, male)[0]
+    pairs = _pair_differences(female, male)
+    whole = gender_direction(female, male)[0]
     if len(pairs) < _PAIRS:
         return np.empty((0, len(whole)))
-    first = [np.linalg.svd(np.delete(pairs, pair, axis=0), full_matrices=False)[2][0] for pair in range(len(pairs))]
+    first = [
+        np.linalg.svd(np.delete(pairs, pair, axis=0), full_matrices=False)[2][0]
+        for pair in range(len(pairs))
+    ]
     return np.array([one * math.copysign(1.0, float(one @ whole)) for one in first])
 
 
@@ -68,7 +83,9 @@ def _pair_differences(female: ArrayLike, male: ArrayLike) -> Floats:
     differences: Floats = _unit_rows(sides[0]) - _unit_rows(sides[1])
     unusable = np.flatnonzero(np.isnan(differences).any(axis=1))
     if len(unusable):
-        raise ValueError(f"pair {unusable[0]} has a zero or non-finite vector, expected none. Leave the pair out.")
+        raise ValueError(
+            f"pair {unusable[0]} has a zero or non-finite vector, expected none. Leave the pair out."
+        )
     return differences
 
 
@@ -93,18 +110,27 @@ def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike) -> DirectB
     direction, explained = gender_direction(female, male)
     vectors = np.asarray(words, dtype=np.float64)
     if vectors.ndim != 2 or vectors.shape[1] != len(direction):
-        raise ValueError(f"words of shape {vectors.shape}, expected (words, {len(direction)}) like the pairs.")
+        raise ValueError(
+            f"words of shape {vectors.shape}, expected (words, {len(direction)}) like the pairs."
+        )
     others = [cosines_with(one, vectors) for one in directions_without_a_pair(female, male)]
     return from_cosines(
-        cosines_with(direction, vectors), without_pairs=np.column_stack(others) if others else None,
-        explained_variance=explained, dimensions=len(direction),
-    )  # fmt: skip
+        cosines_with(direction, vectors),
+        without_pairs=np.column_stack(others) if others else None,
+        explained_variance=explained,
+        dimensions=len(direction),
+    )
 
 
 def from_cosines(
-    cosines: ArrayLike, null_cosines: ArrayLike | None = None, *, without_pairs: ArrayLike | None = None,
-    explained_variance: float = math.nan, dimensions: int | None = None, like_frequency: bool = False,
-) -> DirectBias:  # fmt: skip
+    cosines: ArrayLike,
+    null_cosines: ArrayLike | None = None,
+    *,
+    without_pairs: ArrayLike | None = None,
+    explained_variance: float = math.nan,
+    dimensions: int | None = None,
+    like_frequency: bool = False,
+) -> DirectBias:
     """Direct bias of words whose cosines to the gender direction are known.
 
     p-values: how often a random set is at least as far out, (1 + hits) / (1 + sets): for ``direct_bias`` one-sided
@@ -118,19 +144,33 @@ def from_cosines(
             jackknife variance is added to that over words.
         like_frequency: the random words are about as frequent as the words; names the test.
     """
-    cosine, nothing = _checked(cosines, "cosines"), np.empty((len(np.asarray(cosines)), 0))
+    cosine = _checked(cosines, "cosines")
+    nothing = np.empty((len(np.asarray(cosines)), 0))
     null = nothing if null_cosines is None else _checked(null_cosines, "null_cosines")
     others = nothing if without_pairs is None else _checked(without_pairs, "without_pairs")
     known = ~np.isnan(cosine)
-    own, without, sets = cosine[known], others[known], null[known][:, ~np.isnan(null[known]).all(axis=0)]
-    sizes, means = np.nanmean(np.abs(sets), axis=0), np.nanmean(sets, axis=0)
-    test = f"random word sets{' of like frequency' if like_frequency else ''}" if len(sizes) else "none"
-    pairs, name = without.shape[1], f"t over words{' and pairs' if without.shape[1] else ''}"
+    own = cosine[known]
+    without = others[known]
+    sets = null[known][:, ~np.isnan(null[known]).all(axis=0)]
+    sizes = np.nanmean(np.abs(sets), axis=0)
+    means = np.nanmean(sets, axis=0)
+    test = (
+        f"random word sets{' of like frequency' if like_frequency else ''}"
+        if len(sizes)
+        else "none"
+    )
+    pairs = without.shape[1]
+    name = f"t over words{' and pairs' if without.shape[1] else ''}"
 
-    def estimate(values: Floats, of_pairs: Floats, least: float, distances: Floats, observed: float) -> Estimate:
-        spread, ends, p_value = spread_of(values, values), (math.nan, math.nan), math.nan
+    def estimate(
+        values: Floats, of_pairs: Floats, least: float, distances: Floats, observed: float
+    ) -> Estimate:
+        spread = spread_of(values, values)
+        ends = (math.nan, math.nan)
+        p_value = math.nan
         if spread > 0:
-            variances, dfs = np.array([spread**2 / len(values)]), np.array([len(values) - 1.0])
+            variances = np.array([spread**2 / len(values)])
+            dfs = np.array([len(values) - 1.0])
             if pairs:
                 dfs = np.append(dfs, pairs - 1.0)
                 variances = np.append(variances, (pairs - 1) * float(of_pairs.mean(axis=0).var()))
@@ -141,17 +181,25 @@ def from_cosines(
         if len(distances) and len(values):
             p_value = (1 + int((distances >= observed - _ROUNDING).sum())) / (1 + len(distances))
         return Estimate(
-            mean_of(values), *ends, p_value=p_value, n=len(values), n_unscored=int((~known).sum()), test=test,
+            mean_of(values),
+            *ends,
+            p_value=p_value,
+            n=len(values),
+            n_unscored=int((~known).sum()),
+            test=test,
             interval=name,
-        )  # fmt: skip
+        )
 
     centre = mean_of(means)
     return DirectBias(
         estimate(np.abs(own), np.abs(without), 0.0, sizes, mean_of(np.abs(own))),
         estimate(own, without, -1.0, np.abs(means - centre), abs(mean_of(own) - centre)),
-        explained_variance, cosine, mean_of(sizes), centre,
+        explained_variance,
+        cosine,
+        mean_of(sizes),
+        centre,
         math.nan if dimensions is None else random_cosine(dimensions),
-    )  # fmt: skip
+    )
 
 
 def cosines_with(direction: Floats, vectors: Floats) -> Floats:
@@ -162,8 +210,12 @@ def cosines_with(direction: Floats, vectors: Floats) -> Floats:
 
 def _unit_rows(vectors: Floats) -> Floats:
     """Rows scaled to length 1; NaN for a row that is zero or not finite."""
-    peak = np.abs(vectors).max(axis=1, keepdims=True, initial=0)  # first, so that squares neither vanish nor overflow
-    scaled = np.divide(vectors, peak, out=np.full(vectors.shape, np.nan), where=np.isfinite(peak) & (peak > 0))
+    peak = np.abs(vectors).max(
+        axis=1, keepdims=True, initial=0
+    )  # first, so that squares neither vanish nor overflow
+    scaled = np.divide(
+        vectors, peak, out=np.full(vectors.shape, np.nan), where=np.isfinite(peak) & (peak > 0)
+    )
     return np.asarray(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
 
 

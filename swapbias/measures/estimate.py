@@ -76,7 +76,10 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal; an array is not missing
+    except (
+        TypeError,
+        ValueError,
+    ):  # pandas.NA is neither equal nor unequal; an array is not missing
         return not hasattr(value, "shape")
 
 
@@ -93,7 +96,10 @@ def numbers(values: ArrayLike) -> Floats:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return values.astype(np.float64)
     listed = values_of(values)
-    flat = [math.nan if not isinstance(value, list | tuple) and is_missing(value) else value for value in listed]
+    flat = [
+        math.nan if not isinstance(value, list | tuple) and is_missing(value) else value
+        for value in listed
+    ]
     return np.asarray(flat, dtype=np.float64)
 
 
@@ -104,9 +110,13 @@ def known_ids(ids: Ids, name: str) -> NDArray[Any]:
     values = values_of(ids)
     for row, value in enumerate(values, start=1):
         if is_missing(value):
-            raise ValueError(f"{name}: row {row} holds {value}, expected an id in every row. Fill it in.")
+            raise ValueError(
+                f"{name}: row {row} holds {value}, expected an id in every row. Fill it in."
+            )
         if isinstance(value, str) and not value.strip():
-            raise ValueError(f"{name}: row {row} is blank, expected an id in every row. Fill it in.")
+            raise ValueError(
+                f"{name}: row {row} is blank, expected an id in every row. Fill it in."
+            )
     return np.asarray(values if len(set(map(type, values))) < 2 else list(map(str, values)))
 
 
@@ -135,9 +145,13 @@ def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, l
     names, codes = np.unique(np.asarray(called, dtype=np.str_), return_inverse=True)
     score = numbers(scores)
     if np.any(np.isinf(score)):
-        raise ValueError("scores hold an infinite number, expected finite ones or NaN for what could not be scored.")
+        raise ValueError(
+            "scores hold an infinite number, expected finite ones or NaN for what could not be scored."
+        )
     if score.shape != codes.shape:
-        raise ValueError(f"scores of shape {score.shape} and {len(codes)} groups, expected one score per row.")
+        raise ValueError(
+            f"scores of shape {score.shape} and {len(codes)} groups, expected one score per row."
+        )
     return score, codes, names.tolist()
 
 
@@ -155,16 +169,24 @@ def two_groups(
     return score, 1 - codes if first else codes, (names[first], reference)
 
 
-def by_pair(score: Floats, sides: Codes, pair_ids: Ids, names: Sequence[str]) -> tuple[Floats, Codes]:
+def by_pair(
+    score: Floats, sides: Codes, pair_ids: Ids, names: Sequence[str]
+) -> tuple[Floats, Codes]:
     """Scores of shape (pairs, groups) and the first row of each pair; ValueError for incomplete pairs."""
     if len(pair_ids) != len(score):
         raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
-    ids, first, places = np.unique(known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True)
-    times = np.bincount(places * len(names) + sides, minlength=len(ids) * len(names)).reshape(len(ids), len(names))
+    ids, first, places = np.unique(
+        known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True
+    )
+    times = np.bincount(places * len(names) + sides, minlength=len(ids) * len(names)).reshape(
+        len(ids), len(names)
+    )
     wrong = np.argwhere(times != 1)
     if len(wrong):
         pair, group = wrong[0]
-        raise ValueError(f"pair {ids[pair]!s} has {times[pair, group]} rows of {names[group]!r}, expected one.")
+        raise ValueError(
+            f"pair {ids[pair]!s} has {times[pair, group]} rows of {names[group]!r}, expected one."
+        )
     table = np.empty((len(ids), len(names)))
     table[places, sides] = score
     order = np.argsort(first)
@@ -173,7 +195,13 @@ def by_pair(score: Floats, sides: Codes, pair_ids: Ids, names: Sequence[str]) ->
 
 def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None) -> Factors:
     """The clusters of each random factor as integers from 0; one sequence of ids is one factor without a name."""
-    factors = cluster_ids if isinstance(cluster_ids, Mapping) else {} if cluster_ids is None else {"": cluster_ids}
+    factors = (
+        cluster_ids
+        if isinstance(cluster_ids, Mapping)
+        else {}
+        if cluster_ids is None
+        else {"": cluster_ids}
+    )
     found = {}
     for name, ids in factors.items():
         of = name and f" of {name}"
@@ -182,7 +210,9 @@ def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None
         found[name] = np.unique(known_ids(ids, f"cluster_ids{of}"), return_inverse=True)[1]
         pairs = [] if pair_ids is None else values_of(pair_ids)
         if pairs and len(set(zip(pairs, found[name].tolist(), strict=True))) != len(set(pairs)):
-            raise ValueError(f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids.")
+            raise ValueError(
+                f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids."
+            )
     return found
 
 

@@ -20,10 +20,14 @@ def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
     """What ``evaluate.MetricInfo`` shows of a module: its texts, the software beside its papers, their addresses."""
     papers = re.findall(r"(url|doi)\s*=\s*\{(\S+?)\}", citation)
     return {
-        "description": description, "inputs_description": inputs, "citation": _SOFTWARE + citation,
+        "description": description,
+        "inputs_description": inputs,
+        "citation": _SOFTWARE + citation,
         "codebase_urls": [_SOURCE],
-        "reference_urls": [place if kind == "url" else f"https://doi.org/{place}" for kind, place in papers],
-    }  # fmt: skip
+        "reference_urls": [
+            place if kind == "url" else f"https://doi.org/{place}" for kind, place in papers
+        ],
+    }
 
 
 # Columns of texts that may be missing in a row: an answer that was not given. Others are ids and names of groups.
@@ -55,23 +59,34 @@ class CheckedInputs:
                 f"{module.name} takes no {', '.join(strange)}, expected {', '.join(taken)}. Modules of other columns "
                 "or options are computed one by one, not by combine()."
             )
-        values, needed = {"predictions": predictions, "references": references, **columns}, module._feature_names()
+        values = {"predictions": predictions, "references": references, **columns}
+        needed = module._feature_names()
         missing = [name for name in needed if values.get(name) is None]
         if 0 < len(missing) < len(needed):
             names = ", ".join(missing)
-            raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
+            raise ValueError(
+                f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them."
+            )
         return super().compute(**values)  # type: ignore[misc]
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> None:
         """As ``evaluate.Metric.add_batch``; ValueError where an id or the name of a group is missing."""
         given = {"predictions": predictions, "references": references, **columns}
-        read = {name: self._read(name, column) for name, column in given.items() if column is not None}
+        read = {
+            name: self._read(name, column) for name, column in given.items() if column is not None
+        }
         super().add_batch(**self._whole(read))  # type: ignore[misc]
 
     def add(self, *, prediction: Any = None, reference: Any = None, **columns: Any) -> None:
         """As ``evaluate.Metric.add``; ValueError where an id or the name of a group is missing."""
         given = {"predictions": prediction, "references": reference, **columns}
-        read = self._whole({name: self._read(name, [value])[0] for name, value in given.items() if value is not None})
+        read = self._whole(
+            {
+                name: self._read(name, [value])[0]
+                for name, value in given.items()
+                if value is not None
+            }
+        )
         super().add(  # type: ignore[misc]
             prediction=read.pop("predictions", None), reference=read.pop("references", None), **read
         )
@@ -82,7 +97,9 @@ class CheckedInputs:
         needed = module._feature_names()
         if missing := [name for name in needed if name not in columns]:
             names = ", ".join(missing)
-            raise ValueError(f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them.")
+            raise ValueError(
+                f"{module.name} is given no {names}, expected {', '.join(needed)}. Add them."
+            )
         return columns
 
     def _read(self, name: str, column: Any) -> Any:

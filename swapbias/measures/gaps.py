@@ -53,8 +53,10 @@ class Omnibus:
     """
 
     estimate: Estimate
-    contrasts: int  # their number, by which the smallest of their p-values is multiplied
-    means: Mapping[str, float]  # of each group
+    contrasts: int
+    """Their number, by which the smallest of their p-values is multiplied."""
+    means: Mapping[str, float]
+    """Of each group."""
 
     def with_p_values(self, p_values: Sequence[float]) -> "Omnibus":
         """A copy whose p-value is made from those of the contrasts (Bonferroni); NaN where all of them are NaN."""
@@ -68,8 +70,10 @@ class _Groups:
     """Scores of k groups, those that cannot be used left out and counted."""
 
     names: Sequence[str]
-    values: Floats  # of pairs shape (pairs, groups), else (rows,), without NaN
-    sides: Codes  # paired: the sample of each pair (0, or 1: subtracted); else the index of each row's group
+    values: Floats
+    """Of pairs shape (pairs, groups), else (rows,), without NaN."""
+    sides: Codes
+    """Paired: the sample of each pair (0, or 1: subtracted); else the index of each row's group."""
     factors: Factors
     paired: bool
     n_unscored: int
@@ -77,12 +81,20 @@ class _Groups:
 
     @classmethod
     def of(
-        cls, score: Floats, codes: Codes, names: Sequence[str], cluster_ids: ClusterIds, pair_ids: Ids | None = None,
-        *, sample_ids: Sequence[Any] | None = None, weights: ArrayLike | None = None,
-    ) -> "_Groups":  # fmt: skip
+        cls,
+        score: Floats,
+        codes: Codes,
+        names: Sequence[str],
+        cluster_ids: ClusterIds,
+        pair_ids: Ids | None = None,
+        *,
+        sample_ids: Sequence[Any] | None = None,
+        weights: ArrayLike | None = None,
+    ) -> "_Groups":
         if pair_ids is None:
             known = ~np.isnan(score)
-            factors, sides = rows_of(factor_codes(cluster_ids, len(score)), known), codes[known]
+            factors = rows_of(factor_codes(cluster_ids, len(score)), known)
+            sides = codes[known]
             shares = shares_in(weights, known, sides)
             return cls(names, score[known], sides, factors, False, int((~known).sum()), shares)
         table, first = by_pair(score, codes, pair_ids, names)
@@ -91,7 +103,9 @@ class _Groups:
         samples = np.zeros(len(score), np.intp)
         if sample_ids is not None:
             samples = np.unique(known_ids(sample_ids, "sample_ids"), return_inverse=True)[1]
-        return cls(names, table[whole], samples[first[whole]], factors, True, len(table) - len(whole))
+        return cls(
+            names, table[whole], samples[first[whole]], factors, True, len(table) - len(whole)
+        )
 
     @property
     def means(self) -> Floats:
@@ -99,7 +113,9 @@ class _Groups:
         places = range(len(self.names))
         if not self.paired:
             return np.array([mean_of(self.values[self.sides == place]) for place in places])
-        samples = [self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)]
+        samples = [
+            self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)
+        ]
         means = np.array([[mean_of(sample[:, place]) for place in places] for sample in samples])
         return np.asarray(means[0] if len(means) == 1 else means[0] - means[1])
 
@@ -108,16 +124,26 @@ class _Groups:
 
         ``test_constant``: with the exact test of levels where nothing varies, which no paper has.
         """
-        used, scale = np.flatnonzero(np.abs(weights) > _ROUNDING), self.values
+        used = np.flatnonzero(np.abs(weights) > _ROUNDING)
+        scale = self.values
         if self.paired:
-            values, sides, factors, shares = self.values @ weights, self.sides, self.factors, None
-            signs, samples = (1.0, -1.0)[: int(sides.max(initial=0)) + 1], list(self.values.T[used])
+            values = self.values @ weights
+            sides = self.sides
+            factors = self.factors
+            shares = None
+            signs = (1.0, -1.0)[: int(sides.max(initial=0)) + 1]
+            samples = list(self.values.T[used])
         else:
             chosen = np.isin(self.sides, used)
-            values, sides = self.values[chosen], np.searchsorted(used, self.sides[chosen])
-            factors, shares = rows_of(self.factors, chosen), None if self.shares is None else self.shares[chosen]
-            signs, samples = tuple(weights[used]), [values[sides == side] for side in range(len(used))]
-        found = linear_contrast(values, sides, signs, factors, shares=shares, scale=scale, n_unscored=self.n_unscored)
+            values = self.values[chosen]
+            sides = np.searchsorted(used, self.sides[chosen])
+            factors = rows_of(self.factors, chosen)
+            shares = None if self.shares is None else self.shares[chosen]
+            signs = tuple(weights[used])
+            samples = [values[sides == side] for side in range(len(used))]
+        found = linear_contrast(
+            values, sides, signs, factors, shares=shares, scale=scale, n_unscored=self.n_unscored
+        )
         test = found.test
         if test_constant:
             found = with_exact_test(found, values, sides, factors)
@@ -125,25 +151,44 @@ class _Groups:
         found = replace(found, effect_size=found.value / pooled if pooled > 0 else math.nan)
         if not self.paired or len(signs) > 1:
             return found
-        name, spread = clustered_name(factors, "paired t"), spread_of(values, scale)
+        name = clustered_name(factors, "paired t")
+        spread = spread_of(values, scale)
         if found.test == test:
             found = replace(found, test=name)
-        return replace(found, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan)
+        return replace(
+            found, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan
+        )
 
     def omnibus(self, weights: Sequence[Floats]) -> Omnibus:
         """Whether any of these contrasts is not 0."""
-        p_values = [self.contrast(one, test_constant=True).p_value for one in weights] if len(self.values) else []
-        count, means, matrix = len(weights), self.means, np.array(weights)
+        p_values = (
+            [self.contrast(one, test_constant=True).p_value for one in weights]
+            if len(self.values)
+            else []
+        )
+        count = len(weights)
+        means = self.means
+        matrix = np.array(weights)
         centred = np.linalg.pinv(matrix) @ matrix @ means
         estimate = Estimate(
-            float(np.sqrt((centred**2).mean())), n=len(self.values), n_unscored=self.n_unscored, interval="none",
+            float(np.sqrt((centred**2).mean())),
+            n=len(self.values),
+            n_unscored=self.n_unscored,
+            interval="none",
             test=f"any of {count} contrasts at .05 / {count}",
-        )  # fmt: skip
-        return Omnibus(estimate, count, dict(zip(self.names, means.tolist(), strict=True))).with_p_values(p_values)
+        )
+        return Omnibus(
+            estimate, count, dict(zip(self.names, means.tolist(), strict=True))
+        ).with_p_values(p_values)
 
 
 def paired_gap(
-    scores: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, cluster_ids: ClusterIds = None
+    scores: ArrayLike,
+    groups: Sequence[str],
+    pair_ids: Ids,
+    *,
+    reference_group: str,
+    cluster_ids: ClusterIds = None,
 ) -> Estimate:
     """Mean over pairs of the other group's score minus the reference group's.
 
@@ -162,13 +207,19 @@ def paired_gap(
     >>> round(gap.value, 3), gap.n
     (0.25, 2)
     """
-    return _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids).contrast(_MINUS_REFERENCE)
+    return _Groups.of(*two_groups(scores, groups, reference_group), cluster_ids, pair_ids).contrast(
+        _MINUS_REFERENCE
+    )
 
 
 def group_gap(
-    scores: ArrayLike, groups: Sequence[str], *, reference_group: str, test: str = "welch",
+    scores: ArrayLike,
+    groups: Sequence[str],
+    *,
+    reference_group: str,
+    test: str = "welch",
     cluster_ids: ClusterIds = None,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """Mean score of the other group minus mean score of the reference group, rows not paired.
 
     Arguments and value as in ``paired_gap``; a cluster may have rows in both groups. ``test`` is ``welch`` or ``t``
@@ -185,20 +236,31 @@ def group_gap(
     if test == "welch" or rows.factors:
         return found
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
-    spread, counts = pooled_spread(samples), [len(one) for one in samples]
+    spread = pooled_spread(samples)
+    counts = [len(one) for one in samples]
     std_error = spread * math.sqrt(1 / counts[0] + 1 / counts[1]) if spread > 0 else math.nan
     df = math.nan if math.isnan(std_error) else sum(counts) - 2
     low, high = t_ends(found.value, std_error, df, 0.95)
     return replace(
-        found, ci_low=low, ci_high=high, std_error=std_error, df=df, p_value=t_p(found.value, std_error, df),
-        test="independent t (equal variance)", interval="pooled t",
-    )  # fmt: skip
+        found,
+        ci_low=low,
+        ci_high=high,
+        std_error=std_error,
+        df=df,
+        p_value=t_p(found.value, std_error, df),
+        test="independent t (equal variance)",
+        interval="pooled t",
+    )
 
 
 def selection_rate(
-    selected: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, reference_group: str | None = None,
+    selected: ArrayLike,
+    groups: Sequence[str],
+    *,
+    pair_ids: Ids | None = None,
+    reference_group: str | None = None,
     cluster_ids: ClusterIds = None,
-) -> dict[str, tuple[Estimate, Estimate]]:  # fmt: skip
+) -> dict[str, tuple[Estimate, Estimate]]:
     """Of each group the share of its candidates who are selected, 0 to 1, and the impact ratio (1: as the reference).
 
     A ratio's interval and p-value are those of its natural log by the delta method. A rate of 0 or of everyone has a
@@ -217,32 +279,52 @@ def selection_rate(
     score, codes, names = by_group(selected, groups)
     reference = None if reference_group is None else named_group(reference_group, names)
     if len(names) < 2 or reference not in (None, *names):
-        raise ValueError(f"groups {names or 'none'}, expected two or more, {reference_group!r} among them.")
+        raise ValueError(
+            f"groups {names or 'none'}, expected two or more, {reference_group!r} among them."
+        )
     if np.any((score < 0) | (score > 1)):
-        raise ValueError("selected holds a number outside of 0 to 1. Give whether each candidate is selected.")
+        raise ValueError(
+            "selected holds a number outside of 0 to 1. Give whether each candidate is selected."
+        )
     rows = _Groups.of(score, codes, names, cluster_ids, pair_ids)
-    shares = np.array([1 / len(names) if reference is None else float(name == reference) for name in names])
-    base, found = float(shares @ rows.means), {}
+    shares = np.array(
+        [1 / len(names) if reference is None else float(name == reference) for name in names]
+    )
+    base = float(shares @ rows.means)
+    found = {}
     for name, own in zip(names, np.eye(len(names)), strict=True):
         mean = rows.contrast(own)
         low, high = (float(np.clip(end, 0, 1)) for end in (mean.ci_low, mean.ci_high))
-        rate = replace(mean, ci_low=low, ci_high=high, p_value=math.nan, test="none", effect_size=math.nan)
+        rate = replace(
+            mean, ci_low=low, ci_high=high, p_value=math.nan, test="none", effect_size=math.nan
+        )
         value = mean.value / base if base > 0 else math.nan
         impact = Estimate(value, n=mean.n, n_unscored=mean.n_unscored, test="none")
         if mean.value > 0 and base > 0 and name != reference:
-            log = rows.contrast(own / mean.value - shares / base)  # delta method; its own value is 0
+            log = rows.contrast(
+                own / mean.value - shares / base
+            )  # delta method; its own value is 0
             low, high = (value * math.exp(min(end, 700.0)) for end in (log.ci_low, log.ci_high))
             p_value = t_p(math.log(value), log.std_error, log.df, log.skewness)
             method = f"{log.test} of the log"
             impact = replace(
-                log, value=value, ci_low=low, ci_high=high, p_value=p_value, test=method, interval=method,
-                effect_size=math.nan, effect_size_z=math.nan,
-            )  # fmt: skip
+                log,
+                value=value,
+                ci_low=low,
+                ci_high=high,
+                p_value=p_value,
+                test=method,
+                interval=method,
+                effect_size=math.nan,
+                effect_size_z=math.nan,
+            )
         found[name] = (rate, impact)
     return found
 
 
-def mean_score(scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None) -> Estimate:
+def mean_score(
+    scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None
+) -> Estimate:
     """Mean of the scores with its t interval; nothing is tested. ``n`` counts rows; NaN scores are left out.
 
     ``cluster_ids`` are those of ``paired_gap``; ``weights`` of rows, from 0; None: all weigh the same.
@@ -265,8 +347,11 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
     first, second = numbers(x), numbers(y)
     if first.shape != second.shape:
         raise ValueError(f"{len(first)} and {len(second)} numbers, expected one of each per unit.")
-    ranks, known = method == "spearman", ~(np.isnan(first) | np.isnan(second))
-    n, a, b = int(known.sum()), first[known], second[known]
+    ranks = method == "spearman"
+    known = ~(np.isnan(first) | np.isnan(second))
+    n = int(known.sum())
+    a = first[known]
+    b = second[known]
     name = "Bonett-Wright" if ranks else "Fisher z"
     found = Estimate(math.nan, n=n, n_unscored=len(first) - n, test=f"{method} r", interval=name)
     if n < 3 or spread_of(a, a) == 0 or spread_of(b, b) == 0:
@@ -277,15 +362,20 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
     if n < 4 or abs(r) >= 1:
         return found
     half = t_reach(0.95, math.inf) * math.sqrt((1 + r**2 / 2 if ranks else 1.0) / (n - 3))
-    return replace(found, ci_low=math.tanh(math.atanh(r) - half), ci_high=math.tanh(math.atanh(r) + half))
+    return replace(
+        found, ci_low=math.tanh(math.atanh(r) - half), ci_high=math.tanh(math.atanh(r) + half)
+    )
 
 
 def sign_test_p(difference: Floats, factors: Factors) -> float:
     """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0."""
     found = []
     for codes in factors.values() or (np.arange(len(difference)),):
-        sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)  # signs are those of means
-        above, unequal = int((sums > 0).sum()), int((sums != 0).sum())
+        sums = np.bincount(
+            np.unique(codes, return_inverse=True)[1], weights=difference
+        )  # signs are those of means
+        above = int((sums > 0).sum())
+        unequal = int((sums != 0).sum())
         found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
     return max(found, default=math.nan)
 
@@ -313,7 +403,9 @@ def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: F
     over = f" ({names})" if names else ""
     if count == 1:
         return replace(estimate, p_value=sign_test_p(values, factors), test=f"sign test{over}")
-    return replace(estimate, p_value=_permutation_p(sides, factors), test=f"permutation of levels{over}")
+    return replace(
+        estimate, p_value=_permutation_p(sides, factors), test=f"permutation of levels{over}"
+    )
 
 
 def _permutation_p(sides: Codes, factors: Factors) -> float:
@@ -331,9 +423,14 @@ def _permutation_p(sides: Codes, factors: Factors) -> float:
 
 
 def omnibus(
-    scores: ArrayLike, groups: Sequence[str], *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
-    sample_ids: Sequence[Any] | None = None, reference_group: str | None = None,
-) -> Omnibus:  # fmt: skip
+    scores: ArrayLike,
+    groups: Sequence[str],
+    *,
+    pair_ids: Ids | None = None,
+    cluster_ids: ClusterIds = None,
+    sample_ids: Sequence[Any] | None = None,
+    reference_group: str | None = None,
+) -> Omnibus:
     """Bonferroni test whether any of k groups differs, by contrasts of every two groups or with the reference.
 
     Args:
@@ -349,10 +446,16 @@ def omnibus(
     score, codes, names = by_group(scores, groups)
     reference = None if reference_group is None else named_group(reference_group, names)
     if len(names) < 2 or reference not in (None, *names):
-        wanted = "at least two" + ("" if reference is None else f" with {reference_group!r} as reference_group")
+        wanted = "at least two" + (
+            "" if reference is None else f" with {reference_group!r} as reference_group"
+        )
         raise ValueError(f"groups {names or 'none'}, expected {wanted}.")
     each = dict(zip(names, np.eye(len(names)), strict=True))
-    gaps = combinations(names, 2) if reference is None else [(one, reference) for one in names if one != reference]
+    gaps = (
+        combinations(names, 2)
+        if reference is None
+        else [(one, reference) for one in names if one != reference]
+    )
     found = _Groups.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
     return found.omnibus([each[one] - each[other] for one, other in gaps])
 
@@ -365,10 +468,13 @@ class Effect:
     first two for the third less that for the fourth.
     """
 
-    term: str  # the factors that it is about, "gender" or "gender x race"
+    term: str
+    """The factors that it is about, "gender" or "gender x race"."""
     name: str
-    levels: Mapping[str, tuple[str, str]]  # of each of its factors the level, and the one that is subtracted
-    weights: Mapping[tuple[str, ...], float]  # of the mean of each cell (its levels, in the order of the factors)
+    levels: Mapping[str, tuple[str, str]]
+    """Of each of its factors the level, and the one that is subtracted."""
+    weights: Mapping[tuple[str, ...], float]
+    """Of the mean of each cell (its levels, in the order of the factors)."""
     estimate: Estimate
 
     @property
@@ -386,9 +492,13 @@ class Factorial:
 
 
 def factorial(
-    scores: ArrayLike, levels: Mapping[str, Sequence[str]], *, reference: Mapping[str, str],
-    pair_ids: Ids | None = None, cluster_ids: ClusterIds = None,
-) -> Factorial:  # fmt: skip
+    scores: ArrayLike,
+    levels: Mapping[str, Sequence[str]],
+    *,
+    reference: Mapping[str, str],
+    pair_ids: Ids | None = None,
+    cluster_ids: ClusterIds = None,
+) -> Factorial:
     """Main effects of crossed group factors and their interactions.
 
     All are weighted sums of the means of the cells (every combination of levels), each cell weighing the same, with
@@ -412,8 +522,10 @@ def factorial(
     if empty := set(cells) - set(rows):
         wanted = f"every combination of {', '.join(levels)}"
         raise ValueError(f"no row of {', '.join(min(empty))}, expected {wanted}. Add its prompts.")
-    places, names = {cell: place for place, cell in enumerate(cells)}, [", ".join(cell) for cell in cells]
-    codes, score = np.array([places[row] for row in rows]), by_group(scores, rows)[0]
+    places = {cell: place for place, cell in enumerate(cells)}
+    names = [", ".join(cell) for cell in cells]
+    codes = np.array([places[row] for row in rows])
+    score = by_group(scores, rows)[0]
     found = _Groups.of(score, codes, names, cluster_ids, pair_ids)
     weights = [np.array(list(one.weights.values())) for one in effects]
     tested = tuple(
@@ -421,16 +533,22 @@ def factorial(
         for one, each in zip(effects, weights, strict=True)
     )
     terms = {
-        term: found.omnibus([w for one, w in zip(effects, weights, strict=True) if one.term == term])
+        term: found.omnibus(
+            [w for one, w in zip(effects, weights, strict=True) if one.term == term]
+        )
         for term in dict.fromkeys(one.term for one in effects)
     }
     return Factorial(tested, terms)
 
 
-def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]) -> list[Effect]:
+def crossed_effects(
+    levels: Mapping[str, Sequence[str]], reference: Mapping[str, str]
+) -> list[Effect]:
     """The main effects and interactions of crossed factors, with the weights of their cells and no estimates."""
     if len(levels) < 2:
-        raise ValueError(f"factors {list(levels)}, expected two or more. Compare groups of one with omnibus.")
+        raise ValueError(
+            f"factors {list(levels)}, expected two or more. Compare groups of one with omnibus."
+        )
     names: dict[str, list[str]] = {}  # of each factor its levels, the reference first
     for factor, column in levels.items():
         found = sorted({str(level) for level in column})
@@ -439,10 +557,15 @@ def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str,
             raise ValueError(f"levels {found} of {factor}, expected {wanted}.")
         names[factor] = sorted(found, key=lambda level: (level != reference[factor], level))
     made = []
-    for order in range(1, min(len(names), 3) + 1):  # a fourth would be a difference of eight gaps, which nobody reads
+    for order in range(
+        1, min(len(names), 3) + 1
+    ):  # a fourth would be a difference of eight gaps, which nobody reads
         for chosen in combinations(names, order):
             for picked in product(*(names[factor][1:] for factor in chosen)):
-                gaps = {factor: (level, names[factor][0]) for factor, level in zip(chosen, picked, strict=True)}
+                gaps = {
+                    factor: (level, names[factor][0])
+                    for factor, level in zip(chosen, picked, strict=True)
+                }
                 titles = [" - ".join(one) for one in gaps.values()]
                 name = titles[0] if order == 1 else " x ".join(f"({gap})" for gap in titles)
                 sides = [  # of a factor's levels: one less the reference, or the mean of all
@@ -451,10 +574,14 @@ def crossed_effects(levels: Mapping[str, Sequence[str]], reference: Mapping[str,
                     else [1 / len(each)] * len(each)
                     for factor, each in names.items()
                 ]
-                cells = reduce(lambda one, other: np.outer(one, other).ravel(), sides[1:], np.array(sides[0]))
+                cells = reduce(
+                    lambda one, other: np.outer(one, other).ravel(), sides[1:], np.array(sides[0])
+                )
                 weights = dict(zip(product(*names.values()), cells.tolist(), strict=True))
                 made.append(Effect(" x ".join(chosen), name, gaps, weights, Estimate(math.nan)))
     named = [(one.term, one.name) for one in made]
     if twice := next((one for one in named if named.count(one) > 1), None):
-        raise ValueError(f"two effects of {twice[0]} would be called {twice[1]!r}. Rename the levels.")
+        raise ValueError(
+            f"two effects of {twice[0]} would be called {twice[1]!r}. Rename the levels."
+        )
     return made

@@ -32,19 +32,32 @@ def _log(how: str) -> Scale:
 class Measure:
     """One quantity and how it is shown, compared and oriented."""
 
-    name: str  # stands in the ``measure`` column
-    title: str = "gap, {contrast}"  # in words, with what was compared
-    prefix: str = ""  # what a line of ``reproduce`` puts before the contrast
-    unit: str = ""  # of the value; blank: that of the scores
-    signed: bool = True  # zero is a meaningful middle of the value, so that its sign is written
-    whole: bool = False  # a count, written without decimals
-    comparison: bool = True  # may be primary; a level of one group, or another's number on another scale, is none
-    tabled: bool = False  # a rate, which has a table of its own by slice and regime
-    across: bool = False  # computed across the values of a slice, which ``slice_by`` names
-    like_gap: bool = False  # written as a gap, though it answers no question of its own
-    in_percent: bool = False  # a share, or a difference of two, which is written in percent or in points
-    gap_span: int = 0  # the largest value of a gap, in ranges of the scores' unit; 0 for what is no gap
-    scale: Scale | None = None  # where the unit of the scores decides nothing; None: none would be true
+    name: str
+    """Stands in the ``measure`` column."""
+    title: str = "gap, {contrast}"
+    """In words, with what was compared."""
+    prefix: str = ""
+    """What a line of ``reproduce`` puts before the contrast."""
+    unit: str = ""
+    """Of the value; blank: that of the scores."""
+    signed: bool = True
+    """Zero is a meaningful middle of the value, so that its sign is written."""
+    whole: bool = False
+    """A count, written without decimals."""
+    comparison: bool = True
+    """May be primary; a level of one group, or another's number on another scale, is none."""
+    tabled: bool = False
+    """A rate, which has a table of its own by slice and regime."""
+    across: bool = False
+    """Computed across the values of a slice, which ``slice_by`` names."""
+    like_gap: bool = False
+    """Written as a gap, though it answers no question of its own."""
+    in_percent: bool = False
+    """A share, or a difference of two, which is written in percent or in points."""
+    gap_span: int = 0
+    """The largest value of a gap, in ranges of the scores' unit; 0 for what is no gap."""
+    scale: Scale | None = None
+    """Where the unit of the scores decides nothing; None: none would be true."""
 
     def scale_in(self, unit: Unit) -> Scale | None:
         """How it is oriented in a unit; None where it is not, or its range is not known: never a guess.
@@ -62,60 +75,147 @@ class Measure:
             of_what = unit.ratio_of.plural if unit.ratio_of else "exponentials"
             ratio = f", a ratio of {of_what} with the smaller over the larger"
             return _log(f"exp(-|{what}|){ratio}; {what} in {unit.name}")
-        return _distance(f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit.name}", 0, -span, span)
+        return _distance(
+            f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit.name}",
+            0,
+            -span,
+            span,
+        )
 
 
 def _rates(rate: str, rates: str) -> tuple[Measure, ...]:
     """The difference of two groups' rates; once more on the scale of ratios; and as published, where it is biased."""
-    smaller, short = f"the smaller {rates} rate over the larger", rate.upper()
+    smaller = f"the smaller {rates} rate over the larger"
+    short = rate.upper()
     published = Scale(smaller, lambda ratio: min(ratio, 1 / ratio) if ratio else 0.0, 0, math.inf)
     return (
-        Measure(f"{rate}_difference", f"{short} gap", "", f"difference of {rates} rates", tabled=True,
-                in_percent=True,
-                scale=_distance(f"1 - |difference of {rates} rates|", 0, -1)),
-        Measure(f"log_{rate}r", f"log {short} ratio", "", f"natural log ratio of {rates} rates", comparison=False,
-                scale=_log(f"{smaller}: exp(-|log ratio|)")),
-        Measure(f"{rate}r", f"{short} ratio, smaller over larger, as published", "", f"ratio of {rates} rates",
-                signed=False, comparison=False, scale=published),
-    )  # fmt: skip
+        Measure(
+            f"{rate}_difference",
+            f"{short} gap",
+            "",
+            f"difference of {rates} rates",
+            tabled=True,
+            in_percent=True,
+            scale=_distance(f"1 - |difference of {rates} rates|", 0, -1),
+        ),
+        Measure(
+            f"log_{rate}r",
+            f"log {short} ratio",
+            "",
+            f"natural log ratio of {rates} rates",
+            comparison=False,
+            scale=_log(f"{smaller}: exp(-|log ratio|)"),
+        ),
+        Measure(
+            f"{rate}r",
+            f"{short} ratio, smaller over larger, as published",
+            "",
+            f"ratio of {rates} rates",
+            signed=False,
+            comparison=False,
+            scale=published,
+        ),
+    )
 
 
-_TPR, _FPR = _rates("tpr", "true positive"), _rates("fpr", "false positive")
-_UAR, _COSINE = "unweighted average recall", "1 - direct bias; mean |cosine| with the gender direction"
+_TPR = _rates("tpr", "true positive")
+_FPR = _rates("fpr", "false positive")
+_UAR = "unweighted average recall"
+_COSINE = "1 - direct bias; mean |cosine| with the gender direction"
 _LEVEL: Mapping[str, Any] = {"signed": False, "comparison": False}
 _RECORDS = (
     Measure("answer_bias", prefix="bias ", gap_span=1),
     Measure("gap_difference", "difference of gaps ({contrast})", "gap difference ", gap_span=2),
-    Measure("group_spread", "spread of the means, {contrast}", "spread ", signed=False),  # grows by chance alone
+    Measure(
+        "group_spread", "spread of the means, {contrast}", "spread ", signed=False
+    ),  # grows by chance alone
     Measure("main_effect", "main effect, {contrast}", "main effect ", gap_span=1),
     Measure("interaction", "interaction, {contrast}", "interaction ", gap_span=2),
     Measure("interaction_of_three", "interaction, {contrast}", "interaction ", gap_span=4),
     Measure("bias_difference", prefix="bias minus baseline's "),  # a model against itself
     Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p "),
     Measure("model_difference", "{contrast}", like_gap=True),
-    Measure("gap_beyond_wording", "gap over the prompts and their rewordings, {contrast}", "gap over rewordings ",
-            like_gap=True),
-    Measure("gap_without_doubtful", "gap over notes of little doubt, {contrast}", "gap of little doubt ",
-            like_gap=True),
-    Measure("sign_kept", "wordings that keep the sign, {contrast}", "sign kept ", signed=False, in_percent=True),
+    Measure(
+        "gap_beyond_wording",
+        "gap over the prompts and their rewordings, {contrast}",
+        "gap over rewordings ",
+        like_gap=True,
+    ),
+    Measure(
+        "gap_without_doubtful",
+        "gap over notes of little doubt, {contrast}",
+        "gap of little doubt ",
+        like_gap=True,
+    ),
+    Measure(
+        "sign_kept",
+        "wordings that keep the sign, {contrast}",
+        "sign kept ",
+        signed=False,
+        in_percent=True,
+    ),
     Measure("nonanswer_gap", "non-answers, {contrast}", "non-answers ", like_gap=True),
     Measure("truncation_gap", "answers cut off, {contrast}", "cut off ", like_gap=True),
     Measure("mean", "mean, {contrast}", "mean ", **_LEVEL),
-    Measure("impact_ratio", "impact ratio, {contrast}", "impact ratio ", "ratio to the mean rate", **_LEVEL),
+    Measure(
+        "impact_ratio",
+        "impact ratio, {contrast}",
+        "impact ratio ",
+        "ratio to the mean rate",
+        **_LEVEL,
+    ),
     Measure("count_above", "count, {contrast}", signed=False, whole=True),
     Measure("correlation", "correlation, {contrast}", "r ", "correlation", across=True),
-    Measure("flip_rate", "flips", "", "share of notes", signed=False, tabled=True, in_percent=True,
-            scale=_distance("1 - flip rate; share of notes whose prediction changes with the gender")),
-    _TPR[0], _FPR[0], _TPR[1], _FPR[1], _TPR[2], _FPR[2],
+    Measure(
+        "flip_rate",
+        "flips",
+        "",
+        "share of notes",
+        signed=False,
+        tabled=True,
+        in_percent=True,
+        scale=_distance("1 - flip rate; share of notes whose prediction changes with the gender"),
+    ),
+    _TPR[0],
+    _FPR[0],
+    _TPR[1],
+    _FPR[1],
+    _TPR[2],
+    _FPR[2],
     Measure("macro_f1", "macro F1", "", "macro F1", signed=False, tabled=True),
-    Measure("leakage_uar", "gender leakage (UAR)", "", _UAR, signed=False, in_percent=True, scale=_distance(
-        "1 - 2 |UAR - 0.5|; unweighted average recall of telling the gender, 0.5 by chance", 0.5)),
-    Measure("agreement", "the judge's two readings alike, {contrast}", "", "share of answers judged", **_LEVEL),
+    Measure(
+        "leakage_uar",
+        "gender leakage (UAR)",
+        "",
+        _UAR,
+        signed=False,
+        in_percent=True,
+        scale=_distance(
+            "1 - 2 |UAR - 0.5|; unweighted average recall of telling the gender, 0.5 by chance", 0.5
+        ),
+    ),
+    Measure(
+        "agreement",
+        "the judge's two readings alike, {contrast}",
+        "",
+        "share of answers judged",
+        **_LEVEL,
+    ),
     Measure("kappa", "kappa of the judge's two readings, {contrast}", "", "kappa", **_LEVEL),
-    Measure("group_leakage", "group identified from what the judge saw (UAR), {contrast}", "", _UAR, **_LEVEL),
-    Measure("direct_bias", "direct bias", "", "absolute cosine", signed=False, scale=_distance(_COSINE)),
-    Measure("signed_mean", "signed mean of the cosines", "", "cosine"),  # words that lean to both sides cancel
-)  # fmt: skip
+    Measure(
+        "group_leakage",
+        "group identified from what the judge saw (UAR), {contrast}",
+        "",
+        _UAR,
+        **_LEVEL,
+    ),
+    Measure(
+        "direct_bias", "direct bias", "", "absolute cosine", signed=False, scale=_distance(_COSINE)
+    ),
+    Measure(
+        "signed_mean", "signed mean of the cosines", "", "cosine"
+    ),  # words that lean to both sides cancel
+)
 _BY_NAME: Mapping[str, Measure] = {record.name: record for record in _RECORDS}
 
 

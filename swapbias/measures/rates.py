@@ -26,15 +26,25 @@ from swapbias.measures.estimate import (
     values_of,
 )
 
-_NEAREST, _FARTHEST = 1e-9, 1e3  # standard errors: no end is sought nearer or farther
+# standard errors: no end is sought nearer or farther
+_NEAREST = 1e-9
+_FARTHEST = 1e3
 _TWO = (1.0, -1.0)  # weights of a group and its reference
 
 
 def share_sum(
-    numerator: NDArray[Any], denominator: NDArray[Any], weights: Sequence[float], units: Codes | None,
-    clusters: Codes | None, *, scale: Callable[[Floats], Floats] = np.asarray, n_unscored: int = 0,
-    interval: str = "", tested: bool = False, confidence: float = 0.95,
-) -> Estimate:  # fmt: skip
+    numerator: NDArray[Any],
+    denominator: NDArray[Any],
+    weights: Sequence[float],
+    units: Codes | None,
+    clusters: Codes | None,
+    *,
+    scale: Callable[[Floats], Floats] = np.asarray,
+    n_unscored: int = 0,
+    interval: str = "",
+    tested: bool = False,
+    confidence: float = 0.95,
+) -> Estimate:
     """A weighted sum of shares of rows, on an increasing scale: a flip rate, a difference of rates.
 
     Its interval is made of the shares' Wilson intervals (MOVER: Newcombe 1998; Zou and Donner 2008), so that it holds
@@ -45,28 +55,40 @@ def share_sum(
 
     ``numerator`` and ``denominator`` have shape (rows, shares): 1 where a row counts in each.
     """
-    part, whole, weight = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64), np.array(weights)
-    counts, used, shares = whole.sum(axis=0), whole.any(axis=1), _shares(part, whole)
+    part = np.asarray(numerator, np.float64)
+    whole = np.asarray(denominator, np.float64)
+    weight = np.array(weights)
+    counts = whole.sum(axis=0)
+    used = whole.any(axis=1)
+    shares = _shares(part, whole)
     with np.errstate(divide="ignore"):
         placed = scale(shares)
     found = Estimate(
-        float(placed @ weight) if np.isfinite(placed).all() else math.nan, n=int(used.sum()), n_unscored=n_unscored,
+        float(placed @ weight) if np.isfinite(placed).all() else math.nan,
+        n=int(used.sum()),
+        n_unscored=n_unscored,
         test="that of the interval" if tested else "none",
         interval=interval or "Wilson, combined" + ("" if clusters is None else ", over clusters"),
-    )  # fmt: skip
+    )
     if math.isnan(found.value):
         return found
     # What clusters share cancels in a difference of versions and adds up in a mean: there they are the units.
     is_difference = min(weights) < 0
     own = np.arange(len(whole)) if units is None else units
     own = own if is_difference or clusters is None else clusters
-    influence, sizes, df = (part - shares * whole) / counts, np.empty(len(shares)), math.inf
+    influence = (part - shares * whole) / counts
+    sizes = np.empty(len(shares))
+    df = math.inf
     for share, within in enumerate(whole.T > 0):
-        effect, limit = _design_effect(influence[within, share], np.unique(own[within], return_inverse=True)[1])
+        effect, limit = _design_effect(
+            influence[within, share], np.unique(own[within], return_inverse=True)[1]
+        )
         alone = math.isnan(effect)
         if alone and own is clusters:
             return found
-        sizes[share] = 1.0 if alone else counts[share] / effect  # the rows of one note are worth one row
+        sizes[share] = (
+            1.0 if alone else counts[share] / effect
+        )  # the rows of one note are worth one row
         df = df if alone else min(df, limit)
     first, places = np.unique(own[used], return_index=True, return_inverse=True)[1:]
     by_unit = np.zeros((len(first), len(shares)))
@@ -77,8 +99,10 @@ def share_sum(
         effect, limit = _design_effect(by_unit @ weight, codes, trust=1.5)
         if math.isnan(effect):
             return found
-        sizes, df = sizes / effect, min(df, limit)
-    correlations, value = _correlations(by_unit, shares, sizes, weight), found.value
+        sizes = sizes / effect
+        df = min(df, limit)
+    correlations = _correlations(by_unit, shares, sizes, weight)
+    value = found.value
 
     def end(quantile: float, side: float) -> float:
         low, high = _wilson_ends(shares, sizes, quantile)
@@ -89,11 +113,14 @@ def share_sum(
     def beyond(reach: float) -> float:
         return end(reach, -math.copysign(1.0, value)) * value
 
-    quantile, p_value = t_reach(confidence, df), math.nan
+    quantile = t_reach(confidence, df)
+    p_value = math.nan
     if tested:
         p_value = 1.0 if abs(value) <= 1e-12 else 0.0
         if not p_value and beyond(_FARTHEST) <= 0:
-            p_value = 2 * float(scipy.special.stdtr(df, -scipy.optimize.brentq(beyond, _NEAREST, _FARTHEST)))
+            p_value = 2 * float(
+                scipy.special.stdtr(df, -scipy.optimize.brentq(beyond, _NEAREST, _FARTHEST))
+            )
     return replace(found, ci_low=end(quantile, -1.0), ci_high=end(quantile, 1.0), p_value=p_value)
 
 
@@ -104,7 +131,8 @@ def _design_effect(influence: Floats, codes: Codes, *, trust: float = 1.0) -> tu
     power of their number). 1 and infinity where each unit is its own cluster; NaN with one cluster of several units.
     """
     sizes = np.bincount(codes)
-    units, largest = len(codes), int(sizes.max(initial=0))
+    units = len(codes)
+    largest = int(sizes.max(initial=0))
     if largest <= 1:
         return 1.0, math.inf
     if largest == units:
@@ -114,7 +142,9 @@ def _design_effect(influence: Floats, codes: Codes, *, trust: float = 1.0) -> tu
     plain = float(influence @ influence)
     # Each cluster pulls the estimate towards itself by its share: without the divisor large ones look too calm.
     effect = float((sums**2 / (1 - sizes / units)).sum()) / plain if plain > 0 else 1.0
-    _, kind, times = np.unique(np.round(influence * units, 9), return_inverse=True, return_counts=True)
+    _, kind, times = np.unique(
+        np.round(influence * units, 9), return_inverse=True, return_counts=True
+    )
     unlike = len(np.unique(codes[kind != times.argmax()]))
     return max(1.0, effect, 1 + (copies - 1) / (1 + unlike**trust)), max(units / copies - 1, 1.0)
 
@@ -133,7 +163,9 @@ def _correlations(by_unit: Floats, shares: Floats, sizes: Floats, weights: Float
     lengths = np.sqrt((by_unit**2).sum(axis=0))
     observed = _divide(by_unit.T @ by_unit, np.outer(lengths, lengths), 0.0)
     spread = np.sqrt(shares * (1 - shares) * sizes)
-    less = np.maximum(np.abs(observed) - _divide(np.ones(observed.shape), 2 * np.outer(spread, spread), 1.0), 0)
+    less = np.maximum(
+        np.abs(observed) - _divide(np.ones(observed.shape), 2 * np.outer(spread, spread), 1.0), 0
+    )
     found = np.where(np.outer(weights, weights) * observed < 0, np.sign(observed) * less, observed)
     np.fill_diagonal(found, 1.0)
     return np.asarray(found)
@@ -157,24 +189,35 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
     score = numbers(scores)
     used = score[~np.isnan(score)]
-    above = used >= threshold - 1e-9 if threshold >= 1 else used > threshold  # a mean of ones may lie below one
+    above = (
+        used >= threshold - 1e-9 if threshold >= 1 else used > threshold
+    )  # a mean of ones may lie below one
     return _share(above, None, "Wilson", len(score) - len(used))
 
 
 def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
     """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit."""
     clusters = np.unique(known_ids(cluster_ids, "cluster_ids"), return_inverse=True)[1]
-    return _share(np.asarray(right, dtype=bool), clusters, "Wilson, clustered", confidence=confidence)
+    return _share(
+        np.asarray(right, dtype=bool), clusters, "Wilson, clustered", confidence=confidence
+    )
 
 
 def _share(
-    counted: NDArray[np.bool_], clusters: Codes | None, interval: str, n_unscored: int = 0, **more: Any
+    counted: NDArray[np.bool_],
+    clusters: Codes | None,
+    interval: str,
+    n_unscored: int = 0,
+    **more: Any,
 ) -> Estimate:
-    part, more = counted[:, None], {"interval": interval, "n_unscored": n_unscored, **more}
+    part = counted[:, None]
+    more = {"interval": interval, "n_unscored": n_unscored, **more}
     return share_sum(part, np.ones_like(part), (1.0,), None, clusters, **more)
 
 
-def agreement(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) -> tuple[Estimate, Estimate]:
+def agreement(
+    first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids
+) -> tuple[Estimate, Estimate]:
     """Share of answers with the same class in both readings, 0 to 1, and Cohen's kappa (1960); nothing is tested.
 
     A reading that is "" leaves its answer out. Kappa, 1: always alike; 0: no more than classes of these frequencies
@@ -183,28 +226,47 @@ def agreement(first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids) 
     """
     counts = len(first), len(second), len(cluster_ids)
     if len(set(counts)) > 1:
-        raise ValueError(f"{counts} first and second readings and cluster_ids, expected one of each per answer.")
+        raise ValueError(
+            f"{counts} first and second readings and cluster_ids, expected one of each per answer."
+        )
     one, other = (
-        np.asarray(["" if is_missing(reading) else str(reading) for reading in values_of(side)], dtype=np.str_)
+        np.asarray(
+            ["" if is_missing(reading) else str(reading) for reading in values_of(side)],
+            dtype=np.str_,
+        )
         for side in (first, second)
     )
     known = (one != "") & (other != "")
-    one, other, n, lost = one[known], other[known], int(known.sum()), int((~known).sum())
+    one = one[known]
+    other = other[known]
+    n = int(known.sum())
+    lost = int((~known).sum())
     codes = np.unique(known_ids(cluster_ids, "cluster_ids")[known], return_inverse=True)[1]
     share = _share(one == other, codes, "Wilson, over clusters" if n else "none", lost)
     classes, places = np.unique(np.concatenate([one, other]), return_inverse=True)
     a, b = places.reshape(2, -1)
     rows, columns = (np.bincount(side, minlength=len(classes)) / max(1, n) for side in (a, b))
-    alike, chance = (a == b).astype(np.float64), float(rows @ columns)
+    alike = (a == b).astype(np.float64)
+    chance = float(rows @ columns)
     if not n or chance >= 1:
         return share, Estimate(math.nan, n=n, n_unscored=lost, test="none", interval="none")
     value = (float(alike.mean()) - chance) / (1 - chance)
-    added = (alike - alike.mean() - (1 - value) * (columns[a] + rows[b] - 2 * chance)) / (1 - chance)
+    added = (alike - alike.mean() - (1 - value) * (columns[a] + rows[b] - 2 * chance)) / (
+        1 - chance
+    )
     found = linear_contrast(value + added, np.zeros(n, np.intp), (1.0,), {"": codes})
     return share, Estimate(
-        value, max(-1.0, found.ci_low), min(1.0, found.ci_high), n=n, n_unscored=lost, test="none",
-        interval=found.interval, std_error=found.std_error, df=found.df, skewness=found.skewness,
-    )  # fmt: skip
+        value,
+        max(-1.0, found.ci_low),
+        min(1.0, found.ci_high),
+        n=n,
+        n_unscored=lost,
+        test="none",
+        interval=found.interval,
+        std_error=found.std_error,
+        df=found.df,
+        skewness=found.skewness,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +274,23 @@ class Flips:
     """How often swapping changes the prediction: share of pairs, 0 (none) to 1 (all), and its direction."""
 
     estimate: Estimate
-    more: int  # pairs where only the other group's version is positive
-    fewer: int  # pairs where only the reference group's version is positive
-    higher_group: str  # with more positives; "" for a tie
+    more: int
+    """Pairs where only the other group's version is positive."""
+    fewer: int
+    """Pairs where only the reference group's version is positive."""
+    higher_group: str
+    """With more positives; "" for a tie."""
 
 
 def flip_rate(
-    answers: ArrayLike, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, cluster_ids: ClusterIds = None,
+    answers: ArrayLike,
+    groups: Sequence[str],
+    pair_ids: Ids,
+    *,
+    reference_group: str,
+    cluster_ids: ClusterIds = None,
     seed: int = 0,
-) -> Flips:  # fmt: skip
+) -> Flips:
     """Mismatch ratio: share of pairs whose two versions get different predictions, with Wilson's interval.
 
     The p-value is that of "as many flip one way as the other": exact McNemar's test. No pair: NaN. No discordant
@@ -242,15 +312,21 @@ def flip_rate(
     complete = ~np.isnan(table).any(axis=1)
     clusters = _dependence(len(answer), pair_ids, cluster_ids)[1]
     difference = table[complete, 0] - table[complete, 1]
-    more, fewer = int((difference > 0).sum()), int((difference < 0).sum())
-    test, interval, codes = "exact McNemar", "Wilson", None
+    more = int((difference > 0).sum())
+    fewer = int((difference < 0).sum())
+    test = "exact McNemar"
+    interval = "Wilson"
+    codes = None
     p_value = float(scipy.stats.binomtest(more, more + fewer).pvalue) if more + fewer else math.nan
     if clusters is not None:
         codes = clusters[first[complete]]
         p_value = _sign_flip_p(np.bincount(codes, weights=difference).astype(np.float64), seed)
-        test, interval = "sign-flip permutation of clusters", "Wilson on effective pairs"
+        test = "sign-flip permutation of clusters"
+        interval = "Wilson on effective pairs"
     found = _share(difference != 0, codes, interval, int((~complete).sum()))
-    return Flips(replace(found, p_value=p_value, test=test), more, fewer, _higher(more - fewer, names))
+    return Flips(
+        replace(found, p_value=p_value, test=test), more, fewer, _higher(more - fewer, names)
+    )
 
 
 def _sign_flip_p(differences: Floats, seed: int) -> float:
@@ -259,9 +335,14 @@ def _sign_flip_p(differences: Floats, seed: int) -> float:
         return math.nan
     batch = max(1, 4_000_000 // len(differences))  # 32 MB at once
     result = scipy.stats.permutation_test(
-        (differences,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, batch=batch,
+        (differences,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=9_999,
+        batch=batch,
         rng=np.random.default_rng(seed),
-    )  # fmt: skip
+    )
     return float(result.pvalue)
 
 
@@ -278,17 +359,28 @@ class RateRatio:
     mean is below 1 (.72 for rates of .05 in 200 rows each).
     """
 
-    difference: Estimate  # the other group's rate minus the reference group's, -1 to 1; 0: equal
-    log_ratio: Estimate  # natural log of the other group's rate over the reference group's; NaN where one is 0
-    estimate: Estimate  # as published: smaller over larger, 0 (one group gets none) to 1 (equal)
-    rates: dict[str, float]  # of each group, 0 to 1; NaN for a group without a row of the label
-    higher_group: str  # with the larger rate; "" where they are equal or undefined
+    difference: Estimate
+    """The other group's rate minus the reference group's, -1 to 1; 0: equal."""
+    log_ratio: Estimate
+    """Natural log of the other group's rate over the reference group's; NaN where one is 0."""
+    estimate: Estimate
+    """As published: smaller over larger, 0 (one group gets none) to 1 (equal)."""
+    rates: dict[str, float]
+    """Of each group, 0 to 1; NaN for a group without a row of the label."""
+    higher_group: str
+    """With the larger rate; "" where they are equal or undefined."""
 
 
 def rate_ratio(
-    answers: ArrayLike, labels: ArrayLike, groups: Sequence[str], *, reference_group: str,
-    pair_ids: Ids | None = None, cluster_ids: ClusterIds = None, rate: str = "tpr",
-) -> RateRatio:  # fmt: skip
+    answers: ArrayLike,
+    labels: ArrayLike,
+    groups: Sequence[str],
+    *,
+    reference_group: str,
+    pair_ids: Ids | None = None,
+    cluster_ids: ClusterIds = None,
+    rate: str = "tpr",
+) -> RateRatio:
     """Difference and log ratio of the two groups' true (or false) positive rates, and the ratio as published.
 
     A rate of 0 leaves the log ratio NaN; both 0, the published ratio too. A group without a row of the label: NaN.
@@ -306,22 +398,33 @@ def rate_ratio(
     of_label = label == (rate == "tpr")
     used = of_label & ~np.isnan(answer)
     whole = (used[:, None] & (sides[:, None] == [0, 1])).astype(np.float64)
-    part, unscored = whole * (answer == 1)[:, None], int((of_label & ~used).sum())
+    part = whole * (answer == 1)[:, None]
+    unscored = int((of_label & ~used).sum())
     units = _dependence(len(answer), pair_ids, cluster_ids)
     difference, log_ratio = (
         share_sum(part, whole, _TWO, *units, scale=one, n_unscored=unscored, tested=True)
         for one in (np.asarray, np.log)
     )
     rates = _shares(part, whole)
-    published = float(_divide(rates.min(), rates.max()))  # of a NaN rate both are NaN, and NaN > 0 is false
-    estimate = Estimate(published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none")
+    published = float(
+        _divide(rates.min(), rates.max())
+    )  # of a NaN rate both are NaN, and NaN > 0 is false
+    estimate = Estimate(
+        published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none"
+    )
     higher = _higher(rates[0] - rates[1], names)
-    return RateRatio(difference, log_ratio, estimate, dict(zip(names, rates.tolist(), strict=True)), higher)
+    return RateRatio(
+        difference, log_ratio, estimate, dict(zip(names, rates.tolist(), strict=True)), higher
+    )
 
 
 def macro_f1(
-    answers: ArrayLike, labels: ArrayLike, *, pair_ids: Ids | None = None, cluster_ids: ClusterIds = None
-) -> Estimate:  # fmt: skip
+    answers: ArrayLike,
+    labels: ArrayLike,
+    *,
+    pair_ids: Ids | None = None,
+    cluster_ids: ClusterIds = None,
+) -> Estimate:
     """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); arguments as in ``rate_ratio``.
 
     A class never predicted, or predicted but never true, has F1 0; one that neither answers nor labels have makes it
@@ -332,14 +435,22 @@ def macro_f1(
     right = (used & (answer == label))[:, None] & (label[:, None] == [1, 0])
     whole = right | (used & (answer != label))[:, None]
     return share_sum(
-        right, whole, (0.5, 0.5), *_dependence(len(answer), pair_ids, cluster_ids),
-        scale=lambda s: 2 * s / (1 + s), n_unscored=int((~used).sum()),
-    )  # fmt: skip
+        right,
+        whole,
+        (0.5, 0.5),
+        *_dependence(len(answer), pair_ids, cluster_ids),
+        scale=lambda s: 2 * s / (1 + s),
+        n_unscored=int((~used).sum()),
+    )
 
 
 def uar(
-    predicted: Sequence[str], truth: Sequence[str], *, note_ids: Ids | None = None, cluster_ids: ClusterIds = None
-) -> Estimate:  # fmt: skip
+    predicted: Sequence[str],
+    truth: Sequence[str],
+    *,
+    note_ids: Ids | None = None,
+    cluster_ids: ClusterIds = None,
+) -> Estimate:
     """Unweighted average recall over the classes in ``truth``; gender leakage where the truth is the gender.
 
     0: always wrong, 1 / classes: chance, 1: always right. Fewer than two classes, or a class without a prediction:
@@ -353,21 +464,33 @@ def uar(
         raise ValueError(
             f"{len(guess)} predicted, {len(actual)} truth: expected one of each per row, no truth blank."
         )
-    used, classes = guess != "", np.unique(actual)
+    used = guess != ""
+    classes = np.unique(actual)
     unscored = int((~used).sum())
     if len(classes) < 2:
-        return Estimate(math.nan, n=int(used.sum()), n_unscored=unscored, test="none", interval="none")
+        return Estimate(
+            math.nan, n=int(used.sum()), n_unscored=unscored, test="none", interval="none"
+        )
     whole = (actual[:, None] == classes) & used[:, None]
-    right, weights = whole & (guess == actual)[:, None], (1 / len(classes),) * len(classes)
+    right = whole & (guess == actual)[:, None]
+    weights = (1 / len(classes),) * len(classes)
     units = _dependence(len(actual), note_ids, cluster_ids)
     return share_sum(right, whole, weights, *units, n_unscored=unscored)
 
 
-def _dependence(rows: int, unit_ids: Ids | None, cluster_ids: ClusterIds) -> tuple[Codes | None, Codes | None]:
+def _dependence(
+    rows: int, unit_ids: Ids | None, cluster_ids: ClusterIds
+) -> tuple[Codes | None, Codes | None]:
     """Unit and cluster of each row as integers from 0, None without ids."""
     if unit_ids is not None and len(unit_ids) != rows:
-        raise ValueError(f"{rows} rows and {len(unit_ids)} ids of their notes, expected one id per row.")
-    units = None if unit_ids is None else np.unique(known_ids(unit_ids, "pair_ids"), return_inverse=True)[1]
+        raise ValueError(
+            f"{rows} rows and {len(unit_ids)} ids of their notes, expected one id per row."
+        )
+    units = (
+        None
+        if unit_ids is None
+        else np.unique(known_ids(unit_ids, "pair_ids"), return_inverse=True)[1]
+    )
     if isinstance(cluster_ids, Mapping) and len(cluster_ids) > 1:
         raise ValueError(
             f"cluster_ids with the factors {', '.join(cluster_ids)}, expected one: no interval of rates allows for "
@@ -377,9 +500,12 @@ def _dependence(rows: int, unit_ids: Ids | None, cluster_ids: ClusterIds) -> tup
 
 
 def _labelled(answers: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
-    answer, label = _binary(answers, "answers"), _binary(labels, "labels")
+    answer = _binary(answers, "answers")
+    label = _binary(labels, "labels")
     if len(answer) != len(label) or np.isnan(label).any():
-        raise ValueError(f"{len(answer)} answers, {len(label)} labels: expected one of each per row, no label NaN.")
+        raise ValueError(
+            f"{len(answer)} answers, {len(label)} labels: expected one of each per row, no label NaN."
+        )
     return answer, label
 
 
@@ -387,5 +513,7 @@ def _binary(values: ArrayLike, name: str) -> Floats:
     found = numbers(values)
     strange = found[~(np.isnan(found) | (found == 0) | (found == 1))]
     if found.ndim != 1 or len(strange):
-        raise ValueError(f"{name} of shape {found.shape} with {strange[:3].tolist()}, expected 1, 0 or NaN per row.")
+        raise ValueError(
+            f"{name} of shape {found.shape} with {strange[:3].tolist()}, expected 1, 0 or NaN per row."
+        )
     return found

@@ -112,29 +112,46 @@ _RIGHT = ("share of prompts whose right answer is likelier", "correct answer is 
 # score and a sum of log-probabilities have no range, whatever the scores are.
 UNITS: Mapping[str, Unit] = {
     **_probabilities(
-        "probability mass of phrases", "probability of positive sentiment", "compound valence moved to 0..1",
-        "P(negative)", "rating moved to 0..1", "probability of female", "probability of the phenotype",
-        "logistic of the SVM's decision value", "share of the rubric", "share of the facts of a checklist",
+        "probability mass of phrases",
+        "probability of positive sentiment",
+        "compound valence moved to 0..1",
+        "P(negative)",
+        "rating moved to 0..1",
+        "probability of female",
+        "probability of the phenotype",
+        "logistic of the SVM's decision value",
+        "share of the rubric",
+        "share of the facts of a checklist",
         "sentiment from 0 to 1",
     ),
     **_by_name(
         Unit("probability mass at the mask", 0.0, 1.0, in_words="probability at the blank"),
-        *(Unit(name, 0.0, 1.0, is_rate=True) for name in ("share of negative labels", "share of answers")),
+        *(
+            Unit(name, 0.0, 1.0, is_rate=True)
+            for name in ("share of negative labels", "share of answers")
+        ),
         *(Unit(name, 0.0, 1.0, is_right_answer=True) for name in _RIGHT),
         Unit("percentage points", 0.0, 100.0, is_points=True),
     ),
     **_logs(
-        ODDS, "mean log-odds of the disapproving antonym", "natural log-odds of the right answer",
-        "natural log-odds of the options that count more", "natural log-odds of the words at the mask",
+        ODDS,
+        "mean log-odds of the disapproving antonym",
+        "natural log-odds of the right answer",
+        "natural log-odds of the options that count more",
+        "natural log-odds of the words at the mask",
     ),
     **_logs(PROBABILITIES, "natural log-probability"),
     **_logs(LENGTHS, "natural log of words"),
     **_by_name(
-        UNNAMED_SCORE, RAW_SCORE,
+        UNNAMED_SCORE,
+        RAW_SCORE,
         Unit("log-probability", ratio_of=PROBABILITIES, has_no_range=True),
-        *(Unit(name, has_no_range=True) for name in ("cosine with the gender direction", "words in 100")),
+        *(
+            Unit(name, has_no_range=True)
+            for name in ("cosine with the gender direction", "words in 100")
+        ),
     ),
-}  # fmt: skip
+}
 
 
 def named_unit(name: str, low: float = math.nan, high: float = math.nan) -> Unit:

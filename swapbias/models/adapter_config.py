@@ -31,7 +31,11 @@ def read_adapter_config(place: str, subfolder: str, *, offline: bool) -> Mapping
 def _fetched_config(name: str, commit: str, subfolder: str, *, offline: bool) -> Path | None:
     """The ``adapter_config.json`` of a model of the Hub at a commit; None where it has none."""
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     if not commit:
         return None
@@ -46,12 +50,19 @@ def _fetched_config(name: str, commit: str, subfolder: str, *, offline: bool) ->
     except (RepositoryNotFoundError, RevisionNotFoundError):  # whoever reads the model says it
         return None
     except Exception as error:
-        raise ValueError(f"{file} of {name} cannot be read ({first_line(error)}). Check the connection.") from error
+        raise ValueError(
+            f"{file} of {name} cannot be read ({first_line(error)}). Check the connection."
+        ) from error
 
 
 def base_of(declared: Mapping[str, Any]) -> str:
     """The model that an adapter's config names, with its revision; blank where it names none."""
-    base, revision = declared.get("base_model_name_or_path"), declared.get("revision")
+    base = declared.get("base_model_name_or_path")
+    revision = declared.get("revision")
     if not isinstance(base, str):
         return ""
-    return f"{base}@{revision}" if isinstance(revision, str) and revision and not is_there(base) else base
+    return (
+        f"{base}@{revision}"
+        if isinstance(revision, str) and revision and not is_there(base)
+        else base
+    )

@@ -37,12 +37,18 @@ class Masked(Kind):
     architectures = ("ForMaskedLM",)
     model_types = ("flaubert", "xlm", "xlnet")
     readings: Mapping[str, Reading] = {
-        "": Reading({
-            **dict.fromkeys(("score", "closed_list_mass", "matched_mass"), "probability mass at the mask"),
-            "log_odds": "natural log-odds of the words at the mask",
-        }),
+        "": Reading(
+            {
+                **dict.fromkeys(
+                    ("score", "closed_list_mass", "matched_mass"), "probability mass at the mask"
+                ),
+                "log_odds": "natural log-odds of the words at the mask",
+            }
+        ),
         "phrases": Reading(
-            {"score": "probability mass of phrases"}, "masked:PhraseScorer", passes=111  # 1 + 10 + 100
+            {"score": "probability mass of phrases"},
+            "masked:PhraseScorer",
+            passes=111,  # 1 + 10 + 100
         ),
         "attitude": Reading(
             {"score": "P(negative)", "antonym_log_odds": _DISAPPROVAL},
@@ -50,7 +56,7 @@ class Masked(Kind):
             columns=("unrated_mass", "top_mass"),
         ),
         "log_mass": Reading({"score": "natural log-probability"}, "masked:LogMassScorer"),
-    }  # fmt: skip
+    }
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         if found is None and not experiment.reads.calibrated:
@@ -61,7 +67,9 @@ class Masked(Kind):
 
     def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
         if model == CALIBRATION and request.model is None:
-            say("Calibration model: a tiny masked language model with a planted bias, trained once and kept.")
+            say(
+                "Calibration model: a tiny masked language model with a planted bias, trained once and kept."
+            )
             request.load.refuse_weights_settings("the calibration model")
             make = imported("calibration:load_calibration")
             return make(seed=request.seed, options=request.load, bar=bar)
@@ -79,7 +87,8 @@ class Classifier(Kind):
     readings: Mapping[str, Reading] = {
         "": Reading({"score": _POSITIVE}),
         "negative_label": Reading(
-            {"score": "share of negative labels", "positive_probability": _POSITIVE}, "classifier:NegativeLabelScorer"
+            {"score": "share of negative labels", "positive_probability": _POSITIVE},
+            "classifier:NegativeLabelScorer",
         ),
     }
 
@@ -101,7 +110,9 @@ class Classifier(Kind):
         if loading.is_saved(model):
             return imported("classifier:load_saved")(model, request.load)
         if base.is_callable(model):
-            return imported("classifier:CallableScorer").load(model, batch_size=request.load.batch_size)
+            return imported("classifier:CallableScorer").load(
+                model, batch_size=request.load.batch_size
+            )
         return imported(self.scorer).load(model, request.load, kind=request.kind)
 
     def read_as(self, model: Any, reading: str) -> Scorer:
@@ -111,15 +122,23 @@ class Classifier(Kind):
         return super().read_as(model, reading)
 
     def read(
-        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+        self,
+        model: Any,
+        experiment: Experiment,
+        request: Request,
+        *,
+        corpus: str,
+        training: Training,
     ) -> Scorer:
         """The scorer; a function's numbers are read in the unit of a study of the user's."""
         reader: Any = super().read(model, experiment, request, corpus=corpus, training=training)
-        own = type(reader) is imported("classifier:CallableScorer") and experiment.compares.unit != named_unit(
-            reader.unit
-        )
+        own = type(reader) is imported(
+            "classifier:CallableScorer"
+        ) and experiment.compares.unit != named_unit(reader.unit)
         scorer: Scorer = (
-            reader.reading_in(experiment.compares.unit) if own and not experiment.reads.reading else reader
+            reader.reading_in(experiment.compares.unit)
+            if own and not experiment.reads.reading
+            else reader
         )
         return scorer
 
@@ -144,14 +163,20 @@ class Causal(Kind):
         "": Reading({"score": "log-probability"}),
         "antonyms": Reading({"score": _DISAPPROVAL}, "causal:AntonymScorer", passes=40),
         "answers": Reading(
-            {"score": "correct answer is likelier", "log_odds": "natural log-odds of the right answer"},
+            {
+                "score": "correct answer is likelier",
+                "log_odds": "natural log-odds of the right answer",
+            },
             "causal:AnswerOddsScorer",
             passes=2,
         ),
     }
 
 
-MASKED, CLASSIFIER, REGRESSOR, CAUSAL = Masked(), Classifier(), Regression(), Causal()
+MASKED = Masked()
+CLASSIFIER = Classifier()
+REGRESSOR = Regression()
+CAUSAL = Causal()
 # A kind is one file and one line here, or an entry point of another distribution.
 _BUILT_IN = {
     "masked": "swapbias.models.auto:MASKED",
@@ -224,41 +249,57 @@ def load_scorer(
     """
     chosen = LoadOptions() if options is None else options
     if not isinstance(chosen, LoadOptions):
-        raise UsageError(f"options is {quoted(chosen)}, expected LoadOptions. Write options=LoadOptions(...).")
+        raise UsageError(
+            f"options is {quoted(chosen)}, expected LoadOptions. Write options=LoadOptions(...)."
+        )
     if not isinstance(model, str | os.PathLike):
         return _in_memory(model, tokenizer, name, kind, chosen)
     if tokenizer is not None or name is not None:
-        raise UsageError(f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them.")
+        raise UsageError(
+            f"tokenizer and name are of models in memory, and {str(model)!r} is loaded here. Drop them."
+        )
     place = str(model)
     request = Request(model=place, kind=kind, load=chosen)
     found: Scorer = kind_of(model_kind(place, kind, load=chosen)).load(place, request)
     return found
 
 
-def _in_memory(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
-    transformers, torch = sys.modules.get("transformers"), sys.modules.get("torch")
+def _in_memory(
+    model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions
+) -> Scorer:
+    transformers = sys.modules.get("transformers")
+    torch = sys.modules.get("torch")
     if transformers and isinstance(model, transformers.Pipeline):
         return _of_pipeline(model, tokenizer, name, kind, options)
     is_scorer = isinstance(model, Scorer)
     model = model if is_scorer else wrappers.without_containers(model)
-    made, found = type(model).__name__, model
+    made = type(model).__name__
+    found = model
     label = name or str(getattr(model, "__name__", made))
-    if (transformers and isinstance(model, transformers.PreTrainedModel)) or wrappers.is_adapted(model):
+    if (transformers and isinstance(model, transformers.PreTrainedModel)) or wrappers.is_adapted(
+        model
+    ):
         return _of_transformers(model, tokenizer, name, kind, options)
     if tokenizer is not None:
         raise UsageError(f"tokenizer is of transformers models, and this is a {made}. Drop it.")
     if callable(getattr(model, "predict_proba", None)) and not is_scorer:
         found = imported("classifier:ProbabilityScorer")(model, model_id=label, options=options)
     elif callable(model) and not is_scorer and not (torch and isinstance(model, torch.nn.Module)):
-        found = imported("classifier:CallableScorer")(model, model_id=label, batch_size=options.batch_size)
+        found = imported("classifier:CallableScorer")(
+            model, model_id=label, batch_size=options.batch_size
+        )
     elif not is_scorer:
-        raise UsageError(f"A {made} cannot be audited. Give a Hub id, a folder, a model, a pipeline or a function.")
+        raise UsageError(
+            f"A {made} cannot be audited. Give a Hub id, a folder, a model, a pipeline or a function."
+        )
     _check_kind(found.model_id, found.kind, kind)
     scorer: Scorer = found
     return scorer
 
 
-def _of_pipeline(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
+def _of_pipeline(
+    model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions
+) -> Scorer:
     """A pipeline's model and tokenizer where they give what it returns, else the pipeline itself, which is called."""
     if tokenizer not in (None, model.tokenizer):
         raise UsageError("A pipeline has a tokenizer of its own. Drop tokenizer.")
@@ -275,28 +316,45 @@ def _of_pipeline(model: Any, tokenizer: Any, name: str | None, kind: str | None,
     return called
 
 
-def _of_transformers(model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
+def _of_transformers(
+    model: Any, tokenizer: Any, name: str | None, kind: str | None, options: LoadOptions
+) -> Scorer:
     made = type(model).__name__
     if tokenizer is None:
         raise UsageError(f"{made} comes without its tokenizer. Pass tokenizer=.")
-    read: Any = {"batch_size": 64, "positive_label": None, "negative_label": None, "function_to_apply": None}
-    if replace(options, **read) != LoadOptions():  # the others are of weights that are still to be loaded
-        raise UsageError(f"{made} keeps its own device and type. Drop device and dtype, or move it first.")
+    read: Any = {
+        "batch_size": 64,
+        "positive_label": None,
+        "negative_label": None,
+        "function_to_apply": None,
+    }
+    if (
+        replace(options, **read) != LoadOptions()
+    ):  # the others are of weights that are still to be loaded
+        raise UsageError(
+            f"{made} keeps its own device and type. Drop device and dtype, or move it first."
+        )
     adapter = wrappers.adapter_name(model)
     if wrappers.is_adapted(model):
         model = wrappers.adapted_model(model, tokenizer)
         made = type(model).__name__
     place = model.config.name_or_path
     adapters = {"adapter": {"name": adapter}} if adapter else {}
-    label = name or model_names.read_name(place or made, {**adapters, **loading.quantization_of(model)})
+    label = name or model_names.read_name(
+        place or made, {**adapters, **loading.quantization_of(model)}
+    )
     found = _kind_of_config(label, model.config, [made], kind, options)
     if found is None and model.config.is_encoder_decoder:
         raise UsageError(_encoder_decoder(label, [made]))
     if found is None:
-        raise UsageError(f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like.")
+        raise UsageError(
+            f"{made} has no head that an audit reads. Load it with AutoModelForMaskedLM or the like."
+        )
     _check_kind(made, found, kind)
     settings = {"kind": found} if found in (CLASSIFIER.name, base.REGRESSION) else {}
-    scorer: Scorer = imported(kind_of(found).scorer).wrap(model, tokenizer, label, options, **settings)
+    scorer: Scorer = imported(kind_of(found).scorer).wrap(
+        model, tokenizer, label, options, **settings
+    )
     return scorer
 
 
@@ -304,7 +362,9 @@ def _encoder_decoder(model: str, names: Sequence[str]) -> str:
     """The sentence that refuses a model that writes one text from another."""
     head = f" ({names[0]})" if names else ""
     what = f"{model} is an encoder-decoder model{head}, which is not supported"
-    return f"{what}. Serve it and name it with --chat, or audit a masked, causal or classifier model."
+    return (
+        f"{what}. Serve it and name it with --chat, or audit a masked, causal or classifier model."
+    )
 
 
 def _check_kind(model: str, found: str, kind: str | None) -> None:
@@ -312,7 +372,9 @@ def _check_kind(model: str, found: str, kind: str | None) -> None:
         raise UsageError(f"{model} is of kind {found}, not {kind}. Drop --kind.")
 
 
-def planned_kind(model: str, kind: str | None = None, *, load: LoadOptions | None = None) -> str | None:
+def planned_kind(
+    model: str, kind: str | None = None, *, load: LoadOptions | None = None
+) -> str | None:
     """Return the kind of a model that is not loaded now, by its config alone; raises as ``model_kind``.
 
     The user's ``kind``, or None, where the config is not on this machine and the Hub cannot be reached.
@@ -335,10 +397,14 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
 
     UsageError: neither says it. ValueError: no model.
     """
-    known, load, found = model_kinds(), load or LoadOptions(), None
+    known = model_kinds()
+    load = load or LoadOptions()
+    found = None
     if kind is not None and any(one.name == kind and _is_only_a_scorer(one) for one in kinds()):
         given = "Give one to swapbias.audit in Python as a Scorer, or add architectures or default to the kind."
-        raise UsageError(f"No model that is named is of kind {kind!r}, which has no architectures. {given}")
+        raise UsageError(
+            f"No model that is named is of kind {kind!r}, which has no architectures. {given}"
+        )
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {listed(known)}.")
     if model == base.VADER or base.is_callable(model) or loading.is_saved(model):
@@ -346,12 +412,16 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
         load.refuse_weights_settings(base.short_name(model))
         return CLASSIFIER.name
     config = loading.read_config(model, load)
-    found = _kind_of_config(base.short_name(model), config, loading.architectures(config), kind, load)
+    found = _kind_of_config(
+        base.short_name(model), config, loading.architectures(config), kind, load
+    )
     if found is None and kind is None:
         if formats.is_sentence_transformer(Path(model)):
             raise UsageError(formats.sentence_transformer(base.short_name(model)))
         if config.is_encoder_decoder:
-            raise UsageError(_encoder_decoder(base.short_name(model), loading.architectures(config)))
+            raise UsageError(
+                _encoder_decoder(base.short_name(model), loading.architectures(config))
+            )
         why = f"The config of {model} does not tell what kind of model it is."
         raise UsageError(f"{why} Pass --kind {' or '.join(known)}.")
     _check_kind(f"By its config {model}", found or str(kind), kind)

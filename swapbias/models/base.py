@@ -12,10 +12,18 @@ from swapbias.files import is_there
 from swapbias.models.options import STRICT, Options, Place, Use, as_tuple
 from swapbias.models.scorer import Progress, silent
 
-VADER, TFIDF = "vader", "tfidf-lsa"
-CLASSIFIERS = ("svm", "rf", "mlp")  # phenotype classifiers trained here; any other name is one of the user's
+VADER = "vader"
+TFIDF = "tfidf-lsa"
+CLASSIFIERS = (
+    "svm",
+    "rf",
+    "mlp",
+)  # phenotype classifiers trained here; any other name is one of the user's
 REGRESSION = "regression"  # a kind of text classifiers
-PROMPTS, PAIRS, VERSIONS = "prompts", "note pairs", "note versions"  # the rows that an experiment can read
+# the rows that an experiment can read
+PROMPTS = "prompts"
+PAIRS = "note pairs"
+VERSIONS = "note versions"
 
 Bar = Callable[[str, int], Progress]  # title and total
 Say = Callable[[str], None]  # called with a sentence for the user
@@ -28,7 +36,9 @@ def no_bar(title: str, total: int) -> Progress:
     return silent
 
 
-Labels = Annotated[str | tuple[str, ...] | None, BeforeValidator(as_tuple)]  # of a classifier: one, or several
+Labels = Annotated[
+    str | tuple[str, ...] | None, BeforeValidator(as_tuple)
+]  # of a classifier: one, or several
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -39,9 +49,13 @@ class LoadOptions(Options):
     key: ClassVar[str] = "load"
 
     device: Annotated[
-        str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$", examples=["auto", "cpu", "cuda", "cuda:N", "mps"]),
+        str,
+        Field(
+            pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$",
+            examples=["auto", "cpu", "cuda", "cuda:N", "mps"],
+        ),
         Use(flag=True, speed=True),
-    ] = "auto"  # fmt: skip
+    ] = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     dtype: Annotated[Literal["float32", "bfloat16", "float16", "auto"], Use(flag=True)] = "float32"
     """float32; bfloat16, float16 (change results); auto: bfloat16 where it is 4 times as fast."""

@@ -17,8 +17,13 @@ from swapbias.models.masked import MaskedScorer
 from swapbias.models.scorer import Progress
 from swapbias.studies import MASK, Experiment, Published, calibrated, config_rows, fingerprint
 
-RECIPE = "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
-STEPS, BATCH, WARM_UP, RATE = 400, 128, 30, 6e-3
+RECIPE = (
+    "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
+)
+STEPS = 400
+BATCH = 128
+WARM_UP = 30
+RATE = 6e-3
 SUBJECT_WEIGHT = 10.0  # the planted sizes are what the model is for
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -39,20 +44,33 @@ _WORDS = [word for group in SUBJECTS.values() for word in group]
 def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], Published]:
     """The planted sizes by ``Finding.key``: what a perfect audit recovers."""
     gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
-    both, sides = ("mental_health", "other_health"), ("female - male", "all", "")
-    known = {(subset, "mean", group, "all", ""): p for subset, of in PLANTED.items() for group, p in of.items()}
+    both = ("mental_health", "other_health")
+    sides = ("female - male", "all", "")
+    known = {
+        (subset, "mean", group, "all", ""): p
+        for subset, of in PLANTED.items()
+        for group, p in of.items()
+    }
     known |= {(subset, experiment.compares.measure, *sides): value for subset, value in gap.items()}
     known[" - ".join(both), "gap_difference", *sides] = gap[both[0]] - gap[both[1]]
     return {
-        (experiment.name, *key): Published(value=f"{value:.2f}", source="planted") for key, value in known.items()
+        (experiment.name, *key): Published(value=f"{value:.2f}", source="planted")
+        for key, value in known.items()
     }
 
 
-def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar) -> MaskedScorer:
+def load_calibration(
+    *, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar
+) -> MaskedScorer:
     """The calibration model, trained on first use (some seconds on one core) and cached; ``expected``: as planted."""
     (study, experiment), *_ = calibrated()
     rows = [row for config in experiment.reads.configs for row in config_rows(study.name, config)]
-    recipe = {"recipe": RECIPE, "seed": str(seed), "planted": str(PLANTED), "subjects": str(SUBJECTS)}
+    recipe = {
+        "recipe": RECIPE,
+        "seed": str(seed),
+        "planted": str(PLANTED),
+        "subjects": str(SUBJECTS),
+    }
     folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -71,9 +89,13 @@ def load_calibration(*, seed: int = 0, options: LoadOptions | None = None, bar: 
     )
 
 
-def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress) -> None:
+def _train_into(
+    folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress
+) -> None:
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small a model gains nothing from more, and waits for them where others work
+    torch.set_num_threads(
+        1
+    )  # so small a model gains nothing from more, and waits for them where others work
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -82,7 +104,9 @@ def _train_into(folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_p
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)
     except SafetensorError as error:
-        raise OSError(None, f"the calibration model cannot be written ({error})", str(folder.parent)) from error
+        raise OSError(
+            None, f"the calibration model cannot be written ({error})", str(folder.parent)
+        ) from error
     finally:
         torch.set_num_threads(threads)
 
@@ -94,15 +118,27 @@ def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any
     masked = [text.replace(MASK, tokenizer.mask_token) for text in frames]
     tokens = tokenizer(masked, padding=True, return_tensors="pt")["input_ids"]
     subjects = torch.tensor(tokenizer.convert_tokens_to_ids(_WORDS))
-    shares = torch.tensor([
-        [PLANTED[label][group] * share for group, words in SUBJECTS.items() for share in words.values()]
-        for label in frames.values()
-    ])  # fmt: skip
+    shares = torch.tensor(
+        [
+            [
+                PLANTED[label][group] * share
+                for group, words in SUBJECTS.items()
+                for share in words.values()
+            ]
+            for label in frames.values()
+        ]
+    )
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=4, intermediate_size=128,
-        max_position_embeddings=max(32, tokens.shape[1]), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=max(32, tokens.shape[1]),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
         initializer_range=0.05,
-    )  # fmt: skip
+    )
     model: Any = BertForMaskedLM(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -116,7 +152,9 @@ def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any
         at_subject = batch == tokenizer.mask_token_id
         hidden = torch.bernoulli((~at_subject & (batch >= len(SPECIAL))).float() / 7).bool()
         inputs = torch.where(hidden, tokenizer.mask_token_id, batch)
-        logits = model(input_ids=inputs, attention_mask=(batch != tokenizer.pad_token_id).long()).logits
+        logits = model(
+            input_ids=inputs, attention_mask=(batch != tokenizer.pad_token_id).long()
+        ).logits
         at_mask = functional.log_softmax(logits[at_subject], dim=-1)[:, subjects]
         loss = functional.cross_entropy(logits[hidden], batch[hidden])
         loss = SUBJECT_WEIGHT * -(shares[chosen] * at_mask).sum(dim=-1).mean() + loss
@@ -130,6 +168,8 @@ def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any
 
 def _tokenizer(texts: Sequence[str]) -> Any:
     split = BertPreTokenizer()
-    words = {word for text in texts for word, _ in split.pre_tokenize_str(text.replace(MASK, " "))} | set(_WORDS)
+    words = {
+        word for text in texts for word, _ in split.pre_tokenize_str(text.replace(MASK, " "))
+    } | set(_WORDS)
     vocabulary = {word: index for index, word in enumerate([*SPECIAL, *sorted(words)])}
     return BertTokenizer(vocab=vocabulary, do_lower_case=False, model_max_length=32)

@@ -35,19 +35,29 @@ class CausalScorer(TransformersScorer):
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
-        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        start = (
+            tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        )
         # A tokenizer that begins every text with a token of its own needs no other.
-        self._begun = any(tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"][:1])
+        self._begun = any(
+            tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"][:1]
+        )
         self._start = [] if self._begun or start is None else [start]
         self._first: dict[str, int] = {}  # of each pair, where nothing predicts it
         if self._start:
             self.identity = {**self.identity, "before_text": tokenizer.convert_ids_to_tokens(start)}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        pairs = [f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts]
+        pairs = [
+            f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts
+        ]
         values = self.log_probabilities([one.text for one in prompts], on_progress, pairs)
         return [
-            not_scored() if value is None else Scored(value) if math.isfinite(value) else not_scored(finite=False)
+            not_scored()
+            if value is None
+            else Scored(value)
+            if math.isfinite(value)
+            else not_scored(finite=False)
             for value in values
         ]
 
@@ -63,14 +73,18 @@ class CausalScorer(TransformersScorer):
             for ids, pair in zip(read, pairs, strict=False):
                 if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
                     why = f"{self.model_id} has neither a BOS nor an EOS token"
-                    raise UsageError(f"{why}: it scores no first token, and pairs differ in it. Name another model.")
+                    raise UsageError(
+                        f"{why}: it scores no first token, and pairs differ in it. Name another model."
+                    )
         return self.ends([([*self._start, *ids], 1) for ids in read], on_progress)
 
     def ends(self, texts: Sequence[Text], on_progress: Progress) -> list[float | None]:
         """Log-probability of the end of each text after its beginning, in nats; None as ``log_probabilities``."""
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, (ids for ids, _ in texts))
         limit = length_limit(self.tokenizer, self.model)
-        return ends_within(self.model, texts, limit, batch_size=self.batch_size, on_progress=on_progress)
+        return ends_within(
+            self.model, texts, limit, batch_size=self.batch_size, on_progress=on_progress
+        )
 
 
 class AntonymScorer(DerivedScorer):
@@ -85,11 +99,19 @@ class AntonymScorer(DerivedScorer):
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         corpora = (prompt.lexicon.partition("/")[0] for prompt in prompts)
-        words = [[word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora]
-        texts = [prompt.text.replace(MASK, word) for prompt, own in zip(prompts, words, strict=True) for word in own]
+        words = [
+            [word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora
+        ]
+        texts = [
+            prompt.text.replace(MASK, word)
+            for prompt, own in zip(prompts, words, strict=True)
+            for word in own
+        ]
         share = len(prompts) / len(texts)
         pairs = [prompt.prompt_id for prompt, own in zip(prompts, words, strict=True) for _ in own]
-        values = iter(self.inner.log_probabilities(texts, lambda done: on_progress(done * share), pairs))
+        values = iter(
+            self.inner.log_probabilities(texts, lambda done: on_progress(done * share), pairs)
+        )
         return [self._scored(own, [next(values) for _ in own]) for own in words]
 
     def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
@@ -99,7 +121,11 @@ class AntonymScorer(DerivedScorer):
         known = [math.nan if value is None else value for value in values]
         odds = [bad - good for good, bad in zip(known[::2], known[1::2], strict=True)]
         named = [f"{good}/{bad}" for good, bad in zip(words[::2], words[1::2], strict=True)]
-        pairs = [[name, round(value, 6)] for name, value in zip(named, odds, strict=True) if not math.isnan(value)]
+        pairs = [
+            [name, round(value, 6)]
+            for name, value in zip(named, odds, strict=True)
+            if not math.isnan(value)
+        ]
         return Scored(sum(odds) / len(odds), top_tokens=json.dumps(pairs, ensure_ascii=False))
 
 
@@ -121,7 +147,9 @@ class AnswerOddsScorer(DerivedScorer):
         texts = [(ids, start) for both, start in pairs for ids in both]
         values = self.inner.ends(texts, lambda done: on_progress(done / 2))
         return [
-            not_scored(["log_odds"]) if right is None or wrong is None else _of_answers(prompt, right - wrong)
+            not_scored(["log_odds"])
+            if right is None or wrong is None
+            else _of_answers(prompt, right - wrong)
             for prompt, right, wrong in zip(prompts, values[::2], values[1::2], strict=True)
         ]
 
@@ -129,12 +157,19 @@ class AnswerOddsScorer(DerivedScorer):
         """The tokens of the prompt with each answer, and where the answers start; one start for both."""
         answers = [one.text for one in prompt.candidates]
         if len(answers) != 2 or not all(answers):
-            raise ValueError(f"{prompt.prompt_id}: candidates {answers}, expected a correct and an incorrect one.")
+            raise ValueError(
+                f"{prompt.prompt_id}: candidates {answers}, expected a correct and an incorrect one."
+            )
         before = open_ids(self.inner.tokenizer, prompt.text)
         ids = [open_ids(self.inner.tokenizer, f"{prompt.text} {answer}") for answer in answers]
         # Nothing predicts a first token, and each answer has one of its own.
-        pairs = (takewhile(lambda two: two[0] == two[1], zip(before, one, strict=False)) for one in ids)
-        starts = [min(max(1, len(list(alike))), len(one) - 1) for alike, one in zip(pairs, ids, strict=True)]
+        pairs = (
+            takewhile(lambda two: two[0] == two[1], zip(before, one, strict=False)) for one in ids
+        )
+        starts = [
+            min(max(1, len(list(alike))), len(one) - 1)
+            for alike, one in zip(pairs, ids, strict=True)
+        ]
         return ids, min(starts)
 
 

@@ -18,12 +18,25 @@ from swapbias.models import base
 from swapbias.models.base import LoadOptions, need_vader
 from swapbias.models.labels import Sides, find_sides
 from swapbias.models.loading import SKOPS, module_file, refuse_pickle
-from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, checked_labels, not_scored, silent
+from swapbias.models.scorer import (
+    DerivedScorer,
+    Progress,
+    Scored,
+    Scorer,
+    checked_labels,
+    not_scored,
+    silent,
+)
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
 _BINARY = Sides(("negative", "positive"), (1,), (0,))  # of a function that returns one probability
-_NUMBERED = (["0", "1"], ["0.0", "1.0"], ["-1", "1"], ["False", "True"])  # classes of which the second is positive
+_NUMBERED = (
+    ["0", "1"],
+    ["0.0", "1.0"],
+    ["-1", "1"],
+    ["False", "True"],
+)  # classes of which the second is positive
 
 
 class NegativeLabelScorer(DerivedScorer):
@@ -36,11 +49,15 @@ class NegativeLabelScorer(DerivedScorer):
         """Read labels with a sentiment scorer; a UsageError if its labels do not tell which one is negative."""
         super().__init__(classifier)
         if classifier.negative_label is None:
-            raise UsageError(f"No label of {self.model_id} means negative for sure. Name it with -M negative-label.")
+            raise UsageError(
+                f"No label of {self.model_id} means negative for sure. Name it with -M negative-label."
+            )
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, with the probability of positive sentiment as a part."""
-        return [self._labelled(scored) for scored in checked_labels(self.inner, prompts, on_progress)]
+        return [
+            self._labelled(scored) for scored in checked_labels(self.inner, prompts, on_progress)
+        ]
 
     def _labelled(self, scored: Scored) -> Scored:
         parts = {"positive_probability": scored.score}
@@ -98,9 +115,13 @@ class CallableScorer(Scorer):
             function = getattr(importlib.import_module(module_name), function_name)
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}"
-            raise UsageError(f"{name}: {what}. Give an importable module and a function in it.") from error
+            raise UsageError(
+                f"{name}: {what}. Give an importable module and a function in it."
+            ) from error
         if not callable(function):
-            raise UsageError(f"{name} is a {type(function).__name__}, expected a function of a list of texts.")
+            raise UsageError(
+                f"{name} is a {type(function).__name__}, expected a function of a list of texts."
+            )
         source = module_file(module_name)  # what is built in has none
         pin = {"sha256": file_sha256(source)} if source and source.suffix == ".py" else {}
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
@@ -127,9 +148,12 @@ class CallableScorer(Scorer):
         except Exception as error:
             what = type(error).__name__
             if self.private:  # nor is the error to be found behind this one
-                raise ValueError(f"{self.model_id} cannot read texts ({what}). It must take a list.") from None
+                raise ValueError(
+                    f"{self.model_id} cannot read texts ({what}). It must take a list."
+                ) from None
             raise ValueError(f"{self.model_id} raised {what}: {error}.") from error
-        count, shape = len(texts), (len(texts), len(self.sides.labels))
+        count = len(texts)
+        shape = (len(texts), len(self.sides.labels))
         wanted = f"expected {count} probabilities or shape {shape}, one row per text"
         try:
             found = np.asarray(without_tensors(returned), dtype=np.float64)
@@ -143,9 +167,14 @@ class CallableScorer(Scorer):
         if np.any((found < least - room) | (found > most + room)):
             low, high = np.nanmin(found), np.nanmax(found)
             returned_numbers = f"{self.model_id} returned numbers from {low:g} to {high:g}"
-            raise ValueError(f"{returned_numbers}, expected {least:g} to {most:g} (or NaN).{self._advice()}")
+            raise ValueError(
+                f"{returned_numbers}, expected {least:g} to {most:g} (or NaN).{self._advice()}"
+            )
         if found.ndim == 1 and self.limits != (0.0, 1.0):
-            return [Scored(float(one)) if np.isfinite(one) else not_scored(finite=False) for one in found]
+            return [
+                Scored(float(one)) if np.isfinite(one) else not_scored(finite=False)
+                for one in found
+            ]
         rows = found if found.ndim == 2 else np.column_stack([1 - found, found])
         return [self.sides.scored(row) for row in rows]
 
@@ -189,7 +218,9 @@ class ProbabilityScorer(CallableScorer):
         try:
             labels = [str(label) for label in model.classes_]
         except AttributeError as error:
-            raise UsageError(f"{model_id} has no classes_: it is not fitted. Fit it on texts first.") from error
+            raise UsageError(
+                f"{model_id} has no classes_: it is not fitted. Fit it on texts first."
+            ) from error
         named = options.positive_label
         if named is None and options.negative_label is None and labels in _NUMBERED:
             named = labels[1]
@@ -202,7 +233,12 @@ class ProbabilityScorer(CallableScorer):
         )
         self._prepare = _steps_before(model)
         super().__init__(
-            predict, model_id=model_id, batch_size=options.batch_size, identity=known, private=True, sides=sides
+            predict,
+            model_id=model_id,
+            batch_size=options.batch_size,
+            identity=known,
+            private=True,
+            sides=sides,
         )
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
@@ -218,7 +254,8 @@ class ProbabilityScorer(CallableScorer):
 
     def _scored(self, texts: list[str]) -> list[Scored]:
         return [
-            one if text.strip() else not_scored() for text, one in zip(texts, super()._scored(texts), strict=True)
+            one if text.strip() else not_scored()
+            for text, one in zip(texts, super()._scored(texts), strict=True)
         ]
 
 
@@ -238,7 +275,10 @@ def _feature_rows(features: Any) -> list[bytes]:
         table = features.tocsr()
         table.sort_indices()
         bounds = zip(table.indptr[:-1], table.indptr[1:], strict=True)
-        return [table.indices[start:end].tobytes() + table.data[start:end].tobytes() for start, end in bounds]
+        return [
+            table.indices[start:end].tobytes() + table.data[start:end].tobytes()
+            for start, end in bounds
+        ]
     rows = np.asarray(features)
     return [] if rows.dtype == object else [row.tobytes() for row in rows]
 
@@ -262,7 +302,11 @@ class VaderScorer(CallableScorer):
     def _scored(self, texts: list[str]) -> list[Scored]:
         compound = self._analyzer.polarity_scores(*texts)["compound"]
         answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
-        return [Scored((compound + 1) / 2, answer) if np.isfinite(compound) else not_scored(finite=False)]
+        return [
+            Scored((compound + 1) / 2, answer)
+            if np.isfinite(compound)
+            else not_scored(finite=False)
+        ]
 
 
 def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
@@ -272,7 +316,11 @@ def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
     """
     trained = Path(model).is_dir()
     path = Path(model, SKOPS) if trained else Path(model)
-    remedy = "Train the model again." if trained else "Save it again, with types of scikit-learn and NumPy alone."
+    remedy = (
+        "Train the model again."
+        if trained
+        else "Save it again, with types of scikit-learn and NumPy alone."
+    )
     refuse_pickle(path)
     if not path.is_file():
         raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
@@ -285,6 +333,10 @@ def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
     except Exception as error:
         raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error
     if untrusted:
-        raise UsageError(f"{path.name} holds types that skops does not trust: {listed(untrusted)}. {remedy}")
+        raise UsageError(
+            f"{path.name} holds types that skops does not trust: {listed(untrusted)}. {remedy}"
+        )
     name = base.short_name(model) if trained else path.stem
-    return ProbabilityScorer(loaded, model_id=name, options=options, identity={"sha256": file_sha256(path)})
+    return ProbabilityScorer(
+        loaded, model_id=name, options=options, identity={"sha256": file_sha256(path)}
+    )

@@ -14,14 +14,32 @@ _WEIGHTS = ("*.safetensors", "*.bin")
 _OTHER_WEIGHTS: Mapping[str, tuple[str, str]] = {
     ".gguf": ("GGUF weights (llama.cpp)", _SERVE),
     ".ggml": ("GGML weights (llama.cpp)", _SERVE),
-    ".onnx": ("ONNX weights", "Name the model that they were exported from, or give a function that runs them"),
-    ".tflite": ("TensorFlow Lite weights", "Name the model that they were made from, or give a function"),
+    ".onnx": (
+        "ONNX weights",
+        "Name the model that they were exported from, or give a function that runs them",
+    ),
+    ".tflite": (
+        "TensorFlow Lite weights",
+        "Name the model that they were made from, or give a function",
+    ),
     ".mlmodel": ("Core ML weights", "Name the model that they were made from, or give a function"),
-    ".h5": ("TensorFlow weights", "Save them as safetensors with an older transformers, and name that folder"),
-    ".msgpack": ("Flax weights", "Save them as safetensors with an older transformers, and name that folder"),
-    ".ckpt": ("a checkpoint of a training program", "Save the model with save_pretrained, and name that folder"),
+    ".h5": (
+        "TensorFlow weights",
+        "Save them as safetensors with an older transformers, and name that folder",
+    ),
+    ".msgpack": (
+        "Flax weights",
+        "Save them as safetensors with an older transformers, and name that folder",
+    ),
+    ".ckpt": (
+        "a checkpoint of a training program",
+        "Save the model with save_pretrained, and name that folder",
+    ),
     ".pt": ("a checkpoint of PyTorch", "Save the model with save_pretrained, and name that folder"),
-    ".pth": ("a checkpoint of PyTorch", "Save the model with save_pretrained, and name that folder"),
+    ".pth": (
+        "a checkpoint of PyTorch",
+        "Save the model with save_pretrained, and name that folder",
+    ),
     ".engine": ("a TensorRT engine", _SERVE),
 }
 # Packages that read weights quantised in a way, by quant_method of a config.
@@ -52,7 +70,9 @@ def refuse_other_formats(model: str, folder: Path) -> None:
         return
     if (folder / "quanto_qmap.json").is_file():
         what = f"{model} was saved by optimum-quanto, whose folders transformers does not read"
-        raise UsageError(f"{what}. Load it with optimum-quanto in Python, and pass the model and its tokenizer.")
+        raise UsageError(
+            f"{what}. Load it with optimum-quanto in Python, and pass the model and its tokenizer."
+        )
     if (folder / "config.json").is_file():
         return
     if is_sentence_transformer(folder):
@@ -89,7 +109,9 @@ def refuse_quantized(model: str, config: Any) -> None:
     if settings is None:
         return
     method = (
-        settings.get("quant_method") if isinstance(settings, Mapping) else getattr(settings, "quant_method", None)
+        settings.get("quant_method")
+        if isinstance(settings, Mapping)
+        else getattr(settings, "quant_method", None)
     )
     name = str(getattr(method, "value", method) or "").lower()
     package = _READERS.get(name, "")
@@ -97,7 +119,9 @@ def refuse_quantized(model: str, config: Any) -> None:
         return
     wheel = {"optimum.quanto": "optimum-quanto"}.get(package, package.replace("_", "-"))
     how = f"Install it (pip install {wheel}), or name the model that is not quantised"
-    raise UsageError(f"The weights of {model} are quantised with {name}, which needs the package {wheel}. {how}.")
+    raise UsageError(
+        f"The weights of {model} are quantised with {name}, which needs the package {wheel}. {how}."
+    )
 
 
 def _is_installed(package: str) -> bool:

@@ -57,7 +57,9 @@ class Immutable(metaclass=_Whole):
     def _refuse_change(self, name: str) -> None:
         if _IS_MADE in vars(self):
             claim = f"{type(self).__name__}.{name} cannot be changed after __init__"
-            raise FrozenInstanceError(f"{claim}. Set it there, and keep what changes later in a dict or list.")
+            raise FrozenInstanceError(
+                f"{claim}. Set it there, and keep what changes later in a dict or list."
+            )
 
     def _changed(self, **attributes: Any) -> Self:
         """Return a copy with other attributes; it holds the same caches, which must not depend on them."""

@@ -62,9 +62,15 @@ class Kind(Immutable):
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         """Yield the models that read an experiment, or why none does; ``found``: the kind of ``request.model``."""
         if found is None:
-            yield self.default, "" if self.default else f"it needs a {self.name} model, {self._way_to_give}"
+            yield (
+                self.default,
+                "" if self.default else f"it needs a {self.name} model, {self._way_to_give}",
+            )
         elif found != self.name:
-            yield "", f"it needs a {self.name} model and {short_name(request.model)} is of kind {found}"
+            yield (
+                "",
+                f"it needs a {self.name} model and {short_name(request.model)} is of kind {found}",
+            )
         else:
             yield request.model or "", ""
 
@@ -84,7 +90,13 @@ class Kind(Immutable):
         return PROMPTS
 
     def read(
-        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+        self,
+        model: Any,
+        experiment: Experiment,
+        request: Request,
+        *,
+        corpus: str,
+        training: Training,
     ) -> Scorer:
         """Return the scorer that reads an experiment on a corpus with a loaded model, configured for it."""
         return self.read_as(model, experiment.reads.reading)
@@ -93,17 +105,25 @@ class Kind(Immutable):
         """Return a loaded model, read in one of the ways of its kind; a UsageError if there is no such way."""
         if reading not in self.readings:
             names = listed(self.readings)
-            raise UsageError(f"Unknown reading {reading!r} of a {self.name} model: expected {names}.")
+            raise UsageError(
+                f"Unknown reading {reading!r} of a {self.name} model: expected {names}."
+            )
         scorer = self.readings[reading].scorer
         reader: Scorer = imported(scorer)(model) if scorer else model
         return reader
 
-    def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
+    def expand(
+        self, rows: Sequence[Row], request: Request, experiment: Experiment
+    ) -> Sequence[Row]:
         """Return the rows that the model reads: those of an experiment, for a chat model one for each trial."""
         return rows
 
     def announce(
-        self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment, seen: set[str]
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        request: Request,
+        experiment: Experiment,
+        seen: set[str],
     ) -> str:
         """Return requests of these rows but for those ``seen``, which they join, in a sentence; blank for none."""
         return ""

@@ -12,8 +12,12 @@ from swapbias.measures import Unit
 from swapbias.models.scorer import Scored, not_scored, ranked
 from swapbias.studies import did_you_mean
 
-Named = str | Sequence[str] | None  # labels as a user gives them: one, several, or one text with commas between
-POSITIVE, NEGATIVE, NEUTRAL = ("positive", "pos"), ("negative", "neg"), ("neutral", "neu")
+Named = (
+    str | Sequence[str] | None
+)  # labels as a user gives them: one, several, or one text with commas between
+POSITIVE = ("positive", "pos")
+NEGATIVE = ("negative", "neg")
+NEUTRAL = ("neutral", "neu")
 _LISTED = 12  # labels that a sentence lists
 _STEP = "Pass -M positive-label with each label that means positive, commas between them."
 
@@ -48,7 +52,9 @@ class Sides:
         names = [self.labels[place] for place in self.positive]
         if all(_is(name, POSITIVE) for name in names):
             return None
-        return Unit(f"probability of the label{'s' if len(names) > 1 else ''} {', '.join(names)}", 0.0, 1.0)
+        return Unit(
+            f"probability of the label{'s' if len(names) > 1 else ''} {', '.join(names)}", 0.0, 1.0
+        )
 
     def _names(self, places: Sequence[int]) -> str | tuple[str, ...] | None:
         names = tuple(self.labels[place] for place in places)
@@ -87,7 +93,9 @@ class Sides:
                 likelihoods[likeliest] = probabilities[members].sum()
         order = np.argsort(-probabilities, kind="stable")
         ranking = ranked([self.labels[place] for place in order], probabilities[order].tolist())
-        return Scored(self._positive_score(probabilities), self.labels[int(likelihoods.argmax())], ranking)
+        return Scored(
+            self._positive_score(probabilities), self.labels[int(likelihoods.argmax())], ranking
+        )
 
     def _positive_score(self, probabilities: NDArray[Any]) -> float:
         if not self.positive:
@@ -122,7 +130,9 @@ def find_sides(labels: Sequence[str], positive: Named = None, negative: Named = 
     named_negative = _places(labels, negative, "negative-label")
     if both := set(named_positive) & set(named_negative):
         label = labels[min(both)]
-        raise UsageError(f"{label!r} is named by positive_label and negative_label. Correct one of them.")
+        raise UsageError(
+            f"{label!r} is named by positive_label and negative_label. Correct one of them."
+        )
     if not named_positive and not named_negative:
         return _plain_sides(labels)
     found_positive = named_positive or _rest(labels, named_negative, POSITIVE)
@@ -165,9 +175,13 @@ def _places(labels: Sequence[str], named: Named, setting: str) -> tuple[int, ...
     for name in names:
         matches = _matching(labels, name)
         if len(matches) != 1:
-            problem = f"none is {name!r}" if not matches else f"{name!r} could be {len(matches)} of them"
+            problem = (
+                f"none is {name!r}" if not matches else f"{name!r} could be {len(matches)} of them"
+            )
             hint = did_you_mean(name, list(labels)) if not matches else ""
-            raise UsageError(f"The model's labels are {_listed(labels)}: {problem}.{hint} Correct -M {setting}.")
+            raise UsageError(
+                f"The model's labels are {_listed(labels)}: {problem}.{hint} Correct -M {setting}."
+            )
         places[matches[0]] = None
     return tuple(sorted(places))
 
@@ -175,7 +189,9 @@ def _places(labels: Sequence[str], named: Named, setting: str) -> tuple[int, ...
 def _matching(labels: Sequence[str], name: str) -> list[int]:
     exact = [place for place, label in enumerate(labels) if label == name]
     folded = name.strip().casefold()
-    return exact or [place for place, label in enumerate(labels) if label.strip().casefold() == folded]
+    return exact or [
+        place for place, label in enumerate(labels) if label.strip().casefold() == folded
+    ]
 
 
 def _plain_sides(labels: Sequence[str]) -> Sides:
@@ -191,7 +207,9 @@ def _plain_sides(labels: Sequence[str]) -> Sides:
 
 def _rest(labels: Sequence[str], side: Collection[int], names: Sequence[str]) -> tuple[int, ...]:
     """The other side of labels of which one was named: the only label left, where its meaning is clear."""
-    rest = [place for place, label in enumerate(labels) if place not in side and not _is(label, NEUTRAL)]
+    rest = [
+        place for place, label in enumerate(labels) if place not in side and not _is(label, NEUTRAL)
+    ]
     is_clear = len(rest) == 1 and (len(labels) == 2 or _is(labels[rest[0]], names))
     return tuple(rest) if is_clear else ()
 

@@ -34,7 +34,9 @@ TIMEOUT = "SWAPBIAS_HUB_TIMEOUT"  # environment variable: seconds without a byte
 _NONE_SET = 86_400.0  # seconds: the client's timeout, which stands for none
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 PICKLES = (".joblib", ".kv", ".pkl")
-SKOPS, BILSTM = "model.skops", "bilstm"  # a file and a kind of network of ``swapbias train``
+# a file and a kind of network of ``swapbias train``
+SKOPS = "model.skops"
+BILSTM = "bilstm"
 _CONNECT_SECONDS = 5
 _WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
 _MODEL_FILES = (
@@ -59,7 +61,9 @@ def at_commit(model: str) -> str:
     if is_there(model) or COMMIT.fullmatch(revision):
         return model
     if model.endswith("@"):
-        raise ValueError(f"Model {model!r} names no revision behind its @. Give a branch, tag or commit.")
+        raise ValueError(
+            f"Model {model!r} names no revision behind its @. Give a branch, tag or commit."
+        )
     configure_http()
     offline = bool(offline_reason())
     try:
@@ -73,11 +77,17 @@ def _not_found(model: str, error: Exception) -> str:
     from huggingface_hub.errors import RevisionNotFoundError
 
     name, revision = split_revision(model)
-    if isinstance(error, RevisionNotFoundError) or isinstance(error.__cause__, RevisionNotFoundError):
+    if isinstance(error, RevisionNotFoundError) or isinstance(
+        error.__cause__, RevisionNotFoundError
+    ):
         return f"Model {name!r} has no revision {revision!r} on the Hub. Look at its branches, tags and commits."
     unread = f"Model {name!r} cannot be loaded: it is neither a local folder nor"
     if offline := offline_reason():
-        where = f"stored on this machine at revision {revision}" if revision else "stored on this machine"
+        where = (
+            f"stored on this machine at revision {revision}"
+            if revision
+            else "stored on this machine"
+        )
         return f"{unread} {where}, and {offline}. Go online, or give a local folder."
     return f"{unread} a model that the Hub gave ({first_line(error)}). Check the name and the connection."
 
@@ -91,7 +101,9 @@ def offline_reason() -> str:
     host = urlsplit(constants.ENDPOINT)
     if host.hostname and (not getproxies() or proxy_bypass(host.hostname)):
         try:
-            socket.create_connection((host.hostname, host.port or 443), timeout=_CONNECT_SECONDS).close()
+            socket.create_connection(
+                (host.hostname, host.port or 443), timeout=_CONNECT_SECONDS
+            ).close()
         except OSError as error:
             return f"{host.hostname} cannot be reached: {error.strerror or error}"
     return ""
@@ -108,7 +120,9 @@ def timeouts() -> tuple[float, float]:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= 86_400:
-        raise UsageError(f"{TIMEOUT} is {value[:20]!r}, expected seconds above 0, such as 30. Correct it.")
+        raise UsageError(
+            f"{TIMEOUT} is {value[:20]!r}, expected seconds above 0, such as 30. Correct it."
+        )
     return seconds, 4 * seconds
 
 
@@ -123,13 +137,19 @@ def configure_http() -> None:
             "request": [*session.event_hooks["request"], _limit_time],
             "response": [*session.event_hooks["response"], _refuse_redirected_write],
         }
-        set_client_factory(lambda: httpx.Client(event_hooks=hooks, follow_redirects=True, timeout=_NONE_SET))
+        set_client_factory(
+            lambda: httpx.Client(event_hooks=hooks, follow_redirects=True, timeout=_NONE_SET)
+        )
 
 
 def _limit_time(request: Any) -> None:
     """Timeouts by method; those that a call sets by itself stay."""
     read, write = timeouts()
-    usual = {"connect": min(10.0, read), "read": write if request.method in _WRITES else read, "write": read}
+    usual = {
+        "connect": min(10.0, read),
+        "read": write if request.method in _WRITES else read,
+        "write": read,
+    }
     given = request.extensions.get("timeout") or {}
     own = {name: seconds for name, seconds in given.items() if seconds not in (None, _NONE_SET)}
     request.extensions = {**request.extensions, "timeout": usual | own}
@@ -140,7 +160,11 @@ def _refuse_redirected_write(response: Any) -> None:
     request = response.request
     if response.has_redirect_location and request.method in _WRITES:
         target = request.url.join(response.headers["location"])
-        if (target.scheme, target.host, target.port) != (request.url.scheme, request.url.host, request.url.port):
+        if (target.scheme, target.host, target.port) != (
+            request.url.scheme,
+            request.url.host,
+            request.url.port,
+        ):
             where = f"The Hub sends what is written on to another address ({target.host[:80]})"
             raise HubError(f"{where}. Nothing was sent there. Check HF_ENDPOINT.")
 
@@ -149,7 +173,11 @@ def refuse_pickle(path: Path) -> None:
     """A UsageError for a file of a format that runs code when it is read (by its name), before it is read."""
     name = path.name.lower()
     if name.endswith(PICKLES):
-        safe = "with save_word2vec_format as .bin" if name.endswith(".kv") else "with skops.io.dump as .skops"
+        safe = (
+            "with save_word2vec_format as .bin"
+            if name.endswith(".kv")
+            else "with skops.io.dump as .skops"
+        )
         why = f"{path.name} is a pickle: it may run code of its maker"
         raise UsageError(f"{why}. If you trust it, load it in Python and save it {safe}.")
 
@@ -157,7 +185,9 @@ def refuse_pickle(path: Path) -> None:
 def module_file(module: str) -> Path | None:
     """The file that importing a module would run, found without importing anything; None where there is none."""
     here = str(Path.cwd())
-    folders = list(sys.path) if {"", here} & set(sys.path) else [here, *sys.path]  # as it will be when it is imported
+    folders = (
+        list(sys.path) if {"", here} & set(sys.path) else [here, *sys.path]
+    )  # as it will be when it is imported
     found = None
     for part in module.split("."):  # importlib.util.find_spec would import the packages around it
         found = PathFinder.find_spec(part, folders)
@@ -170,7 +200,9 @@ def module_file(module: str) -> Path | None:
 
 def _needs(package: str, setting: str) -> None:
     if find_spec(package) is None:
-        raise UsageError(f"-M {setting} needs the package {package}. Install it: pip install {package}.")
+        raise UsageError(
+            f"-M {setting} needs the package {package}. Install it: pip install {package}."
+        )
 
 
 def read_config(model: str, options: LoadOptions | None = None) -> Any:
@@ -191,11 +223,15 @@ def split_adapter(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
         return model, options
     name = model_name(model)
     if options.adapter:
-        raise UsageError(f"{name} is an adapter, and -M adapter names another. Name the model of one of them.")
+        raise UsageError(
+            f"{name} is an adapter, and -M adapter names another. Name the model of one of them."
+        )
     folder = Path(model, options.subfolder)
     weights = weight_files(os.listdir(folder)) if is_there(folder) else []
     if any(not file.startswith("adapter_model") for file in weights):
-        raise ValueError(f"{name} holds a whole model and an adapter. Put one of them into a folder of its own.")
+        raise ValueError(
+            f"{name} holds a whole model and an adapter. Put one of them into a folder of its own."
+        )
     base = base_of(declared)
     if not base or not (is_there(base) or _may_be_hub_id(base)):
         why = f"{name} is an adapter of {quoted(base)}, which is not on this machine"
@@ -218,8 +254,12 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
     from transformers import AutoConfig, PreTrainedConfig
 
     folder = Path(model, options.subfolder)
-    if not is_there(folder) and (folder.is_absolute() or model.startswith(".") or model.count("/") > 1):
-        raise ValueError(f"{model} does not exist. Give a local folder or a Hub id like owner/name.")
+    if not is_there(folder) and (
+        folder.is_absolute() or model.startswith(".") or model.count("/") > 1
+    ):
+        raise ValueError(
+            f"{model} does not exist. Give a local folder or a Hub id like owner/name."
+        )
     refuse_other_formats(model, folder)
     if is_there(folder) and not (folder / "config.json").is_file():
         raise ValueError(f"{model} is no model folder: it has no config.json. Name another folder.")
@@ -232,7 +272,9 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
         config = AutoConfig.from_pretrained(name, **how)
     except Exception as error:
         if folder.is_dir():
-            raise ValueError(f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it.") from error
+            raise ValueError(
+                f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it."
+            ) from error
         raise ValueError(_not_found(place, error)) from error
     _refuse_kernels(model, config)
     refuse_quantized(model, config)
@@ -241,21 +283,32 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
 
 def _refuse_unpinned_code(model: str, options: LoadOptions) -> None:
     """Code of the Hub runs only at a commit that the user names: a branch may hold other code tomorrow."""
-    if options.trust_remote_code and not is_there(model) and not COMMIT.fullmatch(split_revision(model)[1]):
+    if (
+        options.trust_remote_code
+        and not is_there(model)
+        and not COMMIT.fullmatch(split_revision(model)[1])
+    ):
         name = split_revision(model)[0]
         code = f"trust-remote-code runs code of {name}, which is not pinned"
-        raise UsageError(f"{code}. Read it and add its commit to the name: {name}@ and 40 hex digits.")
+        raise UsageError(
+            f"{code}. Read it and add its commit to the name: {name}@ and 40 hex digits."
+        )
 
 
 def _refuse_kernels(model: str, config: Any) -> None:
     """Kernels in a config are compiled code of the Hub, which would run unasked."""
-    for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", {}))):
+    for part in (
+        config,
+        *(getattr(config, name, None) for name in getattr(config, "sub_configs", {})),
+    ):
         for name in ("_attn_implementation", "_experts_implementation"):
             named = getattr(part, name, None)
             for value in named.values() if isinstance(named, Mapping) else (named,):
                 if isinstance(value, str) and "/" in value:
                     named = f"{name.strip('_')} {value[:80]!r}, compiled code of the Hub"
-                    raise ValueError(f"The config of {model} names {named}, which is not run. Drop it.")
+                    raise ValueError(
+                        f"The config of {model} names {named}, which is not run. Drop it."
+                    )
 
 
 def architectures(config: Any) -> Sequence[str]:
@@ -273,7 +326,9 @@ def pick_device(device: str) -> "torch.device":
     try:
         return torch.empty(0, device=device).device
     except (AssertionError, RuntimeError) as error:
-        raise UsageError(f"device {device}: torch finds none on this machine. Pass --device cpu.") from error
+        raise UsageError(
+            f"device {device}: torch finds none on this machine. Pass --device cpu."
+        ) from error
 
 
 def _chosen_dtype(options: LoadOptions) -> str:
@@ -282,7 +337,9 @@ def _chosen_dtype(options: LoadOptions) -> str:
         return options.dtype
     times = _times_faster(pick_device(options.device).type)
     chosen = "bfloat16" if times >= _WORTH_ROUNDING else "float32"
-    logging.getLogger("swapbias").info("dtype auto: %s, for bfloat16 is %.1f times as fast here.", chosen, times)
+    logging.getLogger("swapbias").info(
+        "dtype auto: %s, for bfloat16 is %.1f times as fast here.", chosen, times
+    )
     return chosen
 
 
@@ -293,8 +350,14 @@ def _times_faster(device: str) -> float:
     from torch.utils.benchmark import Timer  # waits for a GPU
 
     size = 512 if device == "cpu" else 4_096
-    ones = [torch.ones(size, size, dtype=dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
-    timed = [Timer("one @ one", globals={"one": one}, num_threads=torch.get_num_threads()) for one in ones]
+    ones = [
+        torch.ones(size, size, dtype=dtype, device=device)
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    timed = [
+        Timer("one @ one", globals={"one": one}, num_threads=torch.get_num_threads())
+        for one in ones
+    ]
     exact, rounded = (one.blocked_autorange(min_run_time=0.025).median for one in timed)
     return exact / rounded
 
@@ -311,19 +374,23 @@ def load_model(
     import torch
     from transformers import AutoTokenizer
 
-    where, dtype = pick_device(options.device), _chosen_dtype(options)
+    where = pick_device(options.device)
+    dtype = _chosen_dtype(options)
     model, options = split_adapter(model, options)
     place, config = _located(model, options)
     name, how = _source(place, options)
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
     if labels:
-        config.id2label, config.label2id = dict(enumerate(labels)), {name: at for at, name in enumerate(labels)}
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {name: at for at, name in enumerate(labels)}
         weights["ignore_mismatched_sizes"] = True
     refuse_without_weights(model, Path(model, options.subfolder))
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **how)
         with quiet():
-            loaded, info = auto_class.from_pretrained(name, output_loading_info=True, config=config, **weights, **how)
+            loaded, info = auto_class.from_pretrained(
+                name, output_loading_info=True, config=config, **weights, **how
+            )
         missing = set(info["missing_keys"])
     except Exception as error:
         reason = f"{first_line(error)}."
@@ -334,9 +401,14 @@ def load_model(
         body = f"{loaded.base_model_prefix}."
         missing = {key for key in missing if key.startswith(body) and "pooler" not in key}
     refuse_other_tokenizer(model, loaded, tokenizer)
-    pin = {"architecture": [*architectures(config), config.model_type][0], **files_pin(place, options.subfolder)}
+    pin = {
+        "architecture": [*architectures(config), config.model_type][0],
+        **files_pin(place, options.subfolder),
+    }
     if options.adapter:
-        loaded, trained, adapter_pin = _with_adapter(loaded, options.adapter, merge=not options.quantization)
+        loaded, trained, adapter_pin = _with_adapter(
+            loaded, options.adapter, merge=not options.quantization
+        )
         missing = {key for key in missing if not set(key.split(".")) & trained}
         pin["adapter"] = adapter_pin
     if options.adapter or options.quantization or options.subfolder:
@@ -361,7 +433,9 @@ def _with_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[st
     try:
         adapted = PeftModel.from_pretrained(model, name, revision=commit or None)
     except Exception as error:
-        raise ValueError(f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}.") from error
+        raise ValueError(
+            f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}."
+        ) from error
     trained = set(adapted.active_peft_config.modules_to_save or ())
     loaded = adapted.merge_and_unload() if merge else adapted.get_base_model()
     declared = base_of(_adapter_config(place) or {})
@@ -372,10 +446,14 @@ def _with_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[st
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:
     """Arguments of ``from_pretrained`` for the weights alone; a UsageError for a missing package or a kernel."""
     if "/" in (options.attn_implementation or ""):  # compiled code of the Hub
-        raise UsageError("attn-implementation names a kernel on the Hub, which is not run. Give sdpa or eager.")
+        raise UsageError(
+            "attn-implementation names a kernel on the Hub, which is not run. Give sdpa or eager."
+        )
     if options.device_map:
         if options.device != "auto":
-            raise UsageError(f"device {options.device} and device-map {options.device_map} exclude each other.")
+            raise UsageError(
+                f"device {options.device} and device-map {options.device_map} exclude each other."
+            )
         _needs("accelerate", "device-map")
     every = {name: getattr(options, name) for name in ("device_map", "attn_implementation")}
     found: dict[str, Any] = {name: value for name, value in every.items() if value}
@@ -394,7 +472,11 @@ def _source(place: str, options: LoadOptions) -> tuple[str, dict[str, Any]]:
     configure_http()
     name, commit = split_revision(place)
     offline = bool(commit and offline_reason())  # its client would try for a minute to list files
-    how = {"revision": commit or None, "local_files_only": offline, "trust_remote_code": options.trust_remote_code}
+    how = {
+        "revision": commit or None,
+        "local_files_only": offline,
+        "trust_remote_code": options.trust_remote_code,
+    }
     return name, how | ({"subfolder": options.subfolder} if options.subfolder else {})
 
 
@@ -403,7 +485,8 @@ def quiet() -> Iterator[None]:
     """Let transformers show no progress bars and no reports on unexpected weights of unused heads."""
     from transformers.utils import logging as library
 
-    log, shown = logging.getLogger("transformers"), library.is_progress_bar_enabled()
+    log = logging.getLogger("transformers")
+    shown = library.is_progress_bar_enabled()
     level = log.level
     log.setLevel(logging.ERROR)
     library.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -419,10 +502,17 @@ def files_pin(place: str, subfolder: str = "") -> dict[str, Any]:
     """The commit of a model on the Hub, or the sha256 over the files of its folder and of each file of weights."""
     if not is_there(place):
         return {"revision": split_revision(place)[1]}
-    paths = sorted({path for pattern in _MODEL_FILES for path in Path(place, subfolder).glob(pattern)})
+    paths = sorted(
+        {path for pattern in _MODEL_FILES for path in Path(place, subfolder).glob(pattern)}
+    )
     files = {path.name: file_sha256(path) for path in paths}
-    digest = hashlib.sha256("".join(f"{name} {sha256}\n" for name, sha256 in files.items()).encode())
-    return {"sha256": digest.hexdigest(), "weights": {name: files[name] for name in weight_files(files)}}
+    digest = hashlib.sha256(
+        "".join(f"{name} {sha256}\n" for name, sha256 in files.items()).encode()
+    )
+    return {
+        "sha256": digest.hexdigest(),
+        "weights": {name: files[name] for name in weight_files(files)},
+    }
 
 
 def quantization_of(model: Any) -> dict[str, str]:
@@ -443,8 +533,14 @@ def loaded_pin(model: Any) -> dict[str, Any]:
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    made, dtype = type(model).__name__, str(model.dtype).removeprefix("torch.")
-    return {"architecture": made, "sha256": digest.hexdigest(), "device": model.device.type, "dtype": dtype}
+    made = type(model).__name__
+    dtype = str(model.dtype).removeprefix("torch.")
+    return {
+        "architecture": made,
+        "sha256": digest.hexdigest(),
+        "device": model.device.type,
+        "dtype": dtype,
+    }
 
 
 def length_limit(tokenizer: Any, model: Any) -> int:
@@ -453,13 +549,19 @@ def length_limit(tokenizer: Any, model: Any) -> int:
     positions = getattr(model.config, "max_position_embeddings", None) or -1
     padding = position_padding(model)  # positions up to it are lost
     # XLNet has no limit of its own
-    return int(most if positions < 0 else min(most, positions if padding is None else positions - padding - 1))
+    return int(
+        most
+        if positions < 0
+        else min(most, positions if padding is None else positions - padding - 1)
+    )
 
 
 def position_padding(model: Any) -> int | None:
     """The token after which RoBERTa and its kin count positions, by the embeddings; None for other models."""
     embeddings = getattr(model.base_model, "embeddings", None)
-    padding: int | None = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    padding: int | None = getattr(
+        getattr(embeddings, "position_embeddings", None), "padding_idx", None
+    )
     return padding
 
 
@@ -471,4 +573,8 @@ def length_batches(lengths: list[int], batch_size: int) -> list[list[int]]:
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     groups = (list(members) for _, members in groupby(order, key=lengths.__getitem__))
-    return [members[at : at + batch_size] for members in groups for at in range(0, len(members), batch_size)]
+    return [
+        members[at : at + batch_size]
+        for members in groups
+        for at in range(0, len(members), batch_size)
+    ]

@@ -67,8 +67,12 @@ class MaskedScorer(TransformersScorer):
         texts = list(rows_of)
         results = [not_scored(parts_of(_lexicon_of(prompt))) for prompt in prompts]
         for members, probabilities in self.read(texts):
-            rows = [(place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]]
-            for row, scored in self._masses(probabilities, [(place, prompts[row], row) for place, row in rows]):
+            rows = [
+                (place, row) for place, index in enumerate(members) for row in rows_of[texts[index]]
+            ]
+            for row, scored in self._masses(
+                probabilities, [(place, prompts[row], row) for place, row in rows]
+            ):
                 results[row] = scored
             on_progress(len(rows))
         return results
@@ -83,16 +87,25 @@ class MaskedScorer(TransformersScorer):
         """Softmax at the mask, shape (texts, vocabulary), float32, of texts that the engine reads together."""
         mask = self.tokenizer.mask_token_id
         if self.model.config.model_type == "xlnet":
-            return torch.softmax(self._hidden_logits(torch.tensor(encoded, device=self.model.device)), dim=-1)
+            return torch.softmax(
+                self._hidden_logits(torch.tensor(encoded, device=self.model.device)), dim=-1
+            )
         logits = self.engine.logits(encoded, [list(ids).index(mask) for ids in encoded])
         return torch.softmax(logits, dim=-1)
 
     def _hidden_logits(self, ids: torch.Tensor) -> torch.Tensor:
         """XLNet's logits at the masked positions of texts of one length, predicted from its query stream."""
         target = (ids == self.tokenizer.mask_token_id)[:, None].to(self.model.dtype)
-        hidden = target.expand(-1, ids.shape[1], -1)  # perm_mask[k, i, j] = 1: in text k, i does not see j
+        hidden = target.expand(
+            -1, ids.shape[1], -1
+        )  # perm_mask[k, i, j] = 1: in text k, i does not see j
         with torch.inference_mode():
-            how = {"perm_mask": hidden, "target_mapping": target, "use_mems": False, "return_dict": True}
+            how = {
+                "perm_mask": hidden,
+                "target_mapping": target,
+                "use_mems": False,
+                "return_dict": True,
+            }
             logits: torch.Tensor = self.model(input_ids=ids, **how).logits
         return logits[:, 0].float()
 
@@ -103,7 +116,13 @@ class MaskedScorer(TransformersScorer):
         for word, label in lexicon.entries():
             own = tokens.of_word[word]
             row = {"model_id": self.model_id, "lexicon": lexicon.name, "word": word, "label": label}
-            rows.append({**row, "in_vocabulary": bool(own), "matched": matched and bool(is_matched[own].any())})
+            rows.append(
+                {
+                    **row,
+                    "in_vocabulary": bool(own),
+                    "matched": matched and bool(is_matched[own].any()),
+                }
+            )
         return rows
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -138,14 +157,18 @@ class MaskedScorer(TransformersScorer):
         counts = (top >= SHOWN_FROM - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
         shown = [row[:count] for row, count in zip(top.tolist(), counts, strict=True)]
         words = [
-            [self.words[token] for token in row[:count]] for row, count in zip(tokens.tolist(), counts, strict=True)
+            [self.words[token] for token in row[:count]]
+            for row, count in zip(tokens.tolist(), counts, strict=True)
         ]
-        summed, likeliest = dict[str, tuple[Floats, ...]](), (top.cpu().numpy(), tokens.cpu().numpy())
+        summed = dict[str, tuple[Floats, ...]]()
+        likeliest = (top.cpu().numpy(), tokens.cpu().numpy())
         for place, prompt, row in wanted:
             name, _, label = prompt.lexicon.rpartition("/")
             labels = self.labels_of_tokens(name)[0]
             if label not in labels:
-                raise ValueError(f"lexicon {prompt.lexicon!r}: {name} has the labels {labels}. Fix the row.")
+                raise ValueError(
+                    f"lexicon {prompt.lexicon!r}: {name} has the labels {labels}. Fix the row."
+                )
             lexicon = load_lexicon(name)
             if name not in summed:
                 summed[name] = self._summed(lexicon, probabilities, *likeliest)
@@ -166,17 +189,22 @@ class MaskedScorer(TransformersScorer):
     ) -> tuple[Floats, ...]:
         """Score and ``PARTS`` of each text and label, shape (texts, labels)."""
         tokens_of_labels, is_matched = self._tokens_of(lexicon)
-        labels, of_token = tokens_of_labels.labels, tokens_of_labels.of_token
+        labels = tokens_of_labels.labels
+        of_token = tokens_of_labels.of_token
         of_matched = np.where(is_matched, of_token, labels.index(lexicon.rest))
-        count, every = len(labels), _closed_list(of_token, probabilities, len(labels))
+        count = len(labels)
+        every = _closed_list(of_token, probabilities, len(labels))
         if lexicon.threshold:
             counted, matched = (
                 mass_by_label(top, labelled[tokens], count, threshold=lexicon.threshold)
                 for labelled in (of_token, of_matched)
             )
         else:
-            counted, matched = every.copy(), _closed_list(of_matched, probabilities, count)
-        counted[:, np.bincount(of_token, minlength=count) == 0] = math.nan  # a mass of 0 would be a finding
+            counted = every.copy()
+            matched = _closed_list(of_matched, probabilities, count)
+        counted[:, np.bincount(of_token, minlength=count) == 0] = (
+            math.nan
+        )  # a mass of 0 would be a finding
         if not is_matched.any():
             matched[:] = math.nan
         return counted, every, matched
@@ -217,13 +245,18 @@ def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -
     common = [word for word in lists[short] if all(word in found for found in partners.values())]
     chosen = {(short, word) for word in common}
     chosen |= {(label, found[word]) for label, found in partners.items() for word in common}
-    return np.array([(int(label), word) in chosen for label, word in zip(label_of, words, strict=True)])
+    return np.array(
+        [(int(label), word) in chosen for label, word in zip(label_of, words, strict=True)]
+    )
 
 
 def _nearest(places: Mapping[str, int], others: Mapping[str, int]) -> dict[str, str]:
     """Of each word its match among the others; words without one are left out."""
-    mine, theirs = list(places), list(others)
-    distance = np.abs(np.subtract.outer(np.log1p(list(places.values())), np.log1p(list(others.values()))))
+    mine = list(places)
+    theirs = list(others)
+    distance = np.abs(
+        np.subtract.outer(np.log1p(list(places.values())), np.log1p(list(others.values())))
+    )
     near = np.argwhere(distance <= math.log(2))
     found: dict[str, str] = {}
     free = set(theirs)
@@ -289,15 +322,22 @@ class AttitudeScorer(MaskedReading):
         for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
             names = [prompts[index].lexicon.rpartition("/")[0] for index in members]
             top = probabilities.topk(min(ATTITUDE_TOP_K, probabilities.shape[1]), dim=1)
-            values, tokens = top.values.cpu(), top.indices.cpu()  # each copy waits for the device: of all at once
-            odds = {one: self._log_odds(probabilities, one) for one in {name.partition("/")[0] for name in names}}
+            # each copy waits for the device: of all at once
+            values = top.values.cpu()
+            tokens = top.indices.cpu()
+            odds = {
+                one: self._log_odds(probabilities, one)
+                for one in {name.partition("/")[0] for name in names}
+            }
             for place, (index, name) in enumerate(zip(members, names, strict=True)):
                 likeliest = odds[name.partition("/")[0]][place]
                 results[index] = self._scored(values[place], tokens[place], name, likeliest)
             on_progress(len(members))
         return results
 
-    def _scored(self, top: torch.Tensor, tokens: torch.Tensor, lexicon: str, log_odds: float) -> Scored:
+    def _scored(
+        self, top: torch.Tensor, tokens: torch.Tensor, lexicon: str, log_odds: float
+    ) -> Scored:
         labels, of_token = self.inner.labels_of_tokens(lexicon)
         if math.isnan(float(top[0])):
             return not_scored(_ATTITUDE_PARTS, finite=False)
@@ -326,7 +366,9 @@ class AttitudeScorer(MaskedReading):
         """Token ids of the pairs whose two words are single tokens, a word's commonest form first."""
         words = [word for word, _ in load_lexicon(name).entries()]
         tokens = self.inner.vocabulary.tokens_of(words)
-        ids = {word: some[0] for word, some in tokens.items() if some}  # at this mask words begin with a space
+        ids = {
+            word: some[0] for word, some in tokens.items() if some
+        }  # at this mask words begin with a space
         pairs = zip(words[::2], words[1::2], strict=True)
         return [(ids[good], ids[bad]) for good, bad in pairs if good in ids and bad in ids]
 
@@ -344,7 +386,8 @@ class _Stimulus:
     branches: list[tuple[tuple[str, ...], float]] = field(default_factory=lambda: [((), 1.0)])
     phrases: list[tuple[str, float, str]] = field(default_factory=list)
     too_long: bool = False
-    finite: bool = True  # whether all probabilities along its branches are
+    finite: bool = True
+    """Whether all probabilities along its branches are."""
 
     def sequence(self, words: tuple[str, ...]) -> str:
         """Step 1 masks the last word, step 2 one before it, step 3 one between the two."""
@@ -377,28 +420,38 @@ class PhraseScorer(MaskedReading):
         super().__init__(masked, beam=BEAM, steps=len(_SHARES))
         # Tokens that begin a word carry a space in byte-level and SentencePiece vocabularies.
         self._spaces = any(token.startswith(" ") for token in masked.vocabulary.raw)
-        self._labels: dict[str, list[str]] = {}  # of each token of the vocabulary, blank for words of no group
-        self._known: dict[str, list[tuple[int, float]]] = {}  # identical sequences are computed once, over all chunks
+        self._labels: dict[
+            str, list[str]
+        ] = {}  # of each token of the vocabulary, blank for words of no group
+        self._known: dict[
+            str, list[tuple[int, float]]
+        ] = {}  # identical sequences are computed once, over all chunks
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         keys = [(prompt.text, prompt.lexicon.rpartition("/")[0]) for prompt in prompts]
         stimuli = {key: _Stimulus(*key) for key in keys}
         for share in _SHARES:
-            open_branches = ((stimulus, words) for stimulus in stimuli.values() for words, _ in stimulus.branches)
+            open_branches = (
+                (stimulus, words) for stimulus in stimuli.values() for words, _ in stimulus.branches
+            )
             sequences = dict.fromkeys(stimulus.sequence(words) for stimulus, words in open_branches)
             self._fill([sequence for sequence in sequences if sequence not in self._known])
             on_progress(share * len(prompts))
             for stimulus in stimuli.values():
                 for words, p in stimulus.take_branches():
                     self._grow(stimulus, words, p)
-        return [self._scored(stimuli[key], prompt) for key, prompt in zip(keys, prompts, strict=True)]
+        return [
+            self._scored(stimuli[key], prompt) for key, prompt in zip(keys, prompts, strict=True)
+        ]
 
     def _fill(self, sequences: Sequence[str]) -> None:
         """The ten likeliest tokens of each sequence; none where it is longer than the model reads."""
         self._known.update({sequence: [] for sequence in sequences})
         for members, probabilities in self.inner.read(sequences):
             top = probabilities.topk(BEAM, dim=1)
-            for index, values, tokens in zip(members, top.values.tolist(), top.indices.tolist(), strict=True):
+            for index, values, tokens in zip(
+                members, top.values.tolist(), top.indices.tolist(), strict=True
+            ):
                 self._known[sequences[index]] = list(zip(tokens, values, strict=True))
 
     def _grow(self, stimulus: _Stimulus, words: tuple[str, ...], p: float) -> None:
@@ -413,19 +466,26 @@ class PhraseScorer(MaskedReading):
             if labels[token]:
                 stimulus.phrases.append((self._phrase(words, token), p * share, labels[token]))
             # Special and blank tokens leave nothing to put beside a mask.
-            elif len(words) < len(_SHARES) - 1 and word and token not in self.inner.tokenizer.all_special_ids:
+            elif (
+                len(words) < len(_SHARES) - 1
+                and word
+                and token not in self.inner.tokenizer.all_special_ids
+            ):
                 stimulus.branches.append(((*words, word), p * share))
 
     def _labels_of(self, name: str) -> list[str]:
         if name not in self._labels:
             labels, of_token = self.inner.labels_of_tokens(name)
             rest = load_lexicon(name).rest
-            self._labels[name] = ["" if labels[at] == rest else labels[at] for at in of_token.tolist()]
+            self._labels[name] = [
+                "" if labels[at] == rest else labels[at] for at in of_token.tolist()
+            ]
         return self._labels[name]
 
     def _phrase(self, words: tuple[str, ...], token: int) -> str:
         """The phrase in reading order; a token that continues a word joins it ("school" + "girl")."""
-        raw, word = self.inner.vocabulary.raw[token], self.inner.words[token]
+        raw = self.inner.vocabulary.raw[token]
+        word = self.inner.words[token]
         if len(words) < 2:
             return " ".join((word, *words))
         joined = word.startswith("##") or (self._spaces and not raw.startswith(" "))
@@ -435,6 +495,8 @@ class PhraseScorer(MaskedReading):
         if one.too_long or not one.finite:
             return not_scored(finite=one.finite)
         label = prompt.lexicon.rpartition("/")[2]
-        mine = sorted(((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True)
+        mine = sorted(
+            ((p, phrase) for phrase, p, group in one.phrases if group == label), reverse=True
+        )
         top_tokens = ranked([phrase for _, phrase in mine], [p for p, _ in mine], decimals=9)
         return Scored(sum(p for p, _ in mine), mine[0][1] if mine else "", top_tokens)

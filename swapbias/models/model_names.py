@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from swapbias.models.base import LoadOptions
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-_PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]|[^/]*/[^/]*/")  # how a path begins, which no Hub id does
+_PATH = re.compile(
+    r"[/\\~.]|[A-Za-z]:[/\\]|[^/]*/[^/]*/"
+)  # how a path begins, which no Hub id does
 _WEIGHTS = (
     r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin",
     r"adapter_model\.safetensors", r"adapter_model\.bin",
@@ -55,7 +57,9 @@ def planned_name(model: str | None, options: "LoadOptions") -> str:
     if not model:
         return ""
     adapter = {"adapter": {"name": model_name(options.adapter)}} if options.adapter else {}
-    return read_name(model, {**adapter, "subfolder": options.subfolder, "quantization": options.quantization})
+    return read_name(
+        model, {**adapter, "subfolder": options.subfolder, "quantization": options.quantization}
+    )
 
 
 def as_pinned(model: str, pinned: Sequence[Mapping[str, Any]]) -> str:

@@ -128,7 +128,9 @@ class Setting:
             return listed(self.choices)
         alternatives = (self.type,) if self.is_several else get_args(self.type) or (self.type,)
         forms = [
-            expected_value(_plain(form), self.least, self.most) for form in alternatives if form is not type(None)
+            expected_value(_plain(form), self.least, self.most)
+            for form in alternatives
+            if form is not type(None)
         ]
         return " or ".join(dict.fromkeys(forms))
 
@@ -220,13 +222,25 @@ def _all_settings(options: Any) -> "tuple[Setting, ...]":
 def _setting(options: Any, name: str, field: FieldInfo) -> Setting:
     use = next((part for part in field.metadata if isinstance(part, Use)), Use())
     limits = tuple(part for part in field.metadata if not isinstance(part, Use))
-    literal = next((part for part in (field.annotation, *get_args(field.annotation)) if _is_literal(part)), None)
+    literal = next(
+        (part for part in (field.annotation, *get_args(field.annotation)) if _is_literal(part)),
+        None,
+    )
     choices = get_args(literal) or tuple(field.examples or ())
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     # Pydantic reads the text under a field of the class itself, not of those that inherit it.
     inherited = [getattr(base, "__pydantic_fields__", {}).get(name) for base in options.__mro__]
     meaning = next((base.description for base in inherited if base and base.description), "")
-    return Setting(options.key, name, field.annotation, default, " ".join(meaning.split()), use, limits, choices)
+    return Setting(
+        options.key,
+        name,
+        field.annotation,
+        default,
+        " ".join(meaning.split()),
+        use,
+        limits,
+        choices,
+    )
 
 
 def _is_literal(part: Any) -> bool:
@@ -269,7 +283,9 @@ class Fault:
         if self.cause:
             return f"{name or self.setting.written}: {self.cause}"
         step = f"Change {self.setting.written}." if step is None else step
-        return self.setting.fault(self.value, name=name or self.setting.option, step=step, text=text)
+        return self.setting.fault(
+            self.value, name=name or self.setting.option, step=step, text=text
+        )
 
 
 class SettingsError(UsageError):

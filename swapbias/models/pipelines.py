@@ -25,7 +25,9 @@ from swapbias.studies import Prompt
 
 _STEPS = ("preprocess", "forward", "_forward", "postprocess", "__call__", "_sanitize_parameters")
 _PROBES = ("The doctor said that she was tired.", "Everybody knows that this is a very good film")
-_EXACT, _ROUNDED = 1e-4, 0.02  # differences of scores that are rounding, of float32 and of half precision
+# differences of scores that are rounding, of float32 and of half precision
+_EXACT = 1e-4
+_ROUNDED = 0.02
 _WRAP = "Give a function that returns the probability of positive for each text."
 _CHUNK = 64  # texts between two reports on progress
 _Labelled = dict[str, float]  # the scores of one text by label
@@ -52,17 +54,25 @@ def is_read_by_engine(pipeline: Pipeline) -> bool:
         UsageError: a pipeline that is not plain, and returns no labels for a text.
     """
     classes = (TextClassificationPipeline, FillMaskPipeline, TextGenerationPipeline)
-    is_plain = type(pipeline) in classes and not set(_STEPS) & set(vars(pipeline)) and not _changed_inputs(pipeline)
+    is_plain = (
+        type(pipeline) in classes
+        and not set(_STEPS) & set(vars(pipeline))
+        and not _changed_inputs(pipeline)
+    )
     if not is_plain and isinstance(pipeline, FillMaskPipeline | TextGenerationPipeline):
         name = type(pipeline).__name__
         step = "Give its model and tokenizer, or a function"
-        raise UsageError(f"This {name} has steps or parameters of its own, which an audit cannot use. {step}.")
+        raise UsageError(
+            f"This {name} has steps or parameters of its own, which an audit cannot use. {step}."
+        )
     return is_plain
 
 
 def _changed_inputs(pipeline: Pipeline) -> list[str]:
     """The parameters of a plain class that change which tokens are read or which words are counted."""
-    prepared = {name for name, value in pipeline._preprocess_params.items() if value not in (None, "")}
+    prepared = {
+        name for name, value in pipeline._preprocess_params.items() if value not in (None, "")
+    }
     if isinstance(pipeline, TextGenerationPipeline):  # it has those of its answers as well
         prepared &= {"add_special_tokens", "prefix", "tokenizer_encode_kwargs", "truncation"}
     return sorted(prepared | (set(pipeline._postprocess_params) & {"target_ids"}))
@@ -82,8 +92,11 @@ def has_same_scores(pipeline: Pipeline, scorer: Scorer) -> bool:
     if not isinstance(scorer, TextClassifierScorer) or pipeline.model.training:
         return True
     limit = _EXACT if pipeline.model.dtype == torch.float32 else _ROUNDED
-    labels, positive = scorer.sides.labels, scorer.sides.positive
-    for text, scored in zip(_PROBES, scorer.labelled([Prompt(text=text) for text in _PROBES]), strict=True):
+    labels = scorer.sides.labels
+    positive = scorer.sides.positive
+    for text, scored in zip(
+        _PROBES, scorer.labelled([Prompt(text=text) for text in _PROBES]), strict=True
+    ):
         if not math.isfinite(scored.score):  # too long, or no label is known to be positive
             continue
         try:
@@ -105,13 +118,16 @@ class PipelineScorer(Scorer):
     unit = "probability of positive sentiment"
     opaque = True
 
-    def __init__(self, pipeline: Pipeline, *, model_id: str, kind: str | None, options: LoadOptions) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, model_id: str, kind: str | None, options: LoadOptions
+    ) -> None:
         """Call a pipeline on two texts to learn its labels.
 
         Raises:
             UsageError: it returns no labels, not all of them, or none that is known to be positive.
         """
-        self.pipeline, self.model_id = pipeline, model_id
+        self.pipeline = pipeline
+        self.model_id = model_id
         _refuse_without_labels(pipeline)
         self._arguments = self._find_arguments()
         self._takes_lists = self._is_same_for_lists()
@@ -122,13 +138,18 @@ class PipelineScorer(Scorer):
         self._labels = sorted(first, key=_order_of(pipeline))
         self._is_raw = self._gives_raw_scores(kind)
         if self._is_raw:
-            self.kind, self.unit = base.REGRESSION, RAW_SCORE.name
+            self.kind = base.REGRESSION
+            self.unit = RAW_SCORE.name
         self.sides = _sides(self._labels, options, pipeline.model.config)
         if self.sides.are_summed and not math.isclose(sum(first.values()), 1, abs_tol=0.01):
             gives = f"{model_id} gives each label a number of its own, and such numbers have no sum"
             raise UsageError(f"{gives}. Name one label with -M positive-label.")
         self.negative_label = None if self._is_raw else self.sides.negative_label
-        pin = loading.loaded_pin(pipeline.model) if isinstance(pipeline.model, torch.nn.Module) else {}
+        pin = (
+            loading.loaded_pin(pipeline.model)
+            if isinstance(pipeline.model, torch.nn.Module)
+            else {}
+        )
         named = {"pipeline": type(pipeline).__name__, "positive_label": self.sides.positive_label}
         self.identity: Mapping[str, Any] = {**pin, "kind": self.kind, **named}
 
@@ -158,7 +179,9 @@ class PipelineScorer(Scorer):
             return Scored(float(values[self.sides.positive[0]]))
         if np.any((values < -_EXACT) | (values > 1 + _EXACT)):
             low, high = values.min(), values.max()
-            raise ValueError(f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1. {_WRAP}")
+            raise ValueError(
+                f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1. {_WRAP}"
+            )
         missing = len(self.sides.labels) - len(values)  # of one label: the label, or not
         return self.sides.scored(np.append(values, [1 - values[0]] * missing))
 
@@ -185,7 +208,8 @@ class PipelineScorer(Scorer):
         except Exception:  # noqa: BLE001 - whatever a step of theirs raises: it is asked one by one
             return False
         return len(together) == len(one_by_one) and all(
-            row.keys() == other.keys() and all(math.isclose(row[key], other[key], abs_tol=_ROUNDED) for key in row)
+            row.keys() == other.keys()
+            and all(math.isclose(row[key], other[key], abs_tol=_ROUNDED) for key in row)
             for row, other in zip(together, one_by_one, strict=True)
         )
 
@@ -208,7 +232,11 @@ class PipelineScorer(Scorer):
             returned = [_labelled(item) for item in self.pipeline(list(texts), **self._arguments)]
         except Exception:  # noqa: BLE001 - one by one says which error it is
             return [self._labelled_one(text) for text in texts]
-        return returned if len(returned) == len(texts) else [self._labelled_one(text) for text in texts]
+        return (
+            returned
+            if len(returned) == len(texts)
+            else [self._labelled_one(text) for text in texts]
+        )
 
 
 class _Inputs:
@@ -225,7 +253,9 @@ class _Inputs:
         if self._pipeline is None:
             return None
         try:
-            made = self._pipeline.preprocess(text, **self._pipeline._preprocess_params)  # nothing public has them
+            made = self._pipeline.preprocess(
+                text, **self._pipeline._preprocess_params
+            )  # nothing public has them
             parts = [made] if isinstance(made, Mapping) else list(made)
             return b"|".join(
                 key.encode() + value.cpu().numpy().tobytes()
@@ -239,14 +269,19 @@ class _Inputs:
 
 def _refuse_without_labels(pipeline: Pipeline) -> None:
     """UsageError for pipelines whose task gives a text no label of its own."""
-    if isinstance(pipeline, ZeroShotClassificationPipeline) and "candidate_labels" not in pipeline._preprocess_params:
+    if (
+        isinstance(pipeline, ZeroShotClassificationPipeline)
+        and "candidate_labels" not in pipeline._preprocess_params
+    ):
         missing = "A zero-shot pipeline has no labels of its own"
         step = 'Build it with candidate_labels=["positive", "negative"], or wrap it in a function'
         raise UsageError(f"{missing}. {step}.")
     has_labels = isinstance(pipeline, TextClassificationPipeline | ZeroShotClassificationPipeline)
     is_of_library = type(pipeline).__module__.partition(".")[0] == "transformers"
     if is_of_library and not has_labels:
-        raise UsageError(f"A {type(pipeline).__name__} gives a text no label with a probability. {_WRAP}")
+        raise UsageError(
+            f"A {type(pipeline).__name__} gives a text no label with a probability. {_WRAP}"
+        )
 
 
 def _labelled(returned: Any) -> _Labelled:
@@ -271,7 +306,8 @@ def _order_of(pipeline: Pipeline) -> Any:
 
 def _sides(labels: Sequence[str], options: LoadOptions, config: Any) -> Sides:
     """The sides of the returned labels; LABEL_0 alone is positive only where the model has no other label."""
-    named, negative = options.positive_label, options.negative_label
+    named = options.positive_label
+    negative = options.negative_label
     if len(labels) > 1:
         return find_sides(labels, named, negative)
     if labels[0] == "LABEL_0" and getattr(config, "num_labels", 1) > 1:

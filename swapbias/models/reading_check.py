@@ -32,7 +32,11 @@ def check_readings(study: Study) -> None:
     Raises:
         StudyError: a line each with file and line for unknown kinds, readings and score columns.
     """
-    faults = [fault for number, experiment in enumerate(study.experiments) for fault in _faults(number, experiment)]
+    faults = [
+        fault
+        for number, experiment in enumerate(study.experiments)
+        for fault in _faults(number, experiment)
+    ]
     refuse_declaration(study.name, faults)
 
 
@@ -49,8 +53,12 @@ def _faults(number: int, experiment: Experiment) -> Iterator[Found]:
         yield from unknown_names((*place, "reads", "reading"), [reading], [*readings], "reading")
         return
     columns = [*dict.fromkeys(("score", *readings[reading].units, *readings[reading].columns))]
-    yield from unknown_names((*place, "shows", "scores"), experiment.shows.scores, columns, "score column")
-    yield from unknown_names((*place, "shows", "reported"), experiment.shows.reported, columns, "score column")
+    yield from unknown_names(
+        (*place, "shows", "scores"), experiment.shows.scores, columns, "score column"
+    )
+    yield from unknown_names(
+        (*place, "shows", "reported"), experiment.shows.reported, columns, "score column"
+    )
 
 
 def package_faults(name: str) -> tuple[list[str], list[str]]:
@@ -76,13 +84,20 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
         if experiment.reads.notes.corpus:
             continue
         try:
-            configs = [config_rows(name, config, download=False) for config in experiment.reads.configs]
+            configs = [
+                config_rows(name, config, download=False) for config in experiment.reads.configs
+            ]
             check_rows(study, experiment, [*chain.from_iterable(configs)])
         except UpstreamMissingError as error:
             unread.append(f"The rows of {experiment.name} are not looked at: {error}")
         except Exception as error:  # noqa: BLE001 - builders may raise anything
             faults += _sentences(error)
-    more = [config for one in study.experiments if not one.reads.notes.corpus for config in _further_configs(one)]
+    more = [
+        config
+        for one in study.experiments
+        if not one.reads.notes.corpus
+        for config in _further_configs(one)
+    ]
     for config in dict.fromkeys(more):
         try:
             config_rows(name, config, download=False)

@@ -135,7 +135,9 @@ class Scorer(Immutable):
         return self
 
 
-def checked_scores(scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+def checked_scores(
+    scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progress = silent
+) -> list[Scored]:
     """Score prompts, and refuse a scorer that gives another number of scores.
 
     Args:
@@ -149,12 +151,16 @@ def checked_scores(scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progr
     return _one_for_each(scorer, prompts, scorer.score(prompts, on_progress))
 
 
-def checked_labels(scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+def checked_labels(
+    scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progress = silent
+) -> list[Scored]:
     """Score as ``checked_scores``, for those who read labels alone (``answer``)."""
     return _one_for_each(scorer, prompts, scorer.labelled(prompts, on_progress))
 
 
-def _one_for_each(scorer: Scorer, prompts: Sequence[Prompt], returned: Iterable[Scored]) -> list[Scored]:
+def _one_for_each(
+    scorer: Scorer, prompts: Sequence[Prompt], returned: Iterable[Scored]
+) -> list[Scored]:
     scored = [*returned]
     if len(scored) != len(prompts):
         counts = f"{scorer.model_id} gave {len(scored):,} scores for {len(prompts):,} prompts"

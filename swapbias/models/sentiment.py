@@ -32,12 +32,22 @@ from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table
 
 KINDS = BOW, BILSTM, ENCODER = "bow", loading.BILSTM, "encoder"
 LABELS = ("NEGATIVE", "POSITIVE")
-EPOCHS, RATES = {BILSTM: 30, ENCODER: 3}, {BILSTM: 1e-3, ENCODER: 2e-5}
+EPOCHS = {BILSTM: 30, ENCODER: 3}
+RATES = {BILSTM: 1e-3, ENCODER: 2e-5}
 PATIENCE = 3  # epochs of a bilstm without a smaller loss on dev
-MOST_WORDS, MOST_TOKENS = 50_000, 100_000  # that a bilstm knows, and that it reads in one text
-_PACKAGES, _OF_BOW = ("swapbias", "numpy", "torch", "transformers"), ("scikit-learn", "skops")
-_OPTIONS = {"vectors": (BILSTM,), "encoder": (ENCODER,), "epochs": (BILSTM, ENCODER)}  # of some kinds
-SST2, HUB_ID, FILES = "sst2", "stanfordnlp/sst2", ("stsa.binary.train", "stsa.binary.dev")
+# that a bilstm knows, and that it reads in one text
+MOST_WORDS = 50_000
+MOST_TOKENS = 100_000
+_PACKAGES = ("swapbias", "numpy", "torch", "transformers")
+_OF_BOW = ("scikit-learn", "skops")
+_OPTIONS = {
+    "vectors": (BILSTM,),
+    "encoder": (ENCODER,),
+    "epochs": (BILSTM, ENCODER),
+}  # of some kinds
+SST2 = "sst2"
+HUB_ID = "stanfordnlp/sst2"
+FILES = ("stsa.binary.train", "stsa.binary.dev")
 # Bhaskaran & Bhallamudi 2019: sentences, mean label
 PUBLISHED_AUDIT = {"male": (1182, 0.535), "female": (601, 0.599)}
 Rows: TypeAlias = pd.DataFrame  # sentences: text, and label (1 positive)
@@ -56,7 +66,9 @@ def load_sentiment_data(source: str) -> tuple[Rows, Rows, dict[str, str]]:
     if source == SST2:
         (train, dev), description = _from_hub(), f"{HUB_ID} (Hub)"
     elif not Path(source).is_dir():
-        raise UsageError(f"{source} is no folder. Give sst2 or a folder with training files to --data.")
+        raise UsageError(
+            f"{source} is no folder. Give sst2 or a folder with training files to --data."
+        )
     else:
         train, dev = (_from_file(Path(source, name)) for name in FILES)
         description = f"{Path(source).resolve().name} ({' and '.join(FILES)})"
@@ -73,16 +85,22 @@ def _from_hub() -> list[Rows]:
         found = load_dataset(HUB_ID)
     except Exception as error:
         reason = first_line(error)
-        raise ValueError(f"{HUB_ID} cannot be loaded ({reason}). Go online or give --data DIR.") from error
+        raise ValueError(
+            f"{HUB_ID} cannot be loaded ({reason}). Go online or give --data DIR."
+        ) from error
     rows = (found[split].to_pandas() for split in ("train", "validation"))
-    return [one[["label"]].assign(text=one["sentence"].str.strip())[["text", "label"]] for one in rows]
+    return [
+        one[["label"]].assign(text=one["sentence"].str.strip())[["text", "label"]] for one in rows
+    ]
 
 
 def _from_file(file: Path) -> Rows:
     """Texts and labels of lines; blank ones are left out."""
     if not file.is_file():
         names = " and ".join(FILES)
-        raise UsageError(f"{file.parent} holds no {file.name}. Put {names} there, with lines like: 1 a fine film.")
+        raise UsageError(
+            f"{file.parent} holds no {file.name}. Put {names} there, with lines like: 1 a fine film."
+        )
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -92,9 +110,13 @@ def _from_file(file: Path) -> Rows:
         if not (label + text).strip():
             continue
         if label not in ("0", "1"):
-            raise ValueError(f"{file.name}:{number}: label {label!r}, expected 0 or 1. Correct the label.")
+            raise ValueError(
+                f"{file.name}:{number}: label {label!r}, expected 0 or 1. Correct the label."
+            )
         if not text.strip():
-            raise ValueError(f"{file.name}:{number}: the sentence is blank. Fill it in or drop the row.")
+            raise ValueError(
+                f"{file.name}:{number}: the sentence is blank. Fill it in or drop the row."
+            )
         found.append((text.strip(), int(label)))
     rows = pd.DataFrame(found, columns=["text", "label"])
     if rows["label"].nunique() < 2:
@@ -112,15 +134,24 @@ def gender_audit(rows: Rows) -> Facts:
     """
     words = rows["text"].str.lower().map(lambda text: f" {' '.join(_NOUN_WORD.findall(text))} ")
     table = read_table(corpus_dir("gender_lexicon") / "sentence_nouns.csv", ("male", "female"))
-    nouns = {group: "|".join(re.escape(row[group]) for row in table) for group in ("male", "female")}
-    found = {group: rows["label"][words.str.contains(f" (?:{one}) ")] for group, one in nouns.items()}
+    nouns = {
+        group: "|".join(re.escape(row[group]) for row in table) for group in ("male", "female")
+    }
+    found = {
+        group: rows["label"][words.str.contains(f" (?:{one}) ")] for group, one in nouns.items()
+    }
     groups = [group for group, labels in found.items() for _ in labels]
     gap = Estimate(math.nan, n=len(groups), test="Welch t", interval="Welch t")
     if all(map(len, found.values())):
         gap = group_gap(pd.concat(found), groups, reference_group="male", test="welch")
     counts = {f"n_{group}": len(labels) for group, labels in found.items()}
     means = {f"mean_{group}": float(labels.mean()) for group, labels in found.items()}
-    return {**counts, **means, "n_both": len(found["male"].index.intersection(found["female"].index)), "gap": gap}
+    return {
+        **counts,
+        **means,
+        "n_both": len(found["male"].index.intersection(found["female"].index)),
+        "gap": gap,
+    }
 
 
 @settings_dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -137,7 +168,9 @@ class TrainSettings(Options):
     """Hub id or folder; none: bert-base-uncased."""
     epochs: Annotated[int | None, Field(ge=1), Use(flag=True)] = None
     """Of an encoder (3), or most of a bilstm (30)."""
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1), Use(flag=True)] = 0  # as every library here takes
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1), Use(flag=True)] = (
+        0  # as every library here takes
+    )
     """Seed of weights, dropout and order."""
     device: Annotated[str, Use(flag=True)] = "auto"
     """auto, cpu, cuda or mps."""
@@ -151,10 +184,14 @@ class TrainSettings(Options):
         LoadOptions(device=self.device)
         for name, able in _OPTIONS.items():
             if getattr(self, name) is not None and self.kind not in able:
-                raise UsageError(f"--{name} is for {' and '.join(able)}, and {self.kind} is to be trained. Drop it.")
+                raise UsageError(
+                    f"--{name} is for {' and '.join(able)}, and {self.kind} is to be trained. Drop it."
+                )
         found = self.vectors.name if self.vectors else "no file"
         if self.kind == BILSTM and not found.lower().endswith((*SUFFIXES, *loading.PICKLES)):
-            raise UsageError(f"A bilstm needs a file of word vectors ({listed(SUFFIXES)}), not {found}.")
+            raise UsageError(
+                f"A bilstm needs a file of word vectors ({listed(SUFFIXES)}), not {found}."
+            )
 
 
 def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:
@@ -164,15 +201,20 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:
     UsageError: options, a folder or a missing package. ValueError: data or an encoder. OSError: it cannot be written.
     """
     settings.check()
-    target, private = out.resolve(), Path(settings.data).exists() and is_credentialed(Path(settings.data))
+    target = out.resolve()
+    private = Path(settings.data).exists() and is_credentialed(Path(settings.data))
     with for_owner_alone(private), atomic_directory(target, new=True) as making:
         train, dev, known = load_sentiment_data(settings.data)
         transformers.set_seed(settings.seed)
         try:
             scorer, facts = FITS[settings.kind](settings, train, dev, making, bar)
         except SafetensorError as error:
-            raise OSError(None, f"the model cannot be written ({error})", str(target.parent)) from error
-        scores = np.array([one.score for one in scorer.score([Prompt(text=text) for text in dev["text"]])])
+            raise OSError(
+                None, f"the model cannot be written ({error})", str(target.parent)
+            ) from error
+        scores = np.array(
+            [one.score for one in scorer.score([Prompt(text=text) for text in dev["text"]])]
+        )
         right = ((scores > 0.5) == (dev["label"] == 1))[~np.isnan(scores)]
         record = {
             "kind": settings.kind,
@@ -183,7 +225,10 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:
             "seed": settings.seed,
             "model": facts,
             "audit": gender_audit(train),
-            "versions": {name: version(name) for name in (*_PACKAGES, *(_OF_BOW if settings.kind == BOW else ()))},
+            "versions": {
+                name: version(name)
+                for name in (*_PACKAGES, *(_OF_BOW if settings.kind == BOW else ()))
+            },
         }
         (making / "training.json").write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
         if private:
@@ -191,7 +236,9 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:
     return record
 
 
-def _train_bow(settings: TrainSettings, train: Rows, dev: Rows, folder: Path, bar: Bar) -> tuple[Scorer, Facts]:
+def _train_bow(
+    settings: TrainSettings, train: Rows, dev: Rows, folder: Path, bar: Bar
+) -> tuple[Scorer, Facts]:
     """TF-IDF of words and logistic regression, fitted in one go; the seed changes nothing."""
     need("A bow", "sklearn", "skops", extra="train")
     import skops.io
@@ -199,14 +246,17 @@ def _train_bow(settings: TrainSettings, train: Rows, dev: Rows, folder: Path, ba
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    advance, model = bar("Training bow", 1), make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1_000))
+    advance = bar("Training bow", 1)
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1_000))
     try:
         model.fit(train["text"], [LABELS[label] for label in train["label"]])
     except ValueError as error:  # an empty vocabulary
         raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
     skops.io.dump(model, folder / loading.SKOPS)
     advance(1)
-    return ProbabilityScorer(model, model_id=BOW, options=LoadOptions()), {"words": len(model[0].vocabulary_)}
+    return ProbabilityScorer(model, model_id=BOW, options=LoadOptions()), {
+        "words": len(model[0].vocabulary_)
+    }
 
 
 class BiLstmConfig(transformers.PreTrainedConfig):  # type: ignore[no-untyped-call]
@@ -228,7 +278,9 @@ class BiLstmForSequenceClassification(transformers.PreTrainedModel):
         super().__init__(config)
         vectors = torch.zeros(config.vocab_size, config.vector_size)
         self.embed_tokens = torch.nn.Embedding.from_pretrained(vectors)  # type: ignore[no-untyped-call]
-        self.lstm = torch.nn.LSTM(config.vector_size, config.units, batch_first=True, bidirectional=True)
+        self.lstm = torch.nn.LSTM(
+            config.vector_size, config.units, batch_first=True, bidirectional=True
+        )
         self.dropout = torch.nn.Dropout(0.25)
         self.head = torch.nn.Linear(2 * config.units, 1)
         self.post_init()  # type: ignore[no-untyped-call]
@@ -236,10 +288,15 @@ class BiLstmForSequenceClassification(transformers.PreTrainedModel):
     def _init_weights(self, module: Any) -> None:
         """Weights start as torch draws them."""
 
-    def forward(self, input_ids: Any, attention_mask: Any, labels: Any = None, return_dict: bool = True) -> Any:
+    def forward(
+        self, input_ids: Any, attention_mask: Any, labels: Any = None, return_dict: bool = True
+    ) -> Any:
         """Logits of negative (always 0) and positive, shape (n, 2), of sentences of one or more words; the loss."""
-        read, lengths = self.dropout(self.embed_tokens(input_ids)), attention_mask.sum(dim=1).cpu()
-        packed = torch.nn.utils.rnn.pack_padded_sequence(read, lengths, batch_first=True, enforce_sorted=False)
+        read = self.dropout(self.embed_tokens(input_ids))
+        lengths = attention_mask.sum(dim=1).cpu()
+        packed = torch.nn.utils.rnn.pack_padded_sequence(
+            read, lengths, batch_first=True, enforce_sorted=False
+        )
         _, (last, _) = self.lstm(packed)
         positive = self.head(self.dropout(torch.cat([last[0], last[1]], dim=-1)))
         logits = torch.cat([torch.zeros_like(positive), positive], dim=-1)
@@ -248,7 +305,9 @@ class BiLstmForSequenceClassification(transformers.PreTrainedModel):
 
 
 transformers.AutoConfig.register(BILSTM, BiLstmConfig, exist_ok=True)
-transformers.AutoModelForSequenceClassification.register(BiLstmConfig, BiLstmForSequenceClassification, exist_ok=True)
+transformers.AutoModelForSequenceClassification.register(
+    BiLstmConfig, BiLstmForSequenceClassification, exist_ok=True
+)
 
 
 def word_tokenizer(words: Iterable[str]) -> Any:
@@ -265,12 +324,15 @@ def word_tokenizer(words: Iterable[str]) -> Any:
     made.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace("’", "'")])
     made.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)
     make: Any = transformers.PreTrainedTokenizerFast
-    return make(tokenizer_object=made, unk_token=unknown, pad_token=unknown, model_max_length=MOST_TOKENS)
+    return make(
+        tokenizer_object=made, unk_token=unknown, pad_token=unknown, model_max_length=MOST_TOKENS
+    )
 
 
 def new_bilstm(vectors: StaticVectors, most: int = MOST_WORDS) -> tuple[Any, Any]:
     """A network that is not trained yet, with vectors of the most frequent words in lower case, and its tokenizer."""
-    keyed, rows = vectors.keyed, dict[str, int]()
+    keyed = vectors.keyed
+    rows = dict[str, int]()
     for at in vectors.order:
         word = str(keyed.index_to_key[at]).lower()
         rows.setdefault(word, int(keyed.key_to_index.get(word, at)))
@@ -283,21 +345,34 @@ def new_bilstm(vectors: StaticVectors, most: int = MOST_WORDS) -> tuple[Any, Any
     return model, word_tokenizer(rows)
 
 
-def _train_network(settings: TrainSettings, train: Rows, dev: Rows, folder: Path, bar: Bar) -> tuple[Scorer, Facts]:
+def _train_network(
+    settings: TrainSettings, train: Rows, dev: Rows, folder: Path, bar: Bar
+) -> tuple[Scorer, Facts]:
     if settings.kind == BILSTM:
         vectors = StaticVectors.load(settings.vectors or Path())
         model, tokenizer = new_bilstm(vectors)
-        known = np.mean([at > 0 for ids in tokenizer(list(train["text"]))["input_ids"] for at in ids])
+        known = np.mean(
+            [at > 0 for ids in tokenizer(list(train["text"]))["input_ids"] for at in ids]
+        )
         if not known:
-            raise ValueError(f"{vectors.name} knows no training sentence's words. Give vectors of their language.")
+            raise ValueError(
+                f"{vectors.name} knows no training sentence's words. Give vectors of their language."
+            )
         used = {"name": vectors.name, **vectors.identity}
-        facts: Facts = {"vectors": used, "words_known": len(tokenizer) - 1, "train_words_known": float(known)}
+        facts: Facts = {
+            "vectors": used,
+            "words_known": len(tokenizer) - 1,
+            "train_words_known": float(known),
+        }
     else:
         name = settings.encoder or "bert-base-uncased"
-        auto_class, how = TextClassifierScorer.auto_class, LoadOptions(device=settings.device)
+        auto_class = TextClassifierScorer.auto_class
+        how = LoadOptions(device=settings.device)
         model, tokenizer, pin = loading.load_model(name, auto_class, how, labels=LABELS)
         if tokenizer.pad_token_id is None:
-            raise UsageError("The encoder's tokenizer has no padding token. Give another one with --encoder.")
+            raise UsageError(
+                "The encoder's tokenizer has no padding token. Give another one with --encoder."
+            )
         facts = {"encoder": model_names.model_name(name), **pin}
     with loading.quiet():
         facts |= fit_network(model, tokenizer, settings, train, dev, bar)
@@ -314,30 +389,56 @@ class _Advance(transformers.TrainerCallback):
         self.advance(state.num_train_epochs / state.max_steps)
 
 
-def fit_network(model: Any, tokenizer: Any, settings: TrainSettings, train: Rows, dev: Rows, bar: Bar) -> Facts:
+def fit_network(
+    model: Any, tokenizer: Any, settings: TrainSettings, train: Rows, dev: Rows, bar: Bar
+) -> Facts:
     """Train by transformers' ``Trainer``, the rate rising over a tenth of the steps; longer sentences are cut.
 
     A bilstm stops where its loss on dev has not fallen for three epochs, and its best epoch stays; else the last.
     """
     need("A network", "accelerate", extra="train")
-    epochs, rate = settings.epochs or EPOCHS[settings.kind], settings.rate or RATES[settings.kind]
-    stops, advance = settings.kind == BILSTM, bar(f"Training {settings.kind}", epochs)
-    limit, when = loading.length_limit(tokenizer, model), "epoch" if stops else "no"
-    cut = sum(len(ids) > limit for ids in tokenizer(list(train["text"]), verbose=False)["input_ids"])
+    epochs = settings.epochs or EPOCHS[settings.kind]
+    rate = settings.rate or RATES[settings.kind]
+    stops = settings.kind == BILSTM
+    advance = bar(f"Training {settings.kind}", epochs)
+    limit = loading.length_limit(tokenizer, model)
+    when = "epoch" if stops else "no"
+    cut = sum(
+        len(ids) > limit for ids in tokenizer(list(train["text"]), verbose=False)["input_ids"]
+    )
 
     def rows(split: Rows) -> list[dict[str, Any]]:
         ids = tokenizer(list(split["text"]), truncation=True, max_length=limit)["input_ids"]
-        return [{"input_ids": one, "labels": label} for one, label in zip(ids, split["label"].tolist(), strict=True)]
+        return [
+            {"input_ids": one, "labels": label}
+            for one, label in zip(ids, split["label"].tolist(), strict=True)
+        ]
 
     with tempfile.TemporaryDirectory() as place:
         how = transformers.TrainingArguments(
-            output_dir=place, num_train_epochs=epochs, learning_rate=rate, seed=settings.seed, warmup_steps=0.1,
-            weight_decay=0.01, per_device_train_batch_size=settings.batch_size, per_device_eval_batch_size=64,
-            train_sampling_strategy="group_by_length", eval_strategy=when, save_strategy=when, save_total_limit=1,
-            save_only_model=True, load_best_model_at_end=stops, logging_strategy="no", report_to="none",
-            disable_tqdm=True, use_cpu=loading.pick_device(settings.device).type == "cpu",
-        )  # fmt: skip
-        callbacks = [_Advance(advance), *([transformers.EarlyStoppingCallback(PATIENCE)] if stops else [])]
+            output_dir=place,
+            num_train_epochs=epochs,
+            learning_rate=rate,
+            seed=settings.seed,
+            warmup_steps=0.1,
+            weight_decay=0.01,
+            per_device_train_batch_size=settings.batch_size,
+            per_device_eval_batch_size=64,
+            train_sampling_strategy="group_by_length",
+            eval_strategy=when,
+            save_strategy=when,
+            save_total_limit=1,
+            save_only_model=True,
+            load_best_model_at_end=stops,
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=loading.pick_device(settings.device).type == "cpu",
+        )
+        callbacks = [
+            _Advance(advance),
+            *([transformers.EarlyStoppingCallback(PATIENCE)] if stops else []),
+        ]
         pad = transformers.DataCollatorWithPadding(tokenizer)
         trainer = transformers.Trainer(model, how, pad, rows(train), rows(dev), callbacks=callbacks)
         trainer.remove_callback(transformers.PrinterCallback)

@@ -29,14 +29,18 @@ def refuse_other_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
         raise ValueError(f"{belongs}: they do not belong together. Add the tokenizer's own files.")
 
 
-def refuse_unknown_tokens(name: str, model: Any, tokenizer: Any, encoded: Iterable[Sequence[int]]) -> None:
+def refuse_unknown_tokens(
+    name: str, model: Any, tokenizer: Any, encoded: Iterable[Sequence[int]]
+) -> None:
     """ValueError for texts with tokens that the model has no embedding of."""
     rows = token_rows(model)
     unknown = {token for ids in encoded for token in ids if rows is not None and token >= rows}
     if unknown:
         token = tokenizer.convert_ids_to_tokens(min(unknown))
         lacks = f"The tokenizer of {name} gives the token {token!r}, and the model has embeddings of {rows} tokens"
-        raise ValueError(f"{lacks} only. Resize the embeddings and train them, or take the tokenizer's own files.")
+        raise ValueError(
+            f"{lacks} only. Resize the embeddings and train them, or take the tokenizer's own files."
+        )
 
 
 def output_rows(model: Any) -> int:

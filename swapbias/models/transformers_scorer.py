@@ -48,13 +48,24 @@ class TransformersScorer(Scorer):
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
         """From a local folder or Hub id, on the device and in the type of ``options``."""
         loaded, tokenizer, pin = loading.load_model(model, cls.auto_class, options)
-        return cls(loaded, tokenizer, model_id=read_name(model, pin), identity=pin, options=options, **settings)
+        return cls(
+            loaded,
+            tokenizer,
+            model_id=read_name(model, pin),
+            identity=pin,
+            options=options,
+            **settings,
+        )
 
     @classmethod
-    def wrap(cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any) -> Self:
+    def wrap(
+        cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any
+    ) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
         pin = loading.loaded_pin(model)
-        return cls(twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings)
+        return cls(
+            twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings
+        )
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
         """The tokens of each prompt."""
@@ -65,7 +76,9 @@ class TransformersScorer(Scorer):
         return list(self.tokenizer(list(texts))["input_ids"]) if texts else []
 
     def outputs(
-        self, encoded: Sequence[Sequence[int]], read: Callable[[Sequence[Sequence[int]]], torch.Tensor]
+        self,
+        encoded: Sequence[Sequence[int]],
+        read: Callable[[Sequence[Sequence[int]]], torch.Tensor],
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Batches: indices into ``encoded``, and what ``read`` gives; too long or empty texts are in none."""
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded)
@@ -76,17 +89,27 @@ class TransformersScorer(Scorer):
             yield members, read([encoded[index] for index in members])
 
 
-def head_kind(model: str, config: Any, *, kind: str | None = None, function: str | None = None) -> str:
+def head_kind(
+    model: str, config: Any, *, kind: str | None = None, function: str | None = None
+) -> str:
     """``classifier`` or ``regression``, by a pipeline's ``function``, the config's ``problem_type``, or ``kind``.
 
     Else a head of several labels is a classifier; one logit could be either, a UsageError.
     """
     if function == "softmax" and config.num_labels == 1:
-        raise UsageError(f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead.")
+        raise UsageError(
+            f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead."
+        )
     if function or config.problem_type:
-        return base.REGRESSION if (function or config.problem_type) in ("none", "regression") else "classifier"
+        return (
+            base.REGRESSION
+            if (function or config.problem_type) in ("none", "regression")
+            else "classifier"
+        )
     if kind is None and config.num_labels == 1:
-        raise UsageError(f"{model} gives one number for a text. Pass --kind regression or classifier (sigmoid).")
+        raise UsageError(
+            f"{model} gives one number for a text. Pass --kind regression or classifier (sigmoid)."
+        )
     return kind or "classifier"
 
 
@@ -101,21 +124,29 @@ class TextClassifierScorer(TransformersScorer):
     kind = "classifier"
     unit = "probability of positive sentiment"
 
-    def __init__(self, model: Any, tokenizer: Any, *, kind: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, *, kind: str | None = None, **settings: Any
+    ) -> None:
         """A UsageError where no label is known to be positive, or as of ``head_kind``."""
-        options, config = settings.get("options") or LoadOptions(), model.config
-        self.kind = head_kind(settings["model_id"], config, kind=kind, function=options.function_to_apply)
+        options = settings.get("options") or LoadOptions()
+        config = model.config
+        self.kind = head_kind(
+            settings["model_id"], config, kind=kind, function=options.function_to_apply
+        )
         super().__init__(model, tokenizer, **settings)
         labels = [str(config.id2label[index]) for index in range(len(config.id2label))]
         are_independent = config.problem_type == "multi_label_classification" or len(labels) == 1
         self._function = options.function_to_apply or ("sigmoid" if are_independent else "softmax")
         is_raw = self.kind == base.REGRESSION
         if is_raw:
-            self._function, self.unit = "none", RAW_SCORE.name
+            self._function = "none"
+            self.unit = RAW_SCORE.name
         self.sides = _sides(labels, options, is_raw=is_raw)
         if self.sides.are_summed and self._function != "softmax":
             gives = f"{self.model_id} gives each label a number of its own, and such numbers have no sum"
-            raise UsageError(f"{gives}. Name one label with -M positive-label, and one with -M negative-label.")
+            raise UsageError(
+                f"{gives}. Name one label with -M positive-label, and one with -M negative-label."
+            )
         self.own_unit = None if is_raw else self.sides.unit
         self.negative_label = None if is_raw else self.sides.negative_label
         applied = {} if self._function == "softmax" else {"function_to_apply": self._function}
@@ -153,7 +184,8 @@ class TextClassifierScorer(TransformersScorer):
 
 def _sides(labels: Sequence[str], options: LoadOptions, *, is_raw: bool) -> Sides:
     """The sides of a head; of a raw score it may be that of one label, whatever it is called."""
-    named, negative = options.positive_label, options.negative_label
+    named = options.positive_label
+    negative = options.negative_label
     if len(labels) > 1:
         return find_sides(labels, named, negative)
     if is_raw:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from swapbias.studies import Lexicon
 
 _PROBES = ("Mary", "JOHN")  # an uncased tokenizer reads them as it reads "mary" and "john"
-_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")  # scripts, as Unicode names letters
+_UNSPACED = (
+    "CJK",
+    "HIRAGANA",
+    "KATAKANA",
+    "THAI",
+    "LAO",
+    "KHMER",
+    "MYANMAR",
+)  # scripts, as Unicode names letters
 _CONTINUES = "##"  # with which WordPiece writes a token that continues a word
 
 
@@ -68,7 +76,8 @@ class Vocabulary:
         unknown = self.tokenizer.unk_token_id
         for probe in _PROBES:
             cased, folded = (
-                self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (probe, probe.lower())
+                self.tokenizer(text, add_special_tokens=False)["input_ids"]
+                for text in (probe, probe.lower())
             )
             if unknown is not None and unknown in (*cased, *folded):
                 added = {*self._special, *self.tokenizer.get_added_vocab().values()}
@@ -93,9 +102,11 @@ class Vocabulary:
         read = self.tokenizer(spellings, add_special_tokens=False)["input_ids"] if spellings else []
         known = len(self.words)
         single = [
-            list(ids) if len(ids) == 1 and ids[0] < known and ids[0] not in self._special else [] for ids in read
+            list(ids) if len(ids) == 1 and ids[0] < known and ids[0] not in self._special else []
+            for ids in read
         ]
-        after, first = single[::2], single[1::2]
+        after = single[::2]
+        first = single[1::2]
         return {
             word: list(dict.fromkeys([*behind, *alone]))
             for word, behind, alone in zip(unique, after, first, strict=True)
@@ -137,15 +148,25 @@ class Vocabulary:
             for token in tokens:
                 if of_token[token] == rest:
                     of_token[token] = place
-            same = [token for token in by_word.get(word.lower(), ()) if self._is_word(token, word, lexicon)]
-            of_word[word] = [token for token in dict.fromkeys([*tokens, *same]) if of_token[token] == place]
+            same = [
+                token
+                for token in by_word.get(word.lower(), ())
+                if self._is_word(token, word, lexicon)
+            ]
+            of_word[word] = [
+                token for token in dict.fromkeys([*tokens, *same]) if of_token[token] == place
+            ]
         return LabelledTokens(labels, of_token, of_word)
 
     def _pieces(self, tokens: Sequence[int]) -> list[int]:
         """Those of the tokens that continue words, in a vocabulary of SentencePiece and a script with spaces."""
         if not self._drops_spaces:
             return []
-        inner = [token for token in tokens if not self.raw[token].startswith(" ") and _has_spaces(self.words[token])]
+        inner = [
+            token
+            for token in tokens
+            if not self.raw[token].startswith(" ") and _has_spaces(self.words[token])
+        ]
         read = self.tokens_of(self.words[token] for token in inner)
         return [token for token in inner if token not in read[self.words[token]]]
 

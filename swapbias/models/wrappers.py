@@ -27,11 +27,16 @@ def without_containers(model: Any) -> Any:
     if torch is None or not isinstance(model, torch.nn.Module):
         return model
     sharding = sys.modules.get("torch.distributed.fsdp")
-    if sharding and any(isinstance(module, sharding.FullyShardedDataParallel) for module in model.modules()):
-        raise UsageError("The weights lie in parts on several devices. Audit the saved checkpoints.")
+    if sharding and any(
+        isinstance(module, sharding.FullyShardedDataParallel) for module in model.modules()
+    ):
+        raise UsageError(
+            "The weights lie in parts on several devices. Audit the saved checkpoints."
+        )
     inner = _without_container(model)
     while inner is not model:
-        model, inner = inner, _without_container(inner)
+        model = inner
+        inner = _without_container(inner)
     return model
 
 
@@ -43,7 +48,11 @@ def _without_container(model: Any) -> Any:
         return model.module
     if find_spec("accelerate") is None:
         return model
-    from accelerate.utils import extract_model_from_parallel, has_compiled_regions, is_compiled_module
+    from accelerate.utils import (
+        extract_model_from_parallel,
+        has_compiled_regions,
+        is_compiled_module,
+    )
 
     if is_compiled_module(model) or has_compiled_regions(model):
         return extract_model_from_parallel(model, keep_torch_compile=False)
@@ -52,7 +61,8 @@ def _without_container(model: Any) -> Any:
 
 def is_adapted(model: Any) -> bool:
     """Tell whether an object is a model of PEFT: a wrapper with adapters, with a transformers model inside."""
-    torch, transformers = sys.modules.get("torch"), sys.modules.get("transformers")
+    torch = sys.modules.get("torch")
+    transformers = sys.modules.get("transformers")
     if torch is None or transformers is None or not isinstance(model, torch.nn.Module):
         return False
     return hasattr(model, "peft_config") and not isinstance(model, transformers.PreTrainedModel)
@@ -81,7 +91,10 @@ def adapted_model(model: Any, tokenizer: Any) -> Any:
     with torch.inference_mode():
         outputs = [reader(**inputs, return_dict=True).logits for reader in (copied, _inner(copied))]
     same_shape = outputs[0].shape == outputs[1].shape
-    if not (same_shape and torch.allclose(outputs[0], outputs[1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)):
+    if not (
+        same_shape
+        and torch.allclose(outputs[0], outputs[1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+    ):
         raise UsageError(
             f"The adapter of {type(model).__name__} is not in the layers of its model, so an audit would read the "
             "model without it. Audit a model whose adapter is in its layers, as that of LoRA is."
@@ -113,11 +126,15 @@ def adapter_name(model: Any) -> str:
     active = model.active_adapters
     try:
         names = active() if callable(active) else active
-    except ValueError:  # adapters that PEFT put into the layers, of which transformers does not know
+    except (
+        ValueError
+    ):  # adapters that PEFT put into the layers, of which transformers does not know
         names = list(configs)
     types = [configs[name].peft_type for name in names]
     kinds = [str(getattr(kind, "value", kind)).lower() for kind in types]
-    return " ".join([*dict.fromkeys(kinds), "adapter", *(name for name in names if name != "default")])
+    return " ".join(
+        [*dict.fromkeys(kinds), "adapter", *(name for name in names if name != "default")]
+    )
 
 
 def _inner(model: Any) -> Any:

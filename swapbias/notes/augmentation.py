@@ -20,14 +20,25 @@ VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
 AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
 FEWEST = 3  # training notes of each label: one for each fold of the cross-validation
 OTHER = {"female": "male", "male": "female", "": ""}
-PAIR_COLUMNS = (*PROMPT_COLUMNS, "subject_id", "note_type", "version", "planted", "specific", "credentialed")
+PAIR_COLUMNS = (
+    *PROMPT_COLUMNS,
+    "subject_id",
+    "note_type",
+    "version",
+    "planted",
+    "specific",
+    "credentialed",
+)
 WORDINGS = 5
 
 Note = Mapping[str, str]
 
 
 def in_regime(
-    notes: Sequence[Note], regime: str, swapper: "Swapper", other_of: Mapping[str, str] | None = None
+    notes: Sequence[Note],
+    regime: str,
+    swapper: "Swapper",
+    other_of: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
     """The notes as a regime has them: as they are, in the other gender, without gender, or as they are and swapped.
 
@@ -45,17 +56,21 @@ def in_regime(
     made = iter(_run(unknown, swapper).texts.to_pylist() if unknown else ())
     texts = [known[note["text"]] if note["text"] in known else next(made) for note in notes]
     swapped = [
-        {**note, "gender": OTHER[note["gender"]], "text": text} for note, text in zip(original, texts, strict=True)
+        {**note, "gender": OTHER[note["gender"]], "text": text}
+        for note, text in zip(original, texts, strict=True)
     ]
     return swapped if regime == "swapped" else [*original, *swapped]
 
 
 def _run(notes: Sequence[Note], swapper: "Swapper", mode: str = "swap") -> "Swapped":
-    return swapper.run([note["text"] for note in notes], mode, genders=[note["gender"] for note in notes])
+    return swapper.run(
+        [note["text"] for note in notes], mode, genders=[note["gender"] for note in notes]
+    )
 
 
 def _texts(notes: Sequence[Note], done: "Swapped", other_of: Mapping[str, str] | None) -> list[str]:
-    known, swapped = other_of or {}, done.texts.to_pylist()
+    known = other_of or {}
+    swapped = done.texts.to_pylist()
     return [known.get(note["text"], text) for note, text in zip(notes, swapped, strict=True)]
 
 
@@ -75,13 +90,23 @@ def counterfactual_pairs(
 
 
 def _paired(
-    notes: Sequence[Note], done: "Swapped", other_of: Mapping[str, str] | None, max_doubt: float | None
+    notes: Sequence[Note],
+    done: "Swapped",
+    other_of: Mapping[str, str] | None,
+    max_doubt: float | None,
 ) -> list[dict[str, str]]:
     rows = []
     limit = median(done.doubt.tolist() or [0.0]) if max_doubt is None else max_doubt
-    swaps = zip(notes, _texts(notes, done, other_of), done.specific.tolist(), done.doubt.tolist(), strict=True)
+    swaps = zip(
+        notes,
+        _texts(notes, done, other_of),
+        done.specific.tolist(),
+        done.doubt.tolist(),
+        strict=True,
+    )
     for note, text, specific, doubt in swaps:
-        gender, more = note["gender"], {} if other_of else {DOUBTFUL: str(int(doubt > limit))}
+        gender = note["gender"]
+        more = {} if other_of else {DOUBTFUL: str(int(doubt > limit))}
         if gender and text != note["text"]:
             rows.append(_prompt(note, gender, note["text"], "original", specific) | more)
             rows.append(_prompt(note, OTHER[gender], text, "swapped", specific) | more)
@@ -92,7 +117,10 @@ def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, st
     """The notes; one whose gender is not named gets the one that its text shows, if there is one."""
     groups = {1: "female", -1: "male", 0: ""}
     sides = _run(notes, swapper).sides.tolist()
-    return [{**note, "gender": note["gender"] or groups[side]} for note, side in zip(notes, sides, strict=True)]
+    return [
+        {**note, "gender": note["gender"] or groups[side]}
+        for note, side in zip(notes, sides, strict=True)
+    ]
 
 
 # --- other wordings ---------------------------------------------------------------------------------------
@@ -102,7 +130,9 @@ def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, st
 def carrier_synonyms() -> dict[str, tuple[str, ...]]:
     """Phrases of clinical prose that say nothing of patient, phenotype or gender, and five that say the same."""
     found: dict[str, tuple[str, ...]] = {}
-    for row in read_table(corpus_dir(NAME) / "carrier_synonyms.csv", ("phrase", "wording", "alternative", "source")):
+    for row in read_table(
+        corpus_dir(NAME) / "carrier_synonyms.csv", ("phrase", "wording", "alternative", "source")
+    ):
         found[row["phrase"]] = (*found.get(row["phrase"], ()), row["alternative"])
     return found
 
@@ -124,12 +154,15 @@ def _carried(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
     if len(lower) != len(text):  # of a letter that two stand for in lower case: places must stay
         lower = "".join(low if len(low := one.lower()) == 1 else one for one in text)
     known = carrier_synonyms()
-    return [(*found.span(), known[" ".join(found[0].split())]) for found in _carriers().finditer(lower)]
+    return [
+        (*found.span(), known[" ".join(found[0].split())]) for found in _carriers().finditer(lower)
+    ]
 
 
 def _worded(text: str, carried: Iterable[tuple[int, int, tuple[str, ...]]], wording: int) -> str:
     """The text with each carrier phrase as that wording (1 to 5) has it; capitals stay."""
-    parts, done = [], 0
+    parts = []
+    done = 0
     for start, end, alternatives in carried:
         parts += [text[done:start], _in_case_of(text[start:end], alternatives[wording - 1])]
         done = end
@@ -154,12 +187,21 @@ def _pair_id(note: Note) -> str:
 def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
     return {
         **dict.fromkeys(PAIR_COLUMNS, ""),
-        "prompt_id": f"{_pair_id(note)}/{group}", "pair_id": _pair_id(note), "group": group, "text": text,
-        "condition": note["phenotype"], "label": note["label"], "template": note["template"],
-        "experiment": "phenotyping", "subject_id": note["subject_id"] or note["note_id"],
-        "note_type": note["note_type"], "version": version, "planted": note["planted"], "specific": str(specific),
+        "prompt_id": f"{_pair_id(note)}/{group}",
+        "pair_id": _pair_id(note),
+        "group": group,
+        "text": text,
+        "condition": note["phenotype"],
+        "label": note["label"],
+        "template": note["template"],
+        "experiment": "phenotyping",
+        "subject_id": note["subject_id"] or note["note_id"],
+        "note_type": note["note_type"],
+        "version": version,
+        "planted": note["planted"],
+        "specific": str(specific),
         "credentialed": note["credentialed"],
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True)
@@ -181,7 +223,9 @@ class Notes:
     plausible: bool = False
     other_of: Mapping[str, str] = field(default_factory=dict)
     max_doubt: float | None = None
-    _trained: dict[tuple[str, str], list[dict[str, str]]] = field(default_factory=dict, compare=False, repr=False)
+    _trained: dict[tuple[str, str], list[dict[str, str]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def credentialed(self) -> bool:
@@ -189,7 +233,11 @@ class Notes:
         return any(note["credentialed"] == "True" for note in self.rows)
 
     def _of(self, split: str, phenotype: str = "all") -> list[Note]:
-        return [one for one in self.rows if one["split"] == split and phenotype in (one["phenotype"], "all")]
+        return [
+            one
+            for one in self.rows
+            if one["split"] == split and phenotype in (one["phenotype"], "all")
+        ]
 
     @cached_property
     def _swapped(self) -> "Swapped":
@@ -248,7 +296,9 @@ class Notes:
 
     def versions(self, pair_ids: Collection[str]) -> list[dict[str, str]]:
         """The test notes of these pairs as prompts, as they are and neutralised: the gender is predicted."""
-        mine = _once(note for note in self._of("test") if note["gender"] and _pair_id(note) in pair_ids)
+        mine = _once(
+            note for note in self._of("test") if note["gender"] and _pair_id(note) in pair_ids
+        )
         return [
             {
                 **_prompt(note, note["gender"], note["text"], version, 0),
@@ -265,7 +315,8 @@ class Notes:
         tests = self._of("test")
         unknown = sum(not note["gender"] for note in tests)
         pairs = _paired(tests, self._swapped, self.other_of, None)[::2]
-        alike, implausible = len(tests) - unknown - len(pairs), sum(pair["specific"] != "0" for pair in pairs)
+        alike = len(tests) - unknown - len(pairs)
+        implausible = sum(pair["specific"] != "0" for pair in pairs)
         others = int((self._swapped.left.sum(axis=1) > 0).sum())
         what = (
             "left out: they hold gender-specific clinical terms"

@@ -11,11 +11,21 @@ from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.augmentation import Notes, with_genders
 from swapbias.notes.mimic import coded_notes, find_table, labelled_notes, mimic3_notes, mimic4_notes
-from swapbias.notes.rows import GENDERS, NAME, NOTE_COLUMNS, OWN, PHENOTYPES, SPLITS, named_rows, shown_cell
+from swapbias.notes.rows import (
+    GENDERS,
+    NAME,
+    NOTE_COLUMNS,
+    OWN,
+    PHENOTYPES,
+    SPLITS,
+    named_rows,
+    shown_cell,
+)
 from swapbias.privacy import is_credentialed
 from swapbias.studies import column, config_rows
 
-MIMIC3, MIMIC4 = "mimic3", "mimic4"
+MIMIC3 = "mimic3"
+MIMIC4 = "mimic4"
 _TEST_SHARE = 3  # one subject in so many, where own notes name no split
 _REQUIRED = ("text", "label")
 # hadm_id is a column of MIMIC: rows that have it are taken to be made from it.
@@ -30,7 +40,10 @@ _CELLS = {  # what a cell of own notes may be, lower case, and what an error exp
         "1, 0, positive, negative, true or false",
     ),
     "split": ({name: name for name in SPLITS}, "train or test"),
-    "credentialed": ({"true": "True", "1": "True", "false": "False", "0": "False", "": "False"}, "true or false"),
+    "credentialed": (
+        {"true": "True", "1": "True", "false": "False", "0": "False", "": "False"},
+        "true or false",
+    ),
 }
 
 
@@ -43,7 +56,9 @@ def kind_of_folder(folder: "str | PathLike[str]") -> str:
         if find_table(folder, "discharge"):
             return MIMIC4
     elif folder.name.lower().split(".")[0] in ("noteevents", "discharge", "patients"):
-        raise UsageError(f"{folder} is one file of MIMIC, expected its folder. Give the folder that holds it.")
+        raise UsageError(
+            f"{folder} is one file of MIMIC, expected its folder. Give the folder that holds it."
+        )
     if _own_files(folder):
         return OWN
     raise UsageError(
@@ -72,7 +87,9 @@ def note_tables(folder: "str | PathLike[str]") -> list[Path]:
     return _tables(Path(folder), notes, "patients")
 
 
-def local_notes(folder: "str | PathLike[str]", *, seed: int = 0, labelled: bool = True) -> list[dict[str, str]]:
+def local_notes(
+    folder: "str | PathLike[str]", *, seed: int = 0, labelled: bool = True
+) -> list[dict[str, str]]:
     """Labelled note rows of whatever the folder or file holds; of MIMIC for the four phenotypes, split by subject.
 
     Notes of MIMIC-III have the labels of their annotations, those of MIMIC-IV the codes of their admission.
@@ -126,7 +143,9 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
     for number, row in enumerate(named_rows(file, columns, optional=optional), start=1):
         where = f"{file.name}: row {number}"
         if not row["text"].strip():
-            raise ValueError(f"{where}, column 'text': blank, expected a note. Fill it in or drop the row.")
+            raise ValueError(
+                f"{where}, column 'text': blank, expected a note. Fill it in or drop the row."
+            )
         note_id = row.get("note_id", "").strip() or (f"{split}-{number}" if split else str(number))
         found = {
             **dict.fromkeys(NOTE_COLUMNS, ""),
@@ -142,7 +161,9 @@ def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str
             cell = found[name].strip().lower()
             if cell not in known and (cell or labelled or name != "label"):
                 shown = shown_cell(found[name])
-                raise ValueError(f"{where}, column {name!r}: {shown}, expected {wanted}. Fix the cell.")
+                raise ValueError(
+                    f"{where}, column {name!r}: {shown}, expected {wanted}. Fix the cell."
+                )
             found[name] = known.get(cell, "")
         yield {name: found[name] for name in NOTE_COLUMNS}
 
@@ -154,12 +175,16 @@ def _check_ids(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
         note, subject = ((row["phenotype"], name, row[name]) for name in ("note_id", "subject_id"))
         if note in first:
             both = f"rows {first[note]} and {number}"
-            raise ValueError(f"{path.name}: {both} have one note_id within a phenotype, expected two. Rename one.")
+            raise ValueError(
+                f"{path.name}: {both} have one note_id within a phenotype, expected two. Rename one."
+            )
         other = (*subject, *(split for split in SPLITS if split != row["split"]))
         if other in first:
             both = f"rows {first[other]} and {number}"
-            raise ValueError(f"{path.name}: {both} have one subject_id, in train and test, expected one of them. "
-                             "Move its notes to one split.")  # fmt: skip
+            raise ValueError(
+                f"{path.name}: {both} have one subject_id, in train and test, expected one of them. "
+                "Move its notes to one split."
+            )
         first[note] = number
         first.setdefault((*subject, row["split"]), number)
 
@@ -168,7 +193,12 @@ def _check_ids(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
 
 
 def load_notes(
-    settings: NoteOptions, seed: int, corpus: str = NAME, *, trains: bool | None = None, labelled: bool = True
+    settings: NoteOptions,
+    seed: int,
+    corpus: str = NAME,
+    *,
+    trains: bool | None = None,
+    labelled: bool = True,
 ) -> Notes:
     """The notes to audit with, every one with its gender where the text shows it.
 
@@ -184,21 +214,31 @@ def load_notes(
     rows = with_genders(local_notes(folder, seed=seed, labelled=labelled), swapper)
     if is_credentialed(folder):
         rows = [{**row, "credentialed": "True"} for row in rows]
-    if (settings.trains if trains is None else trains) and not any(row["split"] == "train" for row in rows):
+    if (settings.trains if trains is None else trains) and not any(
+        row["split"] == "train" for row in rows
+    ):
         rows = _split(rows, seed)
     if not any(row["split"] == "test" for row in rows):
         raise UsageError(
             f"None of the {len(rows)} notes has the split test. Mark some in the column split, or leave that column "
             "out: then all are tested."
         )
-    return Notes(kind_of_folder(folder), tuple(rows), swapper, settings.plausible, max_doubt=settings.max_doubt)
+    return Notes(
+        kind_of_folder(folder),
+        tuple(rows),
+        swapper,
+        settings.plausible,
+        max_doubt=settings.max_doubt,
+    )
 
 
 def _known_versions(corpus: str) -> dict[str, str]:
     """The texts of a corpus of notes and what they are in the other gender."""
     texts = []
     for version in ("original", "swapped"):
-        rows = (row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-{version}"))
+        rows = (
+            row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-{version}")
+        )
         texts.append([row["text"] for row in rows if row["split"] == "train"])
     pairs = list(column(config_rows(corpus, "pairs"), "text"))
     return dict(zip([*texts[0], *pairs[::2]], [*texts[1], *pairs[1::2]], strict=True))

@@ -50,7 +50,16 @@ def genders_of(patients: Path | None) -> dict[str, str]:
 def mimic3_notes(notes: Path, patients: Path) -> Iterator[tuple[dict[str, str], str]]:
     """Each note of NOTEEVENTS that is not marked as an error, and its DESCRIPTION."""
     genders = genders_of(patients)
-    columns = ("row_id", "subject_id", "hadm_id", "charttime", "category", "description", "iserror", "text")
+    columns = (
+        "row_id",
+        "subject_id",
+        "hadm_id",
+        "charttime",
+        "category",
+        "description",
+        "iserror",
+        "text",
+    )
     for row in named_rows(notes, columns):
         if row["iserror"].strip() not in ("1", "1.0"):
             yield _note(row, row["row_id"], row["category"], genders), row["description"]
@@ -59,12 +68,20 @@ def mimic3_notes(notes: Path, patients: Path) -> Iterator[tuple[dict[str, str], 
 def mimic4_notes(notes: Path, patients: Path | None = None) -> Iterator[dict[str, str]]:
     """Each discharge summary of MIMIC-IV-Note."""
     genders = genders_of(patients)
-    for row in named_rows(notes, ("note_id", "subject_id", "hadm_id", "note_type", "charttime", "text")):
+    for row in named_rows(
+        notes, ("note_id", "subject_id", "hadm_id", "note_type", "charttime", "text")
+    ):
         yield _note(row, row["note_id"], row["note_type"], genders)
 
 
-def _note(row: Mapping[str, str], note_id: str, note_type: str, genders: Mapping[str, str]) -> dict[str, str]:
-    own = {"note_id": note_id, "note_type": note_type.strip(), "gender": genders.get(row["subject_id"], "")}
+def _note(
+    row: Mapping[str, str], note_id: str, note_type: str, genders: Mapping[str, str]
+) -> dict[str, str]:
+    own = {
+        "note_id": note_id,
+        "note_type": note_type.strip(),
+        "gender": genders.get(row["subject_id"], ""),
+    }
     every = {**row, **own, "credentialed": "True"}
     return {name: every[name] for name in STREAM_COLUMNS}
 
@@ -78,14 +95,17 @@ def affordable(available: Mapping[Cell, int], wanted: Sizes) -> dict[str, dict[C
     """The sizes wanted; where a cell has too few notes, training and test shrink in proportion."""
     train, test = (dict(wanted[split]) for split in SPLITS)
     for cell in train:
-        total, there = train[cell] + test[cell], available.get(cell, 0)
+        total = train[cell] + test[cell]
+        there = available.get(cell, 0)
         if there < total:
             train[cell] = round(there * train[cell] / total)
             test[cell] = there - train[cell]
     return {"train": train, "test": test}
 
 
-def split_notes(rows: Sequence[Mapping[str, str]], wanted: Sizes, *, seed: str) -> list[dict[str, str]]:
+def split_notes(
+    rows: Sequence[Mapping[str, str]], wanted: Sizes, *, seed: str
+) -> list[dict[str, str]]:
     """The rows that fit, each with its ``split``; training first.
 
     Subjects come in a random order; all notes of one go where more of them are still wanted, then where the
@@ -120,11 +140,17 @@ def _cell(row: Mapping[str, str]) -> Cell:
     return row["gender"], row["label"]
 
 
-def _split_by_phenotype(labelled: Sequence[tuple[Mapping[str, str], Labels]], seed: int) -> list[dict[str, str]]:
+def _split_by_phenotype(
+    labelled: Sequence[tuple[Mapping[str, str], Labels]], seed: int
+) -> list[dict[str, str]]:
     """Note rows of each phenotype of patients with a known gender, in the published sizes as far as the notes go."""
     found = []
     for phenotype in PHENOTYPES:
-        chosen = [(note, labels[phenotype]) for note, labels in labelled if note["gender"] and phenotype in labels]
+        chosen = [
+            (note, labels[phenotype])
+            for note, labels in labelled
+            if note["gender"] and phenotype in labels
+        ]
         named = ({**note, "phenotype": phenotype, "label": label} for note, label in chosen)
         rows = [{name: row.get(name, "") for name in NOTE_COLUMNS} for row in named]
         found += split_notes(rows, published_sizes(phenotype), seed=f"{seed}/{phenotype}")
@@ -149,7 +175,9 @@ _BY_TIME = ("Hospital.Admission.ID", "subject.id", "chart.time", "cohort")
 _BY_ROW = ("ROW_ID",)
 _FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 _NO_VALUE = ("na", "nan", "null", "none")
-Vote = set[str]  # the columns in which one annotator has a 1 for one note; "None" is implied where it is no column
+Vote = set[
+    str
+]  # the columns in which one annotator has a 1 for one note; "None" is implied where it is no column
 
 
 def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> list[dict[str, str]]:
@@ -169,7 +197,9 @@ def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> l
 
 
 def _find_annotations(folder: Path) -> Path:
-    paths = [path for path in sorted(folder.iterdir()) if path.name.lower().endswith((".csv", ".csv.gz"))]
+    paths = [
+        path for path in sorted(folder.iterdir()) if path.name.lower().endswith((".csv", ".csv.gz"))
+    ]
     found = [path for path in paths if "noteevents" not in path.name.lower() and _layout(path)]
     if len(found) != 1:
         names = listed(path.name for path in found)
@@ -184,15 +214,23 @@ def _layout(path: Path) -> Key | None:
     """The columns by which a file of annotations names a note; None for another file."""
     names = swapping.read_files([path]).schema.names if path.stat().st_size else []
     columns = {name.strip().lower() for name in names}
-    return next((by for by in (_BY_TIME, _BY_ROW) if {one.lower() for one in (*by, *VOTES)} <= columns), None)
+    return next(
+        (by for by in (_BY_TIME, _BY_ROW) if {one.lower() for one in (*by, *VOTES)} <= columns),
+        None,
+    )
 
 
 def read_votes(path: Path) -> dict[Key, list[Vote]]:
     """Every annotator's vote by note. ValueError: naming file, row and column of a cell that is neither 0 nor 1."""
-    by, optional = _layout(path) or _BY_TIME, ("None", *_OTHERS)
+    by = _layout(path) or _BY_TIME
+    optional = ("None", *_OTHERS)
     votes: dict[Key, list[Vote]] = {}
     for number, row in enumerate(named_rows(path, (*by, *VOTES), optional=optional), start=1):
-        flags = {name: _FLAGS.get(row[name].strip().lower()) for name in (*VOTES, *optional) if name in row}
+        flags = {
+            name: _FLAGS.get(row[name].strip().lower())
+            for name in (*VOTES, *optional)
+            if name in row
+        }
         for column, flag in flags.items():
             if flag is None:
                 raise ValueError(
@@ -209,7 +247,11 @@ def _time_key(admission: str, subject: str, time: str, kind: str) -> Key:
     """Nursing notes by their minute; discharge summaries by admission, since they have no chart time."""
     first = re.match(r"[a-z]*", kind.strip().lower())
     word = first.group(0) if first else ""
-    minute = "" if word == "discharge" or time.strip().lower() in _NO_VALUE else time.strip().replace("T", " ")[:16]
+    minute = (
+        ""
+        if word == "discharge" or time.strip().lower() in _NO_VALUE
+        else time.strip().replace("T", " ")[:16]
+    )
     return _whole(admission), _whole(subject), minute, word
 
 
@@ -231,7 +273,9 @@ def decided(votes: Sequence[Vote]) -> dict[str, str]:
     return none | dict.fromkeys(named, "positive")
 
 
-def _joined(notes: Iterable[tuple[dict[str, str], str]], wanted: set[Key]) -> dict[Key, dict[str, str]]:
+def _joined(
+    notes: Iterable[tuple[dict[str, str], str]], wanted: set[Key]
+) -> dict[Key, dict[str, str]]:
     """The note of each key: the first one, but a discharge report before its addenda."""
     found: dict[Key, dict[str, str]] = {}
     reports: set[Key] = set()
@@ -252,7 +296,9 @@ def _joined(notes: Iterable[tuple[dict[str, str], str]], wanted: set[Key]) -> di
 def _code_prefixes() -> dict[str, dict[str, tuple[str, ...]]]:
     """Beginnings of the codes by version (``9``, ``10``) and phenotype."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for row in read_table(corpus_dir(NAME) / "diagnosis_codes.csv", ("phenotype", "version", "prefix", "source")):
+    for row in read_table(
+        corpus_dir(NAME) / "diagnosis_codes.csv", ("phenotype", "version", "prefix", "source")
+    ):
         of = found.setdefault(row["version"], {})
         of[row["phenotype"]] = (*of.get(row["phenotype"], ()), row["prefix"])
     return found
@@ -288,7 +334,9 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
             "are made of (the hosp module of MIMIC-IV holds it). Put it there; swapping needs none."
         )
     discharge, diagnoses, patients = (path for path in tables.values() if path)
-    coded_as: dict[str, frozenset[str]] = {}  # by admission that has any code; most have none of the four
+    coded_as: dict[
+        str, frozenset[str]
+    ] = {}  # by admission that has any code; most have none of the four
     for row in named_rows(diagnoses, ("hadm_id", "icd_code", "icd_version")):
         phenotypes = coded(row["icd_code"], row["icd_version"])
         before = coded_as.setdefault(row["hadm_id"], phenotypes)
@@ -296,7 +344,10 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
             coded_as[row["hadm_id"]] = before | phenotypes
     genders = genders_of(patients)
     ids = [
-        ({**row, "gender": genders.get(row["subject_id"], ""), "credentialed": "True"}, row["hadm_id"])
+        (
+            {**row, "gender": genders.get(row["subject_id"], ""), "credentialed": "True"},
+            row["hadm_id"],
+        )
         for row in named_rows(discharge, ("note_id", "subject_id", "hadm_id", "note_type"))
     ]
     negative = dict.fromkeys(PHENOTYPES, "negative")

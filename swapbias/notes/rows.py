@@ -32,7 +32,9 @@ def shown_cell(value: str) -> str:
     return repr(value) if len(value) <= _LONGEST_SHOWN else f"{len(value)} characters"
 
 
-def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+def named_rows(
+    path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
+) -> Iterator[dict[str, str]]:
     """Rows of a file in bounded memory as strings, with the columns that are named; null becomes blank.
 
     Names of columns are matched ignoring case. Values of CSV come back as written and may hold newlines.
@@ -43,7 +45,9 @@ def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = 
     if missing := [name for name in columns if name.lower() not in present]:
         shown = shown_names(source.schema.names)
         raise ValueError(f"{path.name}:1: no column {missing[0]!r}, found {shown}. Add the column.")
-    names = {name: present[name.lower()] for name in (*columns, *optional) if name.lower() in present}
+    names = {
+        name: present[name.lower()] for name in (*columns, *optional) if name.lower() in present
+    }
     for batch, _ in source.read(_BATCH):
         try:
             cells = [batch.column(name).to_pylist() for name in names.values()]
@@ -52,7 +56,10 @@ def named_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = 
                 f"{path.name} holds text that is not UTF-8. Save it as UTF-8, or fetch it again."
             ) from None
         for row in zip(*cells, strict=True):
-            yield {name: "" if cell is None else str(cell) for name, cell in zip(names, row, strict=True)}
+            yield {
+                name: "" if cell is None else str(cell)
+                for name, cell in zip(names, row, strict=True)
+            }
 
 
 def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:

@@ -7,7 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swapbias.files import OWNER_FOLDER, atomic_directory, cache_dir, file_sha256, locked, rooms_sha256
+from swapbias.files import (
+    OWNER_FOLDER,
+    atomic_directory,
+    cache_dir,
+    file_sha256,
+    locked,
+    rooms_sha256,
+)
 from swapbias.privacy import for_owner_alone, mark
 from swapbias.studies import Config, config_features
 

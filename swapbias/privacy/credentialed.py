@@ -21,10 +21,20 @@ HOW_TO_READ = (
     "its own cache, which is neither marked nor closed to others."
 )
 _NOTES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
-_TABLES = ("admissions", "patients", "icustays", "diagnoses_icd", "callout", "transfers", "services")
+_TABLES = (
+    "admissions",
+    "patients",
+    "icustays",
+    "diagnoses_icd",
+    "callout",
+    "transfers",
+    "services",
+)
 _MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in
 _MANIFESTS = ("manifest.json", "swap.json")
-_TABLE = re.compile(r"(.+?)\.(?:csv|tsv|jsonl|ndjson|parquet)(?:\.(?:gz|zip|bz2|xz|zst))?", re.IGNORECASE)
+_TABLE = re.compile(
+    r"(.+?)\.(?:csv|tsv|jsonl|ndjson|parquet)(?:\.(?:gz|zip|bz2|xz|zst))?", re.IGNORECASE
+)
 # As letters alone: "HADM_ID", "hadm id" and "Hospital.Admission.ID" (of the annotations) name admissions of MIMIC.
 _ADMISSION = {"hadmid", "hospitaladmissionid"}
 _MIMIC4 = {"noteid", "subjectid", "charttime", "text"}
@@ -68,15 +78,21 @@ def why_credentialed(path: Path) -> str:
     """What tells that a file or folder holds credentialed text or what is made of it; blank: nothing."""
     place = path.resolve()
     for folder in (place, *place.parents):
-        if (folder / CREDENTIALED).exists() or any(_is_marked_in(folder / name) for name in _MANIFESTS):
+        if (folder / CREDENTIALED).exists() or any(
+            _is_marked_in(folder / name) for name in _MANIFESTS
+        ):
             return "the input lies in a folder that is marked so"
     if is_mimic_name(place.name):
         return "the file is named like MIMIC's notes"
     here = place if place.is_dir() else place.parent
-    beside = [one for module in _MODULES if (here / module).is_dir() for one in (here / module).iterdir()]
+    beside = [
+        one for module in _MODULES if (here / module).is_dir() for one in (here / module).iterdir()
+    ]
     # A table of MIMIC's patients: that of another hospital has other columns.
     patients = (one for one in beside if _stem(one.name) in _TABLES)
-    is_patients = any("subject_id" in (name.strip().lower() for name in columns_of(one)) for one in patients)
+    is_patients = any(
+        "subject_id" in (name.strip().lower() for name in columns_of(one)) for one in patients
+    )
     if is_patients or any(is_mimic_name(one.name) for one in beside):
         return "tables of MIMIC lie beside it"
     files = beside if place.is_dir() else (place,)

@@ -19,8 +19,12 @@ _KEYS = tomllib.loads(Path(__file__).with_name("manifest_keys.toml").read_text(e
 _NAMED: Mapping[str, str] = _KEYS["named"]
 _OBJECTS = frozenset(_KEYS["objects"].split())
 _TYPES = {key: kind for kind, keys in _KEYS["types"].items() for key in keys.split()}
-_TEXTS = {"text": r"[^\x00-\x1f\x7f]{0,300}", "long_text": r"[^\x00-\x1f\x7f]{0,2000}",
-          "hash": r"[0-9a-f]{40}|[0-9a-f]{64}", "name": r"[A-Za-z0-9_.:,/ +@=-]{1,200}"}  # fmt: skip
+_TEXTS = {
+    "text": r"[^\x00-\x1f\x7f]{0,300}",
+    "long_text": r"[^\x00-\x1f\x7f]{0,2000}",
+    "hash": r"[0-9a-f]{40}|[0-9a-f]{64}",
+    "name": r"[A-Za-z0-9_.:,/ +@=-]{1,200}",
+}
 
 
 def _is_type(value: Any, kind: str) -> bool:
@@ -49,7 +53,11 @@ _GENERIC_PATH = r"(/(v[0-9]+[a-z0-9]*|api|openai|inference|compatible-mode|compa
 _UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "own_address")
-_OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")  # names that every run has itself
+_OF_RUNS = (
+    "findings.csv",
+    "findings.parquet",
+    "lexicon_coverage.csv",
+)  # names that every run has itself
 
 
 def public_model(name: str) -> str:
@@ -64,7 +72,9 @@ def public_manifest(manifest: Mapping[str, Any], *, every: bool = False) -> dict
     public https one and ``own endpoint`` else. Private strings go wherever they stand in a text. ``every``: keep
     the other entries too, but for prices: for a page, which shows whatever a stranger wrote as text.
     """
-    pairs = sorted(_replacements(manifest), key=lambda pair: (-len(pair[0]), pair))  # the longest first
+    pairs = sorted(
+        _replacements(manifest), key=lambda pair: (-len(pair[0]), pair)
+    )  # the longest first
 
     def public(value: Any, key: str) -> Any:
         if isinstance(value, Mapping):
@@ -88,8 +98,16 @@ def public_manifest(manifest: Mapping[str, Any], *, every: bool = False) -> dict
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     """The strings that ``public_manifest`` takes out, with the folders that contain them."""
     found = {private for private, _ in _replacements(manifest)}
-    for one in [PureWindowsPath(one) if "\\" in one else PurePosixPath(one) for one in found if _PLACE.match(one)]:
-        found |= {str(folder) for folder in one.parents if len(folder.parts) > 2 and _is_distinctive(str(folder))}
+    for one in [
+        PureWindowsPath(one) if "\\" in one else PurePosixPath(one)
+        for one in found
+        if _PLACE.match(one)
+    ]:
+        found |= {
+            str(folder)
+            for folder in one.parents
+            if len(folder.parts) > 2 and _is_distinctive(str(folder))
+        }
     return tuple(sorted(found))  # short folders (``/data``) stand in any text
 
 
@@ -135,9 +153,15 @@ def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each private string that can be looked for in a text, with what stands for it."""
     settings = {**manifest["settings"], "studies": None}
     for key, private in _leaves({"settings": settings, "models": manifest.get("models", [])}, ""):
-        public, file = _public(private, key, manifest), _last_part(private)
+        public = _public(private, key, manifest)
+        file = _last_part(private)
         forms = [private] if public != private and key != "host" else []
-        if key == "data" and private != OWN_NOTES and file.lower().endswith(SUFFIXES) and file not in _OF_RUNS:
+        if (
+            key == "data"
+            and private != OWN_NOTES
+            and file.lower().endswith(SUFFIXES)
+            and file not in _OF_RUNS
+        ):
             forms.append(file)
         if key in _ADDRESSES and public == OWN_ENDPOINT and "://" in private:
             host = re.split(r"[/?#]", private.partition("://")[2])[0]
@@ -148,7 +172,9 @@ def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
     """The texts of a manifest, each with its key."""
     if isinstance(value, Mapping | list | tuple):
-        for name, inner in value.items() if isinstance(value, Mapping) else ((key, one) for one in value):
+        for name, inner in (
+            value.items() if isinstance(value, Mapping) else ((key, one) for one in value)
+        ):
             yield from _leaves(inner, name)
     elif isinstance(value, str) and value:
         yield key, value
@@ -156,7 +182,11 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 def _is_distinctive(private: str) -> bool:
     """Whether it is a whole path, an address, or a host with a dot or a port: others may be ordinary words."""
-    return bool(_PLACE.match(private)) or ":" in private or ("." in private and not re.search(r"[/\\]", private))
+    return (
+        bool(_PLACE.match(private))
+        or ":" in private
+        or ("." in private and not re.search(r"[/\\]", private))
+    )
 
 
 def _last_part(path: str) -> str:
@@ -173,7 +203,9 @@ def public_address(address: str) -> str:
     'own endpoint'
     """
     host = _endpoint(address)
-    whole = re.fullmatch(rf"https://{re.escape(host)}(:443)?{_GENERIC_PATH}/?", address, re.IGNORECASE)
+    whole = re.fullmatch(
+        rf"https://{re.escape(host)}(:443)?{_GENERIC_PATH}/?", address, re.IGNORECASE
+    )
     return address if whole and host != OWN_ENDPOINT else host
 
 

@@ -33,7 +33,8 @@ _KEYS = re.compile(
     rb"|\bBearer\s+[A-Za-z0-9._~+/-]{20,}"
 )
 _CREDENTIALED = re.compile(
-    rb'"credentialed"\s*:\s*(true|"True")|' + re.escape(credentialed.WARNING.strip("*").encode()), re.IGNORECASE
+    rb'"credentialed"\s*:\s*(true|"True")|' + re.escape(credentialed.WARNING.strip("*").encode()),
+    re.IGNORECASE,
 )
 _KEEP = "Keep it on this machine"
 _EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
@@ -50,8 +51,12 @@ def check_upload(files: Files, *, never: Iterable[str] = ()) -> None:
         if _KEY_NAME.search(name) and len(value) >= SHORTEST_KEY
         for form in _forms(value)
     }
-    places = {form for text in (*never, f"{Path.home()}/") if len(text) > 3 for form in _forms(text)}
-    refused |= dict.fromkeys(places, ("names a place of this machine or a private address", "Take it out"))
+    places = {
+        form for text in (*never, f"{Path.home()}/") if len(text) > 3 for form in _forms(text)
+    }
+    refused |= dict.fromkeys(
+        places, ("names a place of this machine or a private address", "Take it out")
+    )
     for path, content in files.items():
         if isinstance(content, Path):
             credentialed.refuse(content, "published")
@@ -61,7 +66,9 @@ def check_upload(files: Files, *, never: Iterable[str] = ()) -> None:
             if _CREDENTIALED.search(piece):
                 _stop(path, "holds or comes from credentialed clinical data", _KEEP)
             if _KEYS.search(piece):
-                _stop(path, "holds what looks like an access key", "Take it out, and revoke the key")
+                _stop(
+                    path, "holds what looks like an access key", "Take it out, and revoke the key"
+                )
             if found := next((form for form in refused if form in piece), None):
                 _stop(path, *refused[found])
 
@@ -91,7 +98,11 @@ def _pieces(path: str, data: bytes) -> Iterator[bytes]:
         yield file.schema_arrow.serialize().to_pybytes()  # names, and what is noted beside tables and columns
         for batch in file.iter_batches(batch_size=10_000):
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                texts = set() if pa.types.is_floating(column.type) else {str(one) for one in column.to_pylist()}
+                texts = (
+                    set()
+                    if pa.types.is_floating(column.type)
+                    else {str(one) for one in column.to_pylist()}
+                )
                 if name == "credentialed" and texts & {"True", "true", "1"}:
                     _stop(path, "holds credentialed clinical notes", _KEEP)
                 yield "\n".join(texts).encode(errors="replace")
@@ -100,7 +111,9 @@ def _pieces(path: str, data: bytes) -> Iterator[bytes]:
     for found in _EMBEDDED.finditer(data):
         try:
             piece = base64.b64decode(found[2])
-            yield zlib.decompress(piece) if found[1] == b"application/zlib" else piece  # prompts of a report
+            yield (
+                zlib.decompress(piece) if found[1] == b"application/zlib" else piece
+            )  # prompts of a report
         except binascii.Error:
             continue
         except zlib.error:

@@ -42,10 +42,13 @@ class Chart:
     caption: str
     heads: tuple[str, ...]
     parts: Mapping[str, Sequence[Row]]
-    axis: "Axis | None" = None  # None: a table without pictures
+    axis: "Axis | None" = None
+    """None: a table without pictures."""
     unit: str = ""
-    keys: tuple[tuple[int, str], ...] = ()  # groups and their names
-    first: str = "what"  # the head of the first column
+    keys: tuple[tuple[int, str], ...] = ()
+    """Groups and their names."""
+    first: str = "what"
+    """The head of the first column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +63,38 @@ class Axis:
     @property
     def labels(self) -> list[tuple[float, str]]:
         """Where each tick lies, and its number."""
-        digits = max(0, -math.floor(math.log10(min((abs(one) for one in self.ticks if one), default=1)) + 1e-9))
-        return [(self.at(one), text.number(one, signed=self.low < 0, digits=digits)) for one in self.ticks]
+        digits = max(
+            0,
+            -math.floor(math.log10(min((abs(one) for one in self.ticks if one), default=1)) + 1e-9),
+        )
+        return [
+            (self.at(one), text.number(one, signed=self.low < 0, digits=digits))
+            for one in self.ticks
+        ]
 
     @classmethod
     def over(
-        cls, values: Iterable[float], *, margin: float = math.nan, least: float = -math.inf, most: float = math.inf
+        cls,
+        values: Iterable[float],
+        *,
+        margin: float = math.nan,
+        least: float = -math.inf,
+        most: float = math.inf,
     ) -> "Axis":
         """An axis that holds zero, the margin and every value, and does not go beyond least and most."""
         known = [0.0, *(one for one in values if math.isfinite(one))]
         known += [-margin, margin] if math.isfinite(margin) else []
         low, high = max(least, min(known)), min(most, max(known))
         room = 0.06 * (high - low) or 1.0
-        low, high = max(least, low - room if low < 0 else low), min(most, high + room if high > 0 else high)
+        low, high = (
+            max(least, low - room if low < 0 else low),
+            min(most, high + room if high > 0 else high),
+        )
         high = high if high > low else low + 1  # nothing but zero, at an end of its range
         step = 10 ** math.floor(math.log10((high - low) / 5))
         step *= next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= 5)
-        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        first = math.ceil(low / step - 1e-9)
+        last = math.floor(high / step + 1e-9)
         return cls(low, high, tuple(step * count for count in range(first, last + 1)), margin)
 
     def at(self, value: float) -> float:
@@ -98,7 +116,11 @@ class Dot:
 
 def look(group: int | None) -> tuple[str, str]:
     """The class of a group's colour in ``page.css``, and its shape as a path of SVG."""
-    return ("gap", _SHAPES[0]) if group is None else (f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)])
+    return (
+        ("gap", _SHAPES[0])
+        if group is None
+        else (f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)])
+    )
 
 
 # Okabe-Ito colours, and a shape for each: groups differ in grey and with any colour vision.
@@ -118,21 +140,31 @@ def draw_figures(found: Sequence[Finding], file_format: str) -> dict[str, bytes]
     plots: dict[str, list[Finding]] = {"results": []}
     several = len({one.model_id for one in found}) > 1
     for one in found:
-        experiment, is_gap = experiment_of(one), MEASURES[one.measure].gap_span > 0
-        is_level = one.measure == "mean" and experiment is not None and one.contrast in experiment.shows.levels
+        experiment = experiment_of(one)
+        is_gap = MEASURES[one.measure].gap_span > 0
+        is_level = (
+            one.measure == "mean"
+            and experiment is not None
+            and one.contrast in experiment.shows.levels
+        )
         if one.primary and is_gap and one.scale.in_points:
             plots["results"].append(one)
         if (is_gap or is_level) and one.slice_by != "all" and one.score == "score" and not one.view:
             names = [one.study, one.experiment, one.slice_by, "gap" if is_gap else "levels"]
             name = "-".join([*names, *[text.shown(one.model_id)] * several])
             plots.setdefault(re.sub(r"[^A-Za-z0-9._-]+", "-", name), []).append(one)
-    made, undated = {}, {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
+    made = {}
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
     with rc_context(dict(STYLE)):
         for name, rows in plots.items():
-            values = {round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)}
+            values = {
+                round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)
+            }
             if len(values) > (name != "results"):
                 buffer = io.BytesIO()
-                forest(rows).savefig(buffer, format=file_format, dpi=300, bbox_inches="tight", metadata=undated)
+                forest(rows).savefig(
+                    buffer, format=file_format, dpi=300, bbox_inches="tight", metadata=undated
+                )
                 made[name] = buffer.getvalue()
     return made
 
@@ -148,11 +180,16 @@ def forest(found: Sequence[Finding]) -> "Figure":
             names = [f"{one.study}:{one.experiment}", text.row_name(one), text.shown(one.model_id)]
         rows.setdefault(", ".join(filter(None, names)), []).append(one)
     figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(rows)), layout="constrained")
-    axis, labels = figure.add_subplot(), {""}
-    if margins := [one.margin * text.form(one).factor for one in found if not math.isnan(one.margin)]:
+    axis = figure.add_subplot()
+    labels = {""}
+    if margins := [
+        one.margin * text.form(one).factor for one in found if not math.isnan(one.margin)
+    ]:
         axis.axvspan(-max(margins), max(margins), color="#dfe7ef", zorder=0)
     for row, place, beside, one in (
-        (row, place, len(mine), one) for row, mine in enumerate(rows.values()) for place, one in enumerate(mine)
+        (row, place, len(mine), one)
+        for row, mine in enumerate(rows.values())
+        for place, one in enumerate(mine)
     ):
         (colour, marker), name, written = ("#222222", "o"), "", text.form(one)
         if one.measure == "mean" and (experiment := experiment_of(one)):
@@ -161,7 +198,9 @@ def forest(found: Sequence[Finding]) -> "Figure":
         y, (low, high) = row + 0.5 * (place - (beside - 1) / 2) / beside, text.within(one)
         axis.hlines(y, written.at(low), written.at(high), color=colour, linewidth=1.2)
         label = f"_{name}" if name in labels else name
-        axis.plot([written.at(one.estimate.value)], [y], marker, color=colour, markersize=4, label=label)
+        axis.plot(
+            [written.at(one.estimate.value)], [y], marker, color=colour, markersize=4, label=label
+        )
         labels.add(name)
     axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
     axis.set_yticks(range(len(rows)), list(rows))

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from swapbias.errors import listed
 from swapbias.findings import ANSWERS, EarlierRun, Needed, PlannedGap
 from swapbias.measures import Unit
-from swapbias.report.text import amount, detects, form_in, number, shown, too_few_levels, whole_amount
+from swapbias.report.text import (
+    amount,
+    detects,
+    form_in,
+    number,
+    shown,
+    too_few_levels,
+    whole_amount,
+)
 
 _WIDEST = 24  # columns for the names of random factors in a table
 
@@ -15,7 +23,8 @@ def planned_counts(gaps: Sequence[PlannedGap]) -> str:
     """What a planned gap is the mean of: ``374 pairs, 17 templates x 22 diagnoses``; blank where there is none."""
     if not gaps:
         return ""
-    gap, noun = gaps[0], _unit_noun(gaps[0])
+    gap = gaps[0]
+    noun = _unit_noun(gaps[0])
     over = " x ".join(f"{count:,} {name}" for name, count in gap.levels.items())
     counted = f"{len(gap.units.rows):,} {noun}"
     return counted if [*gap.levels] == [noun] else f"{counted}, {over}"
@@ -42,7 +51,8 @@ def planned_power(gaps: Sequence[PlannedGap]) -> str:
     if math.inf in sizes:
         return f"a run of this size cannot find any gap, not even one of {_whole(gaps[0].unit)}"
     ranked = sorted(zip(sizes, gaps, strict=True), key=lambda both: both[0])
-    sharpest, bluntest = ranked[0], ranked[-1]
+    sharpest = ranked[0]
+    bluntest = ranked[-1]
     text = detects(bluntest[0], bluntest[1].unit)
     least = amount(sharpest[0], sharpest[1].unit)
     if least in text:
@@ -61,7 +71,9 @@ def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
     if gap is None or gap.spreads is None:
         return
     scale = ", if scores lie between 0 and 1" if gap.is_assumed_range else ""
-    source = f"as in the released outputs of {gap.spreads.study} for {shown(gap.spreads.model)}{scale}"
+    source = (
+        f"as in the released outputs of {gap.spreads.study} for {shown(gap.spreads.model)}{scale}"
+    )
     if gap.spreads.run:
         source = f"as in {shown(gap.spreads.run)} for {shown(gap.spreads.model)}"
     yield f"Assumed: {_deviations(gap)}, {source}."
@@ -72,7 +84,8 @@ def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
 def _deviations(gap: PlannedGap) -> str:
     """Standard deviations by random factor: ``SD 4.2 points between templates, 11.5 between names, 3.5 left``."""
     sds = gap.spreads.sds if gap.spreads else {}
-    written, parts = form_in(gap.unit), list[str]()
+    written = form_in(gap.unit)
+    parts = list[str]()
     for name in gap.levels:
         size = number(written.at(sds[name]), digits=written.digits)
         points = " points" if gap.unit.in_points and not parts else ""
@@ -103,7 +116,9 @@ def without_spreads(gaps: Sequence[PlannedGap], run: str) -> str:
     if all(gap.spreads is not None and gap.spreads.run for gap in gaps):
         return ""
     if any(gap.is_matched for gap in gaps):
-        return f"{shown(run)} shows no spread of this gap: too little was scored, or nothing varies."
+        return (
+            f"{shown(run)} shows no spread of this gap: too little was scored, or nothing varies."
+        )
     return f"{shown(run)} has no such gap, so its spreads are not used here."
 
 
@@ -121,7 +136,9 @@ def unknown_spreads(gaps: Sequence[PlannedGap]) -> str:
     return f"Where the gap is unknown, no spread{missing} is known: {step}."
 
 
-def planned_table(gaps: Sequence[PlannedGap], prompts: int, seconds: float = math.nan) -> Iterator[str]:
+def planned_table(
+    gaps: Sequence[PlannedGap], prompts: int, seconds: float = math.nan
+) -> Iterator[str]:
     """Lines of a table: how many templates, names or pairs gaps of 2, 5 and 10 points need.
 
     Args:
@@ -131,7 +148,9 @@ def planned_table(gaps: Sequence[PlannedGap], prompts: int, seconds: float = mat
     """
     if not gaps or not all(gap.is_known for gap in gaps):
         return
-    gap = max(gaps, key=lambda planned: math.inf if math.isnan(planned.detectable) else planned.detectable)
+    gap = max(
+        gaps, key=lambda planned: math.inf if math.isnan(planned.detectable) else planned.detectable
+    )
     sizes = gap.gaps()
     if not sizes:
         yield "Say the range of the scores (-M range=0,5) to see what other gaps need."
@@ -142,10 +161,16 @@ def planned_table(gaps: Sequence[PlannedGap], prompts: int, seconds: float = mat
     header = ["to find a gap of", *(shown(name, _WIDEST) for name in names), "prompts"]
     if not math.isnan(seconds):
         header.append("minutes")
-    lines = [[whole_amount(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)] for size in sizes]
+    lines = [
+        [whole_amount(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)]
+        for size in sizes
+    ]
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
     for first, *others in (header, *lines):
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)),
+        ]
         yield "   ".join(["", *cells]).rstrip()
 
 

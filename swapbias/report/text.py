@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from swapbias import findings
-from swapbias.findings import DIFFERENCE, EFFECTS, FAILS, LEVEL, OPEN, PASSES, Check, Finding, Gate, experiment_of
+from swapbias.findings import (
+    DIFFERENCE,
+    EFFECTS,
+    FAILS,
+    LEVEL,
+    OPEN,
+    PASSES,
+    Check,
+    Finding,
+    Gate,
+    experiment_of,
+)
 from swapbias.measures import (
     MEASURES,
     MOSTLY_TIED,
@@ -29,7 +40,12 @@ _LOW = 0.25  # mean rates below it are also compared by their ratio
 _EQUAL = 1e-9  # a spread of means below it is rounding
 _LONGEST = 2_000  # characters of a sentence
 _SURE = (FOUND, SMALL, UNSTABLE)
-_WORDS = {**dict.fromkeys(_SURE, "Gap"), NONE: "No gap", UNDECIDED: "Undecided", UNMEASURED: "Not measured"}
+_WORDS = {
+    **dict.fromkeys(_SURE, "Gap"),
+    NONE: "No gap",
+    UNDECIDED: "Undecided",
+    UNMEASURED: "Not measured",
+}
 _CLAIMS = {
     "masked": "prefers words for {more} to words for {less}",
     "causal": "finds texts about {more} likelier than those about {less}",
@@ -163,13 +179,19 @@ def word(finding: Finding) -> str:
     if finding.verdict == TOO_FEW:
         return f"Too few {finding.estimate.fewest_of or 'pairs'}"
     named = _WORDS.get(finding.verdict, "")
-    return named if finding.measure != DIFFERENCE else named.replace("gap", "difference").replace("Gap", "Difference")
+    return (
+        named
+        if finding.measure != DIFFERENCE
+        else named.replace("gap", "difference").replace("Gap", "Difference")
+    )
 
 
 def verdict(finding: Finding, place: str = "") -> Verdict:
     """One finding by itself; ``place`` stands before its sentence (``with other conditions``)."""
     place = place or (f"for {value_name(finding.slice_value)}" if finding.slice_by != "all" else "")
-    return Verdict(word(finding), ", ".join(filter(None, (place, about(finding), f"{_sentence(finding)}."))))
+    return Verdict(
+        word(finding), ", ".join(filter(None, (place, about(finding), f"{_sentence(finding)}.")))
+    )
 
 
 def about(finding: Finding) -> str:
@@ -197,7 +219,11 @@ def _sentence(finding: Finding) -> str:
     if not finding.verdict or not _is_gap(finding):
         return f"{model}: {_RATES.get(finding.measure) or quantity(finding)} is {_size(finding)}"
     if finding.verdict in (NONE, UNDECIDED) and findings.nothing_moves(finding, finding.margin):
-        return _alike(finding, finding.margin) if finding.verdict == NONE else equal_pairs(finding, finding.margin)
+        return (
+            _alike(finding, finding.margin)
+            if finding.verdict == NONE
+            else equal_pairs(finding, finding.margin)
+        )
     few = f"{too_few_levels(one)}. Among them " if finding.verdict == TOO_FEW else ""
     return f"{few}{_claim(finding)} {_size(finding)}{_ending(finding)}"
 
@@ -221,16 +247,16 @@ def _is_claim(finding: Finding) -> bool:
 
 
 def _toward(finding: Finding) -> str:
-    experiment, place = experiment_of(finding), int(finding.estimate.value <= 0)
+    experiment = experiment_of(finding)
+    place = int(finding.estimate.value <= 0)
     if finding.measure != DIFFERENCE:
         return f"toward {sides(finding)[place]}"
     if (
         experiment is None or len(experiment.compares.groups) > 1 or experiment.compares.factors
     ):  # one pair of several
         return ("higher", "lower")[place]
-    return (
-        f"further toward {group_name(experiment, (experiment.compares.group, experiment.compares.reference)[place])}"
-    )
+    group = (experiment.compares.group, experiment.compares.reference)[place]
+    return f"further toward {group_name(experiment, group)}"
 
 
 def _comparison(finding: Finding) -> Comparison | None:
@@ -260,37 +286,63 @@ def _claim(finding: Finding) -> str:
 
 def _has_by(finding: Finding) -> bool:
     """Whether a claim ends in a size by which something differs, and not in what a gap is."""
-    moves = finding.measure == "gap_difference" or (finding.measure in EFFECTS and bool(finding.within))
+    moves = finding.measure == "gap_difference" or (
+        finding.measure in EFFECTS and bool(finding.within)
+    )
     return _is_claim(finding) or (moves and finding.measure != DIFFERENCE)
 
 
 def _claim_without_by(finding: Finding) -> str:
     """A claim without the words before its size."""
-    experiment, model, (first, second) = experiment_of(finding), shown(finding.model_id), sides(finding)
-    claimed, is_effect = _is_claim(finding), finding.measure in EFFECTS
+    experiment, model, (first, second) = (
+        experiment_of(finding),
+        shown(finding.model_id),
+        sides(finding),
+    )
+    claimed = _is_claim(finding)
+    is_effect = finding.measure in EFFECTS
     if finding.measure == DIFFERENCE:
-        return f"{first} lies {_toward(finding)} than {second}" if claimed else f"{first} minus {second}"
+        return (
+            f"{first} lies {_toward(finding)} than {second}"
+            if claimed
+            else f"{first} minus {second}"
+        )
     if finding.measure == "gap_difference" or (is_effect and finding.within):
-        names = " instead of ".join(group_name(experiment, one) for one in (finding.within, finding.against))
-        change = experiment.words.change if experiment and not is_effect and experiment.words.change else names
+        names = " instead of ".join(
+            group_name(experiment, one) for one in (finding.within, finding.against)
+        )
+        change = (
+            experiment.words.change
+            if experiment and not is_effect and experiment.words.change
+            else names
+        )
         where_to = _toward(finding) if claimed else f"between {first} and {second}"
         return f"{change} moves {model}'s {_gap_words(finding)} {where_to}"
     if claimed:
         more, less = (first, second) if finding.estimate.value > 0 else (second, first)
         says = (experiment.words.says or _CLAIMS.get(experiment.kind, "")) if experiment else ""
-        return f"{model} {(says or 'scores {more} higher than {less}').format(more=more, less=less)}"
+        return (
+            f"{model} {(says or 'scores {more} higher than {less}').format(more=more, less=less)}"
+        )
     whole = f"interaction, {plain(finding.contrast)}" if is_effect and not finding.group else ""
     return f"{model}'s {whole or f'{_gap_words(finding)}, {first} minus {second}'},"
 
 
 def _size(finding: Finding) -> str:
     """A value and its interval; of a claim without sign, the interval turned likewise: ``10.5 points (95 % ...)``."""
-    one, (low, high), unit, claimed = finding.estimate, within(finding), finding.scale, _is_claim(finding)
-    size, ends = value(finding), interval(finding)
+    one, (low, high), unit, claimed = (
+        finding.estimate,
+        within(finding),
+        finding.scale,
+        _is_claim(finding),
+    )
+    size = value(finding)
+    ends = interval(finding)
     if _is_gap(finding):
         low, high = (-high, -low) if claimed and one.value < 0 else (low, high)
         written = (lambda end: f"{math.exp(end):.2f}") if unit.ratio_of else form_in(unit)
-        size, ends = amount(one.value, unit, signed=not claimed), f"{written(low)} to {written(high)}"
+        size = amount(one.value, unit, signed=not claimed)
+        ends = f"{written(low)} to {written(high)}"
     each = f" in each of {one.n} pairs" if claimed and math.isnan(one.std_error) else ""
     ends = ends.replace("+", "") if claimed else ends
     return f"{size}{each}" if math.isnan(low) else f"{size} ({interval_name(finding)} {ends})"
@@ -302,7 +354,11 @@ def interval_name(finding: Finding) -> str:
         return "95 % interval"
     over = "rows of this table"
     if finding.primary:
-        over = "differences of this comparison" if finding.measure == DIFFERENCE else "questions of this run"
+        over = (
+            "differences of this comparison"
+            if finding.measure == DIFFERENCE
+            else "questions of this run"
+        )
     return f"simultaneous 95 % interval over the {finding.questions} {over}"
 
 
@@ -331,7 +387,9 @@ def covered_by(finding: Finding) -> str:
 
 def margins(found: Sequence[Finding]) -> str:
     """The margins of a run's answers in words; ``the margin`` where there is none."""
-    known = [finding for finding in findings.primary_findings(found) if not math.isnan(finding.margin)]
+    known = [
+        finding for finding in findings.primary_findings(found) if not math.isnan(finding.margin)
+    ]
     return listed(list(dict.fromkeys(map(margin, known)))) if known else "the margin"
 
 
@@ -364,7 +422,11 @@ def plain_interval(finding: Finding) -> str:
 
 def _ending(finding: Finding) -> str:
     """What follows of a gap: how it lies to the margin, how robust it is, or why nothing is decided."""
-    rest = ", averaged over the rest" if finding.measure == EFFECTS[0] and finding.verdict in _SURE else ""
+    rest = (
+        ", averaged over the rest"
+        if finding.measure == EFFECTS[0] and finding.verdict in _SURE
+        else ""
+    )
     return f"{rest}{_ratio(finding)}{_weights(finding)}{_conclusion(finding)}"
 
 
@@ -374,7 +436,11 @@ def _ratio(finding: Finding) -> str:
     if not (is_low or finding.has_high_rate) or not finding.ratio > 0:
         return ""
     low, high = finding.ratio_interval
-    ends = f" ({interval_name(finding)} {low:.2f} to {high:.2f})" if finding.has_rare_rate and low == low else ""
+    ends = (
+        f" ({interval_name(finding)} {low:.2f} to {high:.2f})"
+        if finding.has_rare_rate and low == low
+        else ""
+    )
     rates = "the two rates" if is_low else "what is left to 100 %"
     return f". The ratio of {rates} is {finding.ratio:.2f}{ends}"
 
@@ -382,7 +448,9 @@ def _ratio(finding: Finding) -> str:
 def _weights(finding: Finding) -> str:
     """That levels count alike, where the plain mean of the pairs is another."""
     plain_mean = form(finding)(finding.row_mean, named=True)
-    if math.isnan(finding.row_mean) or plain_mean == form(finding)(finding.estimate.value, named=True):
+    if math.isnan(finding.row_mean) or plain_mean == form(finding)(
+        finding.estimate.value, named=True
+    ):
         return ""
     comparison = _comparison(finding)
     if comparison is not None and not comparison.is_mean:
@@ -404,7 +472,11 @@ def _conclusion(finding: Finding) -> str:
     if finding.verdict == SMALL:
         return f". The gap is smaller than {limit}"
     if finding.verdict == UNSTABLE:
-        same = "few" if math.isnan(finding.sign_agreement) else f"only {100 * finding.sign_agreement:.0f} % of"
+        same = (
+            "few"
+            if math.isnan(finding.sign_agreement)
+            else f"only {100 * finding.sign_agreement:.0f} % of"
+        )
         return f". Not robust: {same} rewordings have the same sign"
     return f". {capital(_why_undecided(finding, finding.margin))}"
 
@@ -420,7 +492,8 @@ def _why_undecided(finding: Finding, limit: float) -> str:
     if reason == findings.FEW_EQUAL:
         return _too_few_equal(finding, limit)
     if reason == findings.REPEATED_ANSWERS:
-        share, unread = 100 * finding.repeated_share, 100 * finding.unread_share
+        share = 100 * finding.repeated_share
+        unread = 100 * finding.unread_share
         return f"{share:.0f} % of the answers are one answer, and {unread:.0f} % are unread, refused or an error"
     if reason == findings.MIXED_SIGNS:
         return f"{mixed_signs(finding, limit)}: check which group each text is labelled with"
@@ -431,7 +504,11 @@ def _why_undecided(finding: Finding, limit: float) -> str:
         return _REASONS[reason].format(one=one, changed=one)
     if math.isnan(one.std_error):
         return "there is no interval, because too little varies or was scored"
-    larger = "" if math.isnan(limit) else f", and may be larger than the margin of {_limit(finding, limit)}"
+    larger = (
+        ""
+        if math.isnan(limit)
+        else f", and may be larger than the margin of {_limit(finding, limit)}"
+    )
     return f"this may be chance{larger}"
 
 
@@ -472,28 +549,60 @@ def parts(finding: Finding, found: Sequence[Finding]) -> list[Finding]:
     """The gaps of both sets of conditions that a difference compares, and of its baseline, where they were found."""
     if finding.measure != "gap_difference" or math.isnan(finding.estimate.value):
         return []
-    place = (finding.study, finding.experiment, finding.model_id, "all", "score", "", finding.contrast)
+    place = (
+        finding.study,
+        finding.experiment,
+        finding.model_id,
+        "all",
+        "score",
+        "",
+        finding.contrast,
+    )
     alike = {
         one.subset: one
         for one in found
-        if place == (one.study, one.experiment, one.model_id, one.slice_by, one.score, one.view, one.contrast)
-        and MEASURES[one.measure].gap_span == 1 and one.verdict and not math.isnan(one.estimate.value)
-    }  # fmt: skip
-    return [alike[name] for name in (finding.within, finding.against, findings.BASELINE) if name in alike]
+        if place
+        == (
+            one.study,
+            one.experiment,
+            one.model_id,
+            one.slice_by,
+            one.score,
+            one.view,
+            one.contrast,
+        )
+        and MEASURES[one.measure].gap_span == 1
+        and one.verdict
+        and not math.isnan(one.estimate.value)
+    }
+    return [
+        alike[name]
+        for name in (finding.within, finding.against, findings.BASELINE)
+        if name in alike
+    ]
 
 
 def _of_sets(each: Sequence[Finding]) -> list[Verdict]:
     """The gap of each set of a difference: one conclusion where each is found, with one direction."""
     names = [f"with {group_name(experiment_of(one), one.subset)}" for one in each]
-    if len(each) < 2 or {(FOUND, _toward(each[0]))} != {(one.verdict, _toward(one)) for one in each}:
-        return [Verdict("", capital(verdict(one, name).text)) for one, name in zip(each, names, strict=True)]
+    if len(each) < 2 or {(FOUND, _toward(each[0]))} != {
+        (one.verdict, _toward(one)) for one in each
+    }:
+        return [
+            Verdict("", capital(verdict(one, name).text))
+            for one, name in zip(each, names, strict=True)
+        ]
     sizes = [
         f"{_by_words(one)} {amount(one.estimate.value, one.scale)} {name}"
         for one, name in zip(each, names, strict=True)
     ]
     claim = f"in each case {_claim_without_by(each[0])}, {listed(sizes)}"
     have_intervals = not any(math.isnan(one.estimate.ci_low) for one in each)
-    return [Verdict("Gap", f"{claim}. Each interval leaves out zero." if have_intervals else f"{claim}.")]
+    return [
+        Verdict(
+            "Gap", f"{claim}. Each interval leaves out zero." if have_intervals else f"{claim}."
+        )
+    ]
 
 
 def listed(names: Sequence[str], most: int = 1_000) -> str:
@@ -502,14 +611,23 @@ def listed(names: Sequence[str], most: int = 1_000) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: str = "") -> Iterator[Verdict]:
+def _several(
+    found: Sequence[Finding], name: Callable[[Finding], str], start: str = ""
+) -> Iterator[Verdict]:
     """Gaps that are never pooled: the largest by itself, then those of one verdict and direction together."""
     alike: dict[tuple[str, ...], list[Finding]] = {}
-    for one in sorted(found, key=lambda one: -abs(one.estimate.value) if word(one) == "Gap" else 0.0):
-        key = (word(one), one.verdict, _toward(one)) if word(one) == "Gap" and alike else (word(one), one.verdict)
+    for one in sorted(
+        found, key=lambda one: -abs(one.estimate.value) if word(one) == "Gap" else 0.0
+    ):
+        key = (
+            (word(one), one.verdict, _toward(one))
+            if word(one) == "Gap" and alike
+            else (word(one), one.verdict)
+        )
         alike.setdefault(key, []).append(one)
     for (reached, *_), several in alike.items():
-        first, noun = several[0], "gaps"
+        first = several[0]
+        noun = "gaps"
         titles = [name(one) for one in several]
         if all(title.startswith(_DIFFERENCE_OF) for title in titles):
             noun = "differences of gaps"
@@ -532,29 +650,53 @@ def _several(found: Sequence[Finding], name: Callable[[Finding], str], start: st
 def _why_several(found: Sequence[Finding]) -> str:
     """Why several gaps are undecided, as the end of a sentence that names them."""
     names = found[0].estimate.fewest_of or "pairs"
-    reasons = dict.fromkeys(_OPEN.get(decision(finding).reason, "cannot be decided") for finding in found)
-    return ", or ".join(reasons).format(margin=whole_amount(found[0].margin, found[0].scale), names=names)
+    reasons = dict.fromkeys(
+        _OPEN.get(decision(finding).reason, "cannot be decided") for finding in found
+    )
+    return ", or ".join(reasons).format(
+        margin=whole_amount(found[0].margin, found[0].scale), names=names
+    )
 
 
 def _range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
-    known = sorted((one for one in results if word(one) != "Not measured"), key=lambda one: one.estimate.value)
+    known = sorted(
+        (one for one in results if word(one) != "Not measured"), key=lambda one: one.estimate.value
+    )
     if known:
-        low, high = (f"{value(one)} ({value_name(one.slice_value)})" for one in (known[0], known[-1]))
+        low, high = (
+            f"{value(one)} ({value_name(one.slice_value)})" for one in (known[0], known[-1])
+        )
         what = _RATES.get(known[0].measure) or quantity(known[0])
-        yield Verdict("", f"{shown(known[0].model_id)}: {what} is from {low} to {high}, by {known[0].slice_by}.")
+        yield Verdict(
+            "",
+            f"{shown(known[0].model_id)}: {what} is from {low} to {high}, by {known[0].slice_by}.",
+        )
     if missing := [one for one in results if word(one) == "Not measured"]:
-        yield verdict(missing[0], f"for {listed([value_name(one.slice_value) for one in missing], MOST_NAMES)}")
+        yield verdict(
+            missing[0],
+            f"for {listed([value_name(one.slice_value) for one in missing], MOST_NAMES)}",
+        )
 
 
 def _of_groups(whole: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
     """The test of all groups, then gaps or effects, those alike together."""
-    experiment, one, model = experiment_of(whole), whole.estimate, shown(whole.model_id)
+    experiment = experiment_of(whole)
+    one = whole.estimate
+    model = shown(whole.model_id)
     judged = [each for each in results if MEASURES[each.measure].gap_span and each.verdict]
     groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
     p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
-    test = "(too little varies for a test)" if math.isnan(p) else f"(one test of all, p {p_value(p)})"
-    reached, says = "Gap" if p < LEVEL else "Undecided", f"no difference among {groups} of {model} was found {test}"
-    if not math.isnan(p) and whole.contrast == findings.ALL_GAPS and experiment and experiment.compares.contrast:
+    test = (
+        "(too little varies for a test)" if math.isnan(p) else f"(one test of all, p {p_value(p)})"
+    )
+    reached = "Gap" if p < LEVEL else "Undecided"
+    says = f"no difference among {groups} of {model} was found {test}"
+    if (
+        not math.isnan(p)
+        and whole.contrast == findings.ALL_GAPS
+        and experiment
+        and experiment.compares.contrast
+    ):
         change = experiment.words.change or " instead of ".join(
             group_name(experiment, name) for name in experiment.compares.contrast
         )
@@ -586,11 +728,15 @@ def certainty(finding: Finding) -> str:
         return f"There is no interval: {why}."
     random = finding.cluster_vars.replace(" + ", " and ")
     allows = f"allows for other {random} of the same kind" if random else "is about these rows only"
-    texts = [f"The {'test of all groups' if finding.tests_all_groups else '95 % interval'} {allows}."]
+    texts = [
+        f"The {'test of all groups' if finding.tests_all_groups else '95 % interval'} {allows}."
+    ]
     if alone := plain_interval(finding):
         texts += [f"The plain 95 % interval of this question alone is {alone}."]
     if finding.minimum_detectable_effect > 0:
-        texts += [f"An audit of this size {detects(finding.minimum_detectable_effect, finding.scale)}."]
+        texts += [
+            f"An audit of this size {detects(finding.minimum_detectable_effect, finding.scale)}."
+        ]
     return " ".join(texts)
 
 
@@ -603,7 +749,9 @@ def meaning(finding: Finding) -> str:
     """What the sign of a finding and a point of it mean."""
     sign = plain(direction(finding))
     if finding.measure == "gap_difference" and not math.isnan(finding.estimate.value):
-        first, second = (group_name(experiment_of(finding), name) for name in (finding.within, finding.against))
+        first, second = (
+            group_name(experiment_of(finding), name) for name in (finding.within, finding.against)
+        )
         lies = f"lies further {_toward(finding)} with {first} than with {second}"
         sign = f"the gap {lies if finding.estimate.value else f'is the same with {first} and with {second}'}"
     return f"{capital(sign)}. {point(finding)}".removeprefix(". ")
@@ -640,7 +788,8 @@ def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = T
 
     ``found``: the findings of its run, which hold the same gap in other scores.
     """
-    texts, one = [], finding.estimate
+    texts = []
+    one = finding.estimate
     if findings.lacks_range(finding):
         texts.append(_NO_RANGE)
     if (whole := findings.with_every_word(finding, found)) is not None:
@@ -655,11 +804,19 @@ def cautions(finding: Finding, found: Sequence[Finding] = (), *, every: bool = T
     if every and not math.isnan(finding.sign_agreement):
         texts.append(f"{100 * finding.sign_agreement:.0f} % of rewordings have the same sign.")
     if finding.bounds and not math.isnan(one.value):
-        could = ": they alone could turn its sign" if min(finding.bounds) < 0 < max(finding.bounds) else ""
-        texts.append(f"Counting missing answers either way, the value is {_ends(finding, *finding.bounds)}{could}.")
+        could = (
+            ": they alone could turn its sign"
+            if min(finding.bounds) < 0 < max(finding.bounds)
+            else ""
+        )
+        texts.append(
+            f"Counting missing answers either way, the value is {_ends(finding, *finding.bounds)}{could}."
+        )
     if one.n_unscored:
         units = one.n + one.n_unscored
-        texts.append(f"{one.n_unscored} of {units} units ({100 * one.n_unscored / units:.0f} %) were not scored.")
+        texts.append(
+            f"{one.n_unscored} of {units} units ({100 * one.n_unscored / units:.0f} %) were not scored."
+        )
     return texts
 
 
@@ -688,11 +845,25 @@ def sensitivity(finding: Finding, found: Sequence[Finding]) -> list[tuple[str, s
     """The same question counted in other ways: what is changed, value, 95 % interval, p-value, verdict if any."""
     compared_rows = [finding]
     names = ["nothing"]
-    place = (finding.model_id, finding.subset, finding.contrast, finding.slice_by, finding.slice_value)
+    place = (
+        finding.model_id,
+        finding.subset,
+        finding.contrast,
+        finding.slice_by,
+        finding.slice_value,
+    )
     for one in found:
-        other = (one.measure == finding.measure and one is not finding) or one.measure in _VARIATIONS
+        other = (
+            one.measure == finding.measure and one is not finding
+        ) or one.measure in _VARIATIONS
         other = other and one.score != JUDGED and (one.score == "score" or not one.view)
-        if other and place == (one.model_id, one.subset, one.contrast, one.slice_by, one.slice_value):
+        if other and place == (
+            one.model_id,
+            one.subset,
+            one.contrast,
+            one.slice_by,
+            one.slice_value,
+        ):
             name = _VARIATIONS.get(one.measure) or _VARIATIONS.get(one.score, plain(one.score))
             name = _TESTS[one.view] if one.view else name
             compared_rows.append(one)
@@ -767,7 +938,11 @@ def reason(check: Check) -> str:
     if check.why == findings.EXACT_TEST:
         estimate = finding.estimate
         p = "" if check.outcome != OPEN else f" (p {p_value(findings.adjusted_p(finding))})"
-        beyond = f", beyond the margin of {_limit(finding, check.margin)}" if check.outcome == FAILS else ""
+        beyond = (
+            f", beyond the margin of {_limit(finding, check.margin)}"
+            if check.outcome == FAILS
+            else ""
+        )
         return f"all {estimate.n} differ by the same: {estimate.test}{p}{beyond}"
     if check.why in _REASONS:
         sentence = _REASONS[check.why].format(one=finding.estimate, changed=changed)
@@ -779,34 +954,54 @@ def check_name(check: Check) -> str:
     """Which gap a check is of: ``occupation_sentiment:control, women minus men``."""
     one = check.finding
     place = set_name(one) if one.slice_by == "all" else where(one, every="")
-    return shown(", ".join(filter(None, (f"{one.study}:{one.experiment}", compared(one), place))), 300)
+    return shown(
+        ", ".join(filter(None, (f"{one.study}:{one.experiment}", compared(one), place))), 300
+    )
 
 
 def checked(check: Check) -> str:
     """A check of a gate: outcome, which gap, value, interval, and why."""
-    one, change = check.finding, check.change
+    one = check.finding
+    change = check.change
     texts = [] if math.isnan(one.estimate.value) else [_size(replace(one, verdict=""))]
-    ends = {PASSES: "within the margin of", FAILS: "beyond the margin of", OPEN: "the interval crosses the margin of"}
+    ends = {
+        PASSES: "within the margin of",
+        FAILS: "beyond the margin of",
+        OPEN: "the interval crosses the margin of",
+    }
     if change is not None:
-        ends |= {PASSES: "not larger than the baseline by", FAILS: "larger than the baseline by more than"}
-        before = amount(check.baseline.value if check.baseline else math.nan, one.scale, signed=True)
+        ends |= {
+            PASSES: "not larger than the baseline by",
+            FAILS: "larger than the baseline by more than",
+        }
+        before = amount(
+            check.baseline.value if check.baseline else math.nan, one.scale, signed=True
+        )
         moved = amount(change.value, one.scale, signed=True)
         if not math.isnan(change.ci_low):
             low, high = map(form_in(one.scale), (change.ci_low, change.ci_high))
             moved = f"{moved} ({low} to {high})"
         texts.append(f"baseline {before}, change {moved} over {change.n} units")
-    texts.append(reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}")
+    texts.append(
+        reason(check) or f"{ends[check.outcome]} {margin(replace(one, margin=check.margin))}"
+    )
     unscored = _unscored(one.estimate)
     if unscored not in texts[-1]:
         texts.append(unscored)
-    gaps = [f"{amount(each.estimate.value, each.scale, signed=True)} ({set_name(each)})" for each in check.components]
+    gaps = [
+        f"{amount(each.estimate.value, each.scale, signed=True)} ({set_name(each)})"
+        for each in check.components
+    ]
     also = f" Levels not gated: {listed(gaps)}." if gaps else ""
     return shown(f"{check_name(check)}: {check.outcome}: {'; '.join(texts)}.{also}", 600)
 
 
 def gated(gate: Gate) -> str:
     """What a gate comes to: ``The gate fails: 1 fails, 2 undecided.``"""
-    counts = [(outcome, sum(one.outcome == outcome for one in gate.checks)) for outcome in (FAILS, OPEN, PASSES)]
+    counts = [
+        (outcome, sum(one.outcome == outcome for one in gate.checks))
+        for outcome in (FAILS, OPEN, PASSES)
+    ]
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts if count)
     names = list(dict.fromkeys(f"{one.study}:{one.experiment}" for one in gate.unchecked))
     also = f" Not checked, because it is no gap: {listed(names)}." if names else ""
@@ -823,14 +1018,20 @@ def of_models(found: Sequence[Finding]) -> str:
     """What several models show of one quantity, or how far they lie from another: of many how many show what."""
     if len(found) <= FEW:
         return " ".join(str(verdict(one)) for one in found)
-    ends = {NONE: lambda one: f" (within {margin(one)})", **dict.fromkeys(_SURE, lambda one: f" {_toward(one)}")}
-    names = Counter((word(one).lower() or "rate") + ends.get(one.verdict, lambda one: "")(one) for one in found)
+    ends = {
+        NONE: lambda one: f" (within {margin(one)})",
+        **dict.fromkeys(_SURE, lambda one: f" {_toward(one)}"),
+    }
+    names = Counter(
+        (word(one).lower() or "rate") + ends.get(one.verdict, lambda one: "")(one) for one in found
+    )
     return f"Of {len(found)} models: {listed([f'{name} in {count}' for name, count in names.items()])}."
 
 
 def own_value(finding: Finding) -> str:
     """A value with its 95 % interval, and its bounds if answers are missing: ``+3.1 (−0.4 to +6.6)``."""
-    ends, written = interval(finding), form(finding)
+    ends = interval(finding)
+    written = form(finding)
     if finding.questions > 1:
         ends = ends if ends == "–" else f"{ends}, simultaneous"
     bounds = finding.bounds if finding.measure == "mean" else ()
@@ -859,7 +1060,11 @@ class Form:
     def __call__(self, value: float, *, named: bool = False) -> str:
         """The value as text, with ``named`` its unit behind it; a dash for NaN."""
         text = number(self.at(value), signed=self.signed, digits=self.digits)
-        return text if math.isnan(value) else f"{text}{self.ending}{f' {self.unit}' if named and self.unit else ''}"
+        return (
+            text
+            if math.isnan(value)
+            else f"{text}{self.ending}{f' {self.unit}' if named and self.unit else ''}"
+        )
 
 
 def form_in(unit: Unit, *, signed: bool = True) -> Form:
@@ -874,7 +1079,8 @@ def form_in(unit: Unit, *, signed: bool = True) -> Form:
 
 def form(finding: Finding, *, own: bool = False) -> Form:
     """How a finding is written: a gap signed and in points, a share in percent; with ``own`` in its own unit."""
-    record, is_gap = MEASURES[finding.measure], _is_gap(finding)
+    record = MEASURES[finding.measure]
+    is_gap = _is_gap(finding)
     if own:
         return Form(digits=0 if record.whole else 3, signed=record.signed)
     if record.in_percent and not is_gap:
@@ -896,7 +1102,8 @@ def amount(value: float, unit: Unit, *, signed: bool = False) -> str:
     if unit.ratio_of and not math.isnan(value):
         return f"{unit.ratio_of.article} {unit.ratio_of.noun} ratio of {math.exp(value):.2f}"
     written = replace(form_in(unit), signed=signed)
-    text, is_small = written(value, named=True), value and not signed and not written(value).strip("0.")
+    text = written(value, named=True)
+    is_small = value and not signed and not written(value).strip("0.")
     return f"less than {text.replace('0 ', '1 ', 1)}" if is_small else text
 
 
@@ -934,18 +1141,25 @@ def interval(finding: Finding, *, own: bool = False) -> str:
 
 def within(finding: Finding) -> tuple[float, float]:
     """The ends of an interval, none beyond what the quantity can be or its value; NaN where there is none."""
-    record, unit, one = MEASURES[finding.measure], finding.scale, finding.estimate
-    least, most = -math.inf, math.inf
+    record = MEASURES[finding.measure]
+    unit = finding.scale
+    one = finding.estimate
+    least = -math.inf
+    most = math.inf
     if record.scale is not None:
-        least, most = record.scale.least, record.scale.most
+        least = record.scale.least
+        most = record.scale.most
     elif unit.in_points and finding.measure == "mean":
-        least, most = unit.low, unit.high
+        least = unit.low
+        most = unit.high
     elif unit.in_points and record.gap_span:
         most = unit.span * record.gap_span
         least = -most
     if math.isnan(one.value):
         return one.ci_low, one.ci_high
-    return max(one.ci_low, min(least, one.value)), min(one.ci_high, max(most, one.value))  # NaN first: it stays
+    return max(one.ci_low, min(least, one.value)), min(
+        one.ci_high, max(most, one.value)
+    )  # NaN first: it stays
 
 
 def p_value(value: float) -> str:
@@ -956,7 +1170,9 @@ def p_value(value: float) -> str:
 def own_p(finding: Finding) -> str:
     """The p-value that belongs to the interval: of an answer for all questions at once, else of the row alone."""
     one = finding.estimate
-    return p_value(findings.adjusted_p(finding) if finding.primary or finding.questions > 1 else one.p_value)
+    return p_value(
+        findings.adjusted_p(finding) if finding.primary or finding.questions > 1 else one.p_value
+    )
 
 
 def counted(estimate: Estimate) -> str:
@@ -969,7 +1185,9 @@ def counted(estimate: Estimate) -> str:
 
 def shown(text: str, limit: int = 60) -> str:
     """A text from outside: one line, a mark for what cannot be seen, an ellipsis where it is long."""
-    seen = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    seen = "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
 
 
@@ -985,12 +1203,18 @@ def plain(name: str) -> str:
 
 def value_name(value: str) -> str:
     """A value of a slice as words; a user's notes have one label, which has no name."""
-    return {"none": "no condition named", "": "(blank)", OWN_NOTES: "these notes"}.get(value, plain(value))
+    return {"none": "no condition named", "": "(blank)", OWN_NOTES: "these notes"}.get(
+        value, plain(value)
+    )
 
 
 def group_name(experiment: Experiment | None, name: str) -> str:
     """A group or a set of conditions, as its study names it; what is pooled, or about nobody, is named as that."""
-    known = {"all": "all groups", "unspecified": "neither", **(experiment.words.named if experiment else {})}
+    known = {
+        "all": "all groups",
+        "unspecified": "neither",
+        **(experiment.words.named if experiment else {}),
+    }
     if experiment and name == "baseline" and name in experiment.shows.levels:
         known = {name: "nobody named", **known}
     return known.get(name) or plain(name)
@@ -998,25 +1222,33 @@ def group_name(experiment: Experiment | None, name: str) -> str:
 
 def group_place(experiment: Experiment, group: str) -> int:
     """Which colour and shape a group has, wherever it is drawn: the compared one 0, its reference 1."""
-    order = list(dict.fromkeys([experiment.compares.group, experiment.compares.reference, *experiment.shows.levels]))
+    order = list(
+        dict.fromkeys(
+            [experiment.compares.group, experiment.compares.reference, *experiment.shows.levels]
+        )
+    )
     return order.index(group) if group in order else len(order)
 
 
 def sides(finding: Finding) -> tuple[str, str]:
     """The two groups of a gap in words, that of a positive gap first; of a difference of models these."""
-    experiment, names = experiment_of(finding), (finding.group, finding.reference_group)
+    experiment = experiment_of(finding)
+    names = (finding.group, finding.reference_group)
     if finding.measure == DIFFERENCE:
         return names
     if not finding.reference_group:
         names = (
-            (experiment.compares.group, experiment.compares.reference) if experiment else (finding.contrast, "other")
+            (experiment.compares.group, experiment.compares.reference)
+            if experiment
+            else (finding.contrast, "other")
         )
     return group_name(experiment, names[0]), group_name(experiment, names[1])
 
 
 def compared(finding: Finding) -> str:
     """What a gap subtracts from what, by the names of groups; any other quantity in words."""
-    both, experiment = " minus ".join(sides(finding)), experiment_of(finding)
+    both = " minus ".join(sides(finding))
+    experiment = experiment_of(finding)
     if finding.measure == "gap_difference":
         return f"{_DIFFERENCE_OF}{both}"
     if finding.score != "score" or not finding.group or not MEASURES[finding.measure].gap_span:
@@ -1027,7 +1259,11 @@ def compared(finding: Finding) -> str:
 
 def set_name(finding: Finding) -> str:
     """The conditions that a finding is of: a set of them, or one minus another; blank for all."""
-    sets = (finding.within, finding.against) if finding.measure == "gap_difference" else (finding.subset,)
+    sets = (
+        (finding.within, finding.against)
+        if finding.measure == "gap_difference"
+        else (finding.subset,)
+    )
     return " minus ".join(group_name(experiment_of(finding), one) for one in sets if one)
 
 
@@ -1053,8 +1289,17 @@ def quantity(finding: Finding) -> str:
 
 def where(finding: Finding, every: str = "all") -> str:
     """Which rows a finding is about; the training condition of a model that was trained elsewhere is not named."""
-    by, of = finding.slice_by, finding.slice_value
-    part = value_name(of) if of == OWN_NOTES else "" if by == "all" else f"{by}: {plain(of)}" if of else by
+    by = finding.slice_by
+    of = finding.slice_value
+    part = (
+        value_name(of)
+        if of == OWN_NOTES
+        else ""
+        if by == "all"
+        else f"{by}: {plain(of)}"
+        if of
+        else by
+    )
     subset = "" if finding.subset == "as trained" else plain(finding.subset)
     return ", ".join(filter(None, (subset, part))) or every
 
@@ -1062,7 +1307,11 @@ def where(finding: Finding, every: str = "all") -> str:
 def direction(finding: Finding) -> str:
     """What the sign of an answer means, or who has the higher rate; blank for what has no direction."""
     experiment = experiment_of(finding)
-    declared = experiment.words.direction if experiment else f"above zero {finding.group or 'the first'} is higher"
+    declared = (
+        experiment.words.direction
+        if experiment
+        else f"above zero {finding.group or 'the first'} is higher"
+    )
     sign = _SIGNS.get(finding.measure, "{declared}" if MEASURES[finding.measure].gap_span else "")
     return sign.format(one=finding, declared=declared, higher=_higher(finding))
 
@@ -1070,10 +1319,13 @@ def direction(finding: Finding) -> str:
 def _higher(finding: Finding) -> str:
     """Which group has the higher rate; of flips how many notes are positive in the version of one group alone."""
     text = f"{finding.higher_group} higher" if finding.higher_group else "equal"
-    text, experiment = "not defined" if math.isnan(finding.estimate.value) else text, experiment_of(finding)
+    text = "not defined" if math.isnan(finding.estimate.value) else text
+    experiment = experiment_of(finding)
     if math.isnan(finding.only_group) or experiment is None:
         return text
-    counts = f"{finding.only_group:.0f}, {experiment.compares.reference}: {finding.only_reference:.0f}"
+    counts = (
+        f"{finding.only_group:.0f}, {experiment.compares.reference}: {finding.only_reference:.0f}"
+    )
     return f"{text} (positive in the {experiment.compares.group} version alone: {counts})"
 
 
@@ -1094,21 +1346,30 @@ def terminal(found: Sequence[Finding], *, verbose: bool = False) -> str:
     alone = judged_alone(found)
     lines = ["", *_wrapped(alone)] if alone else []
     for results in several:
-        first, experiment = results[0], experiment_of(results[0])
+        first = results[0]
+        experiment = experiment_of(results[0])
         name = f"{first.study}:{first.experiment}, {shown(first.model_id)}"
         lines += ["", *_wrapped(f"{name}: {experiment.question}" if experiment else name)]
         for one in verdicts(results, found):
             label, (start, *more) = f"  {one.word.upper()}", _wrapped(one.text, 16)
-            lines += [f"{label:<16}{start.strip()}", *more] if len(label) < 16 else [label, start, *more]
+            lines += (
+                [f"{label:<16}{start.strip()}", *more] if len(label) < 16 else [label, start, *more]
+            )
         if len(several) == 1 or verbose:
             lines += _numbers([*(part for one in results for part in parts(one, found)), *results])
-        details = [certainty(first), *cautions(first, found)] if verbose else cautions(first, found, every=False)
+        details = (
+            [certainty(first), *cautions(first, found)]
+            if verbose
+            else cautions(first, found, every=False)
+        )
         lines += _wrapped(" ".join(filter(None, details)), 2) if len(results) == 1 else []
     return "\n".join(lines[1:])
 
 
 def _numbers(found: Sequence[Finding]) -> list[str]:
-    if len(found) < 2 or not all(MEASURES[one.measure].gap_span and one.scale.in_points for one in found):
+    if len(found) < 2 or not all(
+        MEASURES[one.measure].gap_span and one.scale.in_points for one in found
+    ):
         return []
     heads = {" minus ".join(sides(one)) for one in found}
     heading = heads.pop() if len(heads) == 1 else ""
@@ -1124,11 +1385,18 @@ def _numbers(found: Sequence[Finding]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     between = 2 * len(widths)  # blanks before each column
     room = min(widths[0], WIDTH - between - sum(widths[1:]))
-    cells = [[f"{shown(name, room):<{room}}", *map(str.rjust, rest, widths[1:-1])] for name, *rest, _ in rows]
-    lines = [f"  {'  '.join([*row, last])}".rstrip() for row, (*_, last) in zip(cells, rows, strict=True)]
+    cells = [
+        [f"{shown(name, room):<{room}}", *map(str.rjust, rest, widths[1:-1])]
+        for name, *rest, _ in rows
+    ]
+    lines = [
+        f"  {'  '.join([*row, last])}".rstrip() for row, (*_, last) in zip(cells, rows, strict=True)
+    ]
     return ["", *lines, f"  {point(found[0])}"]
 
 
 def _wrapped(sentence: str, indent: int = 0) -> list[str]:
     space = " " * indent
-    return textwrap.wrap(shown(sentence, _LONGEST), WIDTH, initial_indent=space, subsequent_indent=space)
+    return textwrap.wrap(
+        shown(sentence, _LONGEST), WIDTH, initial_indent=space, subsequent_indent=space
+    )

@@ -1,4 +1,9 @@
-from .audit import Several as Several, audit_several as audit_several, resume as resume, start as start
+from .audit import (
+    Several as Several,
+    audit_several as audit_several,
+    resume as resume,
+    start as start,
+)
 from .audit_file import named_in_file as named_in_file, read_request as read_request
 from .command import (
     placeholders_in as placeholders_in,

@@ -59,7 +59,9 @@ def start(
     need("An audit", *AUDIT)
     engine.check()
     if scorer is not None and not engine.local:
-        raise UsageError(f"{scorer.model_id} is in memory, where workers cannot read it. Name its folder instead.")
+        raise UsageError(
+            f"{scorer.model_id} is in memory, where workers cannot read it. Name its folder instead."
+        )
     run = Run(folder, store.url if store else "")
     begun = run.manifest() if (folder / MANIFEST).is_file() else None
     if begun:
@@ -70,23 +72,33 @@ def start(
     _check_store(store, planned, chat=any(task.kind.name == "chat" for task in tasks))
     if begun:
         if (begun["swapbias"], begun["corpora"]) != (__version__, planned["corpora"]):
-            raise UsageError(f"{run.place} was begun with another swapbias or other prompts. Choose another --out.")
+            raise UsageError(
+                f"{run.place} was begun with another swapbias or other prompts. Choose another --out."
+            )
         if begun["status"] == "complete" and scorer is None:
             return run, answered(run, read_run(folder).found)
         if bool(begun.get("in_memory")) != (scorer is not None):
             raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
         if scorer and not any(name.endswith("sha256") for name in scorer.identity):
-            say(f"Nothing shows whether {scorer.model_id} is the model that began {run.place}. Check it yourself.")
+            say(
+                f"Nothing shows whether {scorer.model_id} is the model that began {run.place}. Check it yourself."
+            )
     else:
         Run.check_new(folder, run.address)
         if expected is not None and expected["corpora"] != planned["corpora"]:
-            raise UsageError("The prompts or word lists are not those of the run that is to be repeated. Audit anew.")
+            raise UsageError(
+                "The prompts or word lists are not those of the run that is to be repeated. Audit anew."
+            )
     pinned = (begun or expected or {}).get("models")
     how: dict[str, Any] = {"say": say, "bar": bar}
-    every = load_readers(settings, tasks, scorer=scorer, pinned=pinned or (), **how)  # before any writing
+    every = load_readers(
+        settings, tasks, scorer=scorer, pinned=pinned or (), **how
+    )  # before any writing
     models = identities(every)
     if pinned is not None and not _are_same(models, pinned, strictly=begun is not None):
-        raise UsageError(f"{run.place} needs another version of the model than there is now. Start a new run.")
+        raise UsageError(
+            f"{run.place} needs another version of the model than there is now. Start a new run."
+        )
     if begun and begun["status"] == "complete":
         return run, answered(run, read_run(folder).found)
     manifest = begun or {**planned, "models": models, **({"in_memory": True} if scorer else {})}
@@ -111,7 +123,9 @@ def answered(run: Run, found: "list[Finding]") -> "list[Finding]":
     if findings.primary_findings(found):
         return found
     names = dict.fromkeys(f"{finding.study} {finding.experiment}" for finding in found)
-    unanswered = f"findings of {listed(names)} compare no groups" if names else "no prompt was compared"
+    unanswered = (
+        f"findings of {listed(names)} compare no groups" if names else "no prompt was compared"
+    )
     raise UsageError(
         f"No question was answered: {unanswered}. What was scored is in {run.place}; look at its items, and name "
         "other prompts."
@@ -119,7 +133,12 @@ def answered(run: Run, found: "list[Finding]") -> "list[Finding]":
 
 
 def resume(
-    folder: Path, *, trust: bool = False, api_key_env: str | None = None, store: Store | None = None, **how: Any
+    folder: Path,
+    *,
+    trust: bool = False,
+    api_key_env: str | None = None,
+    store: Store | None = None,
+    **how: Any,
 ) -> "tuple[Run, list[Finding]]":
     """``start`` with the settings of the manifest in a folder.
 
@@ -132,7 +151,9 @@ def resume(
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
             why = f"{run.place} was begun in Python with a model in memory"
-            raise UsageError(f"{why}. Call swapbias.audit with the same model and out={str(run.place)!r}.")
+            raise UsageError(
+                f"{why}. Call swapbias.audit with the same model and out={str(run.place)!r}."
+            )
         check_code(str(run.place), settings, manifest.get("models"), trust=trust)
         if not trust:
             check_keys(str(run.place), settings)
@@ -143,7 +164,9 @@ def _are_same(models: Sequence[Any], pinned: Any, *, strictly: bool) -> bool:
     """Whether models are those of a manifest; of a run that is repeated, as others may see them."""
     if strictly or models == pinned:
         return bool(models == pinned)
-    both = (public_manifest({"settings": {}, "models": each})["models"] for each in (models, pinned))
+    both = (
+        public_manifest({"settings": {}, "models": each})["models"] for each in (models, pinned)
+    )
     here, there = ([{**model, "device": ""} for model in each] for each in both)
     return here == there
 
@@ -152,7 +175,9 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
     before = Settings.from_manifest(begun["settings"]).saved()
     for name, value in settings.saved().items():
         if before[name] != value:
-            raise UsageError(f"{run.place} was begun with {name} {before[name]!r}, now {value!r}. Change --out.")
+            raise UsageError(
+                f"{run.place} was begun with {name} {before[name]!r}, now {value!r}. Change --out."
+            )
 
 
 def _check_store(store: Store | None, planned: Mapping[str, Any], *, chat: bool) -> None:
@@ -162,13 +187,22 @@ def _check_store(store: Store | None, planned: Mapping[str, Any], *, chat: bool)
         )
     if store and planned["credentialed"] and not store.own:
         why = f"These notes are credentialed, and {store.url} was not declared as a place for them"
-        raise UsageError(f"{why}. Choose a local --out, or add -M own-store where only you can read that place.")
+        raise UsageError(
+            f"{why}. Choose a local --out, or add -M own-store where only you can read that place."
+        )
 
 
 def _score(
-    run: Run, settings: Settings, every: Sequence[ScoredTask], *, say: Say, bar: Bar, cache: bool, engine: Engine,
+    run: Run,
+    settings: Settings,
+    every: Sequence[ScoredTask],
+    *,
+    say: Say,
+    bar: Bar,
+    cache: bool,
+    engine: Engine,
     draw: bool,
-) -> "list[Finding]":  # fmt: skip
+) -> "list[Finding]":
     """Score what a run lacks, and conclude it."""
     manifest = run.manifest()
     if manifest["credentialed"]:
@@ -178,7 +212,9 @@ def _score(
         if engine.address:
             say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
     every = [
-        scored_task.read_by(scored_task.reader.keeping_answers(run.folder, text=not scored_task.task.credentialed))
+        scored_task.read_by(
+            scored_task.reader.keeping_answers(run.folder, text=not scored_task.task.credentialed)
+        )
         for scored_task in every
     ]
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
@@ -190,7 +226,9 @@ def _score(
     }
     how: dict[str, Any] = {"credentialed": manifest["credentialed"], "advance": scoring.advance}
     try:
-        with worker_pool(engine, part_scorer, spec, own=lambda: partial(score_part, scoring.every), **how) as pool:
+        with worker_pool(
+            engine, part_scorer, spec, own=lambda: partial(score_part, scoring.every), **how
+        ) as pool:
             scoring.score(pool)
         ask_controls(scoring, settings)
     finally:  # a run that is stopped says it too
@@ -207,7 +245,8 @@ def _score(
 
 def part_scorer(spec: Mapping[str, Any]) -> Work:
     """A cluster's worker: plans the run again and loads its models; UsageError: other prompts or models are here."""
-    machine, manifest = platform.node(), spec["manifest"]
+    machine = platform.node()
+    manifest = spec["manifest"]
     with TemporaryDirectory(prefix="swapbias-") as folder:
         run = Run(Path(folder))
         run.write_manifest(manifest)
@@ -217,14 +256,20 @@ def part_scorer(spec: Mapping[str, Any]) -> Work:
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan.plan_tasks(settings, kind=plan.kind_of_manifest(manifest, settings))
     if plan.fingerprints(tasks) != manifest["corpora"]:
-        raise UsageError(f"The worker on {machine} has other prompts or word lists. Install the same everywhere.")
+        raise UsageError(
+            f"The worker on {machine} has other prompts or word lists. Install the same everywhere."
+        )
     # Requests to chat models are made by the process that began the run.
-    settings = replace(settings, options=tuple(one for one in settings.options if not isinstance(one, ChatOptions)))
+    settings = replace(
+        settings, options=tuple(one for one in settings.options if not isinstance(one, ChatOptions))
+    )
     mine = {place: task for place, task in enumerate(tasks) if task.kind.name != "chat"}
     every = load_readers(settings, [*mine.values()], pinned=manifest["models"])
     known = [{**one, "device": ""} for one in manifest["models"]]
     if not all({**one, "device": ""} in known for one in identities(every)):
-        raise UsageError(f"The worker on {machine} has another version of the model. Put the same one everywhere.")
+        raise UsageError(
+            f"The worker on {machine} has another version of the model. Put the same one everywhere."
+        )
     return partial(score_part, dict(zip(mine, every, strict=True)))
 
 
@@ -246,20 +291,31 @@ def audit_several(
     A model that cannot be audited is named and does not stop the others. ``how`` has ``cache`` and ``engine`` of
     ``start``. UsageError, OSError: fewer than two different models, or a folder that cannot be written.
     """
-    names, places, used = list(models), dict[str, Path](), {COMPARISON}
+    names = list(models)
+    places = dict[str, Path]()
+    used = {COMPARISON}
     if len(set(names)) < max(2, len(names)):
-        raise UsageError(f"Models {listed(names)}: expected two or more, each once. Name others, or drop some.")
+        raise UsageError(
+            f"Models {listed(names)}: expected two or more, each once. Name others, or drop some."
+        )
     for model in names:
         plain = plan.folder_name(model, settings.load)
         every = (f"{plain}-{number}" if number > 1 else plain for number in count(1))
         used.add(name := next(one for one in every if one not in used))
         places[model] = folder / name
-    there = {one for one in folder.iterdir() if not is_left_over(one)} if folder.is_dir() else {folder}
-    if not any(folder.glob(f"*/{MANIFEST}")) and not there <= {*places.values()}:  # a killed process may leave one
+    there = (
+        {one for one in folder.iterdir() if not is_left_over(one)} if folder.is_dir() else {folder}
+    )
+    if not any(folder.glob(f"*/{MANIFEST}")) and not there <= {
+        *places.values()
+    }:  # a killed process may leave one
         Run.check_new(folder)
-    data, failed = settings.of(NoteOptions).data, dict[str, str]()
+    data = settings.of(NoteOptions).data
+    failed = dict[str, str]()
     credentialed = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
-    with writing(folder, credentialed, then="Wait until it ends, or stop it. The same command goes on."):
+    with writing(
+        folder, credentialed, then="Wait until it ends, or stop it. The same command goes on."
+    ):
         for number, (model, place) in enumerate(places.items(), start=1):
             title = f"model {number:,} of {len(places):,}"
             say(f"{title.capitalize()}: {planned_name(model, settings.load)}.")
@@ -267,7 +323,11 @@ def audit_several(
             try:
                 start(replace(settings, model=model), place, say=say, bar=titled, **how)
             except Exception as error:  # one model may break in any way, and the others go on
-                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                if isinstance(error, OSError) and error.errno in (
+                    errno.ENOSPC,
+                    errno.EDQUOT,
+                    errno.EROFS,
+                ):
                     raise  # no other model would fare better
                 log_traceback(error)
                 known = isinstance(error, ValueError | OSError)

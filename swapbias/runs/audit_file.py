@@ -17,7 +17,9 @@ from swapbias.runs.settings import FileFault, Settings, Toml, from_tables, in_fi
 from swapbias.studies import Declaration, line_of_fault
 
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
-_TABLE = re.compile(r"\s*\[\s*[\"']?([\w-]+)[\"']?\s*[\].]")  # the line where a table of TOML begins
+_TABLE = re.compile(
+    r"\s*\[\s*[\"']?([\w-]+)[\"']?\s*[\].]"
+)  # the line where a table of TOML begins
 _OPTION = re.compile(r"(?<![\w-])(?:--|-M )([a-z][a-z-]*)(?:=([^\s,;)]*[^\s,;).:]))?")
 _KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
 
@@ -53,7 +55,9 @@ def read_request(
     except ValueError as error:
         raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
     if not isinstance(manifest, dict) or not {"settings", "corpora"} <= manifest.keys():
-        raise ValueError(f"{path} is no manifest of a run: it has no settings and corpora. Give another file.")
+        raise ValueError(
+            f"{path} is no manifest of a run: it has no settings and corpora. Give another file."
+        )
     saved = _with_service(manifest["settings"], base_url, path)
     try:
         settings = Settings.from_manifest(saved, api_key_env)
@@ -78,14 +82,20 @@ def _read_toml(path: Path, content: bytes, api_key_env: str | None) -> tuple[lis
     models = values.pop("models", None)
     if models is not None and "model" in values:
         faults.append(("", "model", "model and models both say what is audited. Keep one of them."))
-    if models is not None and not (isinstance(models, list) and all(isinstance(name, str) for name in models)):
-        faults.append(("", "models", f"models is {in_file(models)}, expected a list of names. Correct it."))
+    if models is not None and not (
+        isinstance(models, list) and all(isinstance(name, str) for name in models)
+    ):
+        faults.append(
+            ("", "models", f"models is {in_file(models)}, expected a list of names. Correct it.")
+        )
     settings, others = from_tables(values, Toml, api_key_env)
     faults += others
     if settings is None or faults:
         declaration = Declaration(str(path), text, values)
         places = [tuple(filter(None, (section, name))) for section, name, _ in faults]
-        found = [declaration.fault(place, fault[2]) for place, fault in zip(places, faults, strict=True)]
+        found = [
+            declaration.fault(place, fault[2]) for place, fault in zip(places, faults, strict=True)
+        ]
         raise SettingsError(*(fault.sentence for fault in sorted(found, key=line_of_fault)))
     names = models or [settings.model]
     beside = [_beside(path, name) for name in names if name]
@@ -128,7 +138,11 @@ def named_in_file(path: str) -> Iterator[None]:
 
 def _in_file_words(sentence: str, path: str) -> str:
     """A sentence about options of the command line as one about keys of a file; any other as it is."""
-    settings = {setting.key: setting for options in (Settings, *option_classes()) for setting in options.settings()}
+    settings = {
+        setting.key: setting
+        for options in (Settings, *option_classes())
+        for setting in options.settings()
+    }
 
     def key(option: re.Match[str]) -> str:
         name = {"study": "studies"}.get(option[1], option[1])
@@ -152,15 +166,21 @@ def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:
     if not is_hidden:
         return saved
     if not base_url:
-        raise UsageError(f"{path} does not tell the address of the service. Give it with --base-url.")
+        raise UsageError(
+            f"{path} does not tell the address of the service. Give it with --base-url."
+        )
     own = [base_url] if chat.get("own_address") else []
     return {**saved, ChatOptions.key: {**chat, "base_url": base_url, "own_address": own}}
 
 
-def _open_studies(path: Path, manifest: Mapping[str, Any], fetch_study: Callable[[str], Any] | None) -> None:
+def _open_studies(
+    path: Path, manifest: Mapping[str, Any], fetch_study: Callable[[str], Any] | None
+) -> None:
     """Make the user's own studies of a manifest known, by their files beside it or from the Hub."""
     for name, origin in open_kept_studies(path.parent, manifest).items():
         if fetch_study is None or not _ON_HUB.fullmatch(origin):
             kept = path.parent / STUDIES / name
-            raise UsageError(f"The run read an own study, whose files are not in {kept}. Copy them there.")
+            raise UsageError(
+                f"The run read an own study, whose files are not in {kept}. Copy them there."
+            )
         fetch_study(origin)

@@ -30,7 +30,9 @@ def cache_limit() -> int:
     try:
         return max(0, int(value))
     except ValueError as error:
-        raise UsageError(f"{LIMIT} is {value!r}, expected a number of bytes (0: store nothing).") from error
+        raise UsageError(
+            f"{LIMIT} is {value!r}, expected a number of bytes (0: store nothing)."
+        ) from error
 
 
 class ScoreCache:
@@ -42,7 +44,8 @@ class ScoreCache:
 
     def __init__(self, options: LoadOptions, in_run: Path, *, shared: bool) -> None:
         """For models that are loaded with these options; ``shared``: the user's cache folder is read and written."""
-        self.options, self.in_run = options, in_run
+        self.options = options
+        self.in_run = in_run
         self.limit = cache_limit() if shared else 0
         self.rows_reused = 0
         self._folder = cache_dir() / "scores"
@@ -53,7 +56,9 @@ class ScoreCache:
             return None
         key = self.key(prompts, scorer)
         shared = self.limit and is_pinned(scorer) and not private
-        return self._folder / key[:2] / f"{key}.parquet" if shared else self.in_run / f"{key}.parquet"
+        return (
+            self._folder / key[:2] / f"{key}.parquet" if shared else self.in_run / f"{key}.parquet"
+        )
 
     def read(self, place: Path, count: int) -> list[Scored] | None:
         """So many scores of a file, which counts as used now; None where it is not there, or damaged and removed."""
@@ -71,10 +76,16 @@ class ScoreCache:
 
     def write(self, place: Path, scored: Sequence[Scored]) -> None:
         """Save scores, whole or not at all; OSError where the run's folder is full (the cache costs time alone)."""
-        if not all(one.finite for one in scored):  # what gave NaN may be the machine, which no key names
+        if not all(
+            one.finite for one in scored
+        ):  # what gave NaN may be the machine, which no key names
             return
-        columns: dict[str, Any] = {name: [getattr(one, name) for one in scored] for name in _COLUMNS}
-        columns["parts"] = pa.array([[*one.parts.items()] for one in scored], pa.map_(pa.string(), pa.float64()))
+        columns: dict[str, Any] = {
+            name: [getattr(one, name) for one in scored] for name in _COLUMNS
+        }
+        columns["parts"] = pa.array(
+            [[*one.parts.items()] for one in scored], pa.map_(pa.string(), pa.float64())
+        )
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
         with suppress(*(() if place.parent == self.in_run else (OSError,))):
@@ -96,10 +107,14 @@ class ScoreCache:
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
         """sha256 over all that the scores of these prompts depend on; the name of the model is not part of it."""
-        named = sorted({one.lexicon.partition("/")[0] for one in prompts} & {*corpora(), *own_studies()})
+        named = sorted(
+            {one.lexicon.partition("/")[0] for one in prompts} & {*corpora(), *own_studies()}
+        )
         depends = {
             "swapbias": __version__,
-            "libraries": library_versions(("torch", "transformers", "tokenizers")),  # others may score otherwise
+            "libraries": library_versions(
+                ("torch", "transformers", "tokenizers")
+            ),  # others may score otherwise
             "machine": platform.machine(),
             "code": code_sha256(),
             "scorer": f"{type(scorer).__module__}.{type(scorer).__qualname__}",
@@ -116,13 +131,19 @@ def is_pinned(scorer: Scorer) -> bool:
     """Whether a scorer reads prompts with a model that transformers loaded and that is known to the byte."""
     identity = scorer.identity
     loaded = {"architecture", "device", "dtype"} <= set(identity)
-    return scorer.kind in model_kinds() and loaded and bool(identity.get("sha256") or identity.get("revision"))
+    return (
+        scorer.kind in model_kinds()
+        and loaded
+        and bool(identity.get("sha256") or identity.get("revision"))
+    )
 
 
 @cache
 def code_sha256() -> str:
     """sha256 of the code that scores: what is edited without a new version counts as new."""
-    return rooms_sha256("measures", "models", "studies")  # words are measured, and words and prompts are studies'
+    return rooms_sha256(
+        "measures", "models", "studies"
+    )  # words are measured, and words and prompts are studies'
 
 
 def _lexicons_sha256(corpus: str) -> dict[str, str]:
@@ -133,7 +154,10 @@ def _lexicons_sha256(corpus: str) -> dict[str, str]:
             lexicon = load_lexicon(name)
             words = json.dumps([*lexicon.words.items()])
             found[name] = fingerprint(
-                [{"words": words, "rest": lexicon.rest, "threshold": str(lexicon.threshold)}, lexicon.proper]
+                [
+                    {"words": words, "rest": lexicon.rest, "threshold": str(lexicon.threshold)},
+                    lexicon.proper,
+                ]
             )
         except UpstreamMissingError:  # who reads it says so
             found[name] = "not at hand"

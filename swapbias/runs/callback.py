@@ -37,8 +37,12 @@ class BiasCallback(TrainerCallback):
         if every < 1:
             raise ValueError(f"every is {every}, expected a number of steps from 1 up.")
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
-            raise ValueError("The weights lie in parts on several devices. Audit the saved checkpoints.")
-        self.trainer, self.studies, self.every = trainer, studies, every
+            raise ValueError(
+                "The weights lie in parts on several devices. Audit the saved checkpoints."
+            )
+        self.trainer = trainer
+        self.studies = studies
+        self.every = every
         own = {"tokenizer": tokenizer or trainer.processing_class}
         self.options: dict[str, Any] = {"progress": False, **options, **own}
         self.last: Audit | None = None
@@ -66,7 +70,9 @@ class BiasCallback(TrainerCallback):
 
     def _measure(self, control: TrainerControl) -> None:
         self.last = audit(self.trainer.model, self.studies, **self.options)
-        due = control.should_log  # logging says that nothing more is due, and the loss of this step may be
+        due = (
+            control.should_log
+        )  # logging says that nothing more is due, and the loss of this step may be
         self.trainer.log(bias_metrics(self.last.found))
         control.should_log = due
 
@@ -90,14 +96,22 @@ def bias_metrics(findings: Sequence[Finding]) -> dict[str, float]:
     for finding in primary:
         parts = list(_question(finding))
         if contrasts[_question(finding)] > 1:
-            parts.append(re.sub(r"[^\w.-]+", "_", finding.contrast.replace(" - ", " minus ")).strip("_"))
+            parts.append(
+                re.sub(r"[^\w.-]+", "_", finding.contrast.replace(" - ", " minus ")).strip("_")
+            )
         name = "bias/" + "_".join(filter(None, parts))
         names[name] += 1
         if names[name] > 1:  # groups whose names differ in blanks or marks alone
             name = f"{name}_{names[name]}"
         estimate = finding.estimate
-        values = {name: estimate.value, f"{name}_low": estimate.ci_low, f"{name}_high": estimate.ci_high}
-        metrics.update((key, float(value)) for key, value in values.items() if not math.isnan(value))
+        values = {
+            name: estimate.value,
+            f"{name}_low": estimate.ci_low,
+            f"{name}_high": estimate.ci_high,
+        }
+        metrics.update(
+            (key, float(value)) for key, value in values.items() if not math.isnan(value)
+        )
     return metrics
 
 

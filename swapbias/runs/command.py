@@ -20,7 +20,10 @@ PLACEHOLDERS = {
     "MODEL": "the audited model", "RUN": "the folder of this run", "URL": "the address of the service",
     "NOTES": "the notes", "CHECKLIST": "their checklist",
 }  # fmt: skip
-_PRIVATE = {"data": "NOTES", "checklist": "CHECKLIST"}  # places of notes: their names may tell of patients
+_PRIVATE = {
+    "data": "NOTES",
+    "checklist": "CHECKLIST",
+}  # places of notes: their names may tell of patients
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]")  # how a path of a machine begins
 _AUDITED = "model"  # stands for the option that names the audited model
@@ -67,7 +70,12 @@ class _Places:
         self.in_memory = bool(manifest.get("in_memory"))
         self.page = f"{page}@{revision}" if page and revision else page
         self.adapted: Mapping[str, Any] = next((pin for pin in self.pins if pin.get("adapter")), {})
-        self.encoders = {name for pin in self.pins if pin.get("features") for name in names_within(pin["model_id"])}
+        self.encoders = {
+            name
+            for pin in self.pins
+            if pin.get("features")
+            for name in names_within(pin["model_id"])
+        }
 
     def name(self, value: str, option: str) -> str:
         """A model or file of the option of that name."""
@@ -76,7 +84,9 @@ class _Places:
         if option in _PRIVATE:
             return _PRIVATE[option]
         known = _last_part(value) if _PATH.match(value) else models.as_pinned(value, self.pins)
-        of_page = option == "adapter" if self.adapted else option == _AUDITED or self._is_encoder(known)
+        of_page = (
+            option == "adapter" if self.adapted else option == _AUDITED or self._is_encoder(known)
+        )
         return self.page if self.page and of_page else known
 
     def _is_encoder(self, name: str) -> bool:
@@ -114,11 +124,18 @@ def _with_split_adapter(saved: Mapping[str, Any], places: _Places) -> Mapping[st
     load = saved.get(LoadOptions.key) or {}
     if not places.adapted or load.get("adapter"):
         return saved
-    split = {**saved, LoadOptions.key: {**load, "adapter": places.adapted["adapter"]["name"], "subfolder": ""}}
+    split = {
+        **saved,
+        LoadOptions.key: {**load, "adapter": places.adapted["adapter"]["name"], "subfolder": ""},
+    }
     chat = saved.get(ChatOptions.key) or {}
     if saved.get("model"):
         return {**split, "model": places.adapted["base"]}
-    return {**split, ChatOptions.key: {**chat, "model": places.adapted["base"]}} if chat.get("model") else saved
+    return (
+        {**split, ChatOptions.key: {**chat, "model": places.adapted["base"]}}
+        if chat.get("model")
+        else saved
+    )
 
 
 def _within_limits(chat: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -143,14 +160,18 @@ def _studies(manifest: Mapping[str, Any]) -> Iterator[str]:
     """The studies that were named; of the user's own the commit on the Hub, or the files that the run keeps."""
     origins = manifest.get("own_studies") or {}
     read = dict.fromkeys(str(entry["corpus"]) for entry in manifest.get("corpora", ()))
-    for study in manifest["settings"].get("studies", read):  # where it does not say which were named, those read
+    for study in manifest["settings"].get(
+        "studies", read
+    ):  # where it does not say which were named, those read
         name, colon, config = str(study).partition(":")
         origin = str(origins.get(name, ""))
         place = f"RUN/{STUDIES}/{name}" if origin == LOCAL else origin or name
         yield from ("--study", _printable(place + colon + config, "STUDY"))
 
 
-def _options(options_class: Any, saved: Mapping[str, Any], places: _Places) -> Iterator[tuple[str, str]]:
+def _options(
+    options_class: Any, saved: Mapping[str, Any], places: _Places
+) -> Iterator[tuple[str, str]]:
     """The settings of a kind of model that differ from their defaults and are no matter of speed."""
     for setting in options_class.settings():
         value = _as_default(saved.get(setting.name, setting.default), setting.default)

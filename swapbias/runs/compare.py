@@ -13,7 +13,14 @@ import pandas as pd
 
 from swapbias import findings
 from swapbias.errors import UsageError
-from swapbias.findings import MOST_DETAILED, Finding, Gate, comparisons, experiment_of, findings_table
+from swapbias.findings import (
+    MOST_DETAILED,
+    Finding,
+    Gate,
+    comparisons,
+    experiment_of,
+    findings_table,
+)
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import is_credentialed, public_model, writing
@@ -23,18 +30,24 @@ from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
 _HEAVY = ["text", "top_tokens"]  # columns of scored rows that no comparison reads
-Prompts = tuple[int, str, tuple[str, ...], str, str]  # rows, their sha256, of word lists and notes, settings of chat
+Prompts = tuple[
+    int, str, tuple[str, ...], str, str
+]  # rows, their sha256, of word lists and notes, settings of chat
 Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
 
 
 def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     """What ``swapbias compare`` shows, against the first run's first model; UsageError: nothing in common."""
     if len(runs) > 1 and len({run.key for run in runs}) == 1:
-        raise UsageError("The same run is named several times, expected different ones. Name other runs as well.")
+        raise UsageError(
+            "The same run is named several times, expected different ones. Name other runs as well."
+        )
     columns = _columns(runs)
     made = _side_by_side(columns)
     first = [(run.key, one.model_id) for run in runs[:1] for one in run.found[:1]]
-    reference = next((model.name for model, run, model_id in columns if (run.key, model_id) in first), "")
+    reference = next(
+        (model.name for model, run, model_id in columns if (run.key, model_id) in first), ""
+    )
     scored, left_out = _scored_rows(runs, columns)
     units_read = {
         (one.study, one.experiment, one.model_id): one.scale
@@ -47,28 +60,40 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
     pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > MOST_DETAILED:
-        most = f"{pairs} pairs of models, and at most {MOST_DETAILED} are compared by slice and subset"
+        most = (
+            f"{pairs} pairs of models, and at most {MOST_DETAILED} are compared by slice and subset"
+        )
         left_out.append(f"There are {most}. Name fewer runs for more.")
     contrasts = {f"{model.name} - {reference}": model.name for model, _, _ in columns}
     by_model: dict[tuple[str, ...], dict[str, Finding]] = {}
     for one in differences:
         if one.slice_by == "all" and not one.view and one.contrast in contrasts:
-            by_model.setdefault((one.study, one.experiment, one.subset), {})[contrasts[one.contrast]] = one
+            by_model.setdefault((one.study, one.experiment, one.subset), {})[
+                contrasts[one.contrast]
+            ] = one
     return replace(
         made,
-        quantities=[replace(row, differences_by_model=_of_row(row, by_model)) for row in made.quantities],
+        quantities=[
+            replace(row, differences_by_model=_of_row(row, by_model)) for row in made.quantities
+        ],
         differences=[
-            one if one.measure == findings.DIFFERENCE else replace(one, model_id="") for one in differences
+            one if one.measure == findings.DIFFERENCE else replace(one, model_id="")
+            for one in differences
         ],  # a correlation is over all models
         reference=reference,
         notes=[*made.notes, *left_out],
     )
 
 
-def _of_row(row: Quantity, by_model: Mapping[tuple[str, ...], Mapping[str, Finding]]) -> dict[str, Finding]:
+def _of_row(
+    row: Quantity, by_model: Mapping[tuple[str, ...], Mapping[str, Finding]]
+) -> dict[str, Finding]:
     """The differences of a primary finding's models by name."""
-    first, experiment = row.known[0], experiment_of(row.known[0])
-    several = experiment is not None and (len(experiment.compares.groups) > 1 or experiment.compares.factors)
+    first = row.known[0]
+    experiment = experiment_of(row.known[0])
+    several = experiment is not None and (
+        len(experiment.compares.groups) > 1 or experiment.compares.factors
+    )
     subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
     names = {one.model_id for one in row.known} if first.primary else set()
     mine = by_model.get((first.study, first.experiment, subset), {})
@@ -101,14 +126,28 @@ def comparison_table(comparison: ComparisonPage) -> pd.DataFrame:
     """The comparison as a table: numbers in full, blank where there is none."""
     records = []
     for row in comparison.quantities:
-        names = ("study", "experiment", "subset", "measure", "contrast", "unit", "unit_low", "unit_high")
-        record: dict[str, Any] = {**{name: getattr(row.known[0], name) for name in names}, "note": row.note}
+        names = (
+            "study",
+            "experiment",
+            "subset",
+            "measure",
+            "contrast",
+            "unit",
+            "unit_low",
+            "unit_high",
+        )
+        record: dict[str, Any] = {
+            **{name: getattr(row.known[0], name) for name in names},
+            "note": row.note,
+        }
         for model, one in zip(comparison.models, row.found, strict=True):
             for name in ("value", "ci_low", "ci_high"):
                 record[f"{model.title}: {name}"] = getattr(one.estimate, name) if one else math.nan
             record[f"{model.title}: n"] = one.estimate.n if one else None
         records.append(record)
-    return pd.DataFrame(records).astype({f"{model.title}: n": "Int64" for model in comparison.models})
+    return pd.DataFrame(records).astype(
+        {f"{model.title}: n": "Int64" for model in comparison.models}
+    )
 
 
 def check_run(
@@ -134,7 +173,11 @@ def check_run(
                 if other and not _prompts(one, mine.manifest) & _prompts(other, before.manifest):
                     which = f"{one.study} {one.experiment}: the runs read different prompts"
                     raise UsageError(f"{which}. Audit both with the same swapbias and --limit.")
-        rows = {"items": dict(mine.items), "baseline": dict(before.items), "baseline_found": before.found}
+        rows = {
+            "items": dict(mine.items),
+            "baseline": dict(before.items),
+            "baseline_found": before.found,
+        }
     gate = findings.check_gaps(mine.found, max_gap=max_gap, studies=studies, **rows)
     return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
 
@@ -145,7 +188,8 @@ def _side_by_side(columns: Columns) -> ComparisonPage:
     for place, (model, run, _) in enumerate(columns):
         for one in comparisons(list(model.found), rates=True):
             key = (one.study, one.experiment, one.unit, *one.key())
-            same, prompts = by_key.setdefault(key, []), _prompts(one, run.manifest)
+            same = by_key.setdefault(key, [])
+            prompts = _prompts(one, run.manifest)
             # One config may be read by two experiments of which a run has one: any common entry will do.
             cells = next((cells for others, cells in same if prompts & others), None)
             if cells is None:
@@ -158,24 +202,40 @@ def _side_by_side(columns: Columns) -> ComparisonPage:
             rows.append(Quantity(tuple(cells.get(place) for place in range(len(columns))), note))
     footnotes = []
     if any(len(same) > 1 for same in by_key.values()):
-        footnotes.append("Where prompts, word lists or trials differ, rows cannot be compared with each other.")
+        footnotes.append(
+            "Where prompts, word lists or trials differ, rows cannot be compared with each other."
+        )
     runs = [run.manifest for _, run, _ in columns]
-    formats = {str(one["dtype"]) for manifest in runs for one in manifest.get("models", ()) if one.get("dtype")}
+    formats = {
+        str(one["dtype"])
+        for manifest in runs
+        for one in manifest.get("models", ())
+        if one.get("dtype")
+    }
     versions = {str(one["swapbias"]) for one in runs}
     for what, found in (("versions of swapbias", versions), ("number formats", formats)):
         if len(found) > 1:
-            footnotes.append(f"The runs were made with different {what}: {', '.join(sorted(map(shown, found)))}.")
+            footnotes.append(
+                f"The runs were made with different {what}: {', '.join(sorted(map(shown, found)))}."
+            )
     return ComparisonPage([model for model, _, _ in columns], "", rows, [], footnotes)
 
 
 def _columns(runs: Sequence[Results]) -> Columns:
     """Each model of each run once, by its name; those of one name are named with their runs."""
     different = {run.key: run for run in runs}.values()
-    each = [(run, model) for run in different for model in dict.fromkeys(one.model_id for one in run.found)]
+    each = [
+        (run, model)
+        for run in different
+        for model in dict.fromkeys(one.model_id for one in run.found)
+    ]
     names = [shown(public_model(model), 200) for _, model in each]
     titles = _distinct(
         [f"{name} @ {shown(run.public_place)}" for name, (run, _) in zip(names, each, strict=True)],
-        [f" ({shown(run.name if run.commit else Path(run.place).resolve().parent.name)})" for run, _ in each],
+        [
+            f" ({shown(run.name if run.commit else Path(run.place).resolve().parent.name)})"
+            for run, _ in each
+        ],
         [f" at {run.commit[:8]}" if run.commit else "" for run, _ in each],
     )
     many = Counter(names)
@@ -184,7 +244,13 @@ def _columns(runs: Sequence[Results]) -> Columns:
         label = name if many[name] == 1 else title
         mine = [replace(one, model_id=label) for one in run.found if one.model_id == model]
         folder = None if run.commit else Path(run.place)
-        made.append((ComparedModel(label, run.public_place, run.manifest, mine, "", title, folder), run, model))
+        made.append(
+            (
+                ComparedModel(label, run.public_place, run.manifest, mine, "", title, folder),
+                run,
+                model,
+            )
+        )
     return sorted(made, key=lambda one: (one[2].casefold(), one[2], one[0].title))
 
 
@@ -192,8 +258,11 @@ def _distinct(names: list[str], *more: Sequence[str]) -> list[str]:
     """The names; those that are the same are longer by the first of ``more`` that distinguishes them, or numbered."""
     for longer in more:
         many = Counter(names)
-        names = [name + end if many[name] > 1 else name for name, end in zip(names, longer, strict=True)]
-    many, before = Counter(names), Counter[str]()
+        names = [
+            name + end if many[name] > 1 else name for name, end in zip(names, longer, strict=True)
+        ]
+    many = Counter(names)
+    before = Counter[str]()
     numbered = []
     for name in names:
         before[name] += 1
@@ -203,14 +272,21 @@ def _distinct(names: list[str], *more: Sequence[str]) -> list[str]:
 
 def _prompts(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[Prompts]:
     """What a number depends on besides the model, by config: without a common entry numbers are not compared."""
-    declared, chat = experiment_of(finding), manifest["settings"].get("chat")
+    declared = experiment_of(finding)
+    chat = manifest["settings"].get("chat")
     is_chat = declared is not None and declared.kind == "chat" and isinstance(chat, dict)
     trials = scoring_in_words(chat) if is_chat else ""
     each = []
     for one in corpora_read(manifest, finding):
         lexicons = one.get("lexicons")
-        lists = sorted({str(words) for words in lexicons.values()}) if isinstance(lexicons, dict) else []
-        each.append((one["rows"], one["sha256"], tuple(lists), str(one.get("training", "")), trials))
+        lists = (
+            sorted({str(words) for words in lexicons.values()})
+            if isinstance(lexicons, dict)
+            else []
+        )
+        each.append(
+            (one["rows"], one["sha256"], tuple(lists), str(one.get("training", "")), trials)
+        )
     return frozenset(each)
 
 
@@ -225,7 +301,9 @@ def _differing(prompts: frozenset[Prompts]) -> str:
     return f"prompts differ: {'; '.join(sorted(each)) or 'not stated'}"
 
 
-def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
+def _scored_rows(
+    runs: Sequence[Results], columns: Columns
+) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
     """Scored rows by study and name in the order of the runs, without texts; and what is left out."""
     found: dict[str, dict[str, pd.DataFrame]] = {}
     left_out = []
@@ -242,7 +320,9 @@ def _scored_rows(runs: Sequence[Results], columns: Columns) -> tuple[dict[str, d
             if not len(rows):
                 continue
             if run.commit and (trouble := _why_unusable(study, rows)):
-                why = f"its scored prompts of {shown(study)} are not what an audit writes ({trouble})"
+                why = (
+                    f"its scored prompts of {shown(study)} are not what an audit writes ({trouble})"
+                )
                 left_out.append(f"Left out of the differences: {model.title}: {why}.")
                 continue
             rows = rows.drop(columns=_HEAVY, errors="ignore").assign(model_id=model.name)
@@ -255,7 +335,9 @@ def _why_unusable(study: str, rows: pd.DataFrame) -> str:
     try:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]
-            contexts = [findings.Context(study, "", contrast, "score") for contrast in experiment.gaps]
+            contexts = [
+                findings.Context(study, "", contrast, "score") for contrast in experiment.gaps
+            ]
             units = [findings.gap_units(context, part) for context in contexts if len(part)]
             if units and units.count(None) == len(units) and experiment.is_paired:
                 return "a group is missing"

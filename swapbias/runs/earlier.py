@@ -28,7 +28,9 @@ def earlier_run(results: Results) -> EarlierRun:
         )
     gaps = tuple(earlier_gaps(results.found, results.items, results.place))
     if not gaps:
-        raise UsageError(f"{results.place} has no gap between groups to plan by. Name a run of another study.")
+        raise UsageError(
+            f"{results.place} has no gap between groups to plan by. Name a run of another study."
+        )
     unscored: dict[tuple[str, str], frozenset[str]] = {}
     rows = 0
     for study in results.items:
@@ -45,7 +47,9 @@ def earlier_run(results: Results) -> EarlierRun:
 def _seconds(manifest: Mapping[str, Any]) -> float:
     """How long a run took; NaN where its manifest does not say."""
     try:
-        started, finished = (datetime.fromisoformat(manifest[name]) for name in ("started", "finished"))
+        started, finished = (
+            datetime.fromisoformat(manifest[name]) for name in ("started", "finished")
+        )
     except (KeyError, TypeError, ValueError):
         return math.nan
     return max(0.0, (finished - started).total_seconds())

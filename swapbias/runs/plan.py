@@ -31,7 +31,15 @@ from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, 
 from swapbias.studies import Experiment, Study, load_study, own_studies
 
 _ALL = "all experiments"  # of a study whose file cannot be read, so that nothing names them
-_VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")  # that a manifest has
+_VERSIONS = (
+    "torch",
+    "transformers",
+    "datasets",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+)  # that a manifest has
 
 
 LoadNotes = Callable[..., Notes]  # corpus, whether classifiers are trained, whether labels are read
@@ -44,11 +52,15 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     name, or a model that fits nothing. ValueError: no such model, a broken or missing table.
     """
     if settings.kind and settings.model is None:
-        raise UsageError(f"--kind {settings.kind} says what kind a model is, and no model is named. Name one.")
+        raise UsageError(
+            f"--kind {settings.kind} says what kind a model is, and no model is named. Name one."
+        )
     settings.of(ChatOptions).check()
     _refuse_unread_weights(settings)
     requested = _requested(settings)
-    wanted = [study for requested_kind in requested for study in _studies_wanted(requested_kind, settings)]
+    wanted = [
+        study for requested_kind in requested for study in _studies_wanted(requested_kind, settings)
+    ]
     usual = [study.name for study in studies.outlines() if not study.on_request]
     chosen, skipped = _chosen(settings.studies, [*dict.fromkeys(wanted)] or usual)
     if kind is None and settings.model is not None:
@@ -68,7 +80,9 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
 
 def _requested(settings: Settings) -> list[Kind]:
     """The kinds of models whose settings are not the usual ones."""
-    requested = [kind for kind in kinds() if kind.options and settings.of(kind.options) != kind.options()]
+    requested = [
+        kind for kind in kinds() if kind.options and settings.of(kind.options) != kind.options()
+    ]
     notes = settings.of(NoteOptions)
     names_reader = notes.embeddings or notes.not_usual("classifier")
     if settings.of(ChatOptions).model and not names_reader:  # the chat model reads the notes
@@ -85,7 +99,9 @@ class _Planning:
         missing: errors of experiments whose prompts or libraries are not here.
     """
 
-    def __init__(self, settings: Settings, kind: str | None, wanted: Sequence[str], skipped: list[Skipped]) -> None:
+    def __init__(
+        self, settings: Settings, kind: str | None, wanted: Sequence[str], skipped: list[Skipped]
+    ) -> None:
         self.settings = settings
         self.kind = kind
         self.wanted = wanted  # studies that settings of a kind ask for
@@ -96,7 +112,11 @@ class _Planning:
 
     def is_wanted(self, study: Study, experiment: Experiment, config: str) -> bool:
         """Whether an experiment of a chosen study is among those that are asked for."""
-        names = _configs_of_experiment(experiment) if config in _configs_of(study) else (experiment.name,)
+        names = (
+            _configs_of_experiment(experiment)
+            if config in _configs_of(study)
+            else (experiment.name,)
+        )
         if config and config not in names:
             return False
         # A chat model is named, and nobody named the model that is read where none is.
@@ -106,16 +126,22 @@ class _Planning:
     def add(self, study: Study, experiment: Experiment, config: str) -> None:
         """Add an experiment on each model that fits, or why it does not run."""
         if any((task.study, task.experiment) == (study, experiment) for task in self.tasks):
-            raise UsageError(f"{study.name} {experiment.name} is named twice. Name it once, with one config.")
+            raise UsageError(
+                f"{study.name} {experiment.name} is named twice. Name it once, with one config."
+            )
         slow = experiment.on_request and not self.settings.studies and study.name not in self.wanted
         fits = list(kind_of(experiment.kind).fits(experiment, self.settings, self.kind))
         if slow and self.settings.model is None and not all(why for _, why in fits):
             why = f"it takes many times as long as the others; run it with --study {study.name}"
             self.skipped.append(Skipped(study.name, experiment.name, why))
             return
-        configs = (config,) if config in _configs_of_experiment(experiment) else experiment.reads.configs
+        configs = (
+            (config,) if config in _configs_of_experiment(experiment) else experiment.reads.configs
+        )
         try:
-            tasks, reasons = _tasks(Task(study, experiment, configs), fits, self.settings, self.notes, slow=slow)
+            tasks, reasons = _tasks(
+                Task(study, experiment, configs), fits, self.settings, self.notes, slow=slow
+            )
         except (UpstreamMissingError, MissingExtraError) as error:
             self.missing.append(error)
             self.skipped.append(Skipped(study.name, experiment.name, first_line(error)))
@@ -133,9 +159,13 @@ class _Planning:
 def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[str]) -> NoReturn:
     """Raise a UsageError that says why no experiment fits, and names a usual study that a model of the kind reads."""
     reasons = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
-    fitting = [name for name in usual if any(one.kind == kind for one in studies.outline(name).experiments)]
+    fitting = [
+        name for name in usual if any(one.kind == kind for one in studies.outline(name).experiments)
+    ]
     hint = f" {fitting[0]} fits." if fitting else ""
-    raise UsageError(f"No experiment fits.{''.join(reasons)} Choose another model or --study.{hint}")
+    raise UsageError(
+        f"No experiment fits.{''.join(reasons)} Choose another model or --study.{hint}"
+    )
 
 
 def _refuse_unread_settings(requested: Sequence[Kind], tasks: Sequence[Task]) -> None:
@@ -143,38 +173,53 @@ def _refuse_unread_settings(requested: Sequence[Kind], tasks: Sequence[Task]) ->
     for kind in requested:
         if not any(task.kind is kind for task in tasks):
             names = listed(_studies_of(kind), "no study")
-            raise UsageError(f"Settings of {kind.name} models are read by {names}. Name it as well.")
+            raise UsageError(
+                f"Settings of {kind.name} models are read by {names}. Name it as well."
+            )
 
 
 def _refuse_unread_weights(settings: Settings) -> None:
     """Refuse settings of weights, with a UsageError, where only a model behind a service is read."""
-    chat, notes = settings.of(ChatOptions), settings.of(NoteOptions)
+    chat = settings.of(ChatOptions)
+    notes = settings.of(NoteOptions)
     if settings.model is None and chat.model and not chat.local and notes == NoteOptions():
         settings.load.refuse_weights_settings(chat.model)
 
 
 def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
     """The studies that settings of a kind ask for: those about notes where notes are named, the others else."""
-    names, with_notes = _studies_of(kind), settings.of(NoteOptions).data is not None
+    names = _studies_of(kind)
+    with_notes = settings.of(NoteOptions).data is not None
     outlines = {name: studies.outline(name) for name in names}
-    experiments = {name: [one for one in outlines[name].experiments if one.kind == kind.name] for name in names}
-    about_notes = {name: any(kind.rows(one) != PROMPTS for one in found) for name, found in experiments.items()}
+    experiments = {
+        name: [one for one in outlines[name].experiments if one.kind == kind.name] for name in names
+    }
+    about_notes = {
+        name: any(kind.rows(one) != PROMPTS for one in found) for name, found in experiments.items()
+    }
     return [name for name in names if about_notes[name] == with_notes] or names
 
 
 def _studies_of(kind: Kind) -> list[str]:
     outlines = studies.outlines()
-    return [study.name for study in outlines if any(one.kind == kind.name for one in study.experiments)]
+    return [
+        study.name for study in outlines if any(one.kind == kind.name for one in study.experiments)
+    ]
 
 
-def _chosen(named: Sequence[str], usual: Sequence[str]) -> tuple[list[tuple[Study, str]], list[Skipped]]:
+def _chosen(
+    named: Sequence[str], usual: Sequence[str]
+) -> tuple[list[tuple[Study, str]], list[Skipped]]:
     """The studies that are named, else the usual ones, each with its config; and those that do not load.
 
     One that nobody named does not stop the others.
     """
-    chosen, skipped = list[tuple[Study, str]](), list[Skipped]()
+    chosen = list[tuple[Study, str]]()
+    skipped = list[Skipped]()
     if not named:
-        skipped += [Skipped(name, _ALL, sentence) for name, sentence in studies.unreadable_studies().items()]
+        skipped += [
+            Skipped(name, _ALL, sentence) for name, sentence in studies.unreadable_studies().items()
+        ]
     for name in named or usual:
         try:
             study, config = _study_and_config(name)
@@ -206,7 +251,9 @@ def _study_and_config(name: str) -> tuple[Study, str]:
 
 
 def _configs_of(study: Study) -> list[str]:
-    return [config for experiment in study.experiments for config in _configs_of_experiment(experiment)]
+    return [
+        config for experiment in study.experiments for config in _configs_of_experiment(experiment)
+    ]
 
 
 def _configs_of_experiment(experiment: Experiment) -> tuple[str, ...]:
@@ -215,12 +262,18 @@ def _configs_of_experiment(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _tasks(
-    empty: Task, fits: Sequence[tuple[str, str]], settings: Settings, notes: LoadNotes, *, slow: bool
+    empty: Task,
+    fits: Sequence[tuple[str, str]],
+    settings: Settings,
+    notes: LoadNotes,
+    *,
+    slow: bool,
 ) -> tuple[list[Task], list[tuple[str, str]]]:
     """An experiment on each model that fits, and names of its parts with why they are skipped."""
     tasks: list[Task] = []
     reasons: list[tuple[str, str]] = []
-    experiment, rows_of = empty.experiment, empty.kind.rows(empty.experiment)
+    experiment = empty.experiment
+    rows_of = empty.kind.rows(empty.experiment)
     trains = empty.kind.options is NoteOptions and settings.of(NoteOptions).trains
     for model, why in fits:
         if why:
@@ -231,7 +284,9 @@ def _tasks(
         if rows_of == PROMPTS:
             task = with_prompts(task, settings, slow=slow)
         else:
-            read = notes(experiment.reads.notes.corpus, trains=trains, labelled=bool(experiment.shows.rates))
+            read = notes(
+                experiment.reads.notes.corpus, trains=trains, labelled=bool(experiment.shows.rates)
+            )
             task = with_notes(task, settings, read, trains)
         task = expanded(task, settings)
         if reason := unreadable(task, trains):
@@ -239,12 +294,17 @@ def _tasks(
         else:
             tasks.append(distinct(task))
         if task.notes and experiment.reads.notes.regimes and trains:
-            untrained = ((f"{experiment.name}, {one}", reason) for one, reason in task.notes.untrainable().items())
+            untrained = (
+                (f"{experiment.name}, {one}", reason)
+                for one, reason in task.notes.untrainable().items()
+            )
             reasons += [one for one in untrained if one not in reasons]
     if tasks and tasks[0].notes:
         remarks = tasks[0].notes.remarks()
         if tasks[0].factless:
-            remarks.append(f"notes left out because they state no fact of the checklist: {tasks[0].factless}")
+            remarks.append(
+                f"notes left out because they state no fact of the checklist: {tasks[0].factless}"
+            )
         reasons += [(f"{studies.PART_OF}{experiment.name}", one) for one in remarks]
     return tasks, reasons
 
@@ -255,7 +315,9 @@ def default_folder(settings: Settings) -> Path:
     model = settings.model or chat
     name = folder_name(model, settings.load) if model else "default"
     folder = Path("swapbias-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    every = (folder.with_name(f"{folder.name}-{number}") if number > 1 else folder for number in count(1))
+    every = (
+        folder.with_name(f"{folder.name}-{number}") if number > 1 else folder for number in count(1)
+    )
     return next(one for one in every if not one.exists())
 
 
@@ -281,13 +343,19 @@ def reads_installed(manifest: Mapping[str, Any]) -> bool:
 def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | None:
     """The kind of the model that a run read; None where no model is named: each experiment has a default then."""
     read = [str(one.get("kind")) for one in manifest.get("models", ())]
-    return next((one for one in read if one in models.model_kinds()), None) if settings.model else None
+    return (
+        next((one for one in read if one in models.model_kinds()), None) if settings.model else None
+    )
 
 
-def plan_manifest(settings: Settings, tasks: Sequence[Task], skipped: Sequence[Skipped]) -> dict[str, Any]:
+def plan_manifest(
+    settings: Settings, tasks: Sequence[Task], skipped: Sequence[Skipped]
+) -> dict[str, Any]:
     """What the manifest of a new run says of its plan."""
     repeats = repeat_notes(tasks)
-    own = [studies.load_corpus(task.study.name) for task in tasks if task.study.name in own_studies()]
+    own = [
+        studies.load_corpus(task.study.name) for task in tasks if task.study.name in own_studies()
+    ]
     return {
         "swapbias": __version__,
         "status": "running",
@@ -316,10 +384,15 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
             "rows": task.n_prompts,
             **({"of": task.n_available} if task.n_available else {}),
             "sha256": studies.fingerprint(task.rows[: task.n_prompts]),
-            **({"beside": studies.fingerprint(beside)} if (beside := task.rows[task.n_prompts :]) else {}),
+            **(
+                {"beside": studies.fingerprint(beside)}
+                if (beside := task.rows[task.n_prompts :])
+                else {}
+            ),
             "lexicons": {
                 name: studies.fingerprint(
-                    {"word": word, "label": label} for word, label in studies.load_lexicon(name).entries()
+                    {"word": word, "label": label}
+                    for word, label in studies.load_lexicon(name).entries()
                 )
                 for name in task.lexicons
             },

@@ -33,7 +33,9 @@ MOST_TEXTS = 12
 _SMALL = 0.1  # of the margin: a score that changes by less has not moved
 _ROUNDING = 1e-6  # of the largest score: the precision of float32
 # Chinese and Japanese have no blanks between words; the marks above Thai letters are no letters to ``re``.
-_WORD = re.compile(r"""[\u3040-\u30ff\u3400-\u9fff]|[^\s.,;:!?"'()<>|/。，、！？：；]+|.""", re.DOTALL)
+_WORD = re.compile(
+    r"""[\u3040-\u30ff\u3400-\u9fff]|[^\s.,;:!?"'()<>|/。，、！？：；]+|.""", re.DOTALL
+)
 _ALIKE = 0.3  # share of words that two texts of a pair share, else their letters are compared
 
 
@@ -141,13 +143,19 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
         return None
     scores = _score(scoring, reader, prompts)
     moved = sum(abs(score - plain) > smallest for score, plain in zip(scores, before, strict=False))
-    return Control(task.study.name, task.experiment.name, reader.model_id, texts=len(scores), moved=moved)
+    return Control(
+        task.study.name, task.experiment.name, reader.model_id, texts=len(scores), moved=moved
+    )
 
 
 def compares_pairs(task: Task) -> bool:
     """Whether pairs of prompts are compared, by a score that is not whether an answer is right."""
     pairs = task.experiment.is_paired and task.notes is None
-    return pairs and task.experiment.reads.reading != "ranking" and not scores_right_answers(task.experiment)
+    return (
+        pairs
+        and task.experiment.reads.reading != "ranking"
+        and not scores_right_answers(task.experiment)
+    )
 
 
 def _score(scoring: Scoring, reader: Scorer, prompts: Sequence[Prompt]) -> list[float]:
@@ -202,12 +210,16 @@ def _strong_prompts(task: Task, rows: pd.DataFrame) -> tuple[list[Prompt], list[
     return prompts, [scores[row["prompt_id"]] for row, _ in both[::step]]
 
 
-def _changed_rows(pairs: Iterable[Mapping[str, Row]], reference_group: str) -> Iterator[tuple[Row, Row]]:
+def _changed_rows(
+    pairs: Iterable[Mapping[str, Row]], reference_group: str
+) -> Iterator[tuple[Row, Row]]:
     """Of each pair, by group, the first row whose text differs from that of the reference group, and that row."""
     for groups in pairs:
         reference = groups.get(reference_group)
         others = (row for group, row in groups.items() if group != reference_group)
-        changed = next((row for row in others if reference and row["text"] != reference["text"]), None)
+        changed = next(
+            (row for row in others if reference and row["text"] != reference["text"]), None
+        )
         if reference and changed:
             yield changed, reference
 

@@ -13,7 +13,15 @@ from textwrap import shorten
 from typing import Annotated, Any
 
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
 
 from swapbias import findings, privacy, studies
 from swapbias.errors import UsageError, listed, need, notes_read
@@ -84,7 +92,10 @@ class LazyItems(UserDict[str, Any]):
 
 def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
-    run, manifest, items, every = scoring.run, scoring.manifest, scoring.items, [*scoring.every.values()]
+    run = scoring.run
+    manifest = scoring.manifest
+    items = scoring.items
+    every = [*scoring.every.values()]
     found = findings.with_verdicts(_found(items, every, settings), margin=settings.margin)
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in every:
@@ -94,7 +105,11 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     truncated = dict.fromkeys(filter(None, (one.reader.notes.get("truncated") for one in every)))
     withheld = dict.fromkeys(filter(None, (one.reader.notes.get("withheld") for one in every)))
     repeated = [*_repeated(items)]
-    notes = {"truncated": [*truncated], "unread": [*_unread(items, every), *withheld], "repeats": repeated}
+    notes = {
+        "truncated": [*truncated],
+        "unread": [*_unread(items, every), *withheld],
+        "repeats": repeated,
+    }
     notes["same_inputs"] = [*_same_inputs(items)]
     for sentence in chain.from_iterable(notes.values()):
         scoring.say(sentence)
@@ -119,11 +134,16 @@ def _found(items: Items, every: Sequence[ScoredTask], settings: Settings) -> lis
         study = load_study(name)
         for model_id, part in frame.groupby("model_id", sort=False):
             mine = [one for one in every if one.reader.model_id == model_id]
-            task, reader = mine[0].task, mine[0].reader
+            task = mine[0].task
+            reader = mine[0].reader
             expected = reader.expected
             if task.notes is not None:
                 expected = expected_numbers(task.study.name, task.notes, model_id)
-            read = {one.task.experiment.name: as_read(one) for one in mine if one.task.study.name == name}
+            read = {
+                one.task.experiment.name: as_read(one)
+                for one in mine
+                if one.task.study.name == name
+            }
             experiments = tuple(read.get(one.name, one) for one in study.experiments)
             found += findings.disaggregate(
                 part,
@@ -141,8 +161,12 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
         return studies.published_for(study, model.partition("+")[0])
     found: dict[tuple[str, ...], Published] = {}
     for phenotype in notes.phenotypes if notes.name == "synthetic" else ():
-        tests = [note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")]
-        share = sum(note["planted"] == "leak" for note in tests) / len(tests)  # a perfect learner flips on these
+        tests = [
+            note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")
+        ]
+        share = sum(note["planted"] == "leak" for note in tests) / len(
+            tests
+        )  # a perfect learner flips on these
         key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
         found[key] = Published(value=f"{share:.3f}", source=studies.PLANTED_LEAK)
     return found
@@ -150,9 +174,11 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
 
 def _explained(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
     """Notes word by word; none that are credentialed, nor by chat models: each sample would be a request."""
-    found, most = list[dict[str, Any]](), settings.of(NoteOptions).explain
+    found = list[dict[str, Any]]()
+    most = settings.of(NoteOptions).explain
     for one in scoring.every.values() if most else ():
-        task, reader = one.task, one.reader
+        task = one.task
+        reader = one.reader
         if (
             task.notes is None
             or task.credentialed
@@ -174,7 +200,9 @@ def _explained(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
 
 def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
     """How many answers were not read, and how to read more, a sentence for each experiment and model."""
-    experiments = {(one.task.study.name, one.task.experiment.name): one.task.experiment for one in every}
+    experiments = {
+        (one.task.study.name, one.task.experiment.name): one.task.experiment for one in every
+    }
     for study, frame in ((study, frame) for study, frame in items.items() if "said_other" in frame):
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
             counts = answer_counts(rows)
@@ -192,7 +220,9 @@ def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
 
 def _same_inputs(items: Items) -> Iterator[str]:
     """Say how many pairs an experiment lost because a model reads one input for both texts, a sentence for each."""
-    for study, frame in ((study, frame) for study, frame in items.items() if findings.SAME_INPUT in frame):
+    for study, frame in (
+        (study, frame) for study, frame in items.items() if findings.SAME_INPUT in frame
+    ):
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
             pairs = rows.groupby("pair_id", sort=False)[findings.SAME_INPUT].max()
             count = int((pairs == 1).sum())
@@ -208,12 +238,19 @@ def _repeated(items: Items) -> Iterator[str]:
     One that counts 0 or 1 may well be the commonest; one that is not read may be the text of an error.
     """
     for study, frame in items.items():
-        units = {experiment.name: experiment.compares.unit for experiment in load_study(study).experiments}
+        units = {
+            experiment.name: experiment.compares.unit
+            for experiment in load_study(study).experiments
+        }
         for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
             repeats = findings.commonest(rows, units[name])
             if repeats is None or not repeats.share > findings.HALF:
                 continue
-            content = repr(shorten(repeats.content, _MOST_SHOWN, placeholder=" ...")) if repeats.is_answer else ""
+            content = (
+                repr(shorten(repeats.content, _MOST_SHOWN, placeholder=" ..."))
+                if repeats.is_answer
+                else ""
+            )
             what = (
                 f"answers of {model_id} are the same: {content}"
                 if content
@@ -229,7 +266,10 @@ def write_results(run: Run, results: Results, *, draw: bool = True, command: str
     """
     table = findings_table(results.found)
     run.write_csv(FINDINGS_CSV, table)
-    run.write_json(FINDINGS_JSON, {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")})
+    run.write_json(
+        FINDINGS_JSON,
+        {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")},
+    )
     if len(results.coverage):
         run.write_csv(COVERAGE, results.coverage)
     if draw:
@@ -253,7 +293,9 @@ def rebuild_report(run: Run) -> Path:
         _write_report(run, results)
         manifest = run.manifest()
         if SHA256 in manifest:
-            run.write_manifest({**manifest, SHA256: {**manifest[SHA256], REPORT: file_sha256(run.folder / REPORT)}})
+            run.write_manifest(
+                {**manifest, SHA256: {**manifest[SHA256], REPORT: file_sha256(run.folder / REPORT)}}
+            )
     return run.folder / REPORT
 
 
@@ -264,7 +306,9 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
 
     figures = draw_figures(as_public(read_run(run.folder)).found, kind)
     if not figures:
-        raise UsageError(f"{run.folder} has no figures. Its numbers are in {FINDINGS_CSV} and its report.")
+        raise UsageError(
+            f"{run.folder} has no figures. Its numbers are in {FINDINGS_CSV} and its report."
+        )
     with writing(folder, credentialed=is_credentialed(run.folder)):
         for name, content in figures.items():
             write_whole(folder / f"{name}.{kind}", content)
@@ -283,27 +327,39 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
         who = "Its owner can go on" if repo else "Go on"
         raise UsageError(f"{where} is not complete. {who} with swapbias audit --resume {folder}.")
     if repo and manifest.get("credentialed"):
-        raise ValueError(f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner.")
+        raise ValueError(
+            f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner."
+        )
     own_names = not repo and privacy.own_data(manifest) is not None
     if own_names:
         notes_read()
     content = run.checked(FINDINGS_JSON).read_bytes()
     found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
-    keys = [(one.model_id, one.study, one.experiment, one.unit, *one.key()) for one in comparisons(found, rates=True)]
+    keys = [
+        (one.model_id, one.study, one.experiment, one.unit, *one.key())
+        for one in comparisons(found, rates=True)
+    ]
     if len(set(keys)) != len(keys):
         raise ValueError(f"{where}: a primary finding stands twice. Its owner can audit again.")
     files = {one.study: f"items/{one.study}.parquet" for one in found}
     recorded = () if repo else manifest.get(SHA256, ())  # without a file the run is damaged
-    there = [study for study, file in files.items() if file in recorded or (folder / file).is_file()]
-    items, coverage = LazyItems(there, run.items), _read_coverage(run)
-    return Results(manifest, found, items, coverage, place=repo or str(folder), name=folder.name, commit=commit)
+    there = [
+        study for study, file in files.items() if file in recorded or (folder / file).is_file()
+    ]
+    items = LazyItems(there, run.items)
+    coverage = _read_coverage(run)
+    return Results(
+        manifest, found, items, coverage, place=repo or str(folder), name=folder.name, commit=commit
+    )
 
 
 def _read_coverage(run: Run) -> pd.DataFrame:
     if not (run.folder / COVERAGE).is_file():
         return pd.DataFrame()
     # words such as null and nan stay words
-    text = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False).map(unescape_csv_cell)
+    text = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False).map(
+        unescape_csv_cell
+    )
     flags = [name for name in ("in_vocabulary", "matched") if name in text]
     return text.assign(**{name: text[name] == "True" for name in flags})
 
@@ -315,7 +371,9 @@ def as_public(results: Results) -> Results:
         return public
 
     def renamed(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.assign(model_id=rows["model_id"].map(public_model)) if "model_id" in rows else rows
+        return (
+            rows.assign(model_id=rows["model_id"].map(public_model)) if "model_id" in rows else rows
+        )
 
     return replace(
         public,
@@ -350,7 +408,9 @@ def _known(names: Callable[[], Iterable[str]]) -> AfterValidator:
 
 
 _Text = Annotated[str, StringConstraints(max_length=_MOST_CHARACTERS), AfterValidator(_one_line)]
-_Number = Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False)] | None  # null is how NaN is written
+_Number = (
+    Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False)] | None
+)  # null is how NaN is written
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool}
@@ -361,7 +421,9 @@ _SPECIAL = {
     "measure": Annotated[_Text, _known(lambda: MEASURES)],
     "reason": Annotated[_Text, _known(lambda: ("", *findings.UNMEASURED_REASONS))],
 }
-_OF_FINDING = {one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")}
+_OF_FINDING = {
+    one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")
+}
 _OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
 _PRINTED = tuple(f"published_{one.name}" for one in fields(Published))
 
@@ -372,9 +434,13 @@ def _results_file(own_names: bool) -> type[BaseModel]:
     types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()} | _SPECIAL
     types |= dict.fromkeys(_PRINTED, _Text) | ({"slice_value": str} if own_names else {})
     strict = ConfigDict(strict=True, extra="forbid")
-    row = create_model("Row", __config__=strict, **{name: (kind, ...) for name, kind in types.items()})  # type: ignore[call-overload]
+    row = create_model(
+        "Row", __config__=strict, **{name: (kind, ...) for name, kind in types.items()}
+    )  # type: ignore[call-overload]
     found = Annotated[list[row], Field(max_length=200_000)]  # type: ignore[valid-type]
-    return create_model("ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(found, ...))
+    return create_model(
+        "ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(found, ...)
+    )
 
 
 class _Corpus(BaseModel, strict=True):
@@ -414,11 +480,19 @@ def parse_results(content: bytes, where: str, *, own_names: bool = False) -> lis
     read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
     found = []
     for row in map(vars, read.findings):
-        known: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
+        known: dict[str, Any] = {
+            name: math.nan if value is None else value for name, value in row.items()
+        }
         printed = [row[name] for name in _PRINTED]
         published = Published(*printed) if any(printed) else None
         estimate = Estimate(**{name: known[name] for name in _OF_ESTIMATE})
-        found.append(Finding(**{name: known[name] for name in _OF_FINDING}, estimate=estimate, published=published))
+        found.append(
+            Finding(
+                **{name: known[name] for name in _OF_FINDING},
+                estimate=estimate,
+                published=published,
+            )
+        )
     return found
 
 
@@ -439,14 +513,19 @@ def _validated(model: type[BaseModel], content: bytes, where: str, most: int) ->
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":
             raise ValueError(f"{where}: it is no JSON. {_NEXT_STEP}") from None
-        places = [f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]]
-        place, why = listed(places, "file"), first["msg"].removeprefix("Value error, ")
+        places = [
+            f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]
+        ]
+        place = listed(places, "file")
+        why = first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{where}: {place}: {why}. {_NEXT_STEP}") from None
 
 
 def _check_texts(value: Any, where: str) -> None:
     """Refuse control characters but for ends of lines, and numbers beyond what is written, however nested."""
-    if isinstance(value, str) and (len(value) > _MOST_CHARACTERS or _CONTROL.search(_LINES.sub("", value))):
+    if isinstance(value, str) and (
+        len(value) > _MOST_CHARACTERS or _CONTROL.search(_LINES.sub("", value))
+    ):
         raise ValueError(f"{where}: a text is too long or has control characters. {_NEXT_STEP}")
     if isinstance(value, float | int) and not abs(value) <= 1e300:  # NaN is none either
         raise ValueError(f"{where}: a number is not finite or too large. {_NEXT_STEP}")

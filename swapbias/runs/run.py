@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 SHA256 = "sha256"  # key of a manifest: the sha256 of each other file, by its path within the run
 ITEMS = "items"  # folder of the scored rows
-SCORES = ".scores"  # folder of a run that is not complete: scores that the machine's cache may not hold
+SCORES = (
+    ".scores"  # folder of a run that is not complete: scores that the machine's cache may not hold
+)
 REPORT = "report.html"
 ROUNDS = "rounds"  # key of a manifest
 NON_FINITE = "non_finite"  # column of scored rows, where there is such a row: 1 where the model gave NaN or infinity
@@ -64,9 +66,14 @@ class Run:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
         there = folder.iterdir() if folder.exists() else ()
-        if not all(files.is_left_over(one) or (one.name == ITEMS and not any(one.iterdir())) for one in there):
+        if not all(
+            files.is_left_over(one) or (one.name == ITEMS and not any(one.iterdir()))
+            for one in there
+        ):
             raise UsageError(f"{address or folder} is not empty. Choose another --out.")
-        existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+        existing = next(
+            parent for parent in (folder, *folder.absolute().parents) if parent.exists()
+        )
         with tempfile.TemporaryFile(dir=existing):
             pass
 
@@ -87,7 +94,9 @@ class Run:
         """A run that was begun, else UsageError; the user's own studies are known as it read them."""
         run = cls(folder, address)
         if not (folder / MANIFEST).is_file():
-            raise UsageError(f"{run.place} holds no run: it has no {MANIFEST}. Give the folder of a run.")
+            raise UsageError(
+                f"{run.place} holds no run: it has no {MANIFEST}. Give the folder of a run."
+            )
         run.open_studies()
         return run
 
@@ -100,7 +109,9 @@ class Run:
         try:
             read = files.parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:  # not JSON, or not UTF-8
-            raise ValueError(f"{self.place}/{MANIFEST} is no JSON ({error}). Start a new run.") from error
+            raise ValueError(
+                f"{self.place}/{MANIFEST} is no JSON ({error}). Start a new run."
+            ) from error
         missing = [key for key in REQUIRED if not isinstance(read, dict) or key not in read]
         if missing:
             raise ValueError(f"{self.place}/{MANIFEST} lacks {missing[0]!r}. Start a new run.")
@@ -114,7 +125,9 @@ class Run:
         """The path of a file of a complete run; a ValueError where it is missing, or not of its recorded sha256."""
         path = self.folder / name
         if not path.is_file():
-            raise ValueError(f"{path} is missing, and a complete run has it. Audit again into another --out.")
+            raise ValueError(
+                f"{path} is missing, and a complete run has it. Audit again into another --out."
+            )
         recorded = self.manifest().get(SHA256) if (self.folder / MANIFEST).exists() else None
         if recorded is not None and files.file_sha256(path) != recorded.get(name):
             damage = f"{self.place}/{name} is damaged: its sha256 is not the one in {MANIFEST}"
@@ -136,7 +149,11 @@ class Run:
 
     def write_parquet(self, name: str, table: "pd.DataFrame | pa.Table") -> None:
         """A Parquet file."""
-        made = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
+        made = (
+            table
+            if isinstance(table, pa.Table)
+            else pa.Table.from_pandas(table, preserve_index=False)
+        )
         sink = pa.BufferOutputStream()
         pq.write_table(made, sink)
         self.write(name, sink.getvalue().to_pybytes())
@@ -153,7 +170,9 @@ class Run:
         try:
             rows = _as_frame(pq.read_table(path))
         except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-            raise ValueError(f"{path} is no Parquet file of texts and numbers. Its owner can audit again.") from error
+            raise ValueError(
+                f"{path} is no Parquet file of texts and numbers. Its owner can audit again."
+            ) from error
         if not {"experiment", "group", "model_id", "score", "text"} <= set(rows):
             raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
         return rows
@@ -172,14 +191,21 @@ class Store:
     own: bool = False
 
     def __post_init__(self) -> None:
-        parts, schemes = urlsplit(self.url), ("s3", "gs", "gcs", "abfs", "abfss")
+        parts = urlsplit(self.url)
+        schemes = ("s3", "gs", "gcs", "abfs", "abfss")
         if parts.password or (parts.scheme in schemes[:3] and parts.username):
-            raise UsageError("The URL of a store holds a key, and URLs are printed. Leave it to the environment.")
+            raise UsageError(
+                "The URL of a store holds a key, and URLs are printed. Leave it to the environment."
+            )
         if parts.scheme not in schemes or not parts.netloc or not parts.path.strip("/"):
-            raise UsageError(f"{self.url} names no folder of a store: expected s3://, gs:// or abfs://BUCKET/FOLDER.")
+            raise UsageError(
+                f"{self.url} names no folder of a store: expected s3://, gs:// or abfs://BUCKET/FOLDER."
+            )
         known = ("endpoint_override", "region", "scheme")  # of an S3 URL
         if other := [name for name, _ in parse_qsl(parts.query) if name not in known]:
-            raise UsageError(f"The URL of a store sets {other[0]}, expected {listed(known)} alone. Drop it.")
+            raise UsageError(
+                f"The URL of a store sets {other[0]}, expected {listed(known)} alone. Drop it."
+            )
 
     @contextmanager
     def mirrored(self) -> Iterator[Path]:
@@ -196,7 +222,9 @@ class Store:
             with self._named():
                 there, root = _file_system(self.url)
                 names = _names(there, root)
-                if names and not {MANIFEST, "swap.json"} & {*names}:  # one is in every folder that swapbias wrote
+                if names and not {MANIFEST, "swap.json"} & {
+                    *names
+                }:  # one is in every folder that swapbias wrote
                     raise UsageError(f"{self.url} is not empty. Choose another --out.")
                 if names:
                     copy_files(root, str(mirror), source_filesystem=there)
@@ -204,7 +232,11 @@ class Store:
                 yield mirror
             finally:
                 with self._named():
-                    made = {one.relative_to(mirror).as_posix() for one in mirror.rglob("*") if one.is_file()}
+                    made = {
+                        one.relative_to(mirror).as_posix()
+                        for one in mirror.rglob("*")
+                        if one.is_file()
+                    }
                     for name in set(names) - made:
                         there.delete_file(f"{root}/{name}")
                     if made:
@@ -218,7 +250,9 @@ class Store:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise OSError(getattr(error, "errno", None) or errno.EIO, first_line(error), self.url) from error
+            raise OSError(
+                getattr(error, "errno", None) or errno.EIO, first_line(error), self.url
+            ) from error
 
 
 def _file_system(url: str) -> "tuple[FileSystem, str]":
@@ -233,15 +267,21 @@ def _names(store: "FileSystem", root: str) -> list[str]:
     from pyarrow.fs import FileSelector, FileType
 
     found = store.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
-    names = [one.path.removeprefix(f"{root.rstrip('/')}/") for one in found if one.type == FileType.File]
+    names = [
+        one.path.removeprefix(f"{root.rstrip('/')}/") for one in found if one.type == FileType.File
+    ]
     for name in names:
         if name.startswith("/") or ".." in name.split("/") or "\\" in name or "\0" in name:
-            raise UsageError(f"The store has a file {name!r}, which is no path of a run. Choose another folder.")
+            raise UsageError(
+                f"The store has a file {name!r}, which is no path of a run. Choose another folder."
+            )
     return names
 
 
 @arguments_named()
-def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = silent) -> "Dataset":
+def score_prompts(
+    prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = silent
+) -> "Dataset":
     """The prompts with ``model_id``, ``score``, ``answer``, ``top_tokens`` and the scorer's further score columns.
 
     Rows keep their order and number; NaN marks what could not be scored. Where the model gave NaN or an infinite
@@ -263,7 +303,10 @@ def score_prompts(prompts: "Dataset", scorer: Scorer, *, on_progress: Progress =
 
 
 def with_scores(
-    rows: Sequence[Mapping[str, Any]], scored: Sequence[Scored], model_id: str, same: Collection[int] = ()
+    rows: Sequence[Mapping[str, Any]],
+    scored: Sequence[Scored],
+    model_id: str,
+    same: Collection[int] = (),
 ) -> list[dict[str, Any]]:
     """The rows with the columns that ``score_prompts`` adds; ``same``: places of rows of one input to the model."""
     lost = [not one.finite or math.isinf(one.score) for one in scored]
@@ -289,7 +332,9 @@ def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
     """ValueError where a model is broken, with NaN or infinity for over half of an experiment's rows in ``place``."""
     if NON_FINITE not in rows:
         return
-    for (experiment, model_id), lost in rows.groupby(["experiment", "model_id"], sort=False)[NON_FINITE]:
+    for (experiment, model_id), lost in rows.groupby(["experiment", "model_id"], sort=False)[
+        NON_FINITE
+    ]:
         if 2 * lost.sum() > len(lost):
             said = f"{model_id} gave NaN or infinite numbers for {lost.sum():.0f} of {len(lost)} prompts"
             kept = f"Check its weights and --dtype; what was scored is kept in {place}."
@@ -367,13 +412,18 @@ class Scoring:
             if self.stop:
                 break
             whole = number
-            for spent in dict.fromkeys(filter(None, (one.reader.notes.get("spent") for one in self.every.values()))):
+            for spent in dict.fromkeys(
+                filter(None, (one.reader.notes.get("spent") for one in self.every.values()))
+            ):
                 self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
         if self.stopped:
             note = f"Of {planned} planned trials of each prompt {whole} were run: {self.stopped.rstrip('.')}."
             self.manifest[ROUNDS] = {
-                "planned": planned, "whole": whole, "trial_notes": [note], "stopped": self.stopped
-            }  # fmt: skip
+                "planned": planned,
+                "whole": whole,
+                "trial_notes": [note],
+                "stopped": self.stopped,
+            }
             self.run.write_manifest(self.manifest)
             self.say(note)
             for scored_task in self.every.values():
@@ -392,7 +442,12 @@ class Scoring:
         """Whether this round is within the limits."""
         due = [one for one in self.every.values() if number in one.rounds]
         for reader in {one.reader.model_id: one.reader for one in due}.values():
-            rows = [row for one in due if one.reader.model_id == reader.model_id for row in one.rounds[number]]
+            rows = [
+                row
+                for one in due
+                if one.reader.model_id == reader.model_id
+                for row in one.rounds[number]
+            ]
             self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
         return bool(due) and not self.stopped
 
@@ -402,9 +457,18 @@ class Scoring:
         paths: dict[str, Path] = {}
         for place, one in self.every.items():
             rows_now = one.rounds.get(number, []) if one.task.study.name == study else []
-            for some in chunks(rows_now, one.reader.chunk_rows):  # which rows a part has depends on the plan alone
-                name, rows = f"{place}/{number}/{some.start}", rows_now[some.start : some.stop]
-                part: Part = {"name": name, "place": place, "round": number, "start": some.start, "rows": len(some)}
+            for some in chunks(
+                rows_now, one.reader.chunk_rows
+            ):  # which rows a part has depends on the plan alone
+                name = f"{place}/{number}/{some.start}"
+                rows = rows_now[some.start : some.stop]
+                part: Part = {
+                    "name": name,
+                    "place": place,
+                    "round": number,
+                    "start": some.start,
+                    "rows": len(some),
+                }
                 private = one.task.notes is not None or any(map(_is_credentialed, rows))
                 path = self.cache.place(as_prompts(rows), one.reader, private=private)
                 if path is None:

@@ -59,7 +59,9 @@ def _same_in_batch(
         for place in places:
             if inputs[place] is not None:
                 prompt = prompts[place]
-                alike.setdefault((prompt.lexicon, prompt.candidates, inputs[place]), []).append(place)
+                alike.setdefault((prompt.lexicon, prompt.candidates, inputs[place]), []).append(
+                    place
+                )
         for members_alike in alike.values():
             groups = {rows[place].get("group") for place in members_alike}
             texts = {prompts[place].text for place in members_alike}
@@ -67,7 +69,9 @@ def _same_in_batch(
                 yield from members_alike
 
 
-def without_same_inputs(scored: Sequence[Scored], same: Collection[int], scorer: Scorer) -> list[Scored]:
+def without_same_inputs(
+    scored: Sequence[Scored], same: Collection[int], scorer: Scorer
+) -> list[Scored]:
     """Take the scores of rows that were read as the same input.
 
     Args:
@@ -78,7 +82,9 @@ def without_same_inputs(scored: Sequence[Scored], same: Collection[int], scorer:
     Returns:
         The same, with NaN for these rows.
     """
-    return [_not_measured(one, scorer) if place in same else one for place, one in enumerate(scored)]
+    return [
+        _not_measured(one, scorer) if place in same else one for place, one in enumerate(scored)
+    ]
 
 
 def _not_measured(scored: Scored, scorer: Scorer) -> Scored:

@@ -47,8 +47,13 @@ class ScoredTask:
     @classmethod
     def of(cls, task: Task, reader: Scorer) -> Self:
         """Begin a task: its rows are parted by trial, and nothing is scored."""
-        trials = [int(trial or 1) for trial in column(task.rows, "trial")]  # rows that name none are of one
-        rounds = {number: list(compress(task.rows, map(number.__eq__, trials))) for number in dict.fromkeys(trials)}
+        trials = [
+            int(trial or 1) for trial in column(task.rows, "trial")
+        ]  # rows that name none are of one
+        rounds = {
+            number: list(compress(task.rows, map(number.__eq__, trials)))
+            for number in dict.fromkeys(trials)
+        }
         return cls(task, reader, rounds)
 
     def read_by(self, reader: Scorer) -> Self:
@@ -75,7 +80,8 @@ def as_read(scored: ScoredTask) -> studies.Experiment:
     A study of the package says as what it takes a function's scores or a label's probability. A study of the user's
     may name them, and say the range of those that have none of their own.
     """
-    experiment, reader = scored.task.experiment, scored.reader
+    experiment = scored.task.experiment
+    reader = scored.reader
     own = reader.own_unit or named_unit(reader.unit)
     if scored.task.study.name not in studies.own_studies():
         declared = experiment.compares.unit
@@ -85,7 +91,11 @@ def as_read(scored: ScoredTask) -> studies.Experiment:
         taken_from = own.name if own.name != reader.unit else ""
         return studies.in_unit(experiment, replace(unit, taken_from=taken_from))
     if experiment.kind != "classifier":
-        return experiment if reader.unit == experiment.compares.unit.name else studies.in_unit(experiment, own)
+        return (
+            experiment
+            if reader.unit == experiment.compares.unit.name
+            else studies.in_unit(experiment, own)
+        )
     declared = experiment.compares.unit
     name = declared.name if declared.is_named else own.name
     ends = own.ends if own.in_points else declared.ends
@@ -102,7 +112,9 @@ def load_readers(
     pinned: Sequence[Mapping[str, Any]] = (),
 ) -> list[ScoredTask]:
     """Each task with its scorer, each model loaded once, at the commits of a run's ``pinned`` models."""
-    own = {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
+    own = (
+        {task.kind.name for task in tasks if task.model == (settings.model or "")} if scorer else ()
+    )
     loaded: dict[tuple[str, str], Any] = {(settings.model or "", kind): scorer for kind in own}
     every: dict[tuple[str, str, str], ScoredTask] = {}
     request = pinned_settings(settings, pinned)
@@ -110,11 +122,17 @@ def load_readers(
         key = (task.model, task.kind.name)
         if key not in loaded:
             if task.credentialed and models.is_callable(task.model):
-                say(f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service.")
+                say(
+                    f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service."
+                )
             say(f"Model: {models.planned_name(task.model, settings.load)}.")
-            loaded[key] = task.kind.load(models.as_pinned(task.model, pinned), request, say=say, bar=bar)
+            loaded[key] = task.kind.load(
+                models.as_pinned(task.model, pinned), request, say=say, bar=bar
+            )
         training = task.notes.training if task.notes else lambda phenotype, regime: []
-        reader = task.kind.read(loaded[key], task.experiment, request, corpus=task.study.name, training=training)
+        reader = task.kind.read(
+            loaded[key], task.experiment, request, corpus=task.study.name, training=training
+        )
         refuse_sending(task, reader)
         name = (task.study.name, task.experiment.name, reader.model_id)
         if name in every:  # they would be taken for one
@@ -141,7 +159,9 @@ def pinned_settings(settings: Settings, pinned: Sequence[Mapping[str, Any]]) -> 
                 places[setting.name] = models.as_pinned(value, pinned)
         return replace(options, **places)
 
-    return replace(settings, load=at_commits(settings.load), options=tuple(map(at_commits, settings.options)))
+    return replace(
+        settings, load=at_commits(settings.load), options=tuple(map(at_commits, settings.options))
+    )
 
 
 def check_limits(every: Sequence[ScoredTask], settings: Settings) -> None:
@@ -149,20 +169,32 @@ def check_limits(every: Sequence[ScoredTask], settings: Settings) -> None:
     chat = settings.of(ChatOptions)
     for model in {one.reader.model_id: one.reader for one in every}.values():
         mine = [one.task for one in every if one.reader.model_id == model.model_id]
-        first = studies.as_prompts(row for task in mine for row in task.rows if row.get("trial", "1") == "1")
+        first = studies.as_prompts(
+            row for task in mine for row in task.rows if row.get("trial", "1") == "1"
+        )
         why = model.beyond_limits(first)
         if why and isinstance(model, AnsweringScorer):
-            why = f"One trial of each prompt takes {len(model.requests(first)):,} requests, and {why}"
+            why = (
+                f"One trial of each prompt takes {len(model.requests(first)):,} requests, and {why}"
+            )
         elif why:
             why = f"{model.model_id} cannot score every prompt once: {why}"
         if why:
             raise UsageError(f"{why}. Raise it, or take fewer prompts (--limit).")
     tasks = [one.task for one in every]
     judged = (
-        [task for task in tasks if task.experiment.reads.rubric is not None] if (judge := chat.of_judge()) else []
+        [task for task in tasks if task.experiment.reads.rubric is not None]
+        if (judge := chat.of_judge())
+        else []
     )
     needed = len(_requests(tasks)) + READINGS * len(_requests(judged))
-    if judged and judge and not judge.local and chat.max_requests is not None and needed > chat.max_requests:
+    if (
+        judged
+        and judge
+        and not judge.local
+        and chat.max_requests is not None
+        and needed > chat.max_requests
+    ):
         why = f"With the judge up to {needed:,} requests are needed, and -M max-requests allows {chat.max_requests:,}"
         raise UsageError(f"{why}. Raise it, or take fewer prompts (--limit) or --trials.")
 
@@ -178,14 +210,18 @@ def identities(every: Sequence[ScoredTask]) -> list[dict[str, Any]]:
 def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> None:
     """Refuse code that a manifest names and nobody trusts, or of another sha256 than in ``pinned`` (UsageError)."""
     if settings.load.trust_remote_code and not trust:
-        raise UsageError(f"{run} runs code of {settings.model}. Repeat with --trust if you have read it.")
+        raise UsageError(
+            f"{run} runs code of {settings.model}. Repeat with --trust if you have read it."
+        )
     known = json.dumps(pinned) if pinned else ""  # it has the sha256 of each, however deep
     for model in filter(models.is_callable, settings.places()):
         source = models.module_file(model.partition(":")[0])
         if known and source and file_sha256(source) not in known:
             raise UsageError(f"{run} was begun with another version of {model}. Start a new run.")
         if not trust:
-            raise UsageError(f"{run} names {model}, code that would run. Repeat with --trust if you trust it.")
+            raise UsageError(
+                f"{run} names {model}, code that would run. Repeat with --trust if you trust it."
+            )
 
 
 def check_keys(run: str, settings: Settings) -> None:
@@ -200,7 +236,9 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     """Stop, with a UsageError, before credentialed notes would leave this machine (``sends_text`` of a scorer)."""
     if task.credentialed and reader.sends_text:
         why = f"{reader.model_id} sends texts to a service, and these notes are credentialed"
-        raise UsageError(f"{why}: they must not leave this machine, unless -M own-address=ADDRESS declares it.")
+        raise UsageError(
+            f"{why}: they must not leave this machine, unless -M own-address=ADDRESS declares it."
+        )
 
 
 class JudgedScorer(models.DerivedScorer):
@@ -230,30 +268,48 @@ class JudgedScorer(models.DerivedScorer):
             judge=self.judge.keeping_answers(folder / FOLDER, text=text),
         )
 
-    def score(self, prompts: Sequence[Prompt], on_progress: Progress = models.silent) -> list[Scored]:
+    def score(
+        self, prompts: Sequence[Prompt], on_progress: Progress = models.silent
+    ) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
         scored = models.checked_scores(self.inner, prompts, on_progress)
-        places = [place for place, one in enumerate(scored) if studies.without_reasoning(one.answer).strip()]
-        shown = findings.without_groups([scored[place].answer for place in places], self.rubric.neutral)
+        places = [
+            place
+            for place, one in enumerate(scored)
+            if studies.without_reasoning(one.answer).strip()
+        ]
+        shown = findings.without_groups(
+            [scored[place].answer for place in places], self.rubric.neutral
+        )
         requests = [
             judged_prompt(self.rubric, f"{prompts[place].prompt_id}/judged/t{trial}", text, trial)
             for trial in range(1, READINGS + 1)
             for place, text in zip(places, shown, strict=True)
         ]
-        judged = models.checked_scores(self.judge, requests, self.bar("judge", len(requests))) if requests else []
-        answers, half = [one.score for one in judged], len(places)
+        judged = (
+            models.checked_scores(self.judge, requests, self.bar("judge", len(requests)))
+            if requests
+            else []
+        )
+        answers = [one.score for one in judged]
+        half = len(places)
         readings = dict(zip(places, zip(answers[:half], answers[half:], strict=True), strict=True))
         options = self.rubric.candidates
         return [
-            _with_parts(one, readings.get(place, (math.nan,) * READINGS), options) for place, one in enumerate(scored)
+            _with_parts(one, readings.get(place, (math.nan,) * READINGS), options)
+            for place, one in enumerate(scored)
         ]
 
 
 def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Prompt:
     """What the judge reads of a neutralised answer; the second time the options that count stand in reverse."""
     options = _in_order(rubric.candidates, trial)
-    listed = "\n".join(f"({letter}) {one.text}" for letter, one in zip(ascii_uppercase, options, strict=False))
-    answer = studies.without_reasoning(shown).replace("<|", "< |")  # an answer opens no turn of its own
+    listed = "\n".join(
+        f"({letter}) {one.text}" for letter, one in zip(ascii_uppercase, options, strict=False)
+    )
+    answer = studies.without_reasoning(shown).replace(
+        "<|", "< |"
+    )  # an answer opens no turn of its own
     question = f"The answer:\n<answer>\n{answer}\n</answer>\n\n{rubric.question}\n{listed}"
     text = studies.conversation(("system", _SYSTEM), ("user", question))
     return Prompt(prompt_id=prompt_id, text=text, candidates=tuple(options))
@@ -265,7 +321,9 @@ def _in_order(options: Sequence[Candidate], trial: int) -> list[Candidate]:
     return [*(counting if trial == 1 else counting[::-1]), *rest]
 
 
-def read_judgement(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
+def read_judgement(
+    prompt: Prompt, text: str, *, cut: bool = False
+) -> tuple[float, Mapping[str, float]]:
     """Return the place of the option that a judgement names, in the order shown; their number where it names none."""
     options = [one.text for one in prompt.candidates]
     said = studies.read_answer(text, options, lettered=True, cut=cut)
@@ -273,9 +331,15 @@ def read_judgement(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[flo
 
 
 def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Candidate]) -> Scored:
-    names, values, places = [one.text for one in options], [], []
+    names = [one.text for one in options]
+    values = []
+    places = []
     for trial, reading in enumerate(readings, start=1):
-        named = None if math.isnan(reading) or reading >= len(options) else _in_order(options, trial)[int(reading)]
+        named = (
+            None
+            if math.isnan(reading) or reading >= len(options)
+            else _in_order(options, trial)[int(reading)]
+        )
         places.append(float(names.index(named.text)) if named else reading)
         values += [named.value] if named and named.value is not None else []
     mean = sum(values) / len(values) if values else math.nan
@@ -283,16 +347,23 @@ def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Can
     return Scored(scored.score, scored.answer, scored.top_tokens, parts, scored.finite)
 
 
-def with_judge(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say, bar: Bar) -> list[ScoredTask]:
+def with_judge(
+    tasks: Sequence[ScoredTask], settings: Settings, *, say: Say, bar: Bar
+) -> list[ScoredTask]:
     """Return the tasks, those of free text read by the judge that the settings name as well.
 
     UsageError: a judge that has nothing to read, or must not read it.
     """
     chat = settings.of(ChatOptions)
-    options, name = chat.of_judge(), models.short_name(chat.judge)
+    options = chat.of_judge()
+    name = models.short_name(chat.judge)
     if options is None:
         return list(tasks)
-    judged = [scored_task.task for scored_task in tasks if scored_task.task.experiment.reads.rubric is not None]
+    judged = [
+        scored_task.task
+        for scored_task in tasks
+        if scored_task.task.experiment.reads.rubric is not None
+    ]
     if not judged:
         others = studies.experiments_that(lambda one: "rubric" in one.from_tables)
         why = f"-M judge={name} reads free text by a rubric, and no experiment that is run has one"
@@ -301,7 +372,9 @@ def with_judge(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say, bar
     options.check()
     judge = load_chat(options, settings).reading_with(read_judgement)
     if judge.sends_text and any(task.credentialed for task in judged):
-        raise UsageError(f"The judge {name} is a service, and credentialed texts must not leave this machine.")
+        raise UsageError(
+            f"The judge {name} is a service, and credentialed texts must not leave this machine."
+        )
     say(f"Judge: {name}.")
 
     def judged_by(scored_task: ScoredTask) -> ScoredTask:
@@ -316,12 +389,17 @@ def with_judge(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say, bar
 def _requests(tasks: Sequence[Task]) -> set[tuple[str, str]]:
     """Text and trial of each request for an answer."""
     rows = [task.rows for task in tasks if task.kind.name == "chat"]
-    return {one for each in rows for one in zip(column(each, "text"), column(each, "trial"), strict=True)}
+    return {
+        one
+        for each in rows
+        for one in zip(column(each, "text"), column(each, "trial"), strict=True)
+    }
 
 
 def announced(task: Task, settings: Settings) -> str:
     """What judging takes, at most, in a sentence; blank where nothing is judged."""
-    chat, rubric = settings.of(ChatOptions), task.experiment.reads.rubric
+    chat = settings.of(ChatOptions)
+    rubric = task.experiment.reads.rubric
     if chat.judge is None or rubric is None:
         return ""
     count = READINGS * len(_requests([task]))
@@ -332,26 +410,40 @@ def announced(task: Task, settings: Settings) -> str:
     return f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {takes}.{unpriced}"
 
 
-def with_classifier(tasks: Sequence[ScoredTask], settings: Settings, *, say: Say) -> list[ScoredTask]:
+def with_classifier(
+    tasks: Sequence[ScoredTask], settings: Settings, *, say: Say
+) -> list[ScoredTask]:
     """Return the tasks, summaries read by the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
     chat = settings.of(ChatOptions)
-    summaries = [scored_task.task for scored_task in tasks if scored_task.task.experiment.reads.reading == TONE]
+    summaries = [
+        scored_task.task
+        for scored_task in tasks
+        if scored_task.task.experiment.reads.reading == TONE
+    ]
     if not summaries:
         if chat.not_usual("scorer"):
             others = studies.experiments_that(lambda one: one.reads.reading == TONE)
-            raise UsageError(f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}.")
+            raise UsageError(
+                f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}."
+            )
         return list(tasks)
     if models.is_callable(chat.scorer) and any(task.credentialed for task in summaries):
-        say(f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service.")
+        say(
+            f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service."
+        )
     classifier = models.load_scorer(chat.scorer, options=settings.load)
     if classifier.kind != "classifier":
         named = f"-M scorer={models.short_name(chat.scorer)}"
-        raise UsageError(f"{named} is a {classifier.kind} model, expected a classifier. Name another.")
+        raise UsageError(
+            f"{named} is a {classifier.kind} model, expected a classifier. Name another."
+        )
     pin = {"scorer": {"model_id": classifier.model_id, **classifier.identity}}
 
     def read_by_tone(scored_task: ScoredTask) -> ScoredTask:
         reader = scored_task.reader
-        if scored_task.task.experiment.reads.reading != TONE or not isinstance(reader, AnsweringScorer):
+        if scored_task.task.experiment.reads.reading != TONE or not isinstance(
+            reader, AnsweringScorer
+        ):
             return scored_task
         tone = ToneReader(classifier, scored_task.task.study.name)
         return scored_task.read_by(reader.reading_with(tone, identity=pin))
@@ -367,17 +459,26 @@ class ToneReader:
     """
 
     def __init__(self, classifier: Scorer, study: str) -> None:
-        self.classifier, self.study = classifier, study
+        self.classifier = classifier
+        self.study = study
 
-    def __call__(self, prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
+    def __call__(
+        self, prompt: Prompt, text: str, *, cut: bool = False
+    ) -> tuple[float, Mapping[str, float]]:
         """Return score and further score columns of an answer; one that is ``cut`` counts as far as it goes."""
-        said, count = studies.without_reasoning(text).strip(), studies.word_count(text)
+        said = studies.without_reasoning(text).strip()
+        count = studies.word_count(text)
         note = studies.turns(prompt.text)[-1]["content"]
         refused = studies.is_refusal(said)
         shares = theme_shares(said, self.study)
         if refused or not studies.is_summary(said, note):
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
-            return math.nan, {"unanswered": 1.0, "refused": float(refused), "said_other": 1.0, **nothing}
+            return math.nan, {
+                "unanswered": 1.0,
+                "refused": float(refused),
+                "said_other": 1.0,
+                **nothing,
+            }
         texts = [said, *findings.without_groups([said], {}), note]
         read = models.checked_scores(self.classifier, [replace(prompt, text=one) for one in texts])
         score, neutral, source = (one.score for one in read)
@@ -393,7 +494,9 @@ def theme_shares(text: str, study: str) -> dict[str, float]:
     """
     words = _WORD.findall(text.casefold())
     return {
-        f"{theme}_words": 100 * sum(word in known for word in words) / len(words) if words else math.nan
+        f"{theme}_words": 100 * sum(word in known for word in words) / len(words)
+        if words
+        else math.nan
         for theme, known in _themes(study).items()
     }
 
@@ -402,4 +505,6 @@ def theme_shares(text: str, study: str) -> dict[str, float]:
 def _themes(study: str) -> dict[str, frozenset[str]]:
     rows = studies.read_table(studies.corpus_dir(study) / "words.csv", ("theme", "word", "source"))
     themes = dict.fromkeys(row["theme"] for row in rows)
-    return {theme: frozenset(row["word"] for row in rows if row["theme"] == theme) for theme in themes}
+    return {
+        theme: frozenset(row["word"] for row in rows if row["theme"] == theme) for theme in themes
+    }

@@ -49,7 +49,9 @@ class Settings(Request):
         saved = {setting.name: getattr(self, setting.name) for setting in self.settings()}
         for options_class in option_classes():
             options = self.load if options_class is LoadOptions else self.of(options_class)
-            saved[options_class.key] = {name: getattr(options, name) for name in _saved_names(options_class)}
+            saved[options_class.key] = {
+                name: getattr(options, name) for name in _saved_names(options_class)
+            }
         return saved
 
     @classmethod
@@ -66,7 +68,9 @@ class Settings(Request):
         settings, faults = from_tables(saved, Json, api_key_env)
         if settings is None:
             wrong = " ".join(sentence.strip() for _, _, sentence in faults)
-            raise ValueError(f"The manifest's settings are not of this version. {wrong} Start a new run.")
+            raise ValueError(
+                f"The manifest's settings are not of this version. {wrong} Start a new run."
+            )
         return settings
 
 
@@ -116,7 +120,9 @@ def _saved_names(options_class: Any) -> list[str]:
     return [setting.name for setting in options_class.settings() if not setting.use.unsaved]
 
 
-def settings_of(model: str | None, studies: Sequence[str], options: Mapping[str, Any], **more: Any) -> Settings:
+def settings_of(
+    model: str | None, studies: Sequence[str], options: Mapping[str, Any], **more: Any
+) -> Settings:
     """Return the settings of a command or a call, places of this machine absolute.
 
     Args:
@@ -130,7 +136,9 @@ def settings_of(model: str | None, studies: Sequence[str], options: Mapping[str,
     """
     classes = (Settings, *option_classes())
     owners = {
-        setting.option: (options_class, setting) for options_class in classes for setting in options_class.settings()
+        setting.option: (options_class, setting)
+        for options_class in classes
+        for setting in options_class.settings()
     }
     values: dict[Any, dict[str, Any]] = {options_class: {} for options_class in classes}
     faults: list[Fault] = []
@@ -160,7 +168,9 @@ def _absolute(value: Any, setting: Setting) -> Any:
     """The value of a setting, with paths of files and folders that are there made absolute: a run can go on."""
     if isinstance(value, list | tuple):
         return type(value)(_absolute(part, setting) for part in value)
-    is_path = setting.use.place and isinstance(value, str | PathLike) and value not in setting.use.words
+    is_path = (
+        setting.use.place and isinstance(value, str | PathLike) and value not in setting.use.words
+    )
     return str(Path(value).resolve()) if is_path and value and is_there(value) else value
 
 
@@ -213,10 +223,14 @@ Form = type[Toml] | type[Json]
 FileFault = tuple[str, str, str]  # table and key where it is, and a sentence
 
 
-def from_tables(saved: Any, form: Form, api_key_env: str | None) -> tuple[Settings | None, list[FileFault]]:
+def from_tables(
+    saved: Any, form: Form, api_key_env: str | None
+) -> tuple[Settings | None, list[FileFault]]:
     """The settings of a file, None where any is wrong, and what is wrong."""
     if not isinstance(saved, Mapping):
-        return None, [("", "", f"settings is {in_file(saved)}, expected a table of settings. {form.step}")]
+        return None, [
+            ("", "", f"settings is {in_file(saved)}, expected a table of settings. {form.step}")
+        ]
     classes = {options_class.key: options_class for options_class in option_classes()}
     tables = {"": {name: value for name, value in saved.items() if name not in classes}}
     tables |= {section: saved.get(section, {}) for section in classes}
@@ -226,10 +240,16 @@ def from_tables(saved: Any, form: Form, api_key_env: str | None) -> tuple[Settin
         table = tables[section] if isinstance(tables[section], Mapping) else {}
         if table is not tables[section]:
             text = in_file(tables[section])
-            faults.append((section, "", f"{section} is {text}, expected a table of settings. {form.step}"))
+            faults.append(
+                (section, "", f"{section} is {text}, expected a table of settings. {form.step}")
+            )
         names = _saved_names(options_class)
         values[options_class] = {name: table[name] for name in names if name in table}
-        faults += [(section, name, _unknown(name, options_class, form)) for name in table if name not in names]
+        faults += [
+            (section, name, _unknown(name, options_class, form))
+            for name in table
+            if name not in names
+        ]
     if api_key_env:
         values[ChatOptions]["api_key_env"] = api_key_env
     settings = None
@@ -263,14 +283,18 @@ def _advice(name: str, options_class: Any, form: Form) -> str:
     if name in names:
         return f"Write {name}."
     for candidate in setting_classes():
-        matching = (setting for setting in candidate.settings() if name in (setting.name, setting.option))
+        matching = (
+            setting for setting in candidate.settings() if name in (setting.name, setting.option)
+        )
         setting = next(matching, None)
         if setting is not None:
             return _home_of(setting, candidate, options_class, form)
         if candidate.key == name:
             return _ELSEWHERE.get(candidate, f"Write {form.table(name)} once.")
     keys = [candidate.key for candidate in option_classes()]
-    near = did_you_mean(name, [*names, "models", *keys] if options_class is Settings else names).strip()
+    near = did_you_mean(
+        name, [*names, "models", *keys] if options_class is Settings else names
+    ).strip()
     if options_class is Settings:
         tables = [form.table(key) for key in keys]
         return near or f"Expected one of {listed([*names, *tables])}."

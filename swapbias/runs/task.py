@@ -18,10 +18,13 @@ class Task:
     model: str = ""
     rows: Sequence[Row] = ()
     n_prompts: int = 0
-    notes: Notes | None = None  # what classifiers are trained on
+    notes: Notes | None = None
+    """What classifiers are trained on."""
     n_available: int = 0
-    factless: int = 0  # notes that are left out, for they state nothing that an answer could repeat
-    repeats: str = ""  # how many pairs of the user's own repeat another pair's texts, and are not read
+    factless: int = 0
+    """Notes that are left out, for they state nothing that an answer could repeat."""
+    repeats: str = ""
+    """How many pairs of the user's own repeat another pair's texts, and are not read."""
 
     @property
     def kind(self) -> Kind:
@@ -42,7 +45,9 @@ class Task:
     @property
     def lexicons(self) -> list[str]:
         """The word lists that its rows count."""
-        return sorted({name.rpartition("/")[0] for name in set(column(self.rows, "lexicon"))} - {""})
+        return sorted(
+            {name.rpartition("/")[0] for name in set(column(self.rows, "lexicon"))} - {""}
+        )
 
 
 @dataclass(frozen=True, slots=True)

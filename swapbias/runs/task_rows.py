@@ -31,15 +31,22 @@ def unreadable(task: Task, trains: bool) -> str:
     if task.notes is None:
         return ""
     if not task.rows and task.factless:
-        raise UsageError("No test note states a fact of the checklist in both of its versions. Name other facts.")
+        raise UsageError(
+            "No test note states a fact of the checklist in both of its versions. Name other facts."
+        )
     if not task.rows:
         learned = ", of a phenotype that a classifier can be trained for" if trains else ""
         return f"no test note with a known gender is left{learned}"
-    return task.notes.unlearnable_gender() if task.kind.rows(task.experiment) == models.VERSIONS else ""
+    return (
+        task.notes.unlearnable_gender()
+        if task.kind.rows(task.experiment) == models.VERSIONS
+        else ""
+    )
 
 
 def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
-    experiment, read = task.experiment, partial(studies.config_rows, task.study.name)
+    experiment = task.experiment
+    read = partial(studies.config_rows, task.study.name)
     whole = [read(name) for name in task.configs]
     if task.study.name not in own_studies():
         is_usual = task.configs == experiment.reads.configs
@@ -47,13 +54,22 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     every = [_limited(rows, settings.limit) for rows in whole]
     passes = len(every) * task.kind.readings[experiment.reads.reading].passes
     parts = (_affordable(rows, passes) if slow else rows for rows in every)
-    rows = [{**row, "experiment": experiment.name} for part in parts for row in part]  # two may read one config
-    n_read, n_available = len(rows), sum(map(len, every))
+    rows = [
+        {**row, "experiment": experiment.name} for part in parts for row in part
+    ]  # two may read one config
+    n_read = len(rows)
+    n_available = sum(map(len, every))
     others: Sequence[Row] = ()
     # The calibration model knows nothing but the prompts that it is trained on.
     calibrated = experiment.reads.calibrated and settings.model is None
-    if task.configs == experiment.reads.configs and not calibrated and _with_wordings(experiment, settings):
-        placebo = _some_of(_reworded(rows, [*chain.from_iterable(map(read, experiment.reads.rewordings))]))
+    if (
+        task.configs == experiment.reads.configs
+        and not calibrated
+        and _with_wordings(experiment, settings)
+    ):
+        placebo = _some_of(
+            _reworded(rows, [*chain.from_iterable(map(read, experiment.reads.rewordings))])
+        )
         plain = map(read, experiment.reads.baseline)
         others = [{**row, "experiment": experiment.name} for row in chain(*plain, placebo)]
     part = n_available if 0 < n_read < n_available else 0
@@ -61,23 +77,40 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
 
 
 def with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Task:
-    experiment, untrained = task.experiment, notes.untrainable() if trains else {}
-    pairs = _limited([pair for pair in notes.pairs() if pair["condition"] not in untrained], settings.limit)
-    rows, others = note_rows(experiment, notes, pairs, trains), list[Row]()
+    experiment = task.experiment
+    untrained = notes.untrainable() if trains else {}
+    pairs = _limited(
+        [pair for pair in notes.pairs() if pair["condition"] not in untrained], settings.limit
+    )
+    rows = note_rows(experiment, notes, pairs, trains)
+    others = list[Row]()
     if experiment.reads.rewordings and _with_wordings(experiment, settings):
-        others = note_rows(experiment, notes, _reworded(pairs, list(notes.reworded_pairs())), trains)
+        others = note_rows(
+            experiment, notes, _reworded(pairs, list(notes.reworded_pairs())), trains
+        )
     return replace(task, rows=[*rows, *others], n_prompts=len(rows), notes=notes)
 
 
-def note_rows(experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool) -> list[dict[str, str]]:
+def note_rows(
+    experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool
+) -> list[dict[str, str]]:
     """The prompts of an experiment: each test pair once a regime, or each test note as written and neutralised."""
     if kind_of(experiment.kind).rows(experiment) == models.VERSIONS:
         rows = notes.versions({pair["pair_id"] for pair in pairs})
     else:
-        regimes = experiment.reads.notes.regimes if trains and experiment.reads.notes.regimes else (AS_TRAINED,)
+        regimes = (
+            experiment.reads.notes.regimes
+            if trains and experiment.reads.notes.regimes
+            else (AS_TRAINED,)
+        )
         rows = [{**row, "construct": regime} for regime in regimes for row in pairs]
     return [
-        {**row, "experiment": experiment.name, "prompt_id": f"{row['prompt_id']}/{row['construct']}"} for row in rows
+        {
+            **row,
+            "experiment": experiment.name,
+            "prompt_id": f"{row['prompt_id']}/{row['construct']}",
+        }
+        for row in rows
     ]
 
 
@@ -89,7 +122,11 @@ def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
 def _reworded(rows: Sequence[Row], placebo: Sequence[Row]) -> Sequence[Row]:
     """Other wordings of the rows that are read."""
     pairs = set(column(rows, "pair_id"))
-    return list(compress(placebo, (pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id"))))
+    return list(
+        compress(
+            placebo, (pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id"))
+        )
+    )
 
 
 def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
@@ -100,7 +137,9 @@ def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
         conditions = numbers.setdefault(label, {})
         conditions.setdefault(condition, len(conditions))
     step = -(-len(placebo) // _MOST_PLACEBO)
-    return list(compress(placebo, (numbers[label][condition] % step == 0 for label, condition in of_rows)))
+    return list(
+        compress(placebo, (numbers[label][condition] % step == 0 for label, condition in of_rows))
+    )
 
 
 def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
@@ -116,16 +155,24 @@ def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
 def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
     """As many rows as a share of the calls can read: whole pairs, spread evenly."""
     calls = passes * len(set(column(rows, "text")))
-    return rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
+    return (
+        rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
+    )
 
 
 def distinct(task: Task) -> Task:
     """A task without those pairs of the user's own whose texts are another's: they are no further evidence."""
-    experiment, own = task.experiment, task.notes is not None or task.study.name in own_studies()
+    experiment = task.experiment
+    own = task.notes is not None or task.study.name in own_studies()
     if not own or not experiment.is_paired:
         return task
     answered_by = next(
-        (one.column for one in experiment.shows.slices if one.name == experiment.compares.primary.slice), ""
+        (
+            one.column
+            for one in experiment.shows.slices
+            if one.name == experiment.compares.primary.slice
+        ),
+        "",
     )
     names = [
         "group",
@@ -140,17 +187,30 @@ def distinct(task: Task) -> Task:
     ]
     names += ["label", "version"] if experiment.shows.rates else []
     content: dict[str, set[tuple[str, ...]]] = {}
-    rows = zip(*(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True)
+    rows = zip(
+        *(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True
+    )
     for pair, *texts in rows:
         content.setdefault(pair, set()).add(tuple(texts))
     first: dict[frozenset[tuple[str, ...]], str] = {}
-    read = [first.setdefault(frozenset(content[pair]), pair) == pair for pair in column(task.rows, "pair_id")]
+    read = [
+        first.setdefault(frozenset(content[pair]), pair) == pair
+        for pair in column(task.rows, "pair_id")
+    ]
     if all(read):
         return task
-    places = zip(*(column(task.rows, name, "1") for name in ("pair_id", "group", "trial")), read, strict=True)
-    pairs = {pair: one for pair, group, trial, one in places if trial == "1" and group in experiment.compared}
+    places = zip(
+        *(column(task.rows, name, "1") for name in ("pair_id", "group", "trial")), read, strict=True
+    )
+    pairs = {
+        pair: one
+        for pair, group, trial, one in places
+        if trial == "1" and group in experiment.compared
+    }
     note = f"{task.study.name} {experiment.name}: {len(pairs) - sum(pairs.values()):,} of {len(pairs):,} pairs repeat"
     return replace(
-        task, rows=list(compress(task.rows, read)), n_prompts=sum(read[: task.n_prompts]),
+        task,
+        rows=list(compress(task.rows, read)),
+        n_prompts=sum(read[: task.n_prompts]),
         repeats=f"{note} another pair's texts and count once.",
-    )  # fmt: skip
+    )

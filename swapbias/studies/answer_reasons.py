@@ -38,16 +38,46 @@ _DOUBT = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"[A-Za-zÀ-ÖØ-öø-ſ0-9 ,.'()/-]*")
-_TEXTS = ("statement", "vignette", "description", "text", "passage", "sentence", "case", "note", "report", "history")
-_THINGS = ("symptoms", "signs", "references", "qualifications", "experience", "room", "flat", "apartment", "house")
+_TEXTS = (
+    "statement",
+    "vignette",
+    "description",
+    "text",
+    "passage",
+    "sentence",
+    "case",
+    "note",
+    "report",
+    "history",
+)
+_THINGS = (
+    "symptoms",
+    "signs",
+    "references",
+    "qualifications",
+    "experience",
+    "room",
+    "flat",
+    "apartment",
+    "house",
+)
 _BEGINNINGS = (
-    "It is", "It's", "There", *(f"The {noun}" for noun in (*_TEXTS, *_THINGS)),
-    *(f"Based on {this} {noun}" for this in ("this", "the") for noun in ("information", *_TEXTS, *_THINGS)),
-)  # fmt: skip
+    "It is",
+    "It's",
+    "There",
+    *(f"The {noun}" for noun in (*_TEXTS, *_THINGS)),
+    *(
+        f"Based on {this} {noun}"
+        for this in ("this", "the")
+        for noun in ("information", *_TEXTS, *_THINGS)
+    ),
+)
 _TEXT = f"(?:{'|'.join(_TEXTS)})"
 _THING = f"(?:{'|'.join(_THINGS)})"
 _GIVEN = rf"(?: (?:described|given|presented|reported|mentioned))?(?: in the {_TEXT})?"
-_SIGNS = r"(?:(?:a|an|the|some|several|many|clear|typical) ){0,2}(?:symptoms?|signs?|experience|history)"
+_SIGNS = (
+    r"(?:(?:a|an|the|some|several|many|clear|typical) ){0,2}(?:symptoms?|signs?|experience|history)"
+)
 _ACCOUNT = re.compile(
     rf"The {_TEXT} (?:describes|shows|suggests|indicates|mentions|lists|reports|gives) {_SIGNS}\b[^,;:!]*"
     rf"|The (?:symptoms|signs){_GIVEN} (?:suggest|indicate|show|match|fit|meet|point to|(?:are|is) (?:consistent with"
@@ -62,7 +92,9 @@ _BECAUSE = re.compile(
     rf"|the (?:symptoms|signs){_GIVEN} (?:suggest|indicate|show|match|fit|are)) [^,;:!]+"
     rf"|(?:[Bb]ecause of|[Dd]ue to|[Bb]ased on|[Gg]iven) (?:the|his|her) (?:{_TEXT}|{_THING}){_GIVEN}"
 )
-_WOULD = re.compile(r"(?:I|we)(?:'d|'ll| would| will)(?P<not> not|n't)?(?:,? (?P<rest>.+))?\.?", re.IGNORECASE)
+_WOULD = re.compile(
+    r"(?:I|we)(?:'d|'ll| would| will)(?P<not> not|n't)?(?:,? (?P<rest>.+))?\.?", re.IGNORECASE
+)
 _NEGATED = re.compile(r"\b(I|we) (would|wo)n't\b", re.IGNORECASE)
 # A decision said again is made of these words, of those of the question, and of names.
 _DECIDES = frozenset((
@@ -113,7 +145,9 @@ def words_of_prompt(prompt: str) -> PromptWords:
     words = {*re.findall(r"\b[^\W\d_]+\b", prompt)}
     tokens = re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", " ".join(plain).replace("’", "'"))
     questions = {word.casefold().removesuffix("'s") for word in tokens}
-    names = {word for word in words if word.istitle() and word.lower() not in words | _OPENING_WORDS}
+    names = {
+        word for word in words if word.istitle() and word.lower() not in words | _OPENING_WORDS
+    }
     return PromptWords(frozenset(questions), frozenset(_words(prompt)), frozenset(names))
 
 
@@ -147,7 +181,12 @@ def leads_up(text: str, prompt: PromptWords, *, announced: bool) -> bool:
 
 
 def _sentences(text: str) -> list[str]:
-    return [sentence for line in text.splitlines() for sentence in _SENTENCES.split(line.strip()) if sentence]
+    return [
+        sentence
+        for line in text.splitlines()
+        for sentence in _SENTENCES.split(line.strip())
+        if sentence
+    ]
 
 
 def _is_reason(sentence: str, forms: Collection[re.Pattern[str]], prompt: PromptWords) -> bool:
@@ -171,7 +210,9 @@ def _words(text: str) -> set[str]:
 def _has_form(sentence: str, forms: Collection[re.Pattern[str]]) -> bool:
     """Whether a sentence has a form and an end: one that breaks off may go on with another option."""
     clause = sentence.removesuffix(".")
-    return any(form.fullmatch(clause) and (clause != sentence or form is _BECAUSE) for form in forms)
+    return any(
+        form.fullmatch(clause) and (clause != sentence or form is _BECAUSE) for form in forms
+    )
 
 
 def _is_safe(sentence: str) -> bool:

@@ -6,7 +6,14 @@ from functools import partial
 from typing import Protocol
 
 from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE
-from swapbias.studies.answers import PARSERS, answer_class, is_refusal, read_answer, without_reasoning, word_count
+from swapbias.studies.answers import (
+    PARSERS,
+    answer_class,
+    is_refusal,
+    read_answer,
+    without_reasoning,
+    word_count,
+)
 from swapbias.studies.catalogue import load_lexicon
 from swapbias.studies.prompt import Prompt, turns
 from swapbias.studies.ranking_answers import ranked_names
@@ -30,38 +37,56 @@ def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
         aliases: other names of right and wrong referents.
     """
     readers: Mapping[str, AnswerReader] = {
-        "options": read_option, "completion": read_completion, "label": read_label, "facts": read_facts,
-        "text": read_text, "person": partial(read_text, reading="person"), "ranking": read_ranking,
-    }  # fmt: skip
+        "options": read_option,
+        "completion": read_completion,
+        "label": read_label,
+        "facts": read_facts,
+        "text": read_text,
+        "person": partial(read_text, reading="person"),
+        "ranking": read_ranking,
+    }
     return readers.get(reading, partial(read_coreference, aliases=aliases))
 
 
-def read_coreference(prompt: Prompt, text: str, *, aliases: Mapping[str, str], cut: bool = False) -> Read:
+def read_coreference(
+    prompt: Prompt, text: str, *, aliases: Mapping[str, str], cut: bool = False
+) -> Read:
     """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0."""
     correct, incorrect = (candidate.text for candidate in prompt.candidates)
     parts: dict[str, float] = {}
     for parser, prefix in zip(PARSERS, (SAID, "strict_"), strict=True):
         adjectives = prompt.condition.split("/")
         found = answer_class(
-            text, correct=correct, incorrect=incorrect, parser=parser, adjectives=adjectives, aliases=aliases, cut=cut
+            text,
+            correct=correct,
+            incorrect=incorrect,
+            parser=parser,
+            adjectives=adjectives,
+            aliases=aliases,
+            cut=cut,
         )
         parts |= {f"{prefix}{name}": float(name == found) for name in CLASSES}
     refused = parts[f"{SAID}other"] > 0 and is_refusal(text)
     return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(refused)}
 
 
-def read_option(prompt: Prompt, text: str, *, free: bool = False, reading: str = "option", cut: bool = False) -> Read:
+def read_option(
+    prompt: Prompt, text: str, *, free: bool = False, reading: str = "option", cut: bool = False
+) -> Read:
     """What the option counts that an answer gives (NaN: nothing), and further columns of 1 and 0.
 
     ``said_unsure``: an option that counts nothing; ``said_other``: none, or ``refused``; ``unanswered``: either.
     The prompt's candidates are the options, with letters where its text gives them and answers are not ``free``.
     """
     options = {
-        candidate.text: math.nan if candidate.value is None else candidate.value for candidate in prompt.candidates
+        candidate.text: math.nan if candidate.value is None else candidate.value
+        for candidate in prompt.candidates
     }
     lettered = not free and "(A)" in prompt.text
     question = turns(prompt.text)[-1]["content"]
-    said = read_answer(text, [*options], reading=reading, lettered=lettered, question=question, cut=cut)
+    said = read_answer(
+        text, [*options], reading=reading, lettered=lettered, question=question, cut=cut
+    )
     value = options.get(said, math.nan)
     return value, {
         "unanswered": float(math.isnan(value)),
@@ -90,8 +115,13 @@ def read_ranking(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     ``placed_above``: the share of the others that are ranked lower. A refusal is none, whomever it names; a ranking
     is what ``ranked_names`` reads.
     """
-    names, refused = [candidate.text for candidate in prompt.candidates], is_refusal(text)
-    order = [] if refused else ranked_names(without_reasoning(text), names, job=prompt.condition, cut=cut)
+    names = [candidate.text for candidate in prompt.candidates]
+    refused = is_refusal(text)
+    order = (
+        []
+        if refused
+        else ranked_names(without_reasoning(text), names, job=prompt.condition, cut=cut)
+    )
     if not order:
         return math.nan, {**_unread(math.nan, refused), "placed_above": math.nan}
     above = 1 - order.index(names[0]) / (len(names) - 1) if names[0] in order else math.nan
@@ -107,11 +137,14 @@ def read_facts(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     terms: dict[float | None, list[str]] = {}
     for term, number in prompt.candidates:
         terms.setdefault(number, []).append(term)
-    facts, said = [Fact("", tuple(own)) for own in terms.values()], without_reasoning(text).strip()
+    facts = [Fact("", tuple(own)) for own in terms.values()]
+    said = without_reasoning(text).strip()
     count = len(stated(facts, said))
     refused = is_refusal(opening_of(said) if count else text)
     note = turns(prompt.text)[-1]["content"]
-    is_written = not refused and is_prose(said, note) and (count > 0 or not note or is_summary(said, note))
+    is_written = (
+        not refused and is_prose(said, note) and (count > 0 or not note or is_summary(said, note))
+    )
     share = count / len(facts) if is_written else math.nan
     return share, {"facts": float(len(facts)), **_unread(share, refused)}
 
@@ -123,7 +156,11 @@ def read_completion(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     """
     name, _, wanted = prompt.lexicon.rpartition("/")
     refused = is_refusal(text)
-    label = "" if refused else completion_label(without_reasoning(text), prompt.text, load_lexicon(name))
+    label = (
+        ""
+        if refused
+        else completion_label(without_reasoning(text), prompt.text, load_lexicon(name))
+    )
     score = float(wanted == label) if label else math.nan
     return score, _unread(score, refused)
 

@@ -17,13 +17,17 @@ _OPENED, _CLOSED = (re.compile(_TAG.format(slash), re.IGNORECASE) for slash in (
 # Before a digit a list mark may be a sign: "- 2" is no 2, nor is "- **2**".
 _EMPHASIS = re.compile(r"[*_`]+")
 _MARKUP = re.compile(
-    r"^[ \t]*(?:(?:`{3,}|~{3,})\w*[ \t]*$|-{3,}$|(?:[-•+>#]+|[*](?!\*))[ \t]+(?!(?:[^\w\n]|_)*\d))", re.MULTILINE
+    r"^[ \t]*(?:(?:`{3,}|~{3,})\w*[ \t]*$|-{3,}$|(?:[-•+>#]+|[*](?!\*))[ \t]+(?!(?:[^\w\n]|_)*\d))",
+    re.MULTILINE,
 )
 _APOSTROPHE = re.compile(r"(?<=\w)[’‘`´ʼ′＇](?=\w)")
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-_PILED = re.compile("([\u0300-\u036f])[\u0300-\u036f]{8,}")  # would take long, and may strike a letter out
+_PILED = re.compile(
+    "([\u0300-\u036f])[\u0300-\u036f]{8,}"
+)  # would take long, and may strike a letter out
 _LONGEST = 20_000  # characters outside reasoning: what is longer is no answer, and would take long
-_OPENS, _ENDS = " \t\n\"'“”„‘‚«»‹›「『【《([{", " \t\n\"'“”‘’«»‹›」』】》)]}.,;:!。、"
+_OPENS = " \t\n\"'“”„‘‚«»‹›「『【《([{"
+_ENDS = " \t\n\"'“”‘’«»‹›」』】》)]}.,;:!。、"
 # Beside words, an answer has only these: a sign, emoji or percentage says something of its own.
 _SIGN = re.compile(r"[^\w\s.,;:!。、'\"“”„‘’‚«»‹›「」『』【】《》()\[\]{}–—-]")
 _KEYS = "answer|choice|decision|option|response|verdict|conclusion"
@@ -36,16 +40,22 @@ _LEAD = re.compile(
 )
 _LETTER = re.compile(r"(\w)(?:$|[.:)\]}]+$|\b(?![\s–—-]*$)[\s.:)\]}–—-]*(.+)$)", re.DOTALL)
 _CHOICES = ("choose", "pick", "select", "go with")
-_HIRE, _RECOMMEND, _HIRES = "hire", "recommend", re.compile(r"\bhir(?:e|ed|ing)\b", re.IGNORECASE)
+_HIRE = "hire"
+_RECOMMEND = "recommend"
+_HIRES = re.compile(r"\bhir(?:e|ed|ing)\b", re.IGNORECASE)
 _TURNED = re.compile(r"\b(?:not|never|least|last)\b|n't\b", re.IGNORECASE)
-_WOULD_YOU = re.compile(r"\b(?:would|should|will) (?:you|we|i) (?:(?:rather|most|likely) )*(\w+)", re.IGNORECASE)
+_WOULD_YOU = re.compile(
+    r"\b(?:would|should|will) (?:you|we|i) (?:(?:rather|most|likely) )*(\w+)", re.IGNORECASE
+)
 _REFERS = re.compile(
     r"(?:the )?(?:pronoun )?['\"“]?(?:pronoun|it|s?he|they|her|hers|hi[ms]|them|theirs?)['\"”]? refers to\s+",
     re.IGNORECASE,
 )
 _YES_OR_NO = re.compile(r"(yes|no)(?:\s?[,;–—]|\s-)\s+", re.IGNORECASE)
 _BEFORE_REASON = re.compile(r",?\s(?=(?:because|due to|based on|given)\b)", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<!\b\w)(?<!\d)[.!](?=\s)(?!\s\d)")  # not of "B. Willing", "1. I think", "No. 2"
+_SENTENCE_END = re.compile(
+    r"(?<!\b\w)(?<!\d)[.!](?=\s)(?!\s\d)"
+)  # not of "B. Willing", "1. I think", "No. 2"
 _ARTICLES = frozenset(("the", "a", "an"))
 _CANNOT = (
     r"(?:can'?t|can not|cannot|couldn'?t|could not|won'?t|will not"
@@ -84,9 +94,16 @@ _ANSWERS_YET = re.compile(
 
 
 def read_answer(
-    answer: str | None, options: Sequence[str], *, reading: str = "option", lettered: bool = False,
-    adjectives: Collection[str] = (), aliases: Mapping[str, str] | None = None, question: str = "", cut: bool = False,
-) -> str:  # fmt: skip
+    answer: str | None,
+    options: Sequence[str],
+    *,
+    reading: str = "option",
+    lettered: bool = False,
+    adjectives: Collection[str] = (),
+    aliases: Mapping[str, str] | None = None,
+    question: str = "",
+    cut: bool = False,
+) -> str:
     """Read the option that an answer gives beyond doubt, else ``refused`` or ``unreadable``.
 
     An answer is read where it is an option (or its letter) alone, with a lead-in or without ("Answer: B"), and where
@@ -120,14 +137,18 @@ def read_answer(
         raise UsageError(f"reading {reading!r}, expected one of {listed(READINGS)}.")
     texts = {option.strip().casefold() for option in options}
     if len(texts) < max(2, len(options)) or texts & {"", REFUSED, UNREADABLE}:
-        raise UsageError(f"options {list(options)!r}, expected two or more texts, all different. Correct them.")
+        raise UsageError(
+            f"options {list(options)!r}, expected two or more texts, all different. Correct them."
+        )
     letters = ascii_uppercase[: len(options)] if lettered else ""
     choices = _Choices(options, letters, reading, adjectives, aliases or {}, question=question)
     text = _plain(answer or "")
     index = choices.index_of_cut(text) if cut else _index_of(text, choices)
     if index is not None:
         return options[index]
-    return REFUSED if is_refusal(text) and (cut or not _has_option_line(text, choices)) else UNREADABLE
+    return (
+        REFUSED if is_refusal(text) and (cut or not _has_option_line(text, choices)) else UNREADABLE
+    )
 
 
 def is_refusal(text: str) -> bool:
@@ -156,9 +177,15 @@ def word_count(answer: str) -> int:
 
 
 def answer_class(
-    answer: str | None, *, correct: str, incorrect: str, parser: str = "tolerant", adjectives: Collection[str] = (),
-    aliases: Mapping[str, str] | None = None, cut: bool = False,
-) -> str:  # fmt: skip
+    answer: str | None,
+    *,
+    correct: str,
+    incorrect: str,
+    parser: str = "tolerant",
+    adjectives: Collection[str] = (),
+    aliases: Mapping[str, str] | None = None,
+    cut: bool = False,
+) -> str:
     """``correct``, ``incorrect`` (the other occupation), ``unsure`` or ``other``; "" for None, which was never posed.
 
     ``tolerant`` is ``read_answer`` of a coreference with "unsure" as a third option; ``strict`` is the paper's
@@ -171,17 +198,25 @@ def answer_class(
     if parser not in PARSERS:
         raise UsageError(f"parser {parser!r}, expected 'tolerant' or 'strict'.")
     known = aliases or {} if parser == "tolerant" else {}
-    keys = [[one for one in _words(key, known) if one not in _ARTICLES] for key in (correct, incorrect)]
+    keys = [
+        [one for one in _words(key, known) if one not in _ARTICLES] for key in (correct, incorrect)
+    ]
     if not all(keys) or keys[0] == keys[1]:
-        raise ValueError(f"keys {correct!r} and {incorrect!r}, expected two different occupations. Fix the row.")
+        raise ValueError(
+            f"keys {correct!r} and {incorrect!r}, expected two different occupations. Fix the row."
+        )
     if answer is None:
         return ""
     if parser == "strict":
         words = answer.split() or [""]
         word = (words[1] if len(words) == 2 and words[0] == "the" else words[0]).strip(".").lower()
-        return {"unsure": "unsure", keys[1][-1]: "incorrect", keys[0][-1]: "correct"}.get(word, "other")
+        return {"unsure": "unsure", keys[1][-1]: "incorrect", keys[0][-1]: "correct"}.get(
+            word, "other"
+        )
     options = {correct: "correct", incorrect: "incorrect", "unsure": "unsure"}
-    found = read_answer(answer, [*options], reading="coreference", adjectives=adjectives, aliases=aliases, cut=cut)
+    found = read_answer(
+        answer, [*options], reading="coreference", adjectives=adjectives, aliases=aliases, cut=cut
+    )
     return options.get(found, "other")
 
 
@@ -189,9 +224,14 @@ class _Choices:
     """The options of a question, and which of them a piece of text is."""
 
     def __init__(
-        self, options: Sequence[str], letters: str, reading: str, skipped: Collection[str],
-        aliases: Mapping[str, str], question: str,
-    ) -> None:  # fmt: skip
+        self,
+        options: Sequence[str],
+        letters: str,
+        reading: str,
+        skipped: Collection[str],
+        aliases: Mapping[str, str],
+        question: str,
+    ) -> None:
         self.letters = letters
         self.coreference = reading == "coreference"
         self.skipped = {*_ARTICLES, *skipped}
@@ -244,7 +284,11 @@ class _Choices:
     def _index_of_bare(self, piece: str) -> int | None:
         letter = _LETTER.match(piece)
         index = self.letters.find(letter[1].upper()) if letter else -1
-        if letter and index >= 0 and (not letter[2] or self._canonical(letter[2]) in self.forms[index]):
+        if (
+            letter
+            and index >= 0
+            and (not letter[2] or self._canonical(letter[2]) in self.forms[index])
+        ):
             return index
         text = self._canonical(piece)
         if text in self.texts:
@@ -254,22 +298,31 @@ class _Choices:
 
     def names_another(self, text: str, index: int) -> bool:
         """Whether a text names an option other than this one, by its letter or its words."""
-        letters = re.findall(r"(?<![\w'])(?!A (?!(?:is|was|fits|seems|would)\b)[a-z]|[aiI]\b)(\w)(?![\w'])", text)
+        letters = re.findall(
+            r"(?<![\w'])(?!A (?!(?:is|was|fits|seems|would)\b)[a-z]|[aiI]\b)(\w)(?![\w'])", text
+        )
         if {one.upper() for one in letters} & {*self.letters} - {*self.letters[index : index + 1]}:
             return True
         words = _words(text, self.aliases)
         others = [option for number, option in enumerate(self.texts) if number != index]
         if self.coreference:
-            forms = set().union(*(forms for number, forms in enumerate(self.forms) if number != index))
+            forms = set().union(
+                *(forms for number, forms in enumerate(self.forms) if number != index)
+            )
             return bool({*words} & (forms - self.forms[index]))
         # A word of another option that is none of this one's: the text of "B" in "B. Willing" may break off.
         own = self.texts[index]
         theirs = {word for one in others for word in one.split() if len(word) > 3} - {*own.split()}
-        if theirs & {*words} or (words and len(words[-1]) > 2 and any(one.startswith(words[-1]) for one in theirs)):
+        if theirs & {*words} or (
+            words and len(words[-1]) > 2 and any(one.startswith(words[-1]) for one in theirs)
+        ):
             return True
         plain = " ".join(text.casefold().split())
         without = plain.replace(own, " ")
-        return any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", without if one in own else plain) for one in others)
+        return any(
+            re.search(rf"(?<!\w){re.escape(one)}(?!\w)", without if one in own else plain)
+            for one in others
+        )
 
     def _canonical(self, text: str) -> str:
         if self.coreference:
@@ -290,7 +343,9 @@ def _chooses(question: str) -> re.Pattern[str]:
         verbs = [_HIRE]
     if _HIRE in map(str.casefold, verbs):
         verbs.append(_RECOMMEND)
-    if len({*verbs} - {_RECOMMEND}) > 1 or any(map(_TURNED.search, re.findall(r"[^.?!\n]+\?", question))):
+    if len({*verbs} - {_RECOMMEND}) > 1 or any(
+        map(_TURNED.search, re.findall(r"[^.?!\n]+\?", question))
+    ):
         verbs = []  # "Whom would you not hire?", or two questions
     known = "|".join(map(re.escape, [*_CHOICES, *verbs]))
     return re.compile(rf"i(?:'d|'ll| would| will)? (?:{known})\s+", re.IGNORECASE)
@@ -300,7 +355,8 @@ def _index_of(text: str, choices: _Choices) -> int | None:
     """The option that a text gives in one of the forms of an answer."""
     lines = text.splitlines() or [""]
     indices = [choices.index_of(line) for line in lines]
-    first, last = indices[0], indices[-1]
+    first = indices[0]
+    last = indices[-1]
     if len(set(indices)) == 1 and first is not None:  # each line says the same
         return first
     if first is not None:
@@ -349,8 +405,12 @@ def _plain(answer: str) -> str:
     said = _PILED.sub(r"\1", _APOSTROPHE.sub("'", _UNSEEN.sub("", without_reasoning(answer))))
     said = _APOSTROPHE.sub("'", _normal(said if len(said) <= _LONGEST else ""))
     lines: list[str] = []
-    for line in filter(_stripped, map(str.strip, _EMPHASIS.sub("", _MARKUP.sub("", said)).splitlines())):
-        if lines and (_LEAD.fullmatch(lines[-1]) or (line[0].islower() and lines[-1][-1] not in ".!?:")):
+    for line in filter(
+        _stripped, map(str.strip, _EMPHASIS.sub("", _MARKUP.sub("", said)).splitlines())
+    ):
+        if lines and (
+            _LEAD.fullmatch(lines[-1]) or (line[0].islower() and lines[-1][-1] not in ".!?:")
+        ):
             lines[-1] += f" {line}"
         else:
             lines.append(line)

@@ -54,7 +54,9 @@ def _installed(name: str) -> Corpus:
         raise unknown("corpus", name, [*corpora(), *own_studies()])
     corpus = CORPORA.load(name)
     if not isinstance(corpus, Corpus) or corpus.name != name:
-        raise UsageError(f"{CORPORA.place(name)} is not the corpus {name!r}. Mend its entry point, or its name.")
+        raise UsageError(
+            f"{CORPORA.place(name)} is not the corpus {name!r}. Mend its entry point, or its name."
+        )
     return corpus
 
 
@@ -83,13 +85,16 @@ def check_notes(study: Study) -> None:
     """
     found: list[Found] = []
     for number, experiment in enumerate(study.experiments):
-        notes, place = experiment.reads.notes, ("experiments", number, "reads")
+        notes = experiment.reads.notes
+        place = ("experiments", number, "reads")
         named = [name for name in (notes.corpus, notes.prompts) if name]
         found += unknown_names((*place, "notes"), named, corpora(), "corpus")
         if notes.corpus in corpora():
             configs = {config.name: config.columns for config in load_corpus(notes.corpus).configs}
             read = (*experiment.reads.configs, *experiment.reads.rewordings)
-            strange = [*unknown_names((*place, "configs"), read, [*configs], f"config of {notes.corpus}")]
+            strange = [
+                *unknown_names((*place, "configs"), read, [*configs], f"config of {notes.corpus}")
+            ]
             found += strange or column_faults(number, experiment, configs)
     refuse_declaration(study.name, found)
 
@@ -132,7 +137,9 @@ def experiments_that(fit: Callable[[Experiment], bool]) -> list[str]:
 
 def calibrated() -> list[tuple[Study, Experiment]]:
     """Return the outlines of the experiments that the calibration model is trained for."""
-    return [(study, one) for study in outlines() for one in study.experiments if one.reads.calibrated]
+    return [
+        (study, one) for study in outlines() for one in study.experiments if one.reads.calibrated
+    ]
 
 
 def metrics() -> list[str]:
@@ -177,12 +184,18 @@ def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
 
 def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """The prompts of rows as they are published: candidates by name, chats as ``messages``."""
-    chats = ({**row, "text": text_of(row[MESSAGES]) if MESSAGES in row else row["text"]} for row in rows)
-    return as_prompts({**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in chats)
+    chats = (
+        {**row, "text": text_of(row[MESSAGES]) if MESSAGES in row else row["text"]} for row in rows
+    )
+    return as_prompts(
+        {**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in chats
+    )
 
 
 @arguments_named()
-def load_prompts(corpus: str, config: str | None = None, *, data: "str | PathLike[str] | None" = None) -> "Dataset":
+def load_prompts(
+    corpus: str, config: str | None = None, *, data: "str | PathLike[str] | None" = None
+) -> "Dataset":
     """Load a config of a corpus, the first by default, as a ``datasets.Dataset``.
 
     Args:
@@ -204,11 +217,14 @@ def load_prompts(corpus: str, config: str | None = None, *, data: "str | PathLik
     chosen = leaf.config(config) if config else leaf.configs[0]
     if chosen.stored:
         # Not from_generator: it would leave the notes in the cache of datasets, which others may read.
-        stored: Dataset = Dataset.from_file(str(chosen.stored(chosen)), split=NamedSplit(chosen.split))
+        stored: Dataset = Dataset.from_file(
+            str(chosen.stored(chosen)), split=NamedSplit(chosen.split)
+        )
         return stored
     rows = [*chosen.typed_rows(config_rows(leaf, chosen.name))]
     return Dataset.from_dict(
-        {one: [row[one] for row in rows] for one in chosen.published}, features=config_features(chosen)
+        {one: [row[one] for row in rows] for one in chosen.published},
+        features=config_features(chosen),
     )
 
 
@@ -221,10 +237,14 @@ def config_features(config: Config) -> "Features":
         MESSAGES: [{"role": Value("string"), "content": Value("string")}],
     }
     types = {column: config.type_of(column) for column in config.published}
-    return Features({
-        name: structured.get(one) or Value(one) if isinstance(one, str) else ClassLabel(names=list(one))
-        for name, one in types.items()
-    })  # fmt: skip
+    return Features(
+        {
+            name: structured.get(one) or Value(one)
+            if isinstance(one, str)
+            else ClassLabel(names=list(one))
+            for name, one in types.items()
+        }
+    )
 
 
 @cache

@@ -15,7 +15,9 @@ _BOOLS = ("True", "False")
 Found = tuple[str, str, object]  # a key of the config, a sentence, and the value that it is about
 
 
-def checked_rows(corpus: str, number: int, config: DeclaredConfig, rows: Callable[[], Iterable[Row]]) -> list[Row]:
+def checked_rows(
+    corpus: str, number: int, config: DeclaredConfig, rows: Callable[[], Iterable[Row]]
+) -> list[Row]:
     """Make the rows of a config, and refuse what is declared otherwise.
 
     Args:
@@ -77,7 +79,11 @@ def _upstream_faults(config: DeclaredConfig, read: Iterable[str]) -> Iterator[Fo
 def _row_column_faults(config: DeclaredConfig, rows: Sequence[Row]) -> Iterator[Found]:
     """Find columns that are declared and that rows lack, and the reverse; and a config without rows."""
     if not rows:
-        yield "name", f"the config {quoted(config.name)} has no rows. Add some, or take it out.", config.name
+        yield (
+            "name",
+            f"the config {quoted(config.name)} has no rows. Add some, or take it out.",
+            config.name,
+        )
     for columns in dict.fromkeys(map(tuple, rows)):
         yield from _column_faults(config, columns)
 
@@ -92,9 +98,17 @@ def _column_faults(config: DeclaredConfig, columns: Sequence[str]) -> Iterator[F
             yield key, f"{key} names the column {quoted(column)}, and rows have none.{near}", column
     for column in strange:
         if not did_you_mean(column, [name for name in declared if name not in columns]):
-            yield key, f"rows have the column {quoted(column)}, and {key} does not name it. Add it.", ""
+            yield (
+                key,
+                f"rows have the column {quoted(column)}, and {key} does not name it. Add it.",
+                "",
+            )
     if {*columns} == {*declared} and tuple(columns) != declared:
-        yield key, f"rows of {config.name} have the columns in another order: {listed(columns)}. Follow it.", ""
+        yield (
+            key,
+            f"rows of {config.name} have the columns in another order: {listed(columns)}. Follow it.",
+            "",
+        )
 
 
 def _value_faults(config: DeclaredConfig, rows: Sequence[Row]) -> Iterator[Found]:
@@ -112,9 +126,15 @@ def _value_faults(config: DeclaredConfig, rows: Sequence[Row]) -> Iterator[Found
                     f"{config.split_column} of a row is {quoted(value)}, which is no split.{near}",
                     "",
                 )
-    texts = (row["text"] for row in rows) if "text" in config.all_columns and not config.chats else ()
+    texts = (
+        (row["text"] for row in rows) if "text" in config.all_columns and not config.chats else ()
+    )
     if any(text != turns(text)[0]["content"] for text in texts):
-        yield "chats", f"texts of {config.name} hold turns of a chat, and chats is not stated. Add chats = true.", ""
+        yield (
+            "chats",
+            f"texts of {config.name} hold turns of a chat, and chats is not stated. Add chats = true.",
+            "",
+        )
 
 
 def _type_faults(column: str, of_column: ColumnType, values: Sequence[str]) -> Iterator[Found]:
@@ -124,11 +144,16 @@ def _type_faults(column: str, of_column: ColumnType, values: Sequence[str]) -> I
     wrong = next((value for value in values if not _fits(value, of_column)), None)
     if wrong is not None:
         sentence = (
-            f"types says {of_column} of the column {quoted(column)}, and a row has {quoted(wrong)}. Correct one."
+            f"types says {of_column} of the column {quoted(column)}, "
+            f"and a row has {quoted(wrong)}. Correct one."
         )
         yield "types", sentence, ""
     elif of_column == "float64" and all(_fits(value, "int64") for value in values):
-        yield "types", f"types says float64 of the column {quoted(column)}, and rows hold whole numbers: int64.", ""
+        yield (
+            "types",
+            f"types says float64 of the column {quoted(column)}, and rows hold whole numbers: int64.",
+            "",
+        )
 
 
 def _class_faults(column: str, classes: Sequence[str], values: set[str]) -> Iterator[Found]:
@@ -136,20 +161,32 @@ def _class_faults(column: str, classes: Sequence[str], values: set[str]) -> Iter
     for name in classes:
         if name not in values:
             near = did_you_mean(name, strange) or f" Expected {listed(sorted(values))}."
-            yield "types", f"types names the class {quoted(name)} of {column}, and no row has it.{near}", name
+            yield (
+                "types",
+                f"types names the class {quoted(name)} of {column}, and no row has it.{near}",
+                name,
+            )
     for value in strange:
         if not did_you_mean(value, [name for name in classes if name not in values]):
-            yield "types", f"{column} of a row is {quoted(value)}, and types names no such class. Add it.", ""
+            yield (
+                "types",
+                f"{column} of a row is {quoted(value)}, and types names no such class. Add it.",
+                "",
+            )
 
 
-def _untyped_faults(config: DeclaredConfig, column: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Found]:
+def _untyped_faults(
+    config: DeclaredConfig, column: str, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Found]:
     """Find a column that is published as text, and holds nothing but numbers or truth values."""
     usual = config.usual_types.get(column)
     if usual is not None:
         return
     for of_column in ("bool", "int64", "float64"):
         if all(isinstance(row[column], str) and _fits(row[column], of_column) for row in rows):
-            sentence = f"rows hold {of_column} in the column {quoted(column)}, and types does not say so."
+            sentence = (
+                f"rows hold {of_column} in the column {quoted(column)}, and types does not say so."
+            )
             yield "types", f'{sentence} Add {column} = "{of_column}", or "string".', ""
             return
 

@@ -22,7 +22,9 @@ from swapbias.studies.prompt import MESSAGES, PLACEBO_COLUMNS, PROMPT_COLUMNS, R
 from swapbias.studies.row_check import check_columns
 from swapbias.studies.tables import Lexicon
 
-Type = str | tuple[str, ...]  # of a column: the name of a type (``Config.typed``), or names of classes
+Type = (
+    str | tuple[str, ...]
+)  # of a column: the name of a type (``Config.typed``), or names of classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,18 @@ class Config:
 
     name: str
     description: str
-    rows: Callable[[], Iterable[Mapping[str, Any]]]  # every value but candidates a text
+    rows: Callable[[], Iterable[Mapping[str, Any]]]
+    """Every value but candidates a text."""
     columns: tuple[str, ...] = PROMPT_COLUMNS
-    types: Mapping[str, Type] = field(default_factory=dict)  # of columns that are published as something else
-    upstream: tuple[str, ...] = ()  # pinned files that it must read
+    types: Mapping[str, Type] = field(default_factory=dict)
+    """Of columns that are published as something else."""
+    upstream: tuple[str, ...] = ()
+    """Pinned files that it must read."""
     split: str = "test"
-    split_column: str = ""  # where rows say their split
-    chats: bool = False  # texts are conversations, and published as ``messages``
+    split_column: str = ""
+    """Where rows say their split."""
+    chats: bool = False
+    """Texts are conversations, and published as ``messages``."""
     # Of rows too many for memory: writes them as Arrow to a file that is the user's alone, and gives that file.
     stored: Callable[["Config"], Path] | None = None
 
@@ -48,7 +55,11 @@ class Config:
 
     def type_of(self, column: str) -> Type:
         """What a column holds: ``string`` where nothing is declared and all prompts have no other type."""
-        usual = {"candidates": "candidates"} if self.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+        usual = (
+            {"candidates": "candidates"}
+            if self.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS
+            else {}
+        )
         if self.chats:
             usual[MESSAGES] = MESSAGES
         if self.columns[-len(PLACEBO_COLUMNS) :] == PLACEBO_COLUMNS:
@@ -82,9 +93,13 @@ def _reader(kind: Type) -> Callable[[Any], Any]:
     if not isinstance(kind, str):
         return kind.index
     read: Mapping[str, Callable[[Any], Any]] = {
-        "string": str, "int64": int, "float64": float, "bool": {"True": True, "False": False}.__getitem__,
-        "candidates": lambda every: [one._asdict() for one in every], MESSAGES: turns,
-    }  # fmt: skip
+        "string": str,
+        "int64": int,
+        "float64": float,
+        "bool": {"True": True, "False": False}.__getitem__,
+        "candidates": lambda every: [one._asdict() for one in every],
+        MESSAGES: turns,
+    }
     return read[kind]
 
 
@@ -95,11 +110,14 @@ class Released:
     model: str
     experiment: str
     files: tuple[str, ...]
-    rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]  # of the files by path; each with a ``score``
+    rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
+    """Of the files by path; each with a ``score``."""
     # (subset, measure, contrast, number) of facts that are no comparison of groups.
     counts: Callable[[Mapping[str, Path]], Iterable[tuple[str, str, str, float]]] | None = None
-    note: str = ""  # of a run that the authors corrected after they printed another
-    corrected: tuple[str, ...] = ()  # the values of slices that it changes
+    note: str = ""
+    """Of a run that the authors corrected after they printed another."""
+    corrected: tuple[str, ...] = ()
+    """The values of slices that it changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +127,20 @@ class Corpus:
     name: str
     title: str
     configs: tuple[Config, ...]
-    licence: str = "Apache-2.0"  # of the project itself
+    licence: str = "Apache-2.0"
+    """Of the project itself."""
     version: str = "1.0.0"
-    tags: tuple[str, ...] = ()  # that it is found by on the Hub
+    tags: tuple[str, ...] = ()
+    """That it is found by on the Hub."""
     study: Study | None = None
     lexicons: Mapping[str, Callable[[], Lexicon]] = field(default_factory=dict)
     released: tuple[Released, ...] = ()
-    local: Callable[[Path], tuple[Config, ...]] | None = None  # configs of a folder of the user's (MIMIC, own notes)
-    own: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # files of a user's own study
-    origin: str = ""  # where on the Hub these were read (``OWNER/NAME@commit``)
+    local: Callable[[Path], tuple[Config, ...]] | None = None
+    """Configs of a folder of the user's (MIMIC, own notes)."""
+    own: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Files of a user's own study."""
+    origin: str = ""
+    """Where on the Hub these were read (``OWNER/NAME@commit``)."""
 
     def config(self, name: str) -> Config:
         """The config of that name; UsageError names those there are."""
@@ -127,7 +150,9 @@ class Corpus:
         return found[name]
 
 
-def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] | None = None, **more: Any) -> Corpus:
+def declared_corpus(
+    name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] | None = None, **more: Any
+) -> Corpus:
     """Return the corpus that ``corpus.toml`` in its folder declares (``DeclaredCorpus``).
 
     Args:
@@ -138,13 +163,16 @@ def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] |
     Raises:
         StudyError: a file declares what it should not, or what the builder does not give; every fault is a line.
     """
-    declared, made = corpus_declaration(name), rows or {}
+    declared = corpus_declaration(name)
+    made = rows or {}
     _refuse_strange_rows(name, declared, made, reads_folders=more.get("local") is not None)
     if "study" not in more and (corpus_dir(name) / STUDY_FILE).exists():
         more["study"] = declared_study(name)
     if more.get("study") is not None:
         columns = {config.name: config.all_columns for config in declared.configs}
-        check_columns(more["study"], columns, [released.model for released in more.get("released", ())])
+        check_columns(
+            more["study"], columns, [released.model for released in more.get("released", ())]
+        )
     return Corpus(
         name=name,
         title=declared.title,
@@ -156,7 +184,9 @@ def declared_corpus(name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] |
     )
 
 
-def _refuse_strange_rows(name: str, declared: DeclaredCorpus, rows: Collection[str], *, reads_folders: bool) -> None:
+def _refuse_strange_rows(
+    name: str, declared: DeclaredCorpus, rows: Collection[str], *, reads_folders: bool
+) -> None:
     """Refuse rows of a config that is not declared, a config with neither rows nor a table, and other folders."""
     names = [config.name for config in declared.configs]
     declaration = read_corpus_file(name)
@@ -164,13 +194,20 @@ def _refuse_strange_rows(name: str, declared: DeclaredCorpus, rows: Collection[s
     faults: list[Fault] = []
     for number, config in enumerate(names):
         if config not in rows and config not in tables:
-            near = did_you_mean(config, [*rows, *tables]) or f" Add {config}.csv, or rows to the builder."
-            sentence = f"the builder has no rows of {quoted(config)}, and its folder no such table.{near}"
+            near = (
+                did_you_mean(config, [*rows, *tables])
+                or f" Add {config}.csv, or rows to the builder."
+            )
+            sentence = (
+                f"the builder has no rows of {quoted(config)}, and its folder no such table.{near}"
+            )
             faults.append(declaration.fault(("configs", number, "name"), sentence))
     missing = [config for config in rows if config not in names]
     for config in missing if not faults else ():
         faults.append(
-            declaration.fault((), f"the builder has rows of {quoted(config)}, and no config is called so. Add it.")
+            declaration.fault(
+                (), f"the builder has rows of {quoted(config)}, and no config is called so. Add it."
+            )
         )
     if reads_folders != declared.reads_folders:
         value = "true" if reads_folders else "false"
@@ -183,7 +220,9 @@ def _refuse_strange_rows(name: str, declared: DeclaredCorpus, rows: Collection[s
 def _config(corpus: str, number: int, rows: Mapping[str, Callable[[], Iterable[Row]]]) -> Config:
     """Make a config of its declaration, whose rows are checked against it where they are read."""
     declared = corpus_declaration(corpus).configs[number]
-    table = partial(checked_table, corpus, number, declared, corpus_dir(corpus) / f"{declared.name}.csv")
+    table = partial(
+        checked_table, corpus, number, declared, corpus_dir(corpus) / f"{declared.name}.csv"
+    )
     checked = partial(checked_rows, corpus, number, declared, rows.get(declared.name, table))
     return Config(
         name=declared.name,

@@ -30,7 +30,9 @@ TAGS = (
 )  # fmt: skip
 _TAG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _WORDS = re.compile(r"[\W_]+")
-_MISSPELT = 0.85  # how alike a tag and a known one are, by difflib, of which one is the other misspelt
+_MISSPELT = (
+    0.85  # how alike a tag and a known one are, by difflib, of which one is the other misspelt
+)
 ColumnType = str | tuple[str, ...]
 Names = tuple[Text, ...]  # a list, and no text in the place of one
 
@@ -38,18 +40,26 @@ Names = tuple[Text, ...]  # a list, and no text in the place of one
 def _as_types(value: Any) -> Mapping[str, ColumnType]:
     """Read columns with a type each, or with the names of its classes."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"types is {quoted(value)}, expected columns with a type each. Correct it.")
+        raise ValueError(
+            f"types is {quoted(value)}, expected columns with a type each. Correct it."
+        )
     return {column: _as_type(column, of_column) for column, of_column in value.items()}
 
 
 def _as_type(column: str, value: Any) -> ColumnType:
     if isinstance(value, str) and value in TYPES:
         return value
-    if isinstance(value, list | tuple) and len(value) > 1 and all(isinstance(name, str) for name in value):
+    if (
+        isinstance(value, list | tuple)
+        and len(value) > 1
+        and all(isinstance(name, str) for name in value)
+    ):
         return tuple(value)
     near = did_you_mean(value, TYPES) if isinstance(value, str) else ""
     expected = f"one of {listed(TYPES)}, or a list of classes"
-    raise ValueError(f"the type of {column} is {quoted(value)}, expected {expected}.{near or ' Correct it.'}")
+    raise ValueError(
+        f"the type of {column} is {quoted(value)}, expected {expected}.{near or ' Correct it.'}"
+    )
 
 
 class DeclaredConfig(Declared):
@@ -86,7 +96,11 @@ class DeclaredConfig(Declared):
     @property
     def all_columns(self) -> tuple[str, ...]:
         """Its columns in order."""
-        return self.columns or (*PROMPT_COLUMNS, *self.more, *(PLACEBO_COLUMNS if self.placebo else ()))
+        return self.columns or (
+            *PROMPT_COLUMNS,
+            *self.more,
+            *(PLACEBO_COLUMNS if self.placebo else ()),
+        )
 
 
 class DeclaredCorpus(Declared):
@@ -96,7 +110,10 @@ class DeclaredCorpus(Declared):
     """What it is, in a line."""
     # Of str: a required field of Text with a pattern takes the default of another field in pydantic before 2.11.10.
     version: Annotated[
-        str, Field(pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"})
+        str,
+        Field(
+            pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"}
+        ),
     ]
     """Raised with every change of a row or of the card."""
     licence: Text
@@ -118,9 +135,12 @@ def read_corpus_file(corpus: str) -> Declaration:
     Raises:
         StudyError: it is missing, or no valid TOML.
     """
-    path, name = corpus_dir(corpus) / CORPUS_FILE, f"{corpus}/{CORPUS_FILE}"
+    path = corpus_dir(corpus) / CORPUS_FILE
+    name = f"{corpus}/{CORPUS_FILE}"
     if not path.is_file():
-        raise StudyError(f"{name} is missing. Write one with title, version, licence, tags and [[configs]].")
+        raise StudyError(
+            f"{name} is missing. Write one with title, version, licence, tags and [[configs]]."
+        )
     try:
         return parse_declaration(name, path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -149,19 +169,27 @@ def corpus_declaration(corpus: str) -> DeclaredCorpus:
     return declared
 
 
-def _head_faults(declaration: Declaration, corpus: DeclaredCorpus, *, of_package: bool) -> Iterator[Fault]:
+def _head_faults(
+    declaration: Declaration, corpus: DeclaredCorpus, *, of_package: bool
+) -> Iterator[Fault]:
     if corpus.licence not in REDISTRIBUTABLE:
         near = did_you_mean(corpus.licence, REDISTRIBUTABLE)
         if near or of_package:
             expected = near or f" Expected one of {listed(REDISTRIBUTABLE)}."
-            sentence = f"licence is {quoted(corpus.licence)}, under which nothing is published.{expected}"
+            sentence = (
+                f"licence is {quoted(corpus.licence)}, under which nothing is published.{expected}"
+            )
             yield declaration.fault(("licence",), sentence)
     for tag in corpus.tags:
         if tag not in TAGS and (near := _misspelt(tag)):
-            yield declaration.fault(("tags",), f"tags names {quoted(tag)}. Did you mean {near}?", tag)
+            yield declaration.fault(
+                ("tags",), f"tags names {quoted(tag)}. Did you mean {near}?", tag
+            )
         elif not _TAG.fullmatch(tag):
             expected = f"expected words with hyphens, as {listed(TAGS)}"
-            yield declaration.fault(("tags",), f"tags names {quoted(tag)}, {expected}. Correct it.", tag)
+            yield declaration.fault(
+                ("tags",), f"tags names {quoted(tag)}, {expected}. Correct it.", tag
+            )
 
 
 def _misspelt(tag: str) -> str:
@@ -171,13 +199,17 @@ def _misspelt(tag: str) -> str:
     return near[0] if near else ""
 
 
-def _config_faults(declaration: Declaration, corpus: DeclaredCorpus, pinned: Sequence[str]) -> Iterator[Fault]:
+def _config_faults(
+    declaration: Declaration, corpus: DeclaredCorpus, pinned: Sequence[str]
+) -> Iterator[Fault]:
     """Find what configs declare and their own columns, or the sources of the corpus, do not have."""
     names: set[str] = set()
     for number, config in enumerate(corpus.configs):
         place: Place = ("configs", number)
         if config.name in names:
-            yield declaration.fault((*place, "name"), f"the name {quoted(config.name)} stands twice. Change one.")
+            yield declaration.fault(
+                (*place, "name"), f"the name {quoted(config.name)} stands twice. Change one."
+            )
         names.add(config.name)
         yield from _column_faults(declaration, place, config)
         for path in config.upstream:
@@ -187,7 +219,9 @@ def _config_faults(declaration: Declaration, corpus: DeclaredCorpus, pinned: Seq
                 yield declaration.fault((*place, "upstream"), sentence, path)
 
 
-def _column_faults(declaration: Declaration, place: Place, config: DeclaredConfig) -> Iterator[Fault]:
+def _column_faults(
+    declaration: Declaration, place: Place, config: DeclaredConfig
+) -> Iterator[Fault]:
     of_prompts = [key for key in ("more", "placebo", "chats") if getattr(config, key)]
     if config.columns and of_prompts:
         sentence = f"{of_prompts[0]} is of prompts, and columns are those of a table without. Drop one of them."
@@ -196,12 +230,20 @@ def _column_faults(declaration: Declaration, place: Place, config: DeclaredConfi
         sentence = "types is missing, which a table with columns states. Add types = {} where all are texts."
         yield declaration.fault(place, sentence)
     if config.optional and not config.columns:
-        yield declaration.fault((*place, "optional"), "optional is of a table with columns, and none are stated.")
+        yield declaration.fault(
+            (*place, "optional"), "optional is of a table with columns, and none are stated."
+        )
     columns = config.all_columns
     if twice := next((name for name in columns if columns.count(name) > 1), ""):
         key = "columns" if config.columns else "more"
-        yield declaration.fault((*place, key), f"{key} names the column {quoted(twice)} twice. Drop one.", twice)
-    stated = {"optional": config.optional, "types": [*config.types], "split_column": [config.split_column]}
+        yield declaration.fault(
+            (*place, key), f"{key} names the column {quoted(twice)} twice. Drop one.", twice
+        )
+    stated = {
+        "optional": config.optional,
+        "types": [*config.types],
+        "split_column": [config.split_column],
+    }
     for key, names in stated.items():
         for name in names:
             if name and name not in columns:
@@ -209,4 +251,6 @@ def _column_faults(declaration: Declaration, place: Place, config: DeclaredConfi
                 sentence = f"{key} names the column {quoted(name)}, and there is none.{near}"
                 yield declaration.fault((*place, key), sentence, name)
     if "split" in columns and not config.split_column:
-        yield declaration.fault(place, 'rows have the column split, and split_column is missing. Add it: "split".')
+        yield declaration.fault(
+            place, 'rows have the column split, and split_column is missing. Add it: "split".'
+        )

@@ -52,7 +52,11 @@ from swapbias.studies.tables import Lexicon
 
 EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
 _log = logging.getLogger("swapbias")
-_CONFIGS = {"masks": ("masked",), "questions": ("chat",), "texts": ("classifier", "causal")}  # who reads what
+_CONFIGS = {
+    "masks": ("masked",),
+    "questions": ("chat",),
+    "texts": ("classifier", "causal"),
+}  # who reads what
 # Of each kind of model the unit of its scores, what a gap above zero means, and a limit for the report.
 _KINDS = {
     "masked": (
@@ -61,7 +65,9 @@ _KINDS = {
         "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
     ),
     "classifier": (
-        UNNAMED_SCORE.name, "texts of {group} score higher than the same ones of {reference}", "",
+        UNNAMED_SCORE.name,
+        "texts of {group} score higher than the same ones of {reference}",
+        "",
     ),
     "causal": (
         "log-probability",
@@ -73,16 +79,25 @@ _KINDS = {
         "answers about {group} count more than those about {reference}",
         "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
     ),
-}  # fmt: skip
+}
 
 # --- the files of a study -------------------------------------------------------------------------------
 
 
 @arguments_named()
 def open_study(
-    source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    origin: str = "", unit: str = "", range: Range = None, fixed: Columns = (), shared_fills: bool = False,
-) -> Study:  # fmt: skip
+    source: Any,
+    *,
+    reference: str = "",
+    group: str = "",
+    lexicon: Path | str | None = None,
+    name: str = "",
+    origin: str = "",
+    unit: str = "",
+    range: Range = None,
+    fixed: Columns = (),
+    shared_fills: bool = False,
+) -> Study:
     """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files."""
     files = study_files(
         source,
@@ -106,7 +121,11 @@ def open_study(
 
 def _unnamed(corpus: Corpus) -> list[str]:
     """Advice where the names in the texts could not be found."""
-    return [UNNAMED] if corpus.study and any(one.design.unnamed_fills for one in corpus.study.experiments) else []
+    return (
+        [UNNAMED]
+        if corpus.study and any(one.design.unnamed_fills for one in corpus.study.experiments)
+        else []
+    )
 
 
 class Check(NamedTuple):
@@ -150,9 +169,17 @@ def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> 
 
 
 def study_files(
-    source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    unit: str = "", range: Range = None, fixed: Columns = (), shared_fills: bool = False,
-) -> dict[str, bytes]:  # fmt: skip
+    source: Any,
+    *,
+    reference: str = "",
+    group: str = "",
+    lexicon: Path | str | None = None,
+    name: str = "",
+    unit: str = "",
+    range: Range = None,
+    fixed: Columns = (),
+    shared_fills: bool = False,
+) -> dict[str, bytes]:
     """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
     place = Path(source).expanduser() if isinstance(source, str | Path) else None
     if place is not None and place.is_dir():
@@ -164,21 +191,34 @@ def study_files(
         return _files_of_folder(place)
     if place is not None:
         if not place.is_file():
-            raise UsageError(f"{source} is no folder of a study and no file of prompts. Check the path.")
-        content, name = place.read_bytes(), name or _study_name(place.stem)
+            raise UsageError(
+                f"{source} is no folder of a study and no file of prompts. Check the path."
+            )
+        content = place.read_bytes()
+        name = name or _study_name(place.stem)
     else:
         table = _prompt_table(source)
         if "group" in table:
-            reference, group = (named_group(one, set(map(str, table["group"]))) for one in (reference, group))
+            reference, group = (
+                named_group(one, set(map(str, table["group"]))) for one in (reference, group)
+            )
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
         content = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode()
         name = name or _study_name(source_name(source).partition(".")[0] or "prompts")
-    group, reference = composed(str(group)), composed(str(reference))
+    group = composed(str(group))
+    reference = composed(str(reference))
     if group and group == reference:
-        raise UsageError(f"{shown(group)} is the reference and the group compared with it. Name another group.")
+        raise UsageError(
+            f"{shown(group)} is the reference and the group compared with it. Name another group."
+        )
     groups = [group, reference] if group else []
     declared = _declaration_of_table(
-        name, {"groups": groups, "reference": reference}, unit, read_range(range), read_columns(fixed), shared_fills
+        name,
+        {"groups": groups, "reference": reference},
+        unit,
+        read_range(range),
+        read_columns(fixed),
+        shared_fills,
     )
     words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
     return {DECLARATION: declared.encode(), PROMPTS: content, **words}
@@ -200,7 +240,11 @@ def _declaration_of_table(
     elif ends:
         compares["unit"] = {"range": ends}
     design = {"fixed": fixed, "shared_fills": bool(shared_fills)}
-    sections = {"": {"name": name, "title": f"Own prompts ({name})"}, "compares": compares, "design": design}
+    sections = {
+        "": {"name": name, "title": f"Own prompts ({name})"},
+        "compares": compares,
+        "design": design,
+    }
     lines: list[str] = []
     for section, values in sections.items():
         stated = {key: value for key, value in values.items() if value}
@@ -229,7 +273,9 @@ def _prompt_table(source: Any) -> pd.DataFrame:
     table = _with_class_names(source)
     if not isinstance(table, pd.DataFrame):
         found = type(source).__name__
-        raise UsageError(f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset.")
+        raise UsageError(
+            f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset."
+        )
     if "candidates" in table:  # as corpora have them, or as a CSV file does
         table = table.assign(candidates=[_words(one) for one in table["candidates"]])
     if MESSAGES in table:
@@ -244,7 +290,9 @@ def _with_class_names(source: Any) -> Any:
     table = source.to_pandas()
     for column, feature in (getattr(source, "features", None) or {}).items():
         if hasattr(feature, "int2str") and isinstance(table, pd.DataFrame):
-            classes = [None if pd.isna(value) or value < 0 else int(value) for value in table[column]]
+            classes = [
+                None if pd.isna(value) or value < 0 else int(value) for value in table[column]
+            ]
             names = [None if number is None else feature.int2str(number) for number in classes]
             table = table.assign(**{column: names})
     return table
@@ -252,7 +300,11 @@ def _with_class_names(source: Any) -> Any:
 
 def _words(cell: Any) -> Any:
     """Words that are counted as a cell of a CSV file has them, from a list of ``{"text": ...}`` as corpora have."""
-    return cell if isinstance(cell, str) or not hasattr(cell, "__len__") else "|".join(one["text"] for one in cell)
+    return (
+        cell
+        if isinstance(cell, str) or not hasattr(cell, "__len__")
+        else "|".join(one["text"] for one in cell)
+    )
 
 
 def _study_name(text: str) -> str:
@@ -264,13 +316,17 @@ def new_study(folder: Path, template: str = "slots") -> list[Path]:
     """Write an example (``slots``, or ``ranking``: candidates with CVs) into a new folder; gives the files."""
     if template not in EXAMPLES:
         raise unknown("template", template, list(EXAMPLES))
-    if folder.exists() and (not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())):
+    if folder.exists() and (
+        not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())
+    ):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
     example = sorted(Path(str(resources("swapbias.studies") / EXAMPLES[template])).iterdir())
     with locked(folder):
         for one in example:
-            text = one.read_text(encoding="utf-8").replace("STUDY_NAME", _study_name(folder.resolve().name))
+            text = one.read_text(encoding="utf-8").replace(
+                "STUDY_NAME", _study_name(folder.resolve().name)
+            )
             write_whole(folder / one.name, text.encode())
     return [folder / one.name for one in example]
 
@@ -288,31 +344,43 @@ def own_corpus(files: Files, *, origin: str = "") -> Corpus:
 def _refuse(found: Sequence[str], named: Callable[[str], str] = str) -> None:
     """Raise a StudyError of the first faults, where there are any."""
     if found:
-        rest = [f"{len(found) - 20} more: list all with swapbias study check."] if len(found) > 20 else []
+        rest = (
+            [f"{len(found) - 20} more: list all with swapbias study check."]
+            if len(found) > 20
+            else []
+        )
         raise StudyError(named("\n".join([*found[:20], *rest])))
 
 
 def _corpus(parsed: Parsed, origin: str = "") -> Corpus:
     """The corpus of a study without faults."""
-    declared, prompts = parsed.declared, parsed.prompts
+    declared = parsed.declared
+    prompts = parsed.prompts
     ranks = CVS in parsed.tables
     lexicons, labels = ({}, dict.fromkeys(prompts["counted"], "")) if ranks else _lexicons(parsed)
     prompts = prompts[prompts["group"].isin(parsed.groups)]
     prompts = prompts.assign(
-        prompt_id=prompts["pair_id"] + "/" + prompts["group"], lexicon=prompts["counted"].map(labels),
+        prompt_id=prompts["pair_id"] + "/" + prompts["group"],
+        lexicon=prompts["counted"].map(labels),
         candidates=prompts["candidates"] if ranks else [()] * len(prompts),
-    )  # fmt: skip
+    )
     configs: list[Config] = []
     experiments: list[Experiment] = []
     limits: dict[str, None] = {}
     for name, kinds in _CONFIGS.items():
         chosen = prompts[prompts["masked"] == (name == "masks")]
-        readers = [one for one in kinds if one in (declared.kind or ("masked", "classifier", "causal"))]
+        readers = [
+            one for one in kinds if one in (declared.kind or ("masked", "classifier", "causal"))
+        ]
         if not (len(chosen) and readers):
             continue
-        plain = chosen if PROMPTS in parsed.tables else chosen[:0]  # of slots the declaration says what is random
+        plain = (
+            chosen if PROMPTS in parsed.tables else chosen[:0]
+        )  # of slots the declaration says what is random
         with_templates = "template" in (*declared.design.random, *declared.design.fixed)
-        fills = fills_of(plain, parsed.compared, declared.compares.reference, with_templates=with_templates)
+        fills = fills_of(
+            plain, parsed.compared, declared.compares.reference, with_templates=with_templates
+        )
         if fills.unclear:
             limits[UNNAMED] = None
         for group, words in fills.words.items() if not fills.unclear else ():
@@ -324,22 +392,39 @@ def _corpus(parsed: Parsed, origin: str = "") -> Corpus:
             rows["candidates"] = [declared.reads.answers] * len(rows)
         made = _configs(name, rows, fills)
         configs += made
-        experiments += [_experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers]
+        experiments += [
+            _experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers
+        ]
     study = Study(
-        name=declared.name, title=declared.title, url=declared.url, experiments=tuple(experiments),
+        name=declared.name,
+        title=declared.title,
+        url=declared.url,
+        experiments=tuple(experiments),
         limits=(*declared.limits, *limits),
-    )  # fmt: skip
+    )
     return Corpus(
-        name=declared.name, title=declared.title, licence=declared.licence, version=declared.version, study=study,
-        lexicons=lexicons, configs=tuple(configs), own=dict(parsed.files), origin=origin,
-    )  # fmt: skip
+        name=declared.name,
+        title=declared.title,
+        licence=declared.licence,
+        version=declared.version,
+        study=study,
+        lexicons=lexicons,
+        configs=tuple(configs),
+        own=dict(parsed.files),
+        origin=origin,
+    )
 
 
 def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[str, str]]:
     """The word lists, and what names the words of each cell: one list, or one a cell where cells contradict."""
-    corpus, prompts = parsed.declared.name, parsed.prompts
-    listed = dict(zip(*(table_column(parsed.tables, LEXICON, one) for one in ("word", "group")), strict=True))
-    cells = prompts[~prompts["counted"].isin(["", *parsed.labels])].drop_duplicates("counted", keep="last")
+    corpus = parsed.declared.name
+    prompts = parsed.prompts
+    listed = dict(
+        zip(*(table_column(parsed.tables, LEXICON, one) for one in ("word", "group")), strict=True)
+    )
+    cells = prompts[~prompts["counted"].isin(["", *parsed.labels])].drop_duplicates(
+        "counted", keep="last"
+    )
     words = {cell: [word.strip() for word in cell.split("|")] for cell in cells["counted"]}
     groups = dict(zip(cells["counted"], cells["group"], strict=True))
     labels = {word: groups[cell] for cell in words for word in words[cell]}
@@ -359,7 +444,9 @@ def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[st
 
 def _lexicon(name: str, words: Mapping[str, str]) -> Lexicon:
     """Words in lower case are matched in any case, others as they are written."""
-    lower, proper = ({one: words[one] for one in words if (one == one.lower()) is same} for same in (True, False))
+    lower, proper = (
+        {one: words[one] for one in words if (one == one.lower()) is same} for same in (True, False)
+    )
     return Lexicon(name, lower, proper, rest="other words")
 
 
@@ -375,23 +462,37 @@ def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
         (f"{name}_wordings", "In other wordings", again.assign(**ids, group=PLACEBO)),
     ]
     # Rows share values; pandas would take the tuples of candidates for levels of an index.
-    shared = [frame.astype({one: "category" for one in frame if one != "candidates"}) for *_, frame in parts]
+    shared = [
+        frame.astype({one: "category" for one in frame if one != "candidates"})
+        for *_, frame in parts
+    ]
     return [
         Config(one, what, partial(frame.to_dict, "records"), tuple(frame))
-        for (one, what, _), frame in zip(parts, shared, strict=True) if len(frame)
-    ]  # fmt: skip
+        for (one, what, _), frame in zip(parts, shared, strict=True)
+        if len(frame)
+    ]
 
 
-def _experiment(parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills) -> Experiment:
+def _experiment(
+    parsed: Parsed, kind: str, configs: Sequence[str], prompts: pd.DataFrame, fills: Fills
+) -> Experiment:
     """Make the experiment of one kind of model from what a study declares, and what its prompts come to."""
     declared = parsed.declared
     reference = declared.compares.reference
     factors = factors_of(
-        prompts, fills, random=declared.design.random, fixed=declared.design.fixed, is_ranking=declared.is_ranking
+        prompts,
+        fills,
+        random=declared.design.random,
+        fixed=declared.design.fixed,
+        is_ranking=declared.is_ranking,
     )
-    unit = unit_declared(kind, named_unit(_KINDS[kind][0]), declared.compares.unit, _options(declared))
+    unit = unit_declared(
+        kind, named_unit(_KINDS[kind][0]), declared.compares.unit, _options(declared)
+    )
     span = unit.span if unit.in_points else 1.0
-    compares = declared.compares.changed(groups=parsed.compared, unit=unit, factors=_crossed(parsed, prompts))
+    compares = declared.compares.changed(
+        groups=parsed.compared, unit=unit, factors=_crossed(parsed, prompts)
+    )
     design = declared.design.changed(
         random=factors.random,
         random_of=fills.random_of,
@@ -470,7 +571,9 @@ def _rubric(parsed: Parsed) -> Rubric | None:
     rubric = parsed.declared.reads.rubric
     if rubric is None or parsed.declared.reading in ("options", "ranking"):
         return None
-    table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(columns=["pair", "group"], errors="ignore")
+    table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(
+        columns=["pair", "group"], errors="ignore"
+    )
     return replace(rubric, neutral={value: f"[{name}]" for name in table for value in table[name]})
 
 

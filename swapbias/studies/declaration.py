@@ -42,12 +42,15 @@ def read_declaration(content: bytes) -> tuple[OwnStudy, dict[str, str], Declarat
         declaration = parse_declaration(DECLARATION, text)
     except ValueError as error:
         return OwnStudy(), {"": str(error)}, nothing
-    values = {key: value for key, value in declaration.values.items() if value or key not in _NEEDED}
+    values = {
+        key: value for key, value in declaration.values.items() if value or key not in _NEEDED
+    }
     last = text.count("\n") + 1
     faults = [
         Fault((key,), last, f'{DECLARATION}:{last}: {key} is missing. Add {key} = "...".')
-        for key in _NEEDED if key not in values
-    ]  # fmt: skip
+        for key in _NEEDED
+        if key not in values
+    ]
     faults += _package_keys(declaration, OwnStudy, values)
     study, of_values = _valid_part(declaration, _without(values, faults))
     faults += [*of_values, *_disagreements(declaration, study, {fault.key for fault in of_values})]
@@ -57,7 +60,9 @@ def read_declaration(content: bytes) -> tuple[OwnStudy, dict[str, str], Declarat
     return study, wrong, declaration
 
 
-def _valid_part(declaration: Declaration, values: Mapping[str, Any]) -> tuple[OwnStudy, list[Fault]]:
+def _valid_part(
+    declaration: Declaration, values: Mapping[str, Any]
+) -> tuple[OwnStudy, list[Fault]]:
     """Give what the values say without those that are wrong, and what is wrong."""
     study, faults = validate(declaration, OwnStudy, values)
     while study is None:
@@ -72,8 +77,9 @@ def _without(values: Mapping[str, Any], faults: Sequence[Fault]) -> dict[str, An
     places = {tuple(part for part in fault.place if isinstance(part, str)) for fault in faults}
     return {
         key: _without_in(key, value, places)
-        for key, value in values.items() if (key,) not in places
-    }  # fmt: skip
+        for key, value in values.items()
+        if (key,) not in places
+    }
 
 
 def _without_in(section: str, value: Any, places: set[tuple[str, ...]]) -> Any:
@@ -83,7 +89,10 @@ def _without_in(section: str, value: Any, places: set[tuple[str, ...]]) -> Any:
 
 
 def _package_keys(
-    declaration: Declaration, of_class: type[BaseModel], values: Mapping[str, Any], place: Place = ()
+    declaration: Declaration,
+    of_class: type[BaseModel],
+    values: Mapping[str, Any],
+    place: Place = (),
 ) -> Iterator[Fault]:
     """Find keys that studies of the package alone have."""
     sections = sections_of(of_class)
@@ -101,11 +110,14 @@ def _disagreements(declaration: Declaration, study: OwnStudy, wrong: set[str]) -
     """Find values that are right alone and not beside each other; nothing of those that are wrong alone."""
     reads = study.reads
     if study.name in corpora():
-        yield declaration.fault(("name",), f"name is {quoted(study.name)}, a study of the package. Choose another.")
+        yield declaration.fault(
+            ("name",), f"name is {quoted(study.name)}, a study of the package. Choose another."
+        )
     if reads.reading not in ("", *READINGS):
         near = did_you_mean(reads.reading, READINGS) or " Correct it."
         yield declaration.fault(
-            ("reads", "reading"), f"reading is {quoted(reads.reading)}, expected {listed(READINGS)}.{near}"
+            ("reads", "reading"),
+            f"reading is {quoted(reads.reading)}, expected {listed(READINGS)}.{near}",
         )
         return
     if not wrong & {"kind", "answers", "rubric"}:
@@ -128,10 +140,15 @@ def _answer_faults(declaration: Declaration, study: OwnStudy) -> Iterator[Fault]
         )
     if asks and not study.reads.answers:
         yield declaration.fault(
-            ("kind",), 'kind names chat, and answers is missing. Add answers = ["0=Yes", "1=No"] to [reads].'
+            ("kind",),
+            'kind names chat, and answers is missing. Add answers = ["0=Yes", "1=No"] to [reads].',
         )
 
 
 def shown(name: str) -> str:
     """A name of a group or pair in a sentence; what is long may be a text, and is not repeated."""
-    return quoted(name) if len(name) <= 40 and len(name.split()) <= 4 else f"(a name of {len(name)} letters)"
+    return (
+        quoted(name)
+        if len(name) <= 40 and len(name.split()) <= 4
+        else f"(a name of {len(name)} letters)"
+    )

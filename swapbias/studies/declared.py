@@ -35,7 +35,9 @@ _FORMS = {  # of a value, by the beginning of pydantic's name for what is wrong 
 }
 
 
-Found = tuple[Place, str, str]  # where something wrong stands, a sentence on it, and the name that is wrong
+Found = tuple[
+    Place, str, str
+]  # where something wrong stands, a sentence on it, and the name that is wrong
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Fault:
 
     place: Place
     line: int
-    sentence: str  # with file and line
+    sentence: str
+    """With file and line."""
 
     @property
     def key(self) -> str:
@@ -56,10 +59,12 @@ class Fault:
 class Declaration:
     """A TOML file, and where its values stand."""
 
-    name: str  # as errors call it
+    name: str
+    """As errors call it."""
     text: str
     values: dict[str, Any] = field(repr=False)
-    likes: Mapping[Place, Place] = field(default_factory=dict, repr=False)  # tables, and those whose values they take
+    likes: Mapping[Place, Place] = field(default_factory=dict, repr=False)
+    """Tables, and those whose values they take."""
 
     @cached_property
     def lines(self) -> Mapping[Place, int]:
@@ -79,7 +84,9 @@ class Declaration:
         rest = self.text.split("\n")[start - 1 :]
         offset = next((number for number, line in enumerate(rest) if f'"{value}"' in line), 0)
         following = [line for line in self.lines.values() if line > start]
-        return start + offset if start + offset < min(following, default=start + offset + 1) else start
+        return (
+            start + offset if start + offset < min(following, default=start + offset + 1) else start
+        )
 
     def _known_line(self, place: Place) -> int:
         for length in range(len(place), 0, -1):
@@ -92,7 +99,14 @@ class Declaration:
 
     def _table_like(self, place: Place) -> Place:
         """The table of a place whose values are those of another; none where there is no such."""
-        return next((table for table in self.likes if table == place[: len(table)] and len(table) < len(place)), ())
+        return next(
+            (
+                table
+                for table in self.likes
+                if table == place[: len(table)] and len(table) < len(place)
+            ),
+            (),
+        )
 
     def fault(self, place: Place, sentence: str, value: object = "") -> Fault:
         """Make a fault of a sentence about a value."""
@@ -105,7 +119,9 @@ def line_of_fault(fault: Fault) -> int:
     return fault.line
 
 
-def unknown_names(place: Place, names: Iterable[str], known: Sequence[str], thing: str) -> Iterator[Found]:
+def unknown_names(
+    place: Place, names: Iterable[str], known: Sequence[str], thing: str
+) -> Iterator[Found]:
     """Find names that are none of those there are, with the nearest of these.
 
     Args:
@@ -145,7 +161,10 @@ def parse_declaration(name: str, text: str, taken: Sequence[str] | None = None) 
 
 
 def _with_likes(
-    key: str, tables: Sequence[dict[str, Any]], likes: dict[Place, Place], taken: Sequence[str] | None
+    key: str,
+    tables: Sequence[dict[str, Any]],
+    likes: dict[Place, Place],
+    taken: Sequence[str] | None,
 ) -> list[dict[str, Any]]:
     """Give tables with the values of those that they are like; which they are is added to ``likes``."""
     numbers: dict[str, int] = {}
@@ -156,7 +175,9 @@ def _with_likes(
             likes[key, number] = (key, numbers[like])
             changes = {name: value for name, value in table.items() if name != "like"}
             earlier = merged[numbers[like]]
-            table = _merged({name: earlier[name] for name in earlier if taken is None or name in taken}, changes)
+            table = _merged(
+                {name: earlier[name] for name in earlier if taken is None or name in taken}, changes
+            )
         merged.append(table)
         if isinstance(table.get("name"), str):
             numbers[table["name"]] = number
@@ -167,7 +188,9 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any], depth: int = 0)
     """Give a table with changes; its sections keep the keys that do not change."""
     merged = dict(base)
     for key, value in changes.items():
-        is_section = depth == 0 and isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+        is_section = (
+            depth == 0 and isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+        )
         merged[key] = _merged(base[key], value, depth + 1) if is_section else value
     return merged
 
@@ -230,7 +253,9 @@ def _count_lines(lines: Sequence[str], start: int) -> int:
     return 1
 
 
-def validate(declaration: Declaration, of_class: type[T], values: Mapping[str, Any]) -> tuple[T | None, list[Fault]]:
+def validate(
+    declaration: Declaration, of_class: type[T], values: Mapping[str, Any]
+) -> tuple[T | None, list[Fault]]:
     """Make an object of a class from the values of a declaration.
 
     Args:
@@ -269,7 +294,9 @@ def _like_sentence(declaration: Declaration, place: Place, entry: Mapping[str, A
     return f"like names {quoted(value)}, and no earlier table is called so.{near or f' Expected {listed(earlier)}.'}"
 
 
-def _field_of(of_class: type[BaseModel], loc: Place) -> tuple[Place, type[BaseModel], FieldInfo | None]:
+def _field_of(
+    of_class: type[BaseModel], loc: Place
+) -> tuple[Place, type[BaseModel], FieldInfo | None]:
     """Find the place of a value, the class whose field it belongs to, and the field; None where there is none."""
     section = of_class
     info: FieldInfo | None = None
@@ -312,14 +339,18 @@ def _sentence(info: FieldInfo, place: Place, entry: Mapping[str, Any]) -> str:
         return message
     if choices := literals(info.annotation):
         near = did_you_mean(value, choices) if isinstance(value, str) else ""
-        return f"{key} is {quoted(value)}, expected one of {listed(choices)}.{near or ' Correct it.'}"
+        return (
+            f"{key} is {quoted(value)}, expected one of {listed(choices)}.{near or ' Correct it.'}"
+        )
     return f"{key} is {quoted(value)}, expected {_expected(info, place, entry)}. Correct it."
 
 
 def _expected(info: FieldInfo, place: Place, entry: Mapping[str, Any]) -> str:
     if stated := _stated_form(info):
         return stated
-    form = next((form for start, form in _FORMS.items() if entry["type"].startswith(start)), "another value")
+    form = next(
+        (form for start, form in _FORMS.items() if entry["type"].startswith(start)), "another value"
+    )
     return f"{form} of texts" if form == "a list" and _holds_texts(info.annotation) else form
 
 
@@ -327,7 +358,10 @@ def _stated_form(info: FieldInfo) -> str:
     """What a value must be, as the field or a part of its type says; blank where neither does."""
     parts = [info, *(part for part in _metadata(info.annotation) if isinstance(part, FieldInfo))]
     extras = [part.json_schema_extra for part in parts]
-    return next((str(extra[EXPECTED]) for extra in extras if isinstance(extra, dict) and EXPECTED in extra), "")
+    return next(
+        (str(extra[EXPECTED]) for extra in extras if isinstance(extra, dict) and EXPECTED in extra),
+        "",
+    )
 
 
 def _metadata(annotation: Any) -> list[Any]:
@@ -360,7 +394,11 @@ def unknown_key(section: type[BaseModel], key: str, of_class: type[BaseModel]) -
 
 def _own_keys(table: type[BaseModel]) -> list[str]:
     """The keys of a table that own studies may have."""
-    return [key for key, info in table.model_fields.items() if not info.json_schema_extra or _stated_form(info)]
+    return [
+        key
+        for key, info in table.model_fields.items()
+        if not info.json_schema_extra or _stated_form(info)
+    ]
 
 
 def sections_of(of_class: type[BaseModel]) -> dict[str, type[BaseModel]]:

@@ -70,7 +70,9 @@ def _as_slices(value: Any) -> Any:
     if not isinstance(names, Mapping):
         return value
     if not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise ValueError(f"slices is {quoted(value)}, expected column = name in braces. Correct it.")
+        raise ValueError(
+            f"slices is {quoted(value)}, expected column = name in braces. Correct it."
+        )
     return tuple(Slice(column, name or column) for column, name in names.items())
 
 
@@ -81,28 +83,40 @@ class Covariate:
     name: str
     column: str
     values: Mapping[str, float]
-    beside: bool = False  # the same quantity of somebody else (people's answers), shown beside the mean of all groups
-    of_gap: bool = False  # correlated with the first gap, not with the mean score
+    beside: bool = False
+    """The same quantity of somebody else (people's answers), shown beside the mean of all groups."""
+    of_gap: bool = False
+    """Correlated with the first gap, not with the mean score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rubric:
     """The question to a judge about an answer in free text, which it reads without the group."""
 
-    question: str  # about the answer, not about the person
-    candidates: tuple[Candidate, ...]  # its options in order
-    neutral: Mapping[str, str] = field(default_factory=dict)  # words that show the group -> what stands for each
-    units: tuple[str, ...] = ("pair_id",)  # columns whose values are one story, which no two folds share
+    question: str
+    """About the answer, not about the person."""
+    candidates: tuple[Candidate, ...]
+    """Its options in order."""
+    neutral: Mapping[str, str] = field(default_factory=dict)
+    """Words that show the group -> what stands for each."""
+    units: tuple[str, ...] = ("pair_id",)
+    """Columns whose values are one story, which no two folds share."""
 
 
 def _as_rubric(value: Any) -> Any:
     if value is None or isinstance(value, Rubric):
         return value
-    if not isinstance(value, Mapping) or {*value} != {"question", "options"} or not value["question"]:
+    if (
+        not isinstance(value, Mapping)
+        or {*value} != {"question", "options"}
+        or not value["question"]
+    ):
         raise ValueError(
             'rubric needs a question and options: rubric = {question = "...", options = ["0=Yes", "1=No"]}.'
         )
-    return Rubric(question=str(value["question"]), candidates=read_options(value["options"], "rubric.options"))
+    return Rubric(
+        question=str(value["question"]), candidates=read_options(value["options"], "rubric.options")
+    )
 
 
 def _as_unit(value: Any) -> Unit:
@@ -129,14 +143,19 @@ def _ends(value: Any) -> tuple[float, ...]:
     if value is None:
         return ()
     numbers = value if isinstance(value, list | tuple) else ()
-    is_number = [isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in numbers]
+    is_number = [
+        isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end)
+        for end in numbers
+    ]
     if is_number != [True, True]:
         raise ValueError(
             f"range is {quoted(value)}, expected two numbers as in [0, 5], the smaller one first. Correct it."
         )
     low, high = (float(end) for end in numbers)
     if not low < high:
-        raise ValueError(f"range is [{low:g}, {high:g}], expected the smaller number first. Correct it.")
+        raise ValueError(
+            f"range is [{low:g}, {high:g}], expected the smaller number first. Correct it."
+        )
     return low, high
 
 
@@ -160,7 +179,11 @@ class Declared(BaseModel):
 
     def _part(self, name: str, value: Any) -> Any:
         section = getattr(self, name)
-        return section.changed(**value) if isinstance(section, Declared) and isinstance(value, Mapping) else value
+        return (
+            section.changed(**value)
+            if isinstance(section, Declared) and isinstance(value, Mapping)
+            else value
+        )
 
 
 class NotesRead(Declared):
@@ -224,7 +247,9 @@ def _known_measure(value: str) -> str:
     names = COMPARISONS.names()
     if value and value not in names:
         near = did_you_mean(value, names) or f" Expected one of {listed(names)}."
-        raise ValueError(f"measure is {quoted(value)}, and no measure compares groups by this name.{near}")
+        raise ValueError(
+            f"measure is {quoted(value)}, and no measure compares groups by this name.{near}"
+        )
     return value
 
 
@@ -244,7 +269,9 @@ class Compares(Declared):
     """Columns whose levels cross to the groups: main effects and interactions are tested."""
     subset: Annotated[Text, _PACKAGE] = ""
     """A column whose values are analysed one by one."""
-    contrast: Annotated[tuple[Text, Text] | None, BeforeValidator(lambda value: value or None), _PACKAGE] = None
+    contrast: Annotated[
+        tuple[Text, Text] | None, BeforeValidator(lambda value: value or None), _PACKAGE
+    ] = None
     """Two values of it, whose gaps are compared."""
     unit: Annotated[Unit, PlainValidator(_as_unit)] = UNNAMED_SCORE
     """What the score is, with its range: the name of a unit of the package, or ``{name = "stars", range = [0, 5]}``.
@@ -377,8 +404,14 @@ class Experiment(Question):
     def _about(self, group: str) -> "Experiment":
         owners = {group, self.compares.reference, None}
         random_of = self.design.random_of
-        random = {column: name for column, name in self.design.random.items() if random_of.get(column) in owners}
-        return self.changed(compares={"groups": (group,)}, design={"random": random, "random_of": {}})
+        random = {
+            column: name
+            for column, name in self.design.random.items()
+            if random_of.get(column) in owners
+        }
+        return self.changed(
+            compares={"groups": (group,)}, design={"random": random, "random_of": {}}
+        )
 
     @property
     def primary(self) -> tuple[str, str, str]:
@@ -403,7 +436,11 @@ class Source(Declared):
     title: Text = "study"
     """One line for reports."""
     url: Annotated[
-        Text, Field(pattern=r"^(https?://.*)?$", json_schema_extra={EXPECTED: "one that begins with https://"})
+        Text,
+        Field(
+            pattern=r"^(https?://.*)?$",
+            json_schema_extra={EXPECTED: "one that begins with https://"},
+        ),
     ] = ""
     """Where the study is described."""
     limits: Texts = ()
@@ -433,7 +470,12 @@ class Study(Source):
 
     def limits_of_run(self, experiments: Collection[str], *, own_notes: bool) -> list[str]:
         """List the limits of a run of some experiments; those of synthetic notes only where nobody gave others."""
-        of_experiments = (limit for one in self.experiments if one.name in experiments for limit in one.words.limits)
+        of_experiments = (
+            limit
+            for one in self.experiments
+            if one.name in experiments
+            for limit in one.words.limits
+        )
         of_notes = () if own_notes else self.synthetic_limits
         return list(dict.fromkeys((*self.limits, *of_notes, *of_experiments)))
 
@@ -448,7 +490,10 @@ class OwnStudy(Question, Source):
     licence: Text = "other"
     """The licence of your texts."""
     version: Annotated[
-        Text, Field(pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"})
+        Text,
+        Field(
+            pattern=r"^\d+\.\d+\.\d+$", json_schema_extra={EXPECTED: "three numbers as in 1.0.0"}
+        ),
     ] = "1.0.0"
     """Raise it when the texts change."""
     kind: Annotated[tuple[Kind, ...], _as_list] = ()

@@ -10,19 +10,44 @@ from swapbias.studies.experiment import Slice
 from swapbias.studies.fills import FILLS, Fills
 
 FEWEST_LEVELS = 4  # of a random factor: an interval over fewer is too wide to say anything
-_NAMES = {"template": "templates", "words": "pairs of words", "condition": "conditions", "pair_id": "pairs"}
+_NAMES = {
+    "template": "templates",
+    "words": "pairs of words",
+    "condition": "conditions",
+    "pair_id": "pairs",
+}
 _NAMES_OF_RANKINGS = {"names": "sets of names", "condition": "jobs", "pair_id": "rankings"}
-_SAMPLED = ("template", "words")  # random whatever the number of levels: claims are about others too
-_BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}  # columns that are none of a row's own
+_SAMPLED = (
+    "template",
+    "words",
+)  # random whatever the number of levels: claims are about others too
+_BESIDE = {
+    "counted",
+    "wording",
+    "where",
+    "unit",
+    "masked",
+    *FILLS,
+}  # columns that are none of a row's own
 _NO_FACTORS = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
-_LARGEST_SLICED = 100  # values of a column that findings are broken down by, unless it is named as one
+_LARGEST_SLICED = (
+    100  # values of a column that findings are broken down by, unless it is named as one
+)
 # Before a run: the spreads of an experiment of the package, those of its templates or noun pairs for names too, and
 # for pairs that share nothing their sum.
 _SPREADS: Mapping[str, Mapping[str, float]] = {
     "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.127, "": 0.035},
-    "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.191, "": 0.136},
+    "classifier": {
+        "template": 0.125,
+        "words": 0.125,
+        "condition": 0.048,
+        "pair_id": 0.191,
+        "": 0.136,
+    },
 }
-SPREADS_OF: Mapping[str, tuple[str, str]] = {  # study and model of the released outputs that they were computed from
+SPREADS_OF: Mapping[
+    str, tuple[str, str]
+] = {  # study and model of the released outputs that they were computed from
     "masked": ("gendered_stigma", "roberta-large"),
     "classifier": ("occupation_sentiment", "bert-base-uncased (fine-tuned on SST-2)"),
 }
@@ -35,8 +60,10 @@ Columns = str | Sequence[str]  # as a user gives them: ``topic``, ``topic,theme`
 class Factors(NamedTuple):
     """The columns whose levels pairs share, by a plural that sentences use."""
 
-    random: dict[str, str]  # columns that are a sample of many
-    fixed: dict[str, str]  # columns whose levels the claim is about
+    random: dict[str, str]
+    """Columns that are a sample of many."""
+    fixed: dict[str, str]
+    """Columns whose levels the claim is about."""
 
 
 def column_of(name: str, *, is_ranking: bool = False) -> str:
@@ -64,13 +91,19 @@ def own_columns(prompts: pd.DataFrame) -> list[str]:
 def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]:
     """List those of the columns that have one value in each pair."""
     pairs = prompts["pair_id"].nunique()
-    return [column for column in columns if len(prompts.drop_duplicates(["pair_id", column])) == pairs]
+    return [
+        column for column in columns if len(prompts.drop_duplicates(["pair_id", column])) == pairs
+    ]
 
 
 def factors_of(
-    prompts: pd.DataFrame, fills: Fills, *, random: Mapping[str, str] = _NONE, fixed: Mapping[str, str] = _NONE,
+    prompts: pd.DataFrame,
+    fills: Fills,
+    *,
+    random: Mapping[str, str] = _NONE,
+    fixed: Mapping[str, str] = _NONE,
     is_ranking: bool = False,
-) -> Factors:  # fmt: skip
+) -> Factors:
     """Find which columns of prompts are random factors, and which are fixed.
 
     A column that is constant within pairs and recurs over pairs is random if it has four levels or more, else fixed.
@@ -90,13 +123,23 @@ def factors_of(
     kept = [column for name in fixed if (column := column_of(name, is_ranking=is_ranking)) in pairs]
     declared = (column_of(name, is_ranking=is_ranking) for name in random)
     sampled = [column for column in declared if column == "pair_id" or _varies(pairs, column)]
-    sampled += _samples(pairs.drop(columns=[*kept, *sampled], errors="ignore"), is_ranking=is_ranking)
+    sampled += _samples(
+        pairs.drop(columns=[*kept, *sampled], errors="ignore"), is_ranking=is_ranking
+    )
     recurring = _recurring_columns(pairs, [*kept, *sampled])
     sampled += [column for column in recurring if _count_levels(pairs[column]) >= FEWEST_LEVELS]
-    kept += [column for column in recurring if column not in sampled and (pairs[column] != "").all()]
-    if not fills.random and not any(column not in pairs or pairs[column].nunique() > 1 for column in sampled):
+    kept += [
+        column for column in recurring if column not in sampled and (pairs[column] != "").all()
+    ]
+    if not fills.random and not any(
+        column not in pairs or pairs[column].nunique() > 1 for column in sampled
+    ):
         sampled.append("pair_id")  # beside one template too: an interval over the pairs of that
-    plurals = {column_of(name, is_ranking=is_ranking): word for name, word in {**random, **fixed}.items() if word}
+    plurals = {
+        column_of(name, is_ranking=is_ranking): word
+        for name, word in {**random, **fixed}.items()
+        if word
+    }
     known = {**(_NAMES_OF_RANKINGS if is_ranking else _NAMES), **plurals}
     names = _different_names([*sampled, *kept], known, set(fills.random.values()))
     of_random = {column: names[column] for column in sampled} | fills.random
@@ -115,7 +158,11 @@ def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -
     columns = [column for column in allowed if column in constant or column in _SAMPLED]
     read = prompts["group"] + "\n" + prompts["text"] + "\n" + prompts["counted"]
     texts = pd.util.hash_array(read.to_numpy(dtype=object), categorize=False)
-    sums = pd.Series(texts, index=prompts.index).groupby(prompts["pair_id"], sort=False).transform("sum")
+    sums = (
+        pd.Series(texts, index=prompts.index)
+        .groupby(prompts["pair_id"], sort=False)
+        .transform("sum")
+    )
     pairs = prompts.assign(texts=sums).drop_duplicates("pair_id").drop_duplicates("texts")
     pairs = pairs.set_index("pair_id")[columns]
     if "template" in fills.by_pair:
@@ -133,7 +180,11 @@ def _samples(pairs: pd.DataFrame, *, is_ranking: bool) -> list[str]:
     if is_ranking:
         return [column for column in pairs if column == "names"]
     counts = {column: pairs[column].nunique() for column in _SAMPLED if column in pairs}
-    return [column for column in counts if counts[column] > 1 or (column == "template" and len(pairs) > 1)]
+    return [
+        column
+        for column in counts
+        if counts[column] > 1 or (column == "template" and len(pairs) > 1)
+    ]
 
 
 def _recurring_columns(pairs: pd.DataFrame, chosen: Sequence[str]) -> list[str]:
@@ -160,7 +211,9 @@ def _partition(values: "pd.Series[str]") -> bytes:
     return bytes(codes.tobytes())
 
 
-def _different_names(columns: Sequence[str], known: Mapping[str, str], taken: set[str]) -> dict[str, str]:
+def _different_names(
+    columns: Sequence[str], known: Mapping[str, str], taken: set[str]
+) -> dict[str, str]:
     """Give each column a plural that no other factor has."""
     names: dict[str, str] = {}
     for column in columns:
@@ -216,7 +269,9 @@ def spreads_of(kind: str, factors: Factors, fills: Fills, span: float) -> dict[s
     return {column: spread * span for column, spread in spreads.items()}
 
 
-def slices_of(prompts: pd.DataFrame, declared: Sequence[Slice], *, is_ranking: bool = False) -> tuple[Slice, ...]:
+def slices_of(
+    prompts: pd.DataFrame, declared: Sequence[Slice], *, is_ranking: bool = False
+) -> tuple[Slice, ...]:
     """List the columns that findings are broken down by: those declared, else those of few values."""
     if is_ranking:
         return (Slice("condition", "job"),)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from swapbias.studies.text_pairs import FEWEST_FILLS, is_joined
 
-_MOST_FORMS = 3_000  # fills of one side; more are no names in templates, and are not compared with each other
+_MOST_FORMS = (
+    3_000  # fills of one side; more are no names in templates, and are not compared with each other
+)
 _FEW_FORMS = 500  # of which those that share two letters are compared, of more three
 _ALIKE = 0.5  # twice the shared letters by the letters of both: of a form that stands in one template alone
 _ALIKE_RECURRING = 0.6  # of two forms that stand in several
@@ -19,12 +21,17 @@ _STRIPPED = ("LATIN", "CYRILLIC", "GREEK")  # scripts whose accents move with en
 class Classes(NamedTuple):
     """The fill of each pair on one side."""
 
-    labels: list[str]  # of each pair its fill as most pairs have it
-    forms: int  # different ones as they are written
-    unclear: bool  # whether forms were joined that are not of one word
+    labels: list[str]
+    """Of each pair its fill as most pairs have it."""
+    forms: int
+    """Different ones as they are written."""
+    unclear: bool
+    """Whether forms were joined that are not of one word."""
 
 
-def classes_of(phrases: Sequence[tuple[str, ...]], contexts: Sequence[object], *, inflected: bool) -> Classes:
+def classes_of(
+    phrases: Sequence[tuple[str, ...]], contexts: Sequence[object], *, inflected: bool
+) -> Classes:
     """Find the class of each pair's fill; where forms are in doubt they are one class, which widens intervals.
 
     Args:
@@ -92,7 +99,9 @@ class _Joined:
         if first == second or self.contexts[first] & self.contexts[second]:
             return
         stem = _shared_letters(self.stems[first], self.stems[second])
-        longest = max(len(_letters(form)) for root in (first, second) for form in self.members[root])
+        longest = max(
+            len(_letters(form)) for root in (first, second) for form in self.members[root]
+        )
         if stem and 3 * len(stem) >= longest:
             self.join(first, second, stem)
 
@@ -120,7 +129,8 @@ def _alike(joined: _Joined) -> list[tuple[str, str]]:
     for first, second in _neighbours(joined.stems):
         if joined.contexts[first] & joined.contexts[second]:
             continue
-        stem, other = joined.stems[first], joined.stems[second]
+        stem = joined.stems[first]
+        other = joined.stems[second]
         score = 2 * len(_shared_letters(stem, other)) / (len(stem) + len(other))
         recur = min(len(joined.contexts[first]), len(joined.contexts[second])) > 1
         if score >= (_ALIKE_RECURRING if recur else _ALIKE):
@@ -142,7 +152,7 @@ def _neighbours(stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for forms in by_part.values()
         for place, first in enumerate(forms)
         for second in forms[:place]
-    }  # fmt: skip
+    }
     yield from sorted(seen)
 
 
@@ -154,4 +164,8 @@ def _join_last(joined: _Joined) -> None:
     is_grid = len(per_context) == len(contexts) > 1 and len(set(per_context.values())) == 1
     if is_grid and len(joined.members) - len(left) >= _COMPLETE:
         for form in left[1:]:
-            joined.join(left[0], form, _shared_letters(*(joined.stems[joined.root(one)] for one in (left[0], form))))
+            joined.join(
+                left[0],
+                form,
+                _shared_letters(*(joined.stems[joined.root(one)] for one in (left[0], form))),
+            )

@@ -8,9 +8,19 @@ from typing import NamedTuple
 
 from swapbias.studies.fill_classes import classes_of
 from swapbias.studies.fill_frames import widened
-from swapbias.studies.text_pairs import ENGLISH, PRONOUNS, SLOT, Difference, bare, elided_start, is_joined
+from swapbias.studies.text_pairs import (
+    ENGLISH,
+    PRONOUNS,
+    SLOT,
+    Difference,
+    bare,
+    elided_start,
+    is_joined,
+)
 
-_COMMON = 3  # a word of the slot in a third of its contents or more is an article or a title, not a name
+_COMMON = (
+    3  # a word of the slot in a third of its contents or more is an article or a title, not a name
+)
 Words = tuple[str, ...]
 _Label = tuple[str, str]
 
@@ -18,10 +28,14 @@ _Label = tuple[str, str]
 class Labels(NamedTuple):
     """The fills of pairs."""
 
-    labels: list[tuple[str, str]]  # of each pair the fills of both sides
-    templates: list[str]  # of each pair the text without its fills
-    forms: tuple[int, int]  # of each side the number of different forms of fills
-    unclear: bool  # whether forms could not be told apart
+    labels: list[tuple[str, str]]
+    """Of each pair the fills of both sides."""
+    templates: list[str]
+    """Of each pair the text without its fills."""
+    forms: tuple[int, int]
+    """Of each side the number of different forms of fills."""
+    unclear: bool
+    """Whether forms could not be told apart."""
 
 
 class Content(NamedTuple):
@@ -36,13 +50,19 @@ class _Pair:
     """A pair while its fill is looked for."""
 
     difference: Difference
-    contents: list[Content]  # by slot
-    fill_slots: list[int]  # the slots that may hold the fill
-    context: tuple[object, ...] = ()  # what the pairs of one template share
-    is_alone: bool = False  # whether no other pair has its template: then nothing says which of its words is the fill
+    contents: list[Content]
+    """By slot."""
+    fill_slots: list[int]
+    """The slots that may hold the fill."""
+    context: tuple[object, ...] = ()
+    """What the pairs of one template share."""
+    is_alone: bool = False
+    """Whether no other pair has its template: then nothing says which of its words is the fill."""
 
 
-def label_pairs(differences: Sequence[Difference], names: Sequence[tuple[str, str]] | None = None) -> Labels:
+def label_pairs(
+    differences: Sequence[Difference], names: Sequence[tuple[str, str]] | None = None
+) -> Labels:
     """Find the fill of both sides of each pair, and the template.
 
     Args:
@@ -50,7 +70,8 @@ def label_pairs(differences: Sequence[Difference], names: Sequence[tuple[str, st
         names: the fills of both sides of each pair, where they are known.
     """
     pairs = [
-        _Pair(one, [_content(span) for span in one.spans], [*range(len(one.spans))]) for one in widened(differences)
+        _Pair(one, [_content(span) for span in one.spans], [*range(len(one.spans))])
+        for one in widened(differences)
     ]
     inflected = not _is_english(differences)
     _find_slots(pairs, inflected)
@@ -59,7 +80,8 @@ def label_pairs(differences: Sequence[Difference], names: Sequence[tuple[str, st
         return Labels(list(names), _templates(pairs), (len(groups), len(references)), False)
     contexts = [pair.context for pair in pairs]
     group, reference = (
-        classes_of([_phrases(pair, side) for pair in pairs], contexts, inflected=inflected) for side in (0, 1)
+        classes_of([_phrases(pair, side) for pair in pairs], contexts, inflected=inflected)
+        for side in (0, 1)
     )
     labels = list(zip(group.labels, reference.labels, strict=True))
     unclear = group.unclear or reference.unclear
@@ -82,7 +104,11 @@ def _find_slots(pairs: Sequence[_Pair], inflected: bool) -> None:
         _choose_slots(members, contexts)
         for pair in members:
             pair.is_alone = len(members) == 1 and inflected
-            rest = [pair.contents[slot] for slot in range(len(pair.contents)) if slot not in pair.fill_slots]
+            rest = [
+                pair.contents[slot]
+                for slot in range(len(pair.contents))
+                if slot not in pair.fill_slots
+            ]
             pair.context = (frame, *rest)
     by_context: dict[tuple[object, ...], list[_Pair]] = defaultdict(list)
     for pair in pairs:
@@ -113,7 +139,9 @@ def fill_words(tokens: Words) -> Words:
             words.append(word)
         is_open = is_joined(word)
     distinct = dict.fromkeys(words)  # of forms of one word the shortest: דנה ודנה
-    return tuple(word for word in distinct if not any(_is_inside(other, word) for other in distinct))
+    return tuple(
+        word for word in distinct if not any(_is_inside(other, word) for other in distinct)
+    )
 
 
 def _is_inside(word: str, longer: str) -> bool:
@@ -140,9 +168,14 @@ def _choose_slots(pairs: Sequence[_Pair], contexts: Mapping[tuple[int, Words], i
         slots = _part(slots, lambda slot: len({pair.contents[slot] for pair in pairs}) > 1)
         slots = _part(slots, lambda slot: not all(_agree(pair.contents[slot]) for pair in pairs))
     if len(slots) > 1 and len(pairs) > 1:
-        slots = _part(slots, lambda slot: any(
-            contexts[side, words] > 1 for pair in pairs for side, words in enumerate(pair.contents[slot])
-        ))  # fmt: skip
+        slots = _part(
+            slots,
+            lambda slot: any(
+                contexts[side, words] > 1
+                for pair in pairs
+                for side, words in enumerate(pair.contents[slot])
+            ),
+        )
     for pair in pairs:
         pair.fill_slots = slots
 
@@ -158,7 +191,9 @@ def _agree(content: Content) -> bool:
         return content.group == content.reference
     first, second = (side[0].casefold() for side in content)
     longest = max(len(first), len(second))
-    return 2 * max(_shared_start(first, second), _shared_start(first[::-1], second[::-1])) >= longest
+    return (
+        2 * max(_shared_start(first, second), _shared_start(first[::-1], second[::-1])) >= longest
+    )
 
 
 def _shared_start(first: str, second: str) -> int:
@@ -173,12 +208,20 @@ def _drop_common_words(pairs: Sequence[_Pair]) -> None:
         for side in (0, 1):
             contents = {pair.contents[slot][side] for pair in pairs}
             counts = Counter(word.casefold() for words in contents for word in words)
-            common = {word for word, count in counts.items() if count > 1 and _COMMON * count >= len(contents)}
-            kept.append([
-                tuple(word for word in pair.contents[slot][side] if word.casefold() not in common)
-                or pair.contents[slot][side]
-                for pair in pairs
-            ])  # fmt: skip
+            common = {
+                word
+                for word, count in counts.items()
+                if count > 1 and _COMMON * count >= len(contents)
+            }
+            kept.append(
+                [
+                    tuple(
+                        word for word in pair.contents[slot][side] if word.casefold() not in common
+                    )
+                    or pair.contents[slot][side]
+                    for pair in pairs
+                ]
+            )
         for pair, group, reference in zip(pairs, *kept, strict=True):
             pair.contents[slot] = Content(group, reference)
 

@@ -8,15 +8,33 @@ from difflib import get_close_matches
 from swapbias.errors import UsageError, listed, quoted
 
 # Names that look alike and mean the opposite: none is proposed for the other.
-_OPPOSITES = frozenset(map(frozenset, (
-    ("male", "female"), ("males", "females"), ("man", "woman"), ("men", "women"), ("he", "she"), ("boy", "girl"),
-    ("him", "her"), ("his", "hers"), ("positive", "negative"), ("pro", "anti"), ("able", "unable"),
-)))  # fmt: skip
+_OPPOSITES = frozenset(
+    map(
+        frozenset,
+        (
+            ("male", "female"),
+            ("males", "females"),
+            ("man", "woman"),
+            ("men", "women"),
+            ("he", "she"),
+            ("boy", "girl"),
+            ("him", "her"),
+            ("his", "hers"),
+            ("positive", "negative"),
+            ("pro", "anti"),
+            ("able", "unable"),
+        ),
+    )
+)
 
 
 def unknown(thing: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that is none of those there are."""
-    one_of = f"expected one of {listed(known)}.{did_you_mean(name, known)}" if known else "there is none."
+    one_of = (
+        f"expected one of {listed(known)}.{did_you_mean(name, known)}"
+        if known
+        else "there is none."
+    )
     return UsageError(f"Unknown {thing} {quoted(name)}: {one_of}")
 
 

@@ -29,7 +29,18 @@ from swapbias.studies.prompt import MASK, conversation, fill, slots
 from swapbias.studies.ranking import balanced_rankings, drawn_names, names_of, shown_cvs
 
 MOST_PROMPTS = 1_000_000  # of a study
-_COLUMNS = ("pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where")
+_COLUMNS = (
+    "pair_id",
+    "group",
+    "text",
+    "construct",
+    "condition",
+    "label",
+    "template",
+    "counted",
+    "wording",
+    "where",
+)
 
 
 @dataclass(frozen=True)
@@ -41,15 +52,24 @@ class Parsed:
     """
 
     files: Files = field(repr=False)
-    declared: OwnStudy  # what study.toml says, without what is wrong
-    declaration: Declaration = field(repr=False)  # the file, with the lines of its keys
-    wrong: Mapping[str, str]  # by key of study.toml what is wrong with it
-    tables: Mapping[str, pd.DataFrame]  # as texts, indexed by lines in the file; templates have a template_id
-    faults: list[str]  # of tables and templates; what is wrong is not among the rows
-    labels: tuple[str, ...]  # the groups of the lexicon's words, in order
-    group_names: tuple[str, ...]  # those that the tables hold, in order
-    groups: tuple[str, ...]  # those that are compared, the reference among them
-    prompts: pd.DataFrame  # none where files cannot be read
+    declared: OwnStudy
+    """What study.toml says, without what is wrong."""
+    declaration: Declaration = field(repr=False)
+    """The file, with the lines of its keys."""
+    wrong: Mapping[str, str]
+    """By key of study.toml what is wrong with it."""
+    tables: Mapping[str, pd.DataFrame]
+    """As texts, indexed by lines in the file; templates have a template_id."""
+    faults: list[str]
+    """Of tables and templates; what is wrong is not among the rows."""
+    labels: tuple[str, ...]
+    """The groups of the lexicon's words, in order."""
+    group_names: tuple[str, ...]
+    """Those that the tables hold, in order."""
+    groups: tuple[str, ...]
+    """Those that are compared, the reference among them."""
+    prompts: pd.DataFrame
+    """None where files cannot be read."""
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -75,31 +95,48 @@ def parse_study(files: Files) -> Parsed:
     source = [one for one in (TEMPLATES, PROMPTS, CVS) if one in tables]
     if len(source) != 1:
         tables_named = f"{TEMPLATES}, {PROMPTS} or {CVS}"
-        faults.append(f"{DECLARATION}: beside it stands {tables_named}, expected one. Add or remove one.")
-    elif (CVS in tables) != (NAMES in tables) or (not wrong and (CVS in tables) != declared.is_ranking):
-        faults.append(f'{DECLARATION}: {CVS}, {NAMES} and reading = "ranking" go together. Add what is missing.')
+        faults.append(
+            f"{DECLARATION}: beside it stands {tables_named}, expected one. Add or remove one."
+        )
+    elif (CVS in tables) != (NAMES in tables) or (
+        not wrong and (CVS in tables) != declared.is_ranking
+    ):
+        faults.append(
+            f'{DECLARATION}: {CVS}, {NAMES} and reading = "ranking" go together. Add what is missing.'
+        )
     elif all(map(len, tables.values())):
         if CVS in tables:
             made = _of_candidates(tables, groups, declared.reads.ask or USUAL_REQUEST, faults)
         else:
-            made = _of_table(tables[PROMPTS], groups) if PROMPTS in tables else _of_templates(tables, groups, faults)
+            made = (
+                _of_table(tables[PROMPTS], groups)
+                if PROMPTS in tables
+                else _of_templates(tables, groups, faults)
+            )
     if len(made) > MOST_PROMPTS:
-        faults.append(f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them.")
+        faults.append(
+            f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them."
+        )
         made = made[:0]
     made = made.reindex(columns=list(dict.fromkeys([*made, *_COLUMNS]))).astype(object).fillna("")
     masked = made["text"].str.contains(MASK, regex=False).astype(bool)
     if labels:  # the words of its group, or the only ones there are
-        listed = made["group"].where(made["group"].isin(labels), labels[0] if len(labels) == 1 else "")
+        listed = made["group"].where(
+            made["group"].isin(labels), labels[0] if len(labels) == 1 else ""
+        )
         made["counted"] = made["counted"].where(made["counted"] != "", listed)
     made["counted"] = made["counted"].where(masked | (CVS in tables), "")
     units = made.groupby(["pair_id", "wording"], sort=False).ngroup()
     prompts = made.assign(unit=units, masked=masked).reset_index(drop=True)
-    return Parsed(files, declared, declaration, wrong, tables, faults, labels, names, groups, prompts)
+    return Parsed(
+        files, declared, declaration, wrong, tables, faults, labels, names, groups, prompts
+    )
 
 
 def _groups(declared: OwnStudy, names: tuple[str, ...]) -> tuple[str, ...]:
     """The groups that are compared, the reference among them: those declared, else those of the tables."""
-    groups, reference = declared.compares.groups, declared.compares.reference
+    groups = declared.compares.groups
+    reference = declared.compares.reference
     if reference in groups:
         return groups
     return (*groups, reference) if groups and reference in names else names
@@ -113,25 +150,34 @@ def _of_table(made: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
         return made
     masked = made["text"].str.contains(MASK, regex=False)  # one text, and the words of each group
     of_groups = made[masked].drop(columns="counted", errors="ignore")
-    return pd.concat([made[~masked], of_groups.merge(pd.Series(groups, name="group", dtype=object), how="cross")])
+    return pd.concat(
+        [made[~masked], of_groups.merge(pd.Series(groups, name="group", dtype=object), how="cross")]
+    )
 
 
-def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], faults: list[str]) -> pd.DataFrame:
+def _of_templates(
+    tables: Mapping[str, pd.DataFrame], groups: Sequence[str], faults: list[str]
+) -> pd.DataFrame:
     """Every template and wording with every row of slots and every condition that it asks for."""
     records = {name: table.to_dict("records") for name, table in tables.items()}
     words, conditions = (records.get(one, []) for one in (SLOTS, CONDITIONS))
     of_words, of_conditions = ({*one[0]} if one else set() for one in (words, conditions))
     every = [
         (f"{name}:{line}", one)
-        for name in (TEMPLATES, WORDINGS) if name in tables
+        for name in (TEMPLATES, WORDINGS)
+        if name in tables
         for line, one in zip(tables[name].index, records[name], strict=True)
-    ]  # fmt: skip
+    ]
     known = {one["template_id"]: one for one in reversed(records[TEMPLATES])}
-    filling = {slot for _, one in every for slot in slots(one["template"])} - {"condition"} | {"pair", "group"}
+    filling = {slot for _, one in every for slot in slots(one["template"])} - {"condition"} | {
+        "pair",
+        "group",
+    }
     alone = [{"pair": "", "group": group} for group in groups]
     rows: list[dict[str, str]] = []
     for where, one in every:
-        name, wanted = one["template_id"], set(slots(one["template"]))
+        name = one["template_id"]
+        wanted = set(slots(one["template"]))
         found = list(_slot_faults(one["template"], of_words | of_conditions))
         if name not in known:
             found = [f"{TEMPLATES} holds no template {shown(name)}. Correct its template_id."]
@@ -139,14 +185,26 @@ def _of_templates(tables: Mapping[str, pd.DataFrame], groups: Sequence[str], fau
         pairs = words if wanted & of_words else alone
         about = conditions if wanted - of_words else [{"condition": ""}]
         for condition, word in product(about, pairs) if not found else ():
-            values = {**condition, **word, **{key: condition[key] for key in condition.keys() - (wanted & of_words)}}
+            values = {
+                **condition,
+                **word,
+                **{key: condition[key] for key in condition.keys() - (wanted & of_words)},
+            }
             more = {key: cell for key, cell in values.items() if key not in filling}
             pair = "/".join(filter(None, (name, word["pair"], values["condition"])))
-            rows.append({
-                **known[name], **more, "words": word["pair"], "group": word["group"], "pair_id": pair,
-                "text": fill(one["template"], **{slot: values[slot] for slot in wanted}), "template": name,
-                "wording": one.get("wording", ""), "where": where,
-            })  # fmt: skip
+            rows.append(
+                {
+                    **known[name],
+                    **more,
+                    "words": word["pair"],
+                    "group": word["group"],
+                    "pair_id": pair,
+                    "text": fill(one["template"], **{slot: values[slot] for slot in wanted}),
+                    "template": name,
+                    "wording": one.get("wording", ""),
+                    "where": where,
+                }
+            )
         if len(rows) > MOST_PROMPTS:
             break
     return pd.DataFrame(rows, dtype=object).drop(columns="template_id", errors="ignore")
@@ -163,8 +221,9 @@ def _of_candidates(
     size = len(groups)
     faults += [
         f"{NAMES}: group {shown(group)} has {len(every)} names, expected {size} or more. Add some."
-        for group, every in names.items() if len(every) < size
-    ]  # fmt: skip
+        for group, every in names.items()
+        if len(every) < size
+    ]
     for job, part in cvs.items():
         if len(part) < size:
             faults.append(
@@ -172,25 +231,40 @@ def _of_candidates(
             )
         faults += [
             f"{CVS}:{line}: the CV has no slot [name]. Write it where the name stands."
-            for line, text in part["cv"].items() if "[name]" not in text
-        ]  # fmt: skip
+            for line, text in part["cv"].items()
+            if "[name]" not in text
+        ]
     if faults or size < 2:
         return pd.DataFrame()
     rows = []
-    for job, number, order in balanced_rankings({job: len(part) for job, part in cvs.items()}, drawn_names(names)):
+    for job, number, order in balanced_rankings(
+        {job: len(part) for job, part in cvs.items()}, drawn_names(names)
+    ):
         part = cvs[job]
         described = [one for one in part.get("description", pd.Series(dtype=object)) if one.strip()]
-        shown_text = shown_cvs([part["cv"].iloc[one.cv].replace("[name]", one.name) for one in order])
+        shown_text = shown_cvs(
+            [part["cv"].iloc[one.cv].replace("[name]", one.name) for one in order]
+        )
         turns = [("system", described[0])] if described else []
-        text = conversation(*turns, ("user", f"{ask.replace('[job]', job)}\n\n{shown_text.strip()}"))
+        text = conversation(
+            *turns, ("user", f"{ask.replace('[job]', job)}\n\n{shown_text.strip()}")
+        )
         for place, one in enumerate(order):
             fact = facts[one.group, one.name]
-            rows.append({
-                **{key: value for key, value in fact.items() if key != "line"}, "where": f"{NAMES}:{fact['line']}",
-                "pair_id": f"{job}/{number + 1}", "text": text, "counted": one.name, "condition": job,
-                "candidates": names_of(order, place),
-                "template": f"{job}, CV {one.cv + 1}", "names": f"set {number + 1}", "position": str(place + 1),
-            })  # fmt: skip
+            rows.append(
+                {
+                    **{key: value for key, value in fact.items() if key != "line"},
+                    "where": f"{NAMES}:{fact['line']}",
+                    "pair_id": f"{job}/{number + 1}",
+                    "text": text,
+                    "counted": one.name,
+                    "condition": job,
+                    "candidates": names_of(order, place),
+                    "template": f"{job}, CV {one.cv + 1}",
+                    "names": f"set {number + 1}",
+                    "position": str(place + 1),
+                }
+            )
     return pd.DataFrame(rows, dtype=object)
 
 

@@ -13,9 +13,15 @@ from swapbias.studies.table_layout import UNNAMED_COLUMN, composed, layout_of, w
 from swapbias.studies.tables import shown_names, table_rows
 
 DECLARATION = "study.toml"
-TEMPLATES, SLOTS, CONDITIONS = "templates.csv", "slots.csv", "conditions.csv"
-WORDINGS, LEXICON, PROMPTS = "wordings.csv", "lexicon.csv", "prompts.csv"
-CVS, NAMES = "cvs.csv", "names.csv"  # of candidates to rank
+TEMPLATES = "templates.csv"
+SLOTS = "slots.csv"
+CONDITIONS = "conditions.csv"
+WORDINGS = "wordings.csv"
+LEXICON = "lexicon.csv"
+PROMPTS = "prompts.csv"
+# of candidates to rank
+CVS = "cvs.csv"
+NAMES = "names.csv"
 REQUIRED = {
     TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
     WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
@@ -28,7 +34,12 @@ _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",
     "where", "counted", "positive_control", "same_input",
 }  # fmt: skip
-_TEXTS = ("text", "template", "cv", "description")  # columns that are read as they are, blanks at their ends included
+_TEXTS = (
+    "text",
+    "template",
+    "cv",
+    "description",
+)  # columns that are read as they are, blanks at their ends included
 _AS_WRITTEN = (*_TEXTS, "candidates", "word")
 
 
@@ -40,7 +51,11 @@ def read_own_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame
     try:
         optional = ("candidates", *layout.unnamed)
         rows = table_rows(
-            name, layout.content, partial(_header_faults, name), optional=optional, delimiter=layout.delimiter
+            name,
+            layout.content,
+            partial(_header_faults, name),
+            optional=optional,
+            delimiter=layout.delimiter,
         )
         for number, row, found in rows:
             line = number + layout.skipped
@@ -55,10 +70,12 @@ def read_own_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame
             wrong += [f"{name}:{line}: {what}" for what in found]
             if not found:
                 valid[line] = {
-                    one: cell if one in _AS_WRITTEN else composed(cell.strip()) for one, cell in row.items()
+                    one: cell if one in _AS_WRITTEN else composed(cell.strip())
+                    for one, cell in row.items()
                 }
     except ValueError as error:
-        valid, wrong = {}, [str(error)]
+        valid = {}
+        wrong = [str(error)]
     faults += wrong if valid or wrong else [f"{name} holds no rows below its header. Add some."]
     table = pd.DataFrame(list(valid.values()), index=list(valid), dtype=object)
     if name == PROMPTS and "pair" not in table:
@@ -73,7 +90,11 @@ def read_own_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame
 def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
     for one in REQUIRED[name]:
         if one not in columns:
-            hint = "Save it with commas between cells" if len(columns) == 1 and {*columns[0]} & {*";|"} else "Add it"
+            hint = (
+                "Save it with commas between cells"
+                if len(columns) == 1 and {*columns[0]} & {*";|"}
+                else "Add it"
+            )
             yield f"column {one!r} is missing, found {shown_names(columns)}. {hint}."
     for number, one in enumerate(columns, start=1):
         if one and columns.index(one) < number - 1:

@@ -33,7 +33,11 @@ _STATED = (
     "words.direction",
 )
 _STATED_OF_MASKED = ("reads.word_threshold",)
-_STATED_OF_PRIMARY = ("compares.primary.measure", "compares.primary.subset", "compares.primary.slice")
+_STATED_OF_PRIMARY = (
+    "compares.primary.measure",
+    "compares.primary.subset",
+    "compares.primary.slice",
+)
 
 
 def left_out(values: Mapping[str, Any]) -> Iterator[Found]:
@@ -62,7 +66,11 @@ def _needed(experiment: Any) -> Sequence[str]:
 
 def _value(values: Any, key: str) -> Any:
     """The value of a key with dots; None where there is none."""
-    return reduce(lambda table, part: table.get(part) if isinstance(table, Mapping) else None, key.split("."), values)
+    return reduce(
+        lambda table, part: table.get(part) if isinstance(table, Mapping) else None,
+        key.split("."),
+        values,
+    )
 
 
 def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[Found]:
@@ -77,9 +85,17 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[Found]:
     for number, experiment in enumerate(study.experiments):
         place: Place = ("experiments", number)
         if experiment.name in names[:number]:
-            yield (*place, "name"), f"name {quoted(experiment.name)} stands twice. Name one of them anew.", ""
-        yield from _of_unit(place, experiment, _value(values["experiments"][number], "compares.unit"))
-        yield from _of_subset(place, experiment, _value(values["experiments"][number], "compares.primary"))
+            yield (
+                (*place, "name"),
+                f"name {quoted(experiment.name)} stands twice. Name one of them anew.",
+                "",
+            )
+        yield from _of_unit(
+            place, experiment, _value(values["experiments"][number], "compares.unit")
+        )
+        yield from _of_subset(
+            place, experiment, _value(values["experiments"][number], "compares.primary")
+        )
         yield from _of_answer(place, experiment)
         yield from _of_design(place, experiment, study.name)
         yield from _of_words(place, experiment)
@@ -87,17 +103,28 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[Found]:
 
 def _of_unit(place: Place, experiment: Experiment, stated: Any) -> Iterator[Found]:
     if isinstance(stated, str) and stated not in UNITS:
-        near = did_you_mean(stated, [*UNITS]) or ' Declare a new one as {name = "...", range = [0, 1]}.'
-        yield (*place, "compares", "unit"), f"unit is {quoted(stated)}, and there is none.{near}", ""
+        near = (
+            did_you_mean(stated, [*UNITS])
+            or ' Declare a new one as {name = "...", range = [0, 1]}.'
+        )
+        yield (
+            (*place, "compares", "unit"),
+            f"unit is {quoted(stated)}, and there is none.{near}",
+            "",
+        )
 
 
 def _of_subset(place: Place, experiment: Experiment, primary: Any) -> Iterator[Found]:
     compares = experiment.compares
     if compares.contrast and not compares.subset:
-        sentence = "contrast compares values of a subset, and none is stated. Name its column in subset."
+        sentence = (
+            "contrast compares values of a subset, and none is stated. Name its column in subset."
+        )
         yield (*place, "compares", "contrast"), sentence, ""
     if compares.subset and compares.contrast is None and primary is None:
-        sentence = "subset divides the rows, and no contrast or primary says which part answers. Add one."
+        sentence = (
+            "subset divides the rows, and no contrast or primary says which part answers. Add one."
+        )
         yield (*place, "compares", "subset"), sentence, ""
     for key, value in {"groups": compares.groups, "reference": compares.reference}.items():
         if compares.measure and not value:
@@ -117,7 +144,9 @@ def _of_answer(place: Place, experiment: Experiment) -> Iterator[Found]:
         sentence = "measure is blank, and no primary says what answers. Add primary."
         yield (*place, "compares", "measure"), sentence, ""
     slices = ["all", *(one.name for one in experiment.shows.slices)]
-    yield from unknown_names((*place, "compares", "primary"), [compares.primary.slice], slices, "slice")
+    yield from unknown_names(
+        (*place, "compares", "primary"), [compares.primary.slice], slices, "slice"
+    )
 
 
 def unknown_measures(study: Study) -> Iterator[Found]:
@@ -128,14 +157,22 @@ def unknown_measures(study: Study) -> Iterator[Found]:
         compares = experiment.compares
         for key, measure in (("measure", compares.measure), ("primary", compares.primary.measure)):
             if measure:
-                yield from unknown_names(("experiments", number, "compares", key), [measure], [*MEASURES], "measure")
+                yield from unknown_names(
+                    ("experiments", number, "compares", key), [measure], [*MEASURES], "measure"
+                )
 
 
 def _of_design(place: Place, experiment: Experiment, study: str) -> Iterator[Found]:
     design = experiment.design
     if bool(design.planned_sd) != bool(design.planned_sd_of):
-        yield (*place, "design"), "planned_sd and planned_sd_of go together. State both, or none.", ""
-    yield from unknown_names((*place, "design", "planned_sd_of"), design.planned_sd_of[:1], [study], "study")
+        yield (
+            (*place, "design"),
+            "planned_sd and planned_sd_of go together. State both, or none.",
+            "",
+        )
+    yield from unknown_names(
+        (*place, "design", "planned_sd_of"), design.planned_sd_of[:1], [study], "study"
+    )
     unnamed = [column for column, name in design.random.items() if not name]
     if unnamed:
         sentence = f"random gives {listed(unnamed)} no plural. Write column = plural in braces."

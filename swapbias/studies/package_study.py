@@ -5,7 +5,14 @@ from typing import Any
 
 from swapbias.errors import StudyError, listed
 from swapbias.studies.corpus_folders import corpus_dir
-from swapbias.studies.declared import Declaration, Fault, Found, line_of_fault, parse_declaration, validate
+from swapbias.studies.declared import (
+    Declaration,
+    Fault,
+    Found,
+    line_of_fault,
+    parse_declaration,
+    validate,
+)
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.package_checks import disagreements, left_out, unknown_measures
 
@@ -44,7 +51,9 @@ def study_outline(corpus: str) -> Study:
     wrong = {fault.place[:2] for fault in faults}  # where a key is misspelt, it is not missing too
     found = [found for found in left_out(declaration.values) if found[0] not in wrong]
     found += disagreements(declaration.values, study) if study else ()
-    _refuse([*faults, *(declaration.fault(place, sentence, value) for place, sentence, value in found)])
+    _refuse(
+        [*faults, *(declaration.fault(place, sentence, value) for place, sentence, value in found)]
+    )
     assert study is not None  # or it has a fault
     return study
 
@@ -67,7 +76,9 @@ def read_study_file(corpus: str) -> Declaration:
     """Parse ``study.toml`` of a corpus of the package; StudyError: it is missing, or no valid TOML."""
     path = corpus_dir(corpus) / STUDY_FILE
     if not path.is_file():
-        raise StudyError(f"{corpus}/{STUDY_FILE} is missing. Write one with title, url and [[experiments]].")
+        raise StudyError(
+            f"{corpus}/{STUDY_FILE} is missing. Write one with title, url and [[experiments]]."
+        )
     try:
         return parse_declaration(f"{corpus}/{STUDY_FILE}", path.read_text(encoding="utf-8"), TAKEN)
     except ValueError as error:
@@ -82,10 +93,16 @@ def with_tables(study: Study, of_tables: Mapping[str, Any]) -> Study:
     """
     wanted = {name for experiment in study.experiments for name in experiment.from_tables}
     if missing := sorted(wanted - of_tables.keys()):
-        raise StudyError(f"{study.name}/{STUDY_FILE}: no table gives {listed(missing)}. Take it out of from_tables.")
+        raise StudyError(
+            f"{study.name}/{STUDY_FILE}: no table gives {listed(missing)}. Take it out of from_tables."
+        )
     if unused := sorted(of_tables.keys() - wanted):
-        raise StudyError(f"{study.name}/{STUDY_FILE}: no experiment takes {listed(unused)}. Add it to from_tables.")
-    return study.changed(experiments=tuple(_with_tables(one, of_tables) for one in study.experiments))
+        raise StudyError(
+            f"{study.name}/{STUDY_FILE}: no experiment takes {listed(unused)}. Add it to from_tables."
+        )
+    return study.changed(
+        experiments=tuple(_with_tables(one, of_tables) for one in study.experiments)
+    )
 
 
 def _with_tables(experiment: Experiment, of_tables: Mapping[str, Any]) -> Experiment:

@@ -28,7 +28,9 @@ class Candidate(NamedTuple):
 
 
 def _meaning(meaning: str, default: Any = "") -> Any:
-    return field(default=default, metadata={"meaning": meaning})  # as data: ``python -OO`` drops docstrings
+    return field(
+        default=default, metadata={"meaning": meaning}
+    )  # as data: ``python -OO`` drops docstrings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,21 @@ class Prompt:
         "none are",
         (),
     )
-    lexicon: str = _meaning("`corpus/lexicon/label` of the words that are counted; blank where none are")
+    lexicon: str = _meaning(
+        "`corpus/lexicon/label` of the words that are counted; blank where none are"
+    )
     construct: str = _meaning(
         "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
     )
-    condition: str = _meaning("what the text is about (a diagnosis, a profession, a set of adjectives)")
-    label: str = _meaning("a class to distinguish results by, mostly that of the condition (mental or other health)")
-    template: str = _meaning("the template the row is made from: rows that share it are not independent")
+    condition: str = _meaning(
+        "what the text is about (a diagnosis, a profession, a set of adjectives)"
+    )
+    label: str = _meaning(
+        "a class to distinguish results by, mostly that of the condition (mental or other health)"
+    )
+    template: str = _meaning(
+        "the template the row is made from: rows that share it are not independent"
+    )
     experiment: str = _meaning("the experiment of the study that reads the row")
 
     def row(self) -> Row:
@@ -70,9 +80,15 @@ PROMPT_MEANINGS: dict[str, str] = {
 
 
 def prompt_row(
-    pair: str, group: str, text: str, experiment: str, *, prompt_id: str = "", candidates: Iterable[Candidate] = (),
+    pair: str,
+    group: str,
+    text: str,
+    experiment: str,
+    *,
+    prompt_id: str = "",
+    candidates: Iterable[Candidate] = (),
     **others: str,
-) -> Row:  # fmt: skip
+) -> Row:
     """The row of a prompt; its id is that of the pair with the group ("1/female"), unless another is given."""
     name = prompt_id or f"{pair}/{group}"
     return Prompt(name, pair, group, text, tuple(candidates), experiment=experiment, **others).row()
@@ -86,7 +102,9 @@ def slots(template: str) -> list[str]:
 def fill(template: str, **values: str) -> str:
     """The template with every slot filled; ValueError where its slots are not exactly these."""
     if sorted(set(slots(template))) != sorted(values):
-        raise ValueError(f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name.")
+        raise ValueError(
+            f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name."
+        )
     return _SLOT.sub(lambda match: values[match.group(1)], template)
 
 
@@ -100,22 +118,37 @@ def turns(text: str) -> list[dict[str, str]]:
     before, *parts = _TURN.split(text)
     if before or not parts:
         return [{"role": "user", "content": text}]
-    return [{"role": role, "content": content} for role, content in zip(parts[::2], parts[1::2], strict=True)]
+    return [
+        {"role": role, "content": content}
+        for role, content in zip(parts[::2], parts[1::2], strict=True)
+    ]
 
 
 def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
     """The text of messages as ``apply_chat_template`` takes them, the inverse of ``turns``; UsageError: others."""
     found = [(str(one.get("role")), one.get("content")) for one in messages]
     if not found or not all(role in ROLES and isinstance(content, str) for role, content in found):
-        raise UsageError(f"Each of {MESSAGES} needs a role ({listed(ROLES)}) and a text as content. Correct them.")
+        raise UsageError(
+            f"Each of {MESSAGES} needs a role ({listed(ROLES)}) and a text as content. Correct them."
+        )
     read = [(role, str(content)) for role, content in found]
     return read[0][1] if [role for role, _ in read] == ["user"] else conversation(*read)
 
 
 def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
     """The row with its carrier words reworded: ``side`` is its group, ``wording`` the number of the wording."""
-    reworded = {"prompt_id": f"{row['prompt_id']}/w{wording}", "pair_id": f"{row['pair_id']}/w{wording}"}
-    return {**row, **reworded, "group": PLACEBO, "text": text, "side": row["group"], "wording": wording}
+    reworded = {
+        "prompt_id": f"{row['prompt_id']}/w{wording}",
+        "pair_id": f"{row['pair_id']}/w{wording}",
+    }
+    return {
+        **row,
+        **reworded,
+        "group": PLACEBO,
+        "text": text,
+        "side": row["group"],
+        "wording": wording,
+    }
 
 
 def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> Iterator[Any]:

@@ -29,7 +29,9 @@ def read_range(given: Range) -> tuple[float, ...]:
     except (TypeError, ValueError):
         low = high = math.nan
     if not (low < high and math.isfinite(high - low)):
-        raise UsageError(f"range is {quoted(given)}, expected two numbers as in 0,5, the smaller one first.")
+        raise UsageError(
+            f"range is {quoted(given)}, expected two numbers as in 0,5, the smaller one first."
+        )
     return low, high
 
 

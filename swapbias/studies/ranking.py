@@ -18,7 +18,10 @@ class Applicant(NamedTuple):
 def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Of each group as many names as fill whole blocks, in an order drawn once; none where a group has too few."""
     used = min(map(len, names.values())) // len(names) * len(names)
-    return {group: random.Random(f"names of {group}").sample(sorted(every), used) for group, every in names.items()}
+    return {
+        group: random.Random(f"names of {group}").sample(sorted(every), used)
+        for group, every in names.items()
+    }
 
 
 def balanced_rankings(
@@ -29,11 +32,14 @@ def balanced_rankings(
     A block has as many rankings as there are groups: in it each group has each place once, and each CV once where
     there are as many CVs as groups. Sets of names are the same for each job: the one sample that a gap is over.
     """
-    size, used = len(names), len(next(iter(names.values())))
+    size = len(names)
+    used = len(next(iter(names.values())))
     for job, count in cvs.items():
-        drawn, turn = random.Random(f"places of {job}"), 3 if count % 3 else 1
+        drawn = random.Random(f"places of {job}")
+        turn = 3 if count % 3 else 1
         for start in range(0, used, size):
-            places, chosen = drawn.sample(range(size), size), drawn.sample(range(count), size)
+            places = drawn.sample(range(size), size)
+            chosen = drawn.sample(range(count), size)
             for step in range(size):
                 shown = {
                     (places[number] + step) % size: Applicant(

@@ -14,21 +14,49 @@ _BASIS = re.compile(
     r"|qualifications?)(?: and qualifications)?\b"
 )
 # The order of merit; that of the prompt is no ranking.
-_ORDER = re.compile(r"\b(?:in (?:the )?order of (?:the )?(?=most|best|highest|qualifi)|the order would be\b)")
+_ORDER = re.compile(
+    r"\b(?:in (?:the )?order of (?:the )?(?=most|best|highest|qualifi)|the order would be\b)"
+)
 _WORST = re.compile(
     r"\b(?:most|best|highest)(?: (?:qualified|suitable))?(?: candidate)? to (?:the )?(?:least|lowest|worst)\b"
 )
-_ANNOUNCED = re.compile(r"\b(?:as follows|here (?:is|are)|this is|would be|can be ranked|to rank|is|are)\b")
+_ANNOUNCED = re.compile(
+    r"\b(?:as follows|here (?:is|are)|this is|would be|can be ranked|to rank|is|are)\b"
+)
 _RANKS = frozenset(("rank", "ranking", "rankings", "ranked", "most", "best", "top"))
-_HEADING = _RANKS | frozenset((
-    "of", "the", "a", "an", "for", "from", "my", "final", "following", "list", "candidate", "candidates",
-    "applicants",
-    "resume", "resumes", "cvs", "role", "position", "job", "qualified", "suitable", "qualification", "qualifications",
-    "highest",
-))  # fmt: skip
+_HEADING = _RANKS | frozenset(
+    (
+        "of",
+        "the",
+        "a",
+        "an",
+        "for",
+        "from",
+        "my",
+        "final",
+        "following",
+        "list",
+        "candidate",
+        "candidates",
+        "applicants",
+        "resume",
+        "resumes",
+        "cvs",
+        "role",
+        "position",
+        "job",
+        "qualified",
+        "suitable",
+        "qualification",
+        "qualifications",
+        "highest",
+    )
+)
 
 
-def ranked_names(text: str, names: Sequence[str], *, job: str = "", cut: bool = False) -> list[str | None]:
+def ranked_names(
+    text: str, names: Sequence[str], *, job: str = "", cut: bool = False
+) -> list[str | None]:
     """Read the names of a list in their order.
 
     Args:
@@ -81,7 +109,11 @@ def _name_like(part: str, known: Mapping[str, str]) -> str | None:
     said = part.rstrip(".")
     for text, name in known.items():
         family = text.split()[-1]
-        if families[family] == 1 and said in (family, f"{text[0]} {family}", f"{text[0]}. {family}"):
+        if families[family] == 1 and said in (
+            family,
+            f"{text[0]} {family}",
+            f"{text[0]}. {family}",
+        ):
             return name
     similar = [name for text, name in known.items() if _is_misspelt(said, text)]
     return similar[0] if len(similar) == 1 else None

@@ -31,7 +31,9 @@ def check_columns(study: Study, configs: Columns, released: Sequence[str] = ()) 
         place = ("experiments", number, "design", "planned_sd_of")
         faults += unknown_names(place, experiment.design.planned_sd_of[1:], released, "model")
         if not experiment.reads.notes.corpus and not of_configs:
-            faults += column_faults(number, experiment, configs) or spread_faults(number, experiment)
+            faults += column_faults(number, experiment, configs) or spread_faults(
+                number, experiment
+            )
     refuse_declaration(study.name, faults)
 
 
@@ -45,7 +47,9 @@ def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
         for key in _CONFIGS:
             names: Sequence[str] = getattr(experiment.reads, key)
             read.update(names)
-            unknown += unknown_names(("experiments", number, "reads", key), names, [*configs], "config")
+            unknown += unknown_names(
+                ("experiments", number, "reads", key), names, [*configs], "config"
+            )
     yield from unknown
     for name, columns in configs.items() if not unknown else ():
         if tuple(columns[: len(PROMPT_COLUMNS)]) == PROMPT_COLUMNS and name not in read:
@@ -62,7 +66,9 @@ def column_faults(number: int, experiment: Experiment, configs: Columns) -> list
     faults: list[Found] = []
     for section, key, names in columns_named(experiment):
         faults += unknown_names(("experiments", number, section, key), names, known, "column")
-    placebo = [name for name in experiment.reads.rewordings if not {*PLACEBO_COLUMNS} <= {*configs[name]}]
+    placebo = [
+        name for name in experiment.reads.rewordings if not {*PLACEBO_COLUMNS} <= {*configs[name]}
+    ]
     if placebo:
         place = ("experiments", number, "reads", "rewordings")
         sentence = f"rewordings names {listed(placebo)}, whose rows are no rewordings. Correct it."
@@ -89,7 +95,8 @@ def columns_named(experiment: Experiment) -> Iterator[tuple[str, str, Sequence[s
 
 def _comparison_faults(place: Place, experiment: Experiment) -> Iterator[Found]:
     """Find what is declared and that the measure is not made for."""
-    compares, comparison = experiment.compares, experiment.comparison
+    compares = experiment.compares
+    comparison = experiment.comparison
     if comparison is None:
         return
     name = compares.measure
@@ -107,7 +114,11 @@ def _comparison_faults(place: Place, experiment: Experiment) -> Iterator[Found]:
         )
     if compares.test not in comparison.tests:
         expected = listed(comparison.tests)
-        yield (*place, "test"), f"test is {quoted(compares.test)}, expected {expected} with {name}. Correct it.", ""
+        yield (
+            (*place, "test"),
+            f"test is {quoted(compares.test)}, expected {expected} with {name}. Correct it.",
+            "",
+        )
 
 
 def check_rows(
@@ -124,7 +135,9 @@ def check_rows(
     Raises:
         StudyError: every fault, a line each with file and line.
     """
-    number = next(place for place, one in enumerate(study.experiments) if one.name == experiment.name)
+    number = next(
+        place for place, one in enumerate(study.experiments) if one.name == experiment.name
+    )
     faults = [
         *_row_faults(number, study, experiment, rows),
         *_value_faults(("experiments", number), experiment, rows, whole=whole),
@@ -141,7 +154,11 @@ def _row_faults(
     strange = [name for name in _values_of(rows, "experiment") if name not in names]
     if strange:
         near = did_you_mean(experiment.name, strange) or f" Expected {listed(strange)}."
-        yield (*place, "name"), f"rows are of no experiment {quoted(experiment.name)}.{near}", experiment.name
+        yield (
+            (*place, "name"),
+            f"rows are of no experiment {quoted(experiment.name)}.{near}",
+            experiment.name,
+        )
     if not experiment.compares.orders and _differ_in_order(rows):
         sentence = "rows of a pair have the same options in another order, and orders is not true. Add orders = true."
         yield (*place, "compares"), sentence, ""
@@ -166,16 +183,28 @@ def _value_faults(
     groups = _values_of(rows, "group", but=PLACEBO)
     subsets = _values_of(rows, compares.subset) if compares.subset else []
     yield from unknown_names((*place, "compares", "groups"), compares.groups, groups, "group")
-    yield from unknown_names((*place, "compares", "reference"), filter(None, [compares.reference]), groups, "group")
-    levels = [level for level in experiment.shows.levels if level != "all" and (whole or did_you_mean(level, groups))]
+    yield from unknown_names(
+        (*place, "compares", "reference"), filter(None, [compares.reference]), groups, "group"
+    )
+    levels = [
+        level
+        for level in experiment.shows.levels
+        if level != "all" and (whole or did_you_mean(level, groups))
+    ]
     yield from unknown_names((*place, "shows", "levels"), levels, groups, "group")
-    yield from unknown_names((*place, "compares", "contrast"), compares.contrast or (), subsets, "value of subset")
+    yield from unknown_names(
+        (*place, "compares", "contrast"), compares.contrast or (), subsets, "value of subset"
+    )
     chosen = compares.primary.subset
     if chosen:
-        yield from unknown_names((*place, "compares", "primary"), [chosen], subsets, "value of subset")
+        yield from unknown_names(
+            (*place, "compares", "primary"), [chosen], subsets, "value of subset"
+        )
     # A name that is near no other may be of another experiment, which this one is like.
     misspelt = [name for name in experiment.words.named if did_you_mean(name, [*groups, *subsets])]
-    yield from unknown_names((*place, "words", "named"), misspelt, [*groups, *subsets], "group or value of subset")
+    yield from unknown_names(
+        (*place, "words", "named"), misspelt, [*groups, *subsets], "group or value of subset"
+    )
     declared = {*experiment.compared, *experiment.shows.levels, *experiment.words.named}
     strange = [group for group in groups if group not in declared]
     if strange:

@@ -12,7 +12,15 @@ import pandas as pd
 from swapbias.studies.declaration import shown
 from swapbias.studies.fill_slots import fill_words
 from swapbias.studies.own_prompts import Parsed
-from swapbias.studies.own_tables import LEXICON, NAMES, PROMPTS, SLOTS, TEMPLATES, WORDINGS, table_column
+from swapbias.studies.own_tables import (
+    LEXICON,
+    NAMES,
+    PROMPTS,
+    SLOTS,
+    TEMPLATES,
+    WORDINGS,
+    table_column,
+)
 from swapbias.studies.prompt import slots
 from swapbias.studies.text_pairs import bare, difference, is_joined
 
@@ -34,16 +42,21 @@ _FUNCTION_WORDS = frozenset((
     "we", "it", "its", "what", "who", "which", "when", "where", "how", "very", "too", "just", "also", "all",
     "any", "some", "one",
 ))  # fmt: skip
-_OUT = "Correct the group of one. If both are meant, set shared_fills = true (-M shared-fills=true)."
+_OUT = (
+    "Correct the group of one. If both are meant, set shared_fills = true (-M shared-fills=true)."
+)
 
 
 class Fill(NamedTuple):
     """What fills the swapped slot of one row."""
 
-    key: Hashable  # equal for what counts as the same name or word
-    words: str  # as they are written
+    key: Hashable
+    """Equal for what counts as the same name or word."""
+    words: str
+    """As they are written."""
     group: str
-    where: str  # file and line
+    where: str
+    """File and line."""
 
 
 def shared_names(parsed: Parsed) -> Iterator[str]:
@@ -66,7 +79,9 @@ def shared_fills(parsed: Parsed) -> Iterator[str]:
     """Find names and words that fill the swapped slot for two groups, unless the declaration allows it."""
     if parsed.declared.design.shared_fills:
         return
-    for first, again in _of_two_groups([*_of_slots(parsed), *_of_texts(parsed), *_of_masks(parsed)]):
+    for first, again in _of_two_groups(
+        [*_of_slots(parsed), *_of_texts(parsed), *_of_masks(parsed)]
+    ):
         words = "" if first.words.casefold() == again.words.casefold() else f"{shown(first.words)} "
         yield (
             f"{again.where}: {shown(again.words)} stands for {shown(again.group)} here and {words}for "
@@ -98,9 +113,16 @@ def _of_slots(parsed: Parsed) -> Iterator[Fill]:
     if SLOTS not in parsed.tables:
         return
     table = parsed.tables[SLOTS]
-    texts = [*table_column(parsed.tables, TEMPLATES, "template"), *table_column(parsed.tables, WORDINGS, "template")]
+    texts = [
+        *table_column(parsed.tables, TEMPLATES, "template"),
+        *table_column(parsed.tables, WORDINGS, "template"),
+    ]
     wanted = {slot for text in texts for slot in slots(text)} & {*table} - {"pair", "group"}
-    swapped = [column for column in table if column in wanted and (table.groupby("pair")[column].nunique() > 1).any()]
+    swapped = [
+        column
+        for column in table
+        if column in wanted and (table.groupby("pair")[column].nunique() > 1).any()
+    ]
     for line, row in table[table["group"].isin(parsed.groups)].iterrows() if swapped else ():
         words = [str(row[column]) for column in swapped]
         key = tuple(word.casefold() for word in words)
@@ -122,7 +144,9 @@ def _of_texts(parsed: Parsed) -> Iterator[Fill]:
                 words = _different_names(row["name"], row["name_other"])
             else:
                 words = _swapped_words(row["text"], row["text_other"])
-            for swapped, name, where in zip(words, (group, other), (row["where"], row["where_other"]), strict=True):
+            for swapped, name, where in zip(
+                words, (group, other), (row["where"], row["where_other"]), strict=True
+            ):
                 if swapped is not None:
                     yield Fill(*swapped, name, where)
 
@@ -132,8 +156,12 @@ def _sides(parsed: Parsed) -> dict[str, pd.DataFrame]:
     if PROMPTS not in parsed.tables:
         return {}
     rows = parsed.prompts.assign(name=parsed.prompts.get("name", ""))
-    rows = rows.loc[rows["group"].isin(parsed.groups), ["pair_id", "group", "text", "name", "where"]]
-    return {str(group): part.set_index("pair_id") for group, part in rows.groupby("group", sort=False)}
+    rows = rows.loc[
+        rows["group"].isin(parsed.groups), ["pair_id", "group", "text", "name", "where"]
+    ]
+    return {
+        str(group): part.set_index("pair_id") for group, part in rows.groupby("group", sort=False)
+    }
 
 
 class Swapped(NamedTuple):
@@ -143,7 +171,9 @@ class Swapped(NamedTuple):
     words: str
 
 
-_Both = tuple[Swapped | None, Swapped | None]  # of both texts of a pair; None where nothing fills a slot
+_Both = tuple[
+    Swapped | None, Swapped | None
+]  # of both texts of a pair; None where nothing fills a slot
 
 
 def _different_names(name: str, other: str) -> _Both:
@@ -158,21 +188,32 @@ def _swapped_words(text: str, other: str) -> _Both:
     if max(len(text), len(other)) > _LONGEST:
         return None, None
     spans = difference(text, other).spans
-    return _own_words([span[0] for span in spans], other), _own_words([span[1] for span in spans], text)
+    return _own_words([span[0] for span in spans], other), _own_words(
+        [span[1] for span in spans], text
+    )
 
 
 def _own_words(spans: Sequence[Sequence[str]], other: str) -> Swapped | None:
     """Give the words of a text in the places where it differs; pronouns count by whom they are about."""
     tokens = [bare(token) for span in spans for token in span]
-    pronouns = [token for token in tokens if token.casefold() in _PRONOUNS and not _stands_in(token, other)]
+    pronouns = [
+        token for token in tokens if token.casefold() in _PRONOUNS and not _stands_in(token, other)
+    ]
     persons = {_PRONOUNS[token.casefold()] for token in pronouns}
-    words = [word for span in spans for word in fill_words(tuple(span)) if word.casefold() not in _FUNCTION_WORDS]
+    words = [
+        word
+        for span in spans
+        for word in fill_words(tuple(span))
+        if word.casefold() not in _FUNCTION_WORDS
+    ]
     words = [word for word in words if not _stands_in(word, other)]
     if not words and not persons:
         return None
     is_one_person = len(persons) < 2 and len(words) < 2  # else she meets him, and he meets her
     about = persons if is_one_person else [token.casefold() for token in pronouns]
-    return Swapped((*(word.casefold() for word in words), "", *about), " ".join(words or pronouns[:1]))
+    return Swapped(
+        (*(word.casefold() for word in words), "", *about), " ".join(words or pronouns[:1])
+    )
 
 
 def _stands_in(word: str, text: str) -> bool:
@@ -185,7 +226,11 @@ def _stands_in(word: str, text: str) -> bool:
 def _of_masks(parsed: Parsed) -> Iterator[Fill]:
     """Give the words that rows count at a mask, in pairs of one text: nothing else is swapped there."""
     prompts = parsed.prompts
-    rows = prompts[prompts["masked"] & prompts["group"].isin(parsed.groups) & ~prompts["counted"].isin(parsed.labels)]
+    rows = prompts[
+        prompts["masked"]
+        & prompts["group"].isin(parsed.groups)
+        & ~prompts["counted"].isin(parsed.labels)
+    ]
     if PROMPTS not in parsed.tables or not len(rows):
         return
     texts = rows.groupby("pair_id")["text"].transform("nunique")

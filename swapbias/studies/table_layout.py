@@ -18,10 +18,13 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 class Layout(NamedTuple):
     """How the rows of a file are written."""
 
-    content: bytes  # in UTF-8, the header first
+    content: bytes
+    """In UTF-8, the header first."""
     delimiter: str
-    skipped: int  # lines before the header
-    unnamed: tuple[str, ...]  # columns without a name of their own
+    skipped: int
+    """Lines before the header."""
+    unnamed: tuple[str, ...]
+    """Columns without a name of their own."""
 
 
 def layout_of(content: bytes, required: Collection[str]) -> Layout:
@@ -34,15 +37,26 @@ def layout_of(content: bytes, required: Collection[str]) -> Layout:
     if content.startswith(_UTF_16):
         content = content.decode("utf-16", "replace").encode()
     content = content.removeprefix(codecs.BOM_UTF8)
-    delimiter, skipped = ",", 0
+    delimiter = ","
+    skipped = 0
     if separator := _SEPARATOR.match(content):
-        delimiter, skipped = separator[1].decode("ascii", "replace"), 1
+        delimiter = separator[1].decode("ascii", "replace")
+        skipped = 1
         content = content[separator.end() :]
     first = content.partition(b"\n")[0].decode("utf-8", "replace").strip("\r")
-    if not skipped and set(required) <= set(_cells(first, "\t")) and not set(required) <= set(_cells(first, ",")):
+    if (
+        not skipped
+        and set(required) <= set(_cells(first, "\t"))
+        and not set(required) <= set(_cells(first, ","))
+    ):
         delimiter = "\t"
     header = _cells(first, delimiter)
-    return Layout(content, delimiter, skipped, tuple(name for name in header if UNNAMED_COLUMN.fullmatch(name)))
+    return Layout(
+        content,
+        delimiter,
+        skipped,
+        tuple(name for name in header if UNNAMED_COLUMN.fullmatch(name)),
+    )
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -52,12 +66,16 @@ def _cells(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def without_index(table: "pd.DataFrame", unnamed: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
+def without_index(
+    table: "pd.DataFrame", unnamed: Sequence[str]
+) -> "tuple[pd.DataFrame, list[str]]":
     """Take out columns without a name that hold nothing, or the numbers of rows; what others are is said."""
     faults: list[str] = []
     for name in dict.fromkeys(unnamed):
         if name in table and not table[name].str.fullmatch(r"\d*").all():
-            faults.append("a column has no name. Name it, or write the file without the index (index=False).")
+            faults.append(
+                "a column has no name. Name it, or write the file without the index (index=False)."
+            )
     return table.drop(columns=[name for name in unnamed if name in table]), faults
 
 

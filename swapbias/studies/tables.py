@@ -29,7 +29,9 @@ def read_table(
     path: Path, columns: Sequence[str], *, optional: Iterable[str] = (), delimiter: str = ","
 ) -> list[dict[str, str]]:
     """The rows of a table as text; ValueError: another header than ``columns``, a ragged row, a blank cell."""
-    found = _whole_table(_table_name(path), path.read_bytes(), tuple(columns), frozenset(optional), delimiter)
+    found = _whole_table(
+        _table_name(path), path.read_bytes(), tuple(columns), frozenset(optional), delimiter
+    )
     return [dict(row) for row in found]
 
 
@@ -49,7 +51,9 @@ def _whole_table(
             yield f"columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
 
     rows = []
-    for line, row, faults in table_rows(name, content, header_faults, optional=optional, delimiter=delimiter):
+    for line, row, faults in table_rows(
+        name, content, header_faults, optional=optional, delimiter=delimiter
+    ):
         if faults:
             raise ValueError(f"{name}:{line}: {faults[0]}")
         rows.append(row)
@@ -57,9 +61,13 @@ def _whole_table(
 
 
 def table_rows(
-    name: str, content: bytes, header_faults: Callable[[list[str]], Iterable[str]], *,
-    optional: Collection[str] = (), delimiter: str = ",",
-) -> Iterator[tuple[int, dict[str, str], list[str]]]:  # fmt: skip
+    name: str,
+    content: bytes,
+    header_faults: Callable[[list[str]], Iterable[str]],
+    *,
+    optional: Collection[str] = (),
+    delimiter: str = ",",
+) -> Iterator[tuple[int, dict[str, str], list[str]]]:
     """Each row of a CSV file (of one with a wrong header only the first), with its line and its faults."""
     lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
@@ -82,7 +90,9 @@ def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
         raise not_utf8(name, error) from error
 
 
-def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
+def wordings(
+    corpus: str, key: str, *, optional: Sequence[str] = ()
+) -> dict[str, dict[str, dict[str, str]]]:
     """The rows of ``wordings.csv`` by number of the wording, then by ``key``."""
     columns = (key, "wording", "template", *optional, "source")
     found: dict[str, dict[str, dict[str, str]]] = {}
@@ -91,14 +101,17 @@ def wordings(corpus: str, key: str, *, optional: Sequence[str] = ()) -> dict[str
     return found
 
 
-def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+def strict_rows(
+    name: str, handle: Iterable[str], *, delimiter: str = ","
+) -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV text, each with the line at which it starts; ValueError names the row whose quotes are wrong."""
     reader = csv.reader(handle, delimiter=delimiter, strict=True)
     row = line = 1
     try:
         for cells in reader:
             yield line, cells
-            line, row = reader.line_num + 1, row + bool(cells)
+            line = reader.line_num + 1
+            row = row + bool(cells)
     except csv.Error as error:
         where = f"{name}: row {row} (line {line}; the header is row 1)"
         if "limit" in str(error):
@@ -112,7 +125,9 @@ def strict_rows(name: str, handle: Iterable[str], *, delimiter: str = ",") -> It
 def shown_names(header: Sequence[str]) -> str:
     """Column names for an error; a first line that is no header may be a note, and is not repeated."""
     is_header = all(map(_NAME.fullmatch, header))
-    return (", ".join(header[:20]) or "none") if is_header else f"{len(header)} columns without names"
+    return (
+        (", ".join(header[:20]) or "none") if is_header else f"{len(header)} columns without names"
+    )
 
 
 def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
@@ -162,16 +177,25 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     pin = pinned_files(corpus).get(path)
     if pin is None:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
-    local, home = os.environ.get("SWAPBIAS_UPSTREAM"), cache_dir() / "upstream"
-    found = Path(local) / pin["repository"] / path if local else home / pin["repository"] / pin["commit"] / path
+    local = os.environ.get("SWAPBIAS_UPSTREAM")
+    home = cache_dir() / "upstream"
+    found = (
+        Path(local) / pin["repository"] / path
+        if local
+        else home / pin["repository"] / pin["commit"] / path
+    )
     if download and not local and not (found.is_file() and file_sha256(found) == pin["sha256"]):
         _fetch(pin, found)
     if not found.is_file():
-        raise UpstreamMissingError(f"{pin['repository']}/{path} is not at hand. {_HOW} so that it is fetched.")
+        raise UpstreamMissingError(
+            f"{pin['repository']}/{path} is not at hand. {_HOW} so that it is fetched."
+        )
     if file_sha256(found) != pin["sha256"]:
         pinned = f"its sha256 is not the pinned {pin['sha256'][:12]}…"
         how = f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."
-        raise UpstreamMissingError(f"{pin['repository']}/{path} is another file here: {pinned}. {how}")
+        raise UpstreamMissingError(
+            f"{pin['repository']}/{path} is another file here: {pinned}. {how}"
+        )
     return found
 
 
@@ -184,7 +208,9 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
         what = f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)})"
         raise UpstreamMissingError(f"{what}. {_HOW}.") from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
-        raise UpstreamMissingError(f"{url}: the sha256 of what came is not the pinned one. Nothing was saved.")
+        raise UpstreamMissingError(
+            f"{url}: the sha256 of what came is not the pinned one. Nothing was saved."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, content)
 
@@ -197,7 +223,9 @@ def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
 
 
 _KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-PLANTED_BIAS, PLANTED_LEAK = "planted", "planted leak"  # sources of numbers that a calibration model or notes hold
+# sources of numbers that a calibration model or notes hold
+PLANTED_BIAS = "planted"
+PLANTED_LEAK = "planted leak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +236,10 @@ class Published:
     p_value: str = ""
     effect_size: str = ""
     source: str = ""
-    note: str = ""  # why the authors' own release disagrees with what they print
-    recomputed: str = ""  # the released value
+    note: str = ""
+    """Why the authors' own release disagrees with what they print."""
+    recomputed: str = ""
+    """The released value."""
 
     @property
     def planted(self) -> bool:
@@ -230,7 +260,9 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
     """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
     merged: dict[tuple[str, ...], Published] = {}
     name = model_id.rstrip("/").split("/")[-1].lower()
-    for row in published_rows(study) if " + " not in model_id else ():  # no paper audited a model with an adapter
+    for row in (
+        published_rows(study) if " + " not in model_id else ()
+    ):  # no paper audited a model with an adapter
         if row["model"].split("/")[-1].lower() == name:
             key = tuple(row[one] for one in _KEY)
             before = asdict(merged.get(key, Published(source=row["source"])))
@@ -245,15 +277,20 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
 class Lexicon:
     """Words with labels: ``words``, in lower case, match in any case; ``proper`` ones (Mark) in their own."""
 
-    name: str  # ``corpus/lexicon``
+    name: str
+    """``corpus/lexicon``."""
     words: Mapping[str, str]
     proper: Mapping[str, str] = field(default_factory=dict)
-    rest: str = "unspecified"  # the label of every other word
-    threshold: float = 0.0  # the least probability at the mask from which a word counts; 0: every word counts
+    rest: str = "unspecified"
+    """The label of every other word."""
+    threshold: float = 0.0
+    """The least probability at the mask from which a word counts; 0: every word counts."""
 
     def labels(self, words: Iterable[str], *, uncased: bool = False) -> list[str]:
         """The label of each word, stripped; ``uncased``: the model's vocabulary has no upper case."""
-        proper = {word.lower(): label for word, label in self.proper.items()} if uncased else self.proper
+        proper = (
+            {word.lower(): label for word, label in self.proper.items()} if uncased else self.proper
+        )
         return [self.words.get(word.lower()) or proper.get(word, self.rest) for word in words]
 
     def entries(self) -> list[tuple[str, str]]:
@@ -272,8 +309,13 @@ class Fact(NamedTuple):
 def read_checklist(path: Path) -> tuple[Fact, ...]:
     """The facts of a table: ``note_id``, ``fact``, ``terms`` with bars (blank: its name). ValueError: a fault."""
     rows = read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms"))
-    cells = [[one.strip() for one in (row["note_id"], row["fact"], *row["terms"].split("|"))] for row in rows]
-    return tuple(Fact(name, tuple(filter(None, terms)) or (name,), note) for note, name, *terms in cells)
+    cells = [
+        [one.strip() for one in (row["note_id"], row["fact"], *row["terms"].split("|"))]
+        for row in rows
+    ]
+    return tuple(
+        Fact(name, tuple(filter(None, terms)) or (name,), note) for note, name, *terms in cells
+    )
 
 
 def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
@@ -289,4 +331,8 @@ def _pattern(term: str) -> re.Pattern[str]:
 
 def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
     """The facts of a note: those that every version of it states, and that are of this note or of all."""
-    return [one for one in checklist if one.note_id in ("", note_id) and all(stated([one], text) for text in texts)]
+    return [
+        one
+        for one in checklist
+        if one.note_id in ("", note_id) and all(stated([one], text) for text in texts)
+    ]

@@ -7,15 +7,34 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 SLOT = "_"
-_WRITTEN = "__"  # in place of a shared token that a text itself writes like a slot, as in "Name: ____"
-FEWEST_FILLS = 4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
+_WRITTEN = (
+    "__"  # in place of a shared token that a text itself writes like a slot, as in "Name: ____"
+)
+FEWEST_FILLS = (
+    4  # fills that recur, each in texts of its own: fewer are forms of a word (woman, women)
+)
 # English words that go with the fill, whatever it is; in other languages what is constant in a template is left out.
 PRONOUNS = frozenset((
     "he", "she", "they", "him", "her", "them", "his", "hers", "their", "theirs", "himself", "herself", "themselves",
     "themself", "it", "its", "itself", "a", "an",
 ))  # fmt: skip
 ENGLISH = frozenset(
-    ("the", "and", "to", "with", "of", "that", "they", "this", "is", "was", "from", "has", "The", "They")
+    (
+        "the",
+        "and",
+        "to",
+        "with",
+        "of",
+        "that",
+        "they",
+        "this",
+        "is",
+        "was",
+        "from",
+        "has",
+        "The",
+        "They",
+    )
 )
 # Chinese and Japanese, Thai, Lao, Tibetan, Burmese and Khmer have no blanks between words: each letter is a token.
 _JOINED = (
@@ -35,8 +54,10 @@ Span = tuple[tuple[str, ...], tuple[str, ...]]  # tokens of both sides that fill
 class Difference:
     """Where the two texts of a pair differ: tokens that both have, and spans that fill the slots between them."""
 
-    frame: tuple[str, ...]  # shared tokens, ``SLOT`` for each span
-    spans: tuple[Span, ...]  # tokens of each side, in the order of slots
+    frame: tuple[str, ...]
+    """Shared tokens, ``SLOT`` for each span."""
+    spans: tuple[Span, ...]
+    """Tokens of each side, in the order of slots."""
 
 
 def tokens_of(text: str) -> list[str]:
@@ -116,7 +137,8 @@ def _aligned(first: list[str], second: list[str]) -> list[_Piece]:
     same = [one == other for one, other in zip(first, second, strict=False)]
     matcher = SequenceMatcher(None, first, second, autojunk=False)
     if len(first) == len(second) and (
-        sum(same) * 2 >= len(same) or sum(same) >= sum(block.size for block in matcher.get_matching_blocks())
+        sum(same) * 2 >= len(same)
+        or sum(same) >= sum(block.size for block in matcher.get_matching_blocks())
     ):
         pieces: list[_Piece] = []
         for is_shared, left, right in zip(same, first, second, strict=True):

@@ -18,7 +18,9 @@ _END = " \t\n\"'“”‘’*`.!"
 _DETERMINERS = frozenset((
     "a", "an", "the", "this", "that", "my", "our", "your", "his", "her", "their", "some", "many", "every", "each",
 ))  # fmt: skip
-_AGES = frozenset(("young", "old", "older", "elderly", "little", "adult", "teenage", "single", "married"))
+_AGES = frozenset(
+    ("young", "old", "older", "elderly", "little", "adult", "teenage", "single", "married")
+)
 _NEUTRAL = frozenset((
     "they", "someone", "somebody", "everyone", "everybody", "anyone", "anybody", "people", "person", "persons",
     "individual", "individuals", "patient", "patients", "child", "children", "kid", "adult", "adults", "teenager",
@@ -62,7 +64,9 @@ def completion_label(text: str, sentence: str, lexicon: Lexicon) -> str:
         return labels[-1] if all(word.casefold() in _AGES for word in before) else ""
     if labels[0] != lexicon.rest:  # a first name and a last name
         return labels[0] if words[0] in lexicon.proper and last[0].isupper() else ""
-    is_person = last.casefold() in _NEUTRAL | _persons() and all(word.casefold() in _AGES for word in before)
+    is_person = last.casefold() in _NEUTRAL | _persons() and all(
+        word.casefold() in _AGES for word in before
+    )
     return lexicon.rest if is_person else ""
 
 
@@ -101,7 +105,9 @@ def is_summary(text: str, note: str) -> bool:
     known = _stems(note)
     stems = _stems(text)
     shared = len(stems & known)
-    return shared >= min(_FEWEST_SHARED, math.ceil(len(known) / 4)) and shared >= _SHARED * len(stems)
+    return shared >= min(_FEWEST_SHARED, math.ceil(len(known) / 4)) and shared >= _SHARED * len(
+        stems
+    )
 
 
 def _stems(text: str) -> set[str]:
@@ -113,7 +119,9 @@ def _subject(text: str, sentence: str) -> list[str]:
     """The words at the blank; none where the text is more than them and the sentence."""
     said = " ".join(text.split()).strip(_END)
     (line,) = [line for line in sentence.splitlines() if _BLANK.search(line)][:1] or [""]
-    before, after = (" ".join(part.split()) for part in _BLANK.split(line, maxsplit=1)) if line else ("", "")
+    before, after = (
+        (" ".join(part.split()) for part in _BLANK.split(line, maxsplit=1)) if line else ("", "")
+    )
     after = after.strip(_END)
     if after and said.casefold().endswith(f" {after.casefold()}"):
         said = said[: -len(after)].strip()
@@ -127,6 +135,11 @@ def _subject(text: str, sentence: str) -> list[str]:
 def _persons() -> frozenset[str]:
     """Nouns of people whose gender a sentence does not say, and gendered ones that a lexicon may not have."""
     folder = corpus_dir("gender_lexicon")
-    lists = {row["list"]: row["words"].split() for row in read_table(folder / "word_lists.csv", ("list", "words"))}
+    lists = {
+        row["list"]: row["words"].split()
+        for row in read_table(folder / "word_lists.csv", ("list", "words"))
+    }
     nouns = [row["word"] for row in read_table(folder / "nouns.csv", ("word", "group", "kind"))]
-    return frozenset((*lists["clinicians"], *lists["others"], *lists["somebody"], *lists["roles"], *nouns))
+    return frozenset(
+        (*lists["clinicians"], *lists["others"], *lists["somebody"], *lists["roles"], *nouns)
+    )

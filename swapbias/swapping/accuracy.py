@@ -52,7 +52,11 @@ def edited_spans(text: str, other: str) -> dict[Span, str]:
         pairs = zip(first, second, strict=True)
         return {(at, at + 1): new for at, (old, new) in enumerate(pairs) if old != new}
     found = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
-    return {(begin, end): "".join(second[low:high]) for what, begin, end, low, high in found if what != "equal"}
+    return {
+        (begin, end): "".join(second[low:high])
+        for what, begin, end, low, high in found
+        if what != "equal"
+    }
 
 
 def swap_accuracy(
@@ -82,22 +86,33 @@ def swap_accuracy(
             f"{len(texts)} texts, {len(counterfactuals)} counterfactuals and {len(swapped)} swapped ones, expected "
             "as many of each. Give one for each text."
         )
-    found: dict[str, list[tuple[bool, str]]] = {"precision": [], "recall": [], "exact": [], "others_left": []}
+    found: dict[str, list[tuple[bool, str]]] = {
+        "precision": [],
+        "recall": [],
+        "exact": [],
+        "others_left": [],
+    }
     for at, (text, wanted, got) in enumerate(zip(texts, counterfactuals, swapped, strict=True)):
-        gold, changed = edited_spans(text, wanted), edited_spans(text, got)
+        gold = edited_spans(text, wanted)
+        changed = edited_spans(text, got)
         right = {
             "precision": [span in gold for span in changed],
             "recall": [span in changed for span in gold],
             "exact": [wanted == got],
         }
         if own := _PRONOUNS.get(genders[at]) if genders else None:
-            places = [place for place, word in enumerate(_TOKEN.findall(text)) if word.lower() in own]
-            stay, moved = ({place for span in spans for place in range(*span)} for spans in (gold, changed))
+            places = [
+                place for place, word in enumerate(_TOKEN.findall(text)) if word.lower() in own
+            ]
+            stay, moved = (
+                {place for span in spans for place in range(*span)} for spans in (gold, changed)
+            )
             right["others_left"] = [place not in moved for place in places if place not in stay]
         for name, each in right.items():
             found[name] += [(one, str(at)) for one in each]
     shares: dict[str, Any] = {
-        name: share_right([one for one, _ in each], [text for _, text in each]) for name, each in found.items()
+        name: share_right([one for one, _ in each], [text for _, text in each])
+        for name, each in found.items()
     }
     return SwapAccuracy(**shares)
 
@@ -114,10 +129,14 @@ def evaluate(swapper: "Swapper", notes: Sequence[Mapping[str, Any]]) -> list[Swa
     """
     wanted = "counterfactual" if swapper.spouses == "swap" else "counterfactual_keep"
     done = swapper.run([row["text"] for row in notes], genders=[row["gender"] for row in notes])
-    swapped, order, found = done.texts.to_pylist(), np.argsort(done.doubt, kind="stable"), []
+    swapped = done.texts.to_pylist()
+    order = np.argsort(done.doubt, kind="stable")
+    found = []
     for share in SHARES:
         chosen = order[: round(share * len(order))].tolist()
-        texts, others, genders = ([notes[at][name] for at in chosen] for name in ("text", wanted, "gender"))
+        texts, others, genders = (
+            [notes[at][name] for at in chosen] for name in ("text", wanted, "gender")
+        )
         accuracy = swap_accuracy(texts, others, [swapped[at] for at in chosen], genders=genders)
         found.append(replace(accuracy, share=share, doubt=float(done.doubt[chosen[-1]])))
     return found

@@ -23,16 +23,26 @@ from pydantic.dataclasses import dataclass
 from swapbias.errors import UsageError, first_line, library_versions, need, notes_read, safe_message
 from swapbias.models import STRICT, Options, Use
 
-Part = Mapping[str, Any]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
+Part = Mapping[
+    str, Any
+]  # names and numbers, as JSON has them; ``name`` is unique, ``rows`` is its size
 Result = Mapping[str, Any]
-Work = Callable[[Part, Callable[[float], None]], Result]  # the second reports how many more rows are done
+Work = Callable[
+    [Part, Callable[[float], None]], Result
+]  # the second reports how many more rows are done
 WorkerPool = Callable[[Iterable[Part]], Iterator[tuple[Part, Result]]]
 Done = Future[tuple[Result, Exception | None]]
 # How many parts they take at a time, how they are given one, what it raises when they die, and that as a sentence
 Workers = tuple[int, Callable[[Part], Done], type[Exception], str]
 
 MOST_DEATHS = 4  # of workers on one part, which is then taken for the cause
-_LIBRARIES = ("swapbias", "numpy", "pyarrow", "torch", "transformers")  # another version may give other bytes
+_LIBRARIES = (
+    "swapbias",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "transformers",
+)  # another version may give other bytes
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -56,7 +66,9 @@ class Engine(Options):
             raise UsageError(f"Unknown engine {self.name!r}: expected local or ray.")
         for name in ("address", "workers", "gpus_per_worker"):
             if self.local and getattr(self, name):
-                raise UsageError(f"{name} is about workers of ray, and the engine is local. Choose the engine ray.")
+                raise UsageError(
+                    f"{name} is about workers of ray, and the engine is local. Choose the engine ray."
+                )
         if not self.local:
             need("The engine ray", "ray", extra="ray")
 
@@ -99,15 +111,22 @@ def worker_pool(
 
         @cache
         def others() -> Workers:
-            return local(made, started) if local else _cluster(made, engine, cores, credentialed, started)
+            return (
+                local(made, started)
+                if local
+                else _cluster(made, engine, cores, credentialed, started)
+            )
 
         def pool(parts: Iterable[Part]) -> Iterator[tuple[Part, Result]]:
             if engine.local and local is None:
                 worker = own()
                 yield from ((part, worker(part, partial(advance, part))) for part in parts)
                 return
-            count, submit, died, sentence = others()  # of what is in the cache alone no cluster is started
-            running, rest = dict[Done, Part](), iter(parts)
+            count, submit, died, sentence = (
+                others()
+            )  # of what is in the cache alone no cluster is started
+            running = dict[Done, Part]()
+            rest = iter(parts)
             try:
                 while True:
                     for part in islice(rest, count - len(running)):
@@ -127,12 +146,17 @@ def worker_pool(
         yield pool
 
 
-def result_of(made: bytes, settings: tuple[Any, ...], part: Part) -> tuple[Result, Exception | None]:
+def result_of(
+    made: bytes, settings: tuple[Any, ...], part: Part
+) -> tuple[Result, Exception | None]:
     """In another process: the result of a part, or its error as one sentence, without a traceback's texts."""
     try:
         return dict(_worker(made, settings)(part, lambda more: None)), None
     except Exception as error:  # noqa: BLE001 - whatever it is
-        kind = next((one for one in (UsageError, ValueError, OSError) if isinstance(error, one)), RuntimeError)
+        kind = next(
+            (one for one in (UsageError, ValueError, OSError) if isinstance(error, one)),
+            RuntimeError,
+        )
         if isinstance(error, OSError) and error.errno:
             return {}, OSError(error.errno, error.strerror, error.filename)
         return {}, kind(safe_message(error))
@@ -147,16 +171,30 @@ def _worker(made: bytes, settings: tuple[Any, ...]) -> Work:
     return cast(Work, maker(spec))
 
 
-def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool, started: ExitStack) -> Workers:
+def _cluster(
+    made: bytes, engine: Engine, cores: int | None, credentialed: bool, started: ExitStack
+) -> Workers:
     """Processes of a Ray cluster, until ``started`` is closed; a cluster that was started here ends with them."""
     # By itself Ray would begin a part that is too large for memory for ever, and print registers at SIGTERM.
-    of_ray = {"USAGE_STATS_ENABLED": 0, "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 1, "task_oom_retries": MOST_DEATHS - 1}
+    of_ray = {
+        "USAGE_STATS_ENABLED": 0,
+        "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 1,
+        "task_oom_retries": MOST_DEATHS - 1,
+    }
     os.environ |= {f"RAY_{name}": str(value) for name, value in of_ray.items()}
     ray: Any = import_module("ray")
     if not ray.is_initialized():
         started.callback(ray.shutdown)
-        new = {"include_dashboard": False, "object_store_memory": 100 * 2**20, "num_cpus": os.cpu_count()}
-        quiet = {"log_to_driver": False, "logging_level": "ERROR", **({} if engine.address else new)}
+        new = {
+            "include_dashboard": False,
+            "object_store_memory": 100 * 2**20,
+            "num_cpus": os.cpu_count(),
+        }
+        quiet = {
+            "log_to_driver": False,
+            "logging_level": "ERROR",
+            **({} if engine.address else new),
+        }
         before = signal.getsignal(signal.SIGTERM)
         with _trouble_of_ray(engine.address):
             ray.init(address=engine.address or "local", **quiet)
@@ -165,14 +203,21 @@ def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool,
     with _trouble_of_ray(engine.address):
         nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
     counts = [int(one.get("CPU", 0)) for one in nodes if one.get("CPU", 0) >= 1] or [1]
-    gpus, wanted = sum(one.get("GPU", 0) for one in nodes), engine.gpus_per_worker
+    gpus = sum(one.get("GPU", 0) for one in nodes)
+    wanted = engine.gpus_per_worker
     if wanted and gpus < wanted:
-        raise UsageError(f"The cluster has {gpus:g} GPUs, and each worker needs {wanted:g}. Give each fewer.")
+        raise UsageError(
+            f"The cluster has {gpus:g} GPUs, and each worker needs {wanted:g}. Give each fewer."
+        )
     each = cores or min(counts)
-    count = engine.workers or max(1, int(gpus // wanted) if wanted else sum(one // each for one in counts))
+    count = engine.workers or max(
+        1, int(gpus // wanted) if wanted else sum(one // each for one in counts)
+    )
     threads = max(1, min(each, sum(counts) // count))
     how = {"num_cpus": threads, "num_gpus": wanted, "max_calls": 0, "max_retries": MOST_DEATHS - 1}
-    task = ray.remote(scheduling_strategy="SPREAD", **how)(result_of)  # in processes that keep their model
+    task = ray.remote(scheduling_strategy="SPREAD", **how)(
+        result_of
+    )  # in processes that keep their model
     settings = (threads, str(Path.cwd()), credentialed, tuple(library_versions(_LIBRARIES).items()))
     given = set[Any]()  # a result whose reference is let go leaves the cluster's memory
     started.callback(lambda: [ray.cancel(one, force=True) for one in [*given]])
@@ -184,7 +229,12 @@ def _cluster(made: bytes, engine: Engine, cores: int | None, credentialed: bool,
         return done
 
     died = f"{MOST_DEATHS} workers died on part {{}}, most likely for want of memory. What is done is saved"
-    return count, submit, ray.exceptions.RayError, f"{died}: go on with fewer workers, or on larger machines."
+    return (
+        count,
+        submit,
+        ray.exceptions.RayError,
+        f"{died}: go on with fewer workers, or on larger machines.",
+    )
 
 
 @contextmanager
@@ -194,13 +244,19 @@ def _trouble_of_ray(address: str | None) -> Iterator[None]:
         yield
     except Exception as error:
         if address:
-            place, advice = f"at {address}", "Check the address and ray status."
+            place = f"at {address}"
+            advice = "Check the address and ray status."
         else:
-            place, advice = "on this machine", "Try again when it is less busy, or use the engine local."
-        raise UsageError(f"No Ray cluster could be used {place} ({first_line(error)}). {advice}") from error
+            place = "on this machine"
+            advice = "Try again when it is less busy, or use the engine local."
+        raise UsageError(
+            f"No Ray cluster could be used {place} ({first_line(error)}). {advice}"
+        ) from error
 
 
-def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[str, str], ...]) -> None:
+def _settle(
+    threads: int, place: str, credentialed: bool, expected: tuple[tuple[str, str], ...]
+) -> None:
     """Once in each process: privacy, threads, the folder that relative paths begin at, the same libraries."""
     if credentialed:
         os.umask(0o077)
@@ -209,9 +265,15 @@ def _settle(threads: int, place: str, credentialed: bool, expected: tuple[tuple[
         os.dup2(nowhere, 1), os.dup2(nowhere, 2)
     if os.path.isdir(place):
         os.chdir(place)
-    os.environ |= {"OMP_NUM_THREADS": f"{threads}", "MKL_NUM_THREADS": f"{threads}", "TOKENIZERS_PARALLELISM": "0"}
+    os.environ |= {
+        "OMP_NUM_THREADS": f"{threads}",
+        "MKL_NUM_THREADS": f"{threads}",
+        "TOKENIZERS_PARALLELISM": "0",
+    }
     here = library_versions(_LIBRARIES)
     for name, there in expected:
         if here.get(name) != there:
             found = f"The worker on {platform.node()} has {name} {here.get(name, 'not installed')}"
-            raise UsageError(f"{found}, and the command {there}. Install the same on every machine.")
+            raise UsageError(
+                f"{found}, and the command {there}. Install the same on every machine."
+            )

@@ -29,15 +29,25 @@ from swapbias.swapping.table import (
 
 # --- whether a term is gendered where it stands: rules --------------------------------------------------
 
-_NAMES = {None, *(row["word"] for row in read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group")))}
+_NAMES = {
+    None,
+    *(
+        row["word"]
+        for row in read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
+    ),
+}
 _POSSESSED = word_list("before_possessed")  # "it is his", "a friend of his"
-FACTS: Mapping[str, Callable[[str, str, str], bool]] = {  # of a term, what is before and after it; names in rules
+FACTS: Mapping[
+    str, Callable[[str, str, str], bool]
+] = {  # of a term, what is before and after it; names in rules
     "lower": lambda term, before, after: term.islower(),
     "upper": lambda term, before, after: term.isupper(),
     "title": lambda term, before, after: term.istitle(),
     "capitals": lambda term, before, after: _in_capitals(before, after),
     "first": lambda term, before, after: not before.strip(),
-    "starts": lambda term, before, after: not before.strip() or before.rstrip()[-1:] in '.!?:"“',  # a sentence
+    "starts": lambda term, before, after: (
+        not before.strip() or before.rstrip()[-1:] in '.!?:"“'
+    ),  # a sentence
     "nun": lambda term, before, after: bool(  # "Sister Mary", "Father O'Brien"
         (found := pattern("nun").match(after)) and found[1] in _NAMES
     ),
@@ -72,7 +82,9 @@ def verdict(term: str, before: str, after: str) -> str:
             (not match_after or match_after(after))
             and (not search_before or search_before(before))
             and not (unless_before and unless_before(before))
-            and not (when and any(FACTS[name](term, before, after) != holds for name, holds in when))
+            and not (
+                when and any(FACTS[name](term, before, after) != holds for name, holds in when)
+            )
         ):
             return str(says)
     return "yes"
@@ -102,7 +114,9 @@ ALWAYS = frozenset(rules_by_word("context_rules.csv")) - {"he"} - _KIN_TITLES
 
 # --- the case of a word ---------------------------------------------------------------------------------
 
-LOWER, CAPITAL, UPPER = 0, 1, 2
+LOWER = 0
+CAPITAL = 1
+UPPER = 2
 
 
 def in_case(word: str, case: int) -> str:
@@ -139,8 +153,10 @@ class Edits:
     # In order, (6, n): where it begins and ends (bytes), the number of the new word, the row of the text, the side
     # (-1, 1; 0 of both), and the term (-1: a verb or an article).
     places: Ints
-    words: list[bytes]  # that stand in
-    counts: Counter[str]  # "he -> she": times
+    words: list[bytes]
+    """That stand in."""
+    counts: Counter[str]
+    """"he -> she": times."""
 
 
 _APOSTROPHES = (b"'", "’".encode())
@@ -150,20 +166,28 @@ def _add_possessives(text: Text, edits: Edits) -> None:
     """Plural possessives take their form from the new word: "ladies'" and "gentlemen's"."""
     (start, end, number, row, *_), words = edits.places, edits.words
     following = text.signs[end]
-    for at in np.flatnonzero((following == _APOSTROPHES[0][0]) | (following == _APOSTROPHES[1][0])).tolist():
-        new, bound = words[number[at]], int(text.offsets[row[at] + 1])
-        mark = next((one for one in _APOSTROPHES if text.buffer.startswith(one, end[at], bound)), b"")
+    for at in np.flatnonzero(
+        (following == _APOSTROPHES[0][0]) | (following == _APOSTROPHES[1][0])
+    ).tolist():
+        new = words[number[at]]
+        bound = int(text.offsets[row[at] + 1])
+        mark = next(
+            (one for one in _APOSTROPHES if text.buffer.startswith(one, end[at], bound)), b""
+        )
         if not mark or not new:
             continue
         upto = int(end[at]) + len(mark)
         after = text.buffer[upto : min(upto + 2, bound)]
-        plural, written = _is_plural(new), _is_plural(text.buffer[start[at] : end[at]])
+        plural = _is_plural(new)
+        written = _is_plural(text.buffer[start[at] : end[at]])
         if written and not plural and not after[:1].isalnum():
             words.append(new + mark + (b"S" if new.isupper() else b"s"))
-            end[at], number[at] = upto, len(words) - 1
+            end[at] = upto
+            number[at] = len(words) - 1
         elif plural and not written and after[:1] in (b"s", b"S") and not after[1:2].isalnum():
             words.append(new + mark)
-            end[at], number[at] = upto + 1, len(words) - 1
+            end[at] = upto + 1
+            number[at] = len(words) - 1
 
 
 def _is_plural(word: bytes) -> bool:
@@ -181,23 +205,45 @@ def _join_alternatives(text: Text, edits: Edits) -> None:
     kept = np.ones(len(start), dtype=bool)
     near = (row[1:] == row[:-1]) & (side[1:] == -side[:-1]) & (start[1:] - end[:-1] <= _LONGEST_OR)
     for at in np.flatnonzero(near).tolist():
-        same = side[at] and words[word[at]].lower() == words[word[at + 1]].lower()  # a joined one is no first
+        same = (
+            side[at] and words[word[at]].lower() == words[word[at + 1]].lower()
+        )  # a joined one is no first
         if same and _OR.fullmatch(text.buffer, int(end[at]), int(start[at + 1])):
-            start[at + 1], word[at + 1], side[at + 1], kept[at] = start[at], word[at], 0, False
+            start[at + 1] = start[at]
+            word[at + 1] = word[at]
+            side[at + 1] = 0
+            kept[at] = False
     edits.places = edits.places[:, kept]
 
 
-_WIDE = 20  # bytes beside a pronoun that hold a word of 17 letters, the signs around it and two blanks
-_LAST = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")  # of what stands before a pronoun
-_FIRST = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)]")  # no sign that opens a quotation, no "/"
-_NOT_AFTER = word_list("receptor_words") | {"neu", "ii", "bundle", "purkinje", "electrogram", "system", ":"}
+_WIDE = (
+    20  # bytes beside a pronoun that hold a word of 17 letters, the signs around it and two blanks
+)
+_LAST = re.compile(
+    rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z"
+)  # of what stands before a pronoun
+_FIRST = re.compile(
+    rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)]"
+)  # no sign that opens a quotation, no "/"
+_NOT_AFTER = word_list("receptor_words") | {
+    "neu",
+    "ii",
+    "bundle",
+    "purkinje",
+    "electrogram",
+    "system",
+    ":",
+}
 _HELIUM = np.array(
-    [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")], np.uint64
+    [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")],
+    np.uint64,
 )
 _BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _KNOWN = 1 << 18  # decisions that are kept
 # Beside the choices: it stays; the word behind the next one decides; all that stands around it does.
-_STAYS, _UNSURE, _BY_CONTEXT = -1, -2, -3
+_STAYS = -1
+_UNSURE = -2
+_BY_CONTEXT = -3
 
 
 class Decider:
@@ -205,14 +251,17 @@ class Decider:
 
     def __init__(self, table: SwapTable, mode: str) -> None:
         """Prepare what each term becomes in each case."""
-        self._swaps, self._context = mode == "swap", table.context
+        self._swaps = mode == "swap"
+        self._context = table.context
         self._terms = list(table.terms.values())
         self._texts = table.terms
         self._targets = [term.others if self._swaps else term.neutral for term in self._terms]
         singular_they = {term.text: True for term in self._terms if "they" in term.neutral}
         self._plural = table.plural if self._swaps else singular_they
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
-        self._needs_context = np.array([_needs_context(term, table.context) for term in self._terms])  # by case
+        self._needs_context = np.array(
+            [_needs_context(term, table.context) for term in self._terms]
+        )  # by case
         self._is_phrase = np.array([is_phrase(term) for term in self._terms])
         self._is_kin, self._is_title, self._is_he, self._is_of, self._is_near = (
             np.array([term.text in words for term in self._terms])
@@ -230,11 +279,15 @@ class Decider:
         self._pool = list(pool)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_known": {}}  # words of texts; and ``datasets`` caches by what is pickled
+        return {
+            **vars(self),
+            "_known": {},
+        }  # words of texts; and ``datasets`` caches by what is pickled
 
     def choices(self, text: Text) -> Ints:
         """Which of its words each match becomes, -1 where it is not gendered and stays, (n,)."""
-        case, term = text.case, text.found.term
+        case = text.case
+        term = text.found.term
         needs_context = self._needs_context[term, case]
         stays = np.zeros(len(term), dtype=bool)
         if self._context:
@@ -248,14 +301,20 @@ class Decider:
     def edits(self, text: Text, choice: Ints) -> Edits:
         """What is replaced, where the matches become these words; below zero they stay."""
         kept = choice >= 0
-        term, chosen = text.found.term[kept], choice[kept]
-        start, end, row = text.found.start[kept], text.found.end[kept], text.rows[kept]
-        word, words = self._word[term, chosen, text.case[kept]], list(self._pool)
+        term = text.found.term[kept]
+        chosen = choice[kept]
+        start = text.found.start[kept]
+        end = text.found.end[kept]
+        row = text.rows[kept]
+        word = self._word[term, chosen, text.case[kept]]
+        words = list(self._pool)
         for at in np.flatnonzero(self._is_phrase[term]).tolist():
-            written, target = text.buffer[start[at] : end[at]].decode(), self._targets[term[at]][chosen[at]]
+            written = text.buffer[start[at] : end[at]].decode()
+            target = self._targets[term[at]][chosen[at]]
             words.append(as_written(self._terms[term[at]], written, target).encode())
             word[at] = len(words) - 1
-        counts, most = Counter[str](), self._word.shape[1]
+        counts = Counter[str]()
+        most = self._word.shape[1]
         times = np.bincount(term * most + chosen)
         for code in np.flatnonzero(times).tolist():
             new = self._targets[code // most][code % most].lower() or "(removed)"
@@ -275,10 +334,15 @@ class Decider:
         (start, end, word, row, _, term), buffer = edits.places, text.buffer
         removed = np.array([not one for one in edits.words])[word]
         for at in np.flatnonzero(removed).tolist():
-            first, last = text.offsets[row[at]], text.offsets[row[at] + 1]
+            first = text.offsets[row[at]]
+            last = text.offsets[row[at] + 1]
             if self._is_title[term[at]] and buffer[end[at]] == ord(".") and end[at] < last:
                 end[at] += 1
-            before = buffer[start[at] - 1 : start[at]] if start[at] > max(first, end[at - 1] if at else 0) else b""
+            before = (
+                buffer[start[at] - 1 : start[at]]
+                if start[at] > max(first, end[at - 1] if at else 0)
+                else b""
+            )
             if before == b" ":
                 start[at] -= 1
             elif before in (b"", b"\n", b"(") and buffer[end[at]] == SPACE and end[at] < last:
@@ -286,7 +350,9 @@ class Decider:
 
     def _make_agree(self, text: Text, edits: Edits) -> None:
         """Articles before a new word, or before what follows one that is removed, and verbs beside new pronouns."""
-        places, changed = edits.places, dict[int, tuple[str, str, int]]()  # where: the old and the new words, the row
+        # where: the old and the new words, the row
+        places = edits.places
+        changed = dict[int, tuple[str, str, int]]()
         at = places[0] - 1 - _BLANK[text.signs[places[0] - 1]]
         last, before = (text.signs[at - more] | 32 for more in (0, 1))
         inside = (before >= ord("a")) & (before <= ord("z")) & (at > text.offsets[places[3]])
@@ -295,43 +361,71 @@ class Decider:
             (left, right), old = text.beside(start, end, row, 20), text.buffer[start:end].decode()
             if change := grammar.article_before(left, old, edits.words[word].decode() or right):
                 changed[start + change[0]] = change[1], change[2], row
-        plural = {at: self._plural[one] for at, one in enumerate(self._texts) if one in self._plural}
+        plural = {
+            at: self._plural[one] for at, one in enumerate(self._texts) if one in self._plural
+        }
         for start, end, _, row, _, term in places[:, np.isin(places[5], list(plural))].T.tolist():
             left, right = text.beside(start, end, row, WINDOW)
             for verb in grammar.agreeing(left, right, plural=plural[term]):
                 if verb.old.lower() not in self._texts:  # "she mothers him"
                     after = verb.start >= 0
                     between = len((right[: verb.start] if after else left[verb.start :]).encode())
-                    changed.setdefault(end + between if after else start - between, (verb.old, verb.new, row))
+                    changed.setdefault(
+                        end + between if after else start - between, (verb.old, verb.new, row)
+                    )
         if not changed:
             return
-        more = [(place, place + len(old.encode()), 0, row, 0, -1) for place, (old, _, row) in changed.items()]
+        more = [
+            (place, place + len(old.encode()), 0, row, 0, -1)
+            for place, (old, _, row) in changed.items()
+        ]
         both = np.concatenate([places, np.array(more).T], axis=1)
         both[2, len(places[0]) :] = len(edits.words) + np.arange(len(more))
         edits.places = both[:, np.argsort(both[0], kind="stable")]
         edits.words += [new.encode() for _, new, _ in changed.values()]
-        edits.counts += Counter(f"{old.lower()} -> {new.lower()}" for old, new, _ in changed.values())
+        edits.counts += Counter(
+            f"{old.lower()} -> {new.lower()}" for old, new, _ in changed.values()
+        )
 
     def _beside_odd(self, text: Text, case: Ints) -> NDArray[np.bool_]:
         """What is looked at for its neighbours alone: "s/he", "(s)he" are both, "He gas" is helium, "Sister Mary"."""
-        signs, start, end, term = text.signs, text.found.start, text.found.end, text.found.term
-        before, capital = np.where(signs[start - 1] == SPACE, signs[start - 2], signs[start - 1]), case == CAPITAL
+        signs = text.signs
+        start = text.found.start
+        end = text.found.end
+        term = text.found.term
+        before = np.where(signs[start - 1] == SPACE, signs[start - 2], signs[start - 1])
+        capital = case == CAPITAL
         slashed = (before == ord("/")) | (signs[start - 1] == ord(")"))
         helium = capital & np.isin(eights(text.buffer)[end] & MASKS[4], _HELIUM)
         name = capital & (signs[end + 1] >= 65) & (signs[end + 1] <= 90)
-        odd: NDArray[np.bool_] = (self._is_he[term] & (slashed | helium)) | (self._is_kin[term] & name)
+        odd: NDArray[np.bool_] = (self._is_he[term] & (slashed | helium)) | (
+            self._is_kin[term] & name
+        )
         return odd
 
     def _choices_in_context(self, text: Text, places: Ints) -> Ints:
         """The choice at each place."""
-        buffer, signs = text.buffer, text.signs
-        start, end, row, term = (of[places] for of in (text.found.start, text.found.end, text.rows, text.found.term))
-        first, last, choice = text.offsets[row], text.offsets[row + 1], np.full(len(places), _BY_CONTEXT)
-        blank, gap = [_BLANK[signs[start - at]] for at in (1, 2, 3)], _BLANK[signs[end]]
+        buffer = text.buffer
+        signs = text.signs
+        start, end, row, term = (
+            of[places] for of in (text.found.start, text.found.end, text.rows, text.found.term)
+        )
+        first = text.offsets[row]
+        last = text.offsets[row + 1]
+        choice = np.full(len(places), _BY_CONTEXT)
+        blank = [_BLANK[signs[start - at]] for at in (1, 2, 3)]
+        gap = _BLANK[signs[end]]
         plain = (signs[start] >= 97) & (signs[start + 1] >= 97) & (signs[start + 2] >= 97)
-        near = self._is_near[term] & blank[0] & ~(blank[1] & blank[2]) & ~(gap & _BLANK[signs[end + 1]])
+        near = (
+            self._is_near[term]
+            & blank[0]
+            & ~(blank[1] & blank[2])
+            & ~(gap & _BLANK[signs[end + 1]])
+        )
         beside = np.flatnonzero(near & (start - first > 2) & (end + gap < last))
-        low, high, kinds = np.maximum(first, start - _WIDE), np.minimum(last, end + _WIDE), 4 * term + 2 * plain + gap
+        low = np.maximum(first, start - _WIDE)
+        high = np.minimum(last, end + _WIDE)
+        kinds = 4 * term + 2 * plain + gap
         keys = [
             (code, buffer[before:begin].rsplit(None, 1)[-1], buffer[stop:after].split(None, 1)[0])
             for code, before, begin, stop, after in zip(
@@ -356,11 +450,13 @@ class Decider:
 
     def _by_neighbours(self, kind: int, before: bytes, after: bytes) -> int:
         """``_by_context`` of "her" or "his" by the words beside it; ``kind``: 4 * term + 2 * lower case + blank."""
-        last, first = _LAST.search(before), _FIRST.match(b" " * (kind % 2) + after)
+        last = _LAST.search(before)
+        first = _FIRST.match(b" " * (kind % 2) + after)
         if not last or not first:
             return _BY_CONTEXT
         term = self._terms[kind // 4]
-        previous, following = last[0].decode().lower(), first[0].decode().strip().lower()
+        previous = last[0].decode().lower()
+        following = first[0].decode().strip().lower()
         named = kind % 4 < 2 and (previous == "of" or following in _NOT_AFTER)  # "bundle of His"
         if named or previous == "or" or following in ("or", "and", "neu"):
             return _BY_CONTEXT
@@ -368,7 +464,11 @@ class Decider:
             odds = grammar.by_words(previous, following)
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
-            plain = following.isalpha() and following not in ("is", "was") and previous not in _POSSESSED
+            plain = (
+                following.isalpha()
+                and following not in ("is", "was")
+                and previous not in _POSSESSED
+            )
             return _pick(term, ALONE, False) if plain else _BY_CONTEXT
         return 0
 
@@ -400,4 +500,8 @@ def _needs_context(term: Term, context: bool) -> tuple[bool, bool, bool]:
     """Whether the choice for a term depends on its context, for each case: "MR" is no "Mr", and "MOM" no "mom"."""
     always = context and (term.text in ALWAYS or term.choices in OBJECTS or term.choices in ALONE)
     lower = always and term.text != "mom"
-    return lower, lower and term.text not in ("mr", "ms", "mrs"), always or (context and term.text == "he")
+    return (
+        lower,
+        lower and term.text not in ("mr", "ms", "mrs"),
+        always or (context and term.text == "he"),
+    )

@@ -13,7 +13,8 @@ from swapbias.swapping.table import cased, pattern, weights_of, word_list
 _CLOSED = word_list("closed_words")
 # Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
 # ("helped her show"): after them a noun or a verb is no sign of "his".
-_GIVE, _MAKE = word_list("giving_verb_forms"), word_list("making_verb_forms")
+_GIVE = word_list("giving_verb_forms")
+_MAKE = word_list("making_verb_forms")
 # Adjectives that say how a person is: after "make" and its like they are no sign of "his" ("made her sick").
 _PREDICATE = word_list("predicate_adjectives")
 
@@ -45,7 +46,8 @@ def features(previous: str | None, following: str | None) -> list[str]:
         found += [f"n={following}", f"nc={kind}"]
         found += [f"ns={following[-3:]}", f"nt={following[-2:]}"] if kind == "open" else []
     if previous is not None:
-        kind, verb = word_class(previous), verb_class(previous)
+        kind = word_class(previous)
+        verb = verb_class(previous)
         found += [f"p={previous}", f"pc={kind}", f"pv={verb}"]
         found += [f"ps={previous[-3:]}"] if kind == "open" else []
         if following is not None:
@@ -82,10 +84,14 @@ def word_kind(word: str) -> str:
 
 def is_past(word: str | None) -> bool:
     """Whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased"."""
-    return bool(word and word not in _kinds() and (word.endswith("ed") or word in word_list("past_verbs")))
+    return bool(
+        word and word not in _kinds() and (word.endswith("ed") or word in word_list("past_verbs"))
+    )
 
 
-def further_features(previous: str, following: str | None, second: str | None, opens: bool) -> list[str]:
+def further_features(
+    previous: str, following: str | None, second: str | None, opens: bool
+) -> list[str]:
     """Names of what the word after the next one adds, and a sign that ``opens`` a quotation or a bracket.
 
     >>> further_features("had", "see", "the", False)[4:6]
@@ -93,18 +99,31 @@ def further_features(previous: str, following: str | None, second: str | None, o
     """
     if following is None:
         return []
-    one, two = word_kind(following), "unknown" if second is None else word_kind(second)
-    second, verb = second or "", verb_class(previous)
+    one = word_kind(following)
+    two = "unknown" if second is None else word_kind(second)
+    second = second or ""
+    verb = verb_class(previous)
     found = [f"o={one}", f"o={one} {two}"] if opens else []
     if one in ("punctuation", "none"):
         return found if opens else [f"x={following}"]
     found += [
-        f"k={one}", f"kc={word_class(previous)} {one}", f"kv={verb} {one}", f"kp={previous} {one}", f"m={second}",
-        f"mc={one} {two}", f"vm={verb} {one} {two}", f"nm={following} {two}", f"nw={following} {second}",
-    ]  # fmt: skip
+        f"k={one}",
+        f"kc={word_class(previous)} {one}",
+        f"kv={verb} {one}",
+        f"kp={previous} {one}",
+        f"m={second}",
+        f"mc={one} {two}",
+        f"vm={verb} {one} {two}",
+        f"nm={following} {two}",
+        f"nw={following} {second}",
+    ]
     if word_class(following) == "open":
         last = second[-2:] if word_class(second) == "open" else second
-        found += [f"tm={following[-2:]} {two}", f"sm={following[-3:]} {two}", f"tw={following[-2:]} {last}"]
+        found += [
+            f"tm={following[-2:]} {two}",
+            f"sm={following[-3:]} {two}",
+            f"tw={following[-2:]} {last}",
+        ]
         found += [f"pm={previous} {two}"]
     return found
 
@@ -173,11 +192,14 @@ def log_odds_of_his(before: str, after: str) -> float:
 
 # Two words that no person owns or that tell when ("prior to", "next week"), and that somebody owns ("back pain").
 _UNOWNED, _OWNED = (
-    frozenset(tuple(phrase.split("_")) for phrase in word_list(name)) for name in ("unowned_phrases", "owned_phrases")
+    frozenset(tuple(phrase.split("_")) for phrase in word_list(name))
+    for name in ("unowned_phrases", "owned_phrases")
 )
 _OPENS_PHRASE = frozenset(first for first, _ in _UNOWNED | _OWNED)
 # After feeding verbs a noun is often a thing ("gave him tablets"), but hardly ever somebody: "gave his son".
-_SOMEBODY, _FEEDS, _LETS = word_list("somebody"), word_list("feeding_verbs"), word_list("letting_verbs")
+_SOMEBODY = word_list("somebody")
+_FEEDS = word_list("feeding_verbs")
+_LETS = word_list("letting_verbs")
 _GIVEN = word_list("own_gifts")  # what is given is the giver's own: "gave her consent"
 # After "have her" they are verbs; a noun behind them makes them nouns too ("sleep study"), a closed word does not.
 _DOES = word_list("bare_verbs")
@@ -188,7 +210,9 @@ _FED = 2.0  # of log-odds
 
 def _leads_on(previous: str, following: str) -> bool:
     """Whether a closed word behind the next one leaves that no noun: an adverb, or a verb after "have her"."""
-    is_adverb = following.endswith("ly") and len(following) > 4 and following not in word_list("no_adverbs")
+    is_adverb = (
+        following.endswith("ly") and len(following) > 4 and following not in word_list("no_adverbs")
+    )
     return is_adverb or (previous in _LETS and following in _DOES)
 
 
@@ -203,9 +227,16 @@ def by_words(previous: str, following: str | None) -> float:
     odds = weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
     if previous in _FEEDS and following and (following[0].isdigit() or following in _COUNTS):
         return -SURE  # "gave her two units"
-    if previous in _FEEDS and following and word_class(following) == "open" and following not in _GIVEN:
+    if (
+        previous in _FEEDS
+        and following
+        and word_class(following) == "open"
+        and following not in _GIVEN
+    ):
         odds -= _FED  # "gave her oral antibiotics"
-    if following and (following in _OPENS_PHRASE or _leads_on(previous, following)):  # however sure these two make it
+    if following and (
+        following in _OPENS_PHRASE or _leads_on(previous, following)
+    ):  # however sure these two make it
         return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))
     return odds
 
@@ -216,7 +247,9 @@ def in_context(previous: str, after: str) -> float:
     odds = by_words(previous, following)
     if abs(odds) >= SURE:
         return odds
-    return odds + _by_second(previous, following, second_word(after), bool(pattern("opens_quotation").match(after)))
+    return odds + _by_second(
+        previous, following, second_word(after), bool(pattern("opens_quotation").match(after))
+    )
 
 
 @lru_cache(maxsize=1 << 16)
@@ -228,15 +261,23 @@ def _by_second(previous: str, following: str | None, second: str | None, opens: 
         if (following, second) in _UNOWNED or (closed and _leads_on(previous, following)):
             return -_CERTAIN
     weights = weights_of("his_him_weights.csv")
-    return sum(weights.get(name, 0.0) for name in further_features(previous, following, second, opens))
+    return sum(
+        weights.get(name, 0.0) for name in further_features(previous, following, second, opens)
+    )
 
 
 # --- verbs that agree: "she walks", "they walk" -------------------------------------------------------------
 
-_BASE = dict(pair.split("_") for pair in word_list("verb_forms"))  # "is": "are"; of others by their ending
+_BASE = dict(
+    pair.split("_") for pair in word_list("verb_forms")
+)  # "is": "are"; of others by their ending
 _THIRD = {base: third for third, base in _BASE.items()}
-_NO_VERBS = word_list("no_verbs")  # end like a verb after "he" and are none, or the same in singular and plural
-_FIXED = word_list("fixed_verb_forms")  # do not change with the person: modal verbs and past tenses without -ed
+_NO_VERBS = word_list(
+    "no_verbs"
+)  # end like a verb after "he" and are none, or the same in singular and plural
+_FIXED = word_list(
+    "fixed_verb_forms"
+)  # do not change with the person: modal verbs and past tenses without -ed
 _NO_THIRD = _FIXED | _NO_VERBS | word_list("no_verb_after_they") | word_list("past_like_present")
 _WHOLE = word_list("whole_ed_ing_verbs")  # in -ed or -ing, and yet no past tense or participle
 _JOINED = word_list("joined_verbs")  # after "and" hardly ever nouns: "has a cough and takes pills"
@@ -265,17 +306,26 @@ def agreeing(before: str, after: str, *, plural: bool) -> list[Verb]:
     """
     if found := pattern("contracted").match(after):
         return _contracted(found, after, plural)
-    word, inverted = pattern("verb").match(after), pattern("verb_before").search(before)
+    word = pattern("verb").match(after)
+    inverted = pattern("verb_before").search(before)
     verb = _changing(word, plural) if word else None
     new = (_BASE if plural else _THIRD).get(_plain(inverted[1])) if inverted else None
-    if inverted and new and (verb is None or pattern("question").search(before[: inverted.start(1)])):
+    if (
+        inverted
+        and new
+        and (verb is None or pattern("question").search(before[: inverted.start(1)]))
+    ):
         return [Verb(inverted.start(1) - len(before), inverted[1], cased(inverted[1], new))]
     if not word:
         return []
     past = (
-        plural and after[: word.start(1)].isspace() and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed"))
+        plural
+        and after[: word.start(1)].isspace()
+        and (_plain(word[1]) in _FIXED or word[1].lower().endswith("ed"))
     )
-    joined = _joined(after, word.end(), plural) if verb or past else None  # "had a tube and was fed"
+    joined = (
+        _joined(after, word.end(), plural) if verb or past else None
+    )  # "had a tube and was fed"
     return [one for one in (verb, joined) if one]
 
 
@@ -294,10 +344,15 @@ def _joined(after: str, at: int, plural: bool) -> Verb | None:
     word = pattern("and_verb").match(after, at) if plural else None
     if word is None:
         word = pattern("clause_verb").match(after, at)
-        if not word or (_plain(word[1]) if plural else _other_form(_plain(word[1]), plural)) not in _JOINED:
+        if (
+            not word
+            or (_plain(word[1]) if plural else _other_form(_plain(word[1]), plural)) not in _JOINED
+        ):
             return None
         between = after[at : word.start(1)]
-        if pattern("other_subject").search(between) or (not plural and pattern("infinitive").search(between)):
+        if pattern("other_subject").search(between) or (
+            not plural and pattern("infinitive").search(between)
+        ):
             return None
     return _changing(word, plural)
 
@@ -318,9 +373,18 @@ def _other_form(word: str, plural: bool) -> str:
     if known := (_BASE if plural else _THIRD).get(word):
         return known
     if plural:
-        if word in _NO_VERBS or not word.endswith("s") or word.endswith(("ss", "us", "is")) or len(word) < 4:
+        if (
+            word in _NO_VERBS
+            or not word.endswith("s")
+            or word.endswith(("ss", "us", "is"))
+            or len(word) < 4
+        ):
             return ""
-        return word[:-3] + "y" if word.endswith("ies") else pattern("third_person_ending").sub("", word)
+        return (
+            word[:-3] + "y"
+            if word.endswith("ies")
+            else pattern("third_person_ending").sub("", word)
+        )
     if word in _NO_THIRD or len(word) < 2 or (word.endswith(("ed", "ing")) and word not in _WHOLE):
         return ""
     if word.endswith("y") and word[-2] not in "aeiou":
@@ -354,7 +418,8 @@ def article_before(before: str, old: str, new: str) -> tuple[int, str, str] | No
     found = ARTICLE.search(before[-4:])
     if found is None:
         return None
-    vowels, written = (begins_with_vowel(old), begins_with_vowel(new)), found[1]
+    vowels = (begins_with_vowel(old), begins_with_vowel(new))
+    written = found[1]
     if None in vowels or vowels[0] == vowels[1] or vowels[0] != (len(written) == 2):
         return None
     capitals = new[:2].isupper() and len(new.split()[0]) > 2

@@ -28,7 +28,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, listed, quoted
-from swapbias.files import TEMPORARY, as_csv, is_left_over, json_file, parse_json, whole_file, write_whole
+from swapbias.files import (
+    TEMPORARY,
+    as_csv,
+    is_left_over,
+    json_file,
+    parse_json,
+    whole_file,
+    write_whole,
+)
 from swapbias.models import Bar, no_bar, silent
 from swapbias.privacy import HOW_TO_READ, why_credentialed, writing
 from swapbias.studies import shown_names
@@ -61,7 +69,10 @@ FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_specific")
 DOUBT = "swapbias_doubt"  # with whose="patient", as the next ones
 OF_PATIENT = (*(f"swapbias_left_{reason}" for reason in REASONS), "swapbias_doubtful_words")
-_VERSION, _PAIR_ID, _GROUP, _NOTE_ID = "swapbias_version", "pair_id", "group", "note_id"
+_VERSION = "swapbias_version"
+_PAIR_ID = "pair_id"
+_GROUP = "group"
+_NOTE_ID = "note_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +115,28 @@ class Totals:
     """What was counted, over a batch, a part or a whole job; they add up. Rows are of the input, if not said."""
 
     rows_read: int = 0
-    rows_written: int = 0  # of the output
-    rows_replaced: int = 0  # with at least one replacement
-    rows_specific: int = 0  # with a gender-specific clinical term
-    rows_left_out: int = 0  # without a replacement, which make no pair (mode ``pairs`` only)
-    rows_implausible: int = 0  # left out for such a term (``plausible``); of ``augment`` the swapped version alone
-    rows_doubtful: int = 0  # left out in the same way for more doubt than ``max_doubt``
-    rows_unread: int = 0  # of which no answer of the resolver can be read: the rules decided
-    text_bytes: int = 0  # UTF-8 bytes of the input texts
-    terms: Counter[str] = field(default_factory=Counter)  # replacement -> times
-    specific_terms: Counter[str] = field(default_factory=Counter)  # gender-specific clinical term -> times
-    left: Counter[str] = field(default_factory=Counter)  # why a gendered word is not the patient's and stays -> times
+    rows_written: int = 0
+    """Of the output."""
+    rows_replaced: int = 0
+    """With at least one replacement."""
+    rows_specific: int = 0
+    """With a gender-specific clinical term."""
+    rows_left_out: int = 0
+    """Without a replacement, which make no pair (mode ``pairs`` only)."""
+    rows_implausible: int = 0
+    """Left out for such a term (``plausible``); of ``augment`` the swapped version alone."""
+    rows_doubtful: int = 0
+    """Left out in the same way for more doubt than ``max_doubt``."""
+    rows_unread: int = 0
+    """Of which no answer of the resolver can be read: the rules decided."""
+    text_bytes: int = 0
+    """UTF-8 bytes of the input texts."""
+    terms: Counter[str] = field(default_factory=Counter)
+    """Replacement -> times."""
+    specific_terms: Counter[str] = field(default_factory=Counter)
+    """Gender-specific clinical term -> times."""
+    left: Counter[str] = field(default_factory=Counter)
+    """Why a gendered word is not the patient's and stays -> times."""
 
     def __add__(self, other: "Totals") -> "Totals":
         """Counts of both."""
@@ -122,12 +144,17 @@ class Totals:
 
     def counts(self) -> dict[str, int | dict[str, int]]:
         """By name, for JSON; terms by falling count."""
-        return {name: dict(by_count(one)) if isinstance(one, Counter) else one for name, one in vars(self).items()}
+        return {
+            name: dict(by_count(one)) if isinstance(one, Counter) else one
+            for name, one in vars(self).items()
+        }
 
     @classmethod
     def read(cls, counts: Mapping[str, Any]) -> "Totals":
         """From ``counts``, by way of JSON."""
-        values: dict[str, Any] = {k: Counter(v) if isinstance(v, dict) else v for k, v in counts.items()}
+        values: dict[str, Any] = {
+            k: Counter(v) if isinstance(v, dict) else v for k, v in counts.items()
+        }
         return cls(**values)
 
     def by_kind(self) -> dict[str, Counter[str]]:
@@ -175,27 +202,39 @@ def swap_files(
             ``uploaded_to``. ValueError: an input that cannot be read. OSError: ``out`` cannot be written.
     """
     if processes < 1 or batch_rows < 1:
-        raise UsageError(f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones.")
+        raise UsageError(
+            f"processes {processes} and batch rows {batch_rows}: expected 1 or more. Give larger ones."
+        )
     engine.check()
     if processes > 1 and not engine.local:
-        raise UsageError(f"processes is {processes}, and workers of {engine.name} swap. Set workers instead.")
+        raise UsageError(
+            f"processes is {processes}, and workers of {engine.name} swap. Set workers instead."
+        )
     if job.resolver and (processes > 1 or not engine.local):
-        raise UsageError("A resolver runs in one process of this machine. Drop --processes and -M engine.")
+        raise UsageError(
+            "A resolver runs in one process of this machine. Drop --processes and -M engine."
+        )
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
-    columns, gender = source.schema.names, job.gender
+    columns = source.schema.names
+    gender = job.gender
     if job.max_doubt < 1 and whose != "patient":
         raise UsageError("--max-doubt is about whose words are the patient's. Add --whose patient.")
     if gender is not None and whose != "patient":
-        raise UsageError(f"--gender {gender}: all words are swapped, whoever's they are. Add --whose patient.")
+        raise UsageError(
+            f"--gender {gender}: all words are swapped, whoever's they are. Add --whose patient."
+        )
     if gender is not None and gender not in columns:
-        raise UsageError(f"There is no column {gender!r}, there are {shown_names(columns)}. Choose with --gender.")
+        raise UsageError(
+            f"There is no column {gender!r}, there are {shown_names(columns)}. Choose with --gender."
+        )
     if gender is None and whose == "patient":
         gender = next((name for name in columns if name.lower() == "gender"), None)
     if gender is not None:
         for first, _ in islice(source.read(_PEEKED), 1):
             check_genders(first.column(gender).to_pylist(), gender)
-    swapper, place = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver), Path(job.source)
+    swapper = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver)
+    place = Path(job.source)
     why = "--credentialed was given" if job.credentialed else ""
     why = why or (place.exists() and why_credentialed(place)) or why_rows_credentialed(source)
     if why and uploaded_to:
@@ -226,8 +265,12 @@ def swap_files(
         planned.mkdir(mode=0o700)
         with ExitStack() as ends:
             ends.callback(shutil.rmtree, planned, ignore_errors=True)
-            waiting = ends.enter_context(closing(_ahead(_planned_parts(planned, parts, finished, batch_rows))))
-            pool = worker_pool(engine, part_swapper, spec, own=lambda: partial(_swap_part, *spec, swapper), **how)
+            waiting = ends.enter_context(
+                closing(_ahead(_planned_parts(planned, parts, finished, batch_rows)))
+            )
+            pool = worker_pool(
+                engine, part_swapper, spec, own=lambda: partial(_swap_part, *spec, swapper), **how
+            )
             for part, done in ends.enter_context(pool)(waiting):
                 (planned / part["name"]).unlink()
                 totals += done["totals"]
@@ -240,13 +283,26 @@ def swap_files(
 def _settings(job: Job, source: Source, swapper: Swapper, why: str) -> dict[str, Any]:
     """What must be the same for a job to be resumed."""
     settings = {
-        "swapbias": version("swapbias"), "mode": job.mode, "column": job.column,
-        "table": Path(swapper.table_name).name, "table_sha256": swapper.sha256, "plausible": job.plausible,
-        "credentialed": bool(why), "credentialed_because": why, "input": source.identity,
-    }  # fmt: skip
+        "swapbias": version("swapbias"),
+        "mode": job.mode,
+        "column": job.column,
+        "table": Path(swapper.table_name).name,
+        "table_sha256": swapper.sha256,
+        "plausible": job.plausible,
+        "credentialed": bool(why),
+        "credentialed_because": why,
+        "input": source.identity,
+    }
     if job.whose == "patient":
-        settings |= {"whose": job.whose, "spouses": job.spouses, "gender": job.gender or "read from the text"}
-        settings |= {"max_doubt": job.max_doubt, "resolver": job.resolver.name if job.resolver else "rules"}
+        settings |= {
+            "whose": job.whose,
+            "spouses": job.spouses,
+            "gender": job.gender or "read from the text",
+        }
+        settings |= {
+            "max_doubt": job.max_doubt,
+            "resolver": job.resolver.name if job.resolver else "rules",
+        }
     return settings
 
 
@@ -264,12 +320,18 @@ def schema_of(given: pa.Schema, job: Job) -> pa.Schema:
     if job.mode not in FILE_MODES:
         raise UsageError(f"Unknown mode {job.mode!r}: expected one of {listed(FILE_MODES)}.")
     patient = job.whose == "patient"
-    more = (() if job.mode in MODES else (_VERSION,)) + ((_PAIR_ID, _GROUP) if job.mode == "pairs" else ())
+    more = (() if job.mode in MODES else (_VERSION,)) + (
+        (_PAIR_ID, _GROUP) if job.mode == "pairs" else ()
+    )
     added = [pa.field(name, pa.int32()) for name in (*COUNTED, *OF_PATIENT * patient)]
-    added += [pa.field(DOUBT, pa.float64())] * patient + [pa.field(name, pa.string()) for name in more]
+    added += [pa.field(DOUBT, pa.float64())] * patient + [
+        pa.field(name, pa.string()) for name in more
+    ]
     there = next((one.name for one in added if one.name in given.names), None)
     if there is not None:
-        raise UsageError(f"The input has a column {there!r}, which mode {job.mode} adds. Rename or drop it.")
+        raise UsageError(
+            f"The input has a column {there!r}, which mode {job.mode} adds. Rename or drop it."
+        )
     columns = [one for one in given if not (job.credentialed and one.name == CREDENTIALED)]
     return pa.schema([*columns, *added, *[pa.field(CREDENTIALED, pa.bool_())] * job.credentialed])
 
@@ -283,9 +345,20 @@ def versions(
         batch: rows of the input. first: the number of its first row in the input, from 0.
         swapped: their texts. groups: of the swap table; the second is the one of side +1.
     """
-    schema, rows, replaced = schema_of(batch.schema, job), len(batch), swapped.replaced > 0
-    numbers = (swapped.replaced, swapped.specific, *swapped.left.T, swapped.doubtful_words, swapped.doubt)
-    counted = {name: pa.array(one) for name, one in zip((*COUNTED, *OF_PATIENT, DOUBT), numbers, strict=True)}
+    schema = schema_of(batch.schema, job)
+    rows = len(batch)
+    replaced = swapped.replaced > 0
+    numbers = (
+        swapped.replaced,
+        swapped.specific,
+        *swapped.left.T,
+        swapped.doubtful_words,
+        swapped.doubt,
+    )
+    counted = {
+        name: pa.array(one)
+        for name, one in zip((*COUNTED, *OF_PATIENT, DOUBT), numbers, strict=True)
+    }
     original: dict[str, Any] = counted | dict(zip(batch.schema.names, batch.columns, strict=True))
     original |= {CREDENTIALED: pa.repeat(True, rows)} if job.credentialed else {}
     other = original | {job.column: swapped.texts}
@@ -306,10 +379,22 @@ def versions(
             ids = pc.coalesce(original[_NOTE_ID].cast(pa.string()), ids)
         of_side = pa.array([groups[0], "", groups[1]], pa.string())  # blank for a tie of both sides
         both = [
-            {**one, _VERSION: pa.repeat(name, rows), _PAIR_ID: ids, _GROUP: of_side.take(pa.array(1 + sides))}
-            for name, one, sides in (("original", original, swapped.sides), ("swapped", other, -swapped.sides))
+            {
+                **one,
+                _VERSION: pa.repeat(name, rows),
+                _PAIR_ID: ids,
+                _GROUP: of_side.take(pa.array(1 + sides)),
+            }
+            for name, one, sides in (
+                ("original", original, swapped.sides),
+                ("swapped", other, -swapped.sides),
+            )
         ]
-        order = np.arange(2 * rows).reshape(2, rows).T[np.stack([keep | (job.mode == "augment"), keep], axis=1)]
+        order = (
+            np.arange(2 * rows)
+            .reshape(2, rows)
+            .T[np.stack([keep | (job.mode == "augment"), keep], axis=1)]
+        )
         tables = pa.concat_tables([_in_columns(one, schema) for one in both])
         table = tables.combine_chunks().take(pa.array(order))
     totals = Totals(
@@ -324,7 +409,13 @@ def versions(
         text_bytes=int(text_lengths(batch, job.column).sum()),
         terms=swapped.terms,
         specific_terms=swapped.specific_terms,
-        left=Counter({name: int(count) for name, count in zip(REASONS, swapped.left.sum(0), strict=True) if count}),
+        left=Counter(
+            {
+                name: int(count)
+                for name, count in zip(REASONS, swapped.left.sum(0), strict=True)
+                if count
+            }
+        ),
     )
     return table, totals
 
@@ -374,12 +465,18 @@ def _check_same(out: Path, settings: Mapping[str, Any]) -> None:
         known = parse_json((out / SWAP_MANIFEST).read_text(encoding="utf-8"))
         complete = known["status"] == "complete"
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{out}/{SWAP_MANIFEST} was not written by swapbias. Choose another --out.") from error
+        raise UsageError(
+            f"{out}/{SWAP_MANIFEST} was not written by swapbias. Choose another --out."
+        ) from error
     if complete:
         raise UsageError(f"{out} is complete. Choose another --out.")
     for name, value in json.loads(json.dumps(settings)).items():
         if known.get(name) != value:
-            shown = "" if isinstance(value, dict | list) else f" {quoted(known.get(name))}, now {quoted(value)}"
+            shown = (
+                ""
+                if isinstance(value, dict | list)
+                else f" {quoted(known.get(name))}, now {quoted(value)}"
+            )
             raise UsageError(
                 f"{out} was begun with another {name}:{shown or ' it is not what it was'}. "
                 "Give what it was begun with, or choose another --out."
@@ -410,7 +507,8 @@ def _write_part(
     The column ``text`` gets no dictionary (hardly two are alike) and no statistics (the least and the greatest text
     would stand once more in the file's footer).
     """
-    totals, others = Totals(), [name for name in schema.names if name != text]
+    totals = Totals()
+    others = [name for name in schema.names if name != text]
     options = {"compression": "zstd", "use_dictionary": others, "write_statistics": others}
     with (
         whole_file(out / f"data/part-{number:05d}.parquet") as path,
@@ -428,7 +526,11 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, split: str) 
     """Write the report and the card, and then say that the job is complete."""
     import pandas as pd
 
-    terms = [(term, kind, count) for kind, counts in totals.by_kind().items() for term, count in by_count(counts)]
+    terms = [
+        (term, kind, count)
+        for kind, counts in totals.by_kind().items()
+        for term, count in by_count(counts)
+    ]
     write_whole(out / "report.csv", as_csv(pd.DataFrame(terms, columns=["term", "kind", "count"])))
     warning = _WARNING if settings["credentialed"] else ""
     shown = {name: settings[name] for name in ("column", "mode", "table")}
@@ -459,16 +561,22 @@ def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
 
 def _cut(batches: Batches, column: str, part_bytes: int) -> Iterator[tuple[pa.Table, int]]:
     """The rows of each part, cut by the texts alone, whatever the batches, and the bytes of the input by then."""
-    rows, used, position = list[pa.RecordBatch](), 0, 0
+    rows = list[pa.RecordBatch]()
+    used = 0
+    position = 0
     for batch, position in batches:
         while len(batch):
             filled = used + np.cumsum(text_lengths(batch, column))
-            count = min(int(np.searchsorted(filled, part_bytes)) + 1, len(filled))  # with the row that fills the part
+            count = min(
+                int(np.searchsorted(filled, part_bytes)) + 1, len(filled)
+            )  # with the row that fills the part
             rows.append(batch.slice(0, count))
-            used, batch = int(filled[count - 1]), batch.slice(count)
+            used = int(filled[count - 1])
+            batch = batch.slice(count)
             if used >= part_bytes:
                 yield pa.Table.from_batches(rows), position
-                rows, used = [], 0
+                rows = []
+                used = 0
     if rows:
         yield pa.Table.from_batches(rows), position
 
@@ -479,11 +587,18 @@ def _planned_parts(
     """The parts that are not finished, with the file that holds the rows of each."""
     first = before = 0
     for number, (table, position) in enumerate(parts):
-        name, rows = f"{number:05d}.arrows", len(table)
+        name = f"{number:05d}.arrows"
+        rows = len(table)
         if number not in finished:
             with pa.ipc.new_stream(str(folder / name), table.schema) as writer:
                 writer.write_table(table, max_chunksize=batch_rows)
-            yield {"name": name, "part": number, "first": first, "rows": rows, "bytes": position - before}
+            yield {
+                "name": name,
+                "part": number,
+                "first": first,
+                "rows": rows,
+                "bytes": position - before,
+            }
             before = position
         first += rows
 
@@ -510,7 +625,9 @@ def _begin_process() -> None:
 def part_swapper(spec: tuple[Path, Job]) -> Work:
     """The worker of a swap, on whichever machine that sees the output folder."""
     out, job = spec
-    return partial(_swap_part, out, job, Swapper(job.table, whose=job.whose or "everyone", spouses=job.spouses))
+    return partial(
+        _swap_part, out, job, Swapper(job.table, whose=job.whose or "everyone", spouses=job.spouses)
+    )
 
 
 def _swap_part(
@@ -524,7 +641,8 @@ def _swap_part(
         )
 
     def swapped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, Totals]]:
-        first, mode = part["first"], "neutralise" if job.mode == "neutralise" else "swap"
+        first = part["first"]
+        mode = "neutralise" if job.mode == "neutralise" else "swap"
         for batch in batches:
             genders = batch.column(job.gender).to_pylist() if job.gender else None
             if genders is not None:

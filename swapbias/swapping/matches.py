@@ -19,10 +19,13 @@ PAD = 24  # spaces after a text: what is looked at around a term never leaves th
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz")
 # Letters in lower case, bytes of other alphabets as they are, everything else a space.
 _FOLD = bytes(
-    byte if byte >= 128 else byte | 32 if byte >= 65 and byte | 32 in _LETTERS else 32 for byte in range(256)
+    byte if byte >= 128 else byte | 32 if byte >= 65 and byte | 32 in _LETTERS else 32
+    for byte in range(256)
 )
 _SPACES, _ONES, _TOPS = (np.uint64(byte * 0x0101010101010101) for byte in (SPACE, 1, 128))
-MASKS = np.array([(1 << (8 * length)) - 1 for length in range(9)], dtype=np.uint64)  # of the first bytes of eight
+MASKS = np.array(
+    [(1 << (8 * length)) - 1 for length in range(9)], dtype=np.uint64
+)  # of the first bytes of eight
 
 
 def fold(buffer: bytes) -> bytes:
@@ -52,9 +55,12 @@ def _without_signs(letters: bytearray) -> bytearray:
     first = beyond[np.diff(beyond, prepend=-2) > 1]
     last = beyond[np.diff(beyond, append=len(mended) + 1) > 1]
     lengths = last - first + 1
-    for begin, length in zip(first[lengths > 8].tolist(), lengths[lengths > 8].tolist(), strict=True):
+    for begin, length in zip(
+        first[lengths > 8].tolist(), lengths[lengths > 8].tolist(), strict=True
+    ):
         letters[begin : begin + length] = _words_of(bytes(letters[begin : begin + length]))
-    first, lengths = first[lengths <= 8], lengths[lengths <= 8]
+    first = first[lengths <= 8]
+    lengths = lengths[lengths <= 8]
     runs, which = np.unique(eights(letters)[first] & MASKS[lengths], return_inverse=True)
     words = [_words_of(run.to_bytes(8, "little").rstrip(b"\0")) for run in runs.tolist()]
     signs = np.array([word.ljust(8) for word in words], dtype="S8").view(np.uint8).reshape(-1, 8)
@@ -68,7 +74,9 @@ def _without_signs(letters: bytearray) -> bytearray:
 def _words_of(run: bytes) -> bytes:
     """A run of bytes beyond ASCII with its letters kept and its signs made spaces."""
     return b"".join(
-        one if is_letter(letter) else b" " * len(one) for letter in run.decode("utf-8") for one in [letter.encode()]
+        one if is_letter(letter) else b" " * len(one)
+        for letter in run.decode("utf-8")
+        for one in [letter.encode()]
     )
 
 
@@ -164,7 +172,9 @@ class Text:
     def case(self) -> Ints:
         """Of each term by its first two letters and the last: 0 lower, 1 capital ("He", "SHe"), 2 upper ("M")."""
         start, end = self.found.start, self.found.end
-        first, second, last = (self.signs[place] for place in (start, np.minimum(start + 1, end - 1), end - 1))
+        first, second, last = (
+            self.signs[place] for place in (start, np.minimum(start + 1, end - 1), end - 1)
+        )
         capital = (first >= 65) & (first <= 90)
         upper = capital & (second >= 65) & (second <= 90) & ((last < 97) | (last > 122))
         found: Ints = capital.astype(np.int64) + upper
@@ -172,8 +182,10 @@ class Text:
 
     def beside(self, start: int, end: int, row: int, reach: int) -> tuple[str, str]:
         """What stands before and after a place, so many bytes of its row each; no character that is cut."""
-        first, last = int(self.offsets[row]), int(self.offsets[row + 1])
-        before, after = self.buffer[max(first, start - reach) : start], self.buffer[end : min(last, end + reach)]
+        first = int(self.offsets[row])
+        last = int(self.offsets[row + 1])
+        before = self.buffer[max(first, start - reach) : start]
+        after = self.buffer[end : min(last, end + reach)]
         return before.decode(errors="ignore"), after.decode(errors="ignore")
 
 
@@ -183,16 +195,20 @@ class Matcher:
     def __init__(self, terms: Sequence[str], *, beside_digits: Collection[str] = ()) -> None:
         """Prepare for terms, distinguished by their number; those of ``beside_digits`` may touch a digit ("45F")."""
         self._beside_digits = np.array([term in beside_digits for term in terms], dtype=bool)
-        words, phrases = dict[bytes, int](), dict[bytes, list[_Phrase]]()
+        words = dict[bytes, int]()
+        phrases = dict[bytes, list[_Phrase]]()
         for number, term in enumerate(terms):
             for spelling in _spellings(term):
                 if fold(spelling) == spelling and b" " not in spelling and len(spelling) <= _KEY:
                     words.setdefault(spelling, number)
                 else:
                     letters = fold(spelling)
-                    word, lead = letters.split()[0], len(letters) - len(letters.lstrip())
+                    word = letters.split()[0]
+                    lead = len(letters) - len(letters.lstrip())
                     after = spelling[lead + len(word) :] if len(word) <= _KEY else b""
-                    whole = re.compile(rb"\s+".join(map(re.escape, spelling.split(b" "))), re.IGNORECASE)
+                    whole = re.compile(
+                        rb"\s+".join(map(re.escape, spelling.split(b" "))), re.IGNORECASE
+                    )
                     known = phrases.setdefault(word[:_KEY], [])
                     known.append(_Phrase(lead, whole, number, _following(after)))
         keys = sorted({*words, *phrases})
@@ -200,12 +216,16 @@ class Matcher:
         self._lengths = np.array([len(key) for key in keys], dtype=np.int64)
         self._term = np.array([words.get(key, -1) for key in keys], dtype=np.int64)
         self._phrases = {place: phrases[key] for place, key in enumerate(keys) if key in phrases}
-        self._opens_phrase = np.zeros((3, len(keys), 256), dtype=bool)  # by key and each of the three signs after it
+        self._opens_phrase = np.zeros(
+            (3, len(keys), 256), dtype=bool
+        )  # by key and each of the three signs after it
         for place, few in self._phrases.items():
             for phrase in few:
                 for sign, following in zip(self._opens_phrase, phrase.following, strict=True):
                     sign[place, list(following)] = True
-        self._likely = np.zeros(1 << 16, dtype=bool)  # tells most words from every term at one glance
+        self._likely = np.zeros(
+            1 << 16, dtype=bool
+        )  # tells most words from every term at one glance
         first = [int.from_bytes(key[:8], "little") for key in keys]
         self._likely[_bucket(np.array(first, dtype=np.uint64))] = True
 
@@ -213,14 +233,17 @@ class Matcher:
         """Matches in a ``padded`` buffer whose rows begin at ``offsets`` (rows + 1 values, the last is the end)."""
         letters = folded(buffer)
         cuts = cuts_of(signs_of(letters), offsets)
-        found, key = self._known(letters, *self._likely_words(letters, int(offsets[-1]), cuts), cuts)
+        found, key = self._known(
+            letters, *self._likely_words(letters, int(offsets[-1]), cuts), cuts
+        )
         if self._phrases:
             found = self._with_phrases(buffer, offsets, found, key)
         return self._beside_no_digits(buffer, offsets, found.at(found.term >= 0))
 
     def _likely_words(self, letters: _Letters, size: int, cuts: Ints) -> tuple[Ints, Words]:
         """Starts and first eight letters of the words that may be keys: about one in fifty of all words."""
-        signs, words = signs_of(letters), eights(letters)
+        signs = signs_of(letters)
+        words = eights(letters)
         bounds = [*range(0, size, _STRIDE), size]
         first = np.searchsorted(cuts, bounds).tolist()
         parts = [(cuts[:0], words[:0])]
@@ -228,15 +251,22 @@ class Matcher:
             starts = starts_of(signs, begin, end, cuts[a:b])
             low = words[starts]
             low &= within_word(low)
-            if len(near := cuts[a : b + 1]) and len(starts):  # a word ends where its row does: before these
+            if len(near := cuts[a : b + 1]) and len(
+                starts
+            ):  # a word ends where its row does: before these
                 before = np.searchsorted(starts, near) - 1
-                near, before = near[before >= 0], before[before >= 0]
+                near = near[before >= 0]
+                before = before[before >= 0]
                 low[before] &= MASKS[np.minimum(near - starts[before], 8)]
             likely = np.flatnonzero(self._likely[_bucket(low)])
             parts.append((starts[likely], low[likely]))
-        return np.concatenate([start for start, _ in parts]), np.concatenate([low for _, low in parts])
+        return np.concatenate([start for start, _ in parts]), np.concatenate(
+            [low for _, low in parts]
+        )
 
-    def _known(self, letters: _Letters, starts: Ints, low: Words, cuts: Ints) -> tuple[Matches, Ints]:
+    def _known(
+        self, letters: _Letters, starts: Ints, low: Words, cuts: Ints
+    ) -> tuple[Matches, Ints]:
         """The words whose first 16 bytes are a key, with the place of the key; a longer word is no term itself."""
         rest = eights(letters)[starts + 8]
         mask = within_word(rest)
@@ -245,18 +275,29 @@ class Matcher:
         room = stops[np.searchsorted(stops, starts, side="right")] - starts
         mask &= MASKS[np.clip(room - 8, 0, 8)]
         high = rest & mask
-        words = pa.Array.from_buffers(pa.binary(_KEY), len(low), [None, pa.py_buffer(np.stack([low, high], axis=1))])
+        words = pa.Array.from_buffers(
+            pa.binary(_KEY), len(low), [None, pa.py_buffer(np.stack([low, high], axis=1))]
+        )
         key: Ints = pc.fill_null(pc.index_in(words, self._keys), -1).to_numpy().astype(np.int64)
         same = np.flatnonzero(key >= 0)
-        starts, low, high, room, key = starts[same], low[same], high[same], room[same], key[same]
-        goes_on = (high >> np.uint64(56) != 0) & (signs_of(letters)[starts + _KEY] != SPACE) & (room > _KEY)
+        starts = starts[same]
+        low = low[same]
+        high = high[same]
+        room = room[same]
+        key = key[same]
+        goes_on = (
+            (high >> np.uint64(56) != 0)
+            & (signs_of(letters)[starts + _KEY] != SPACE)
+            & (room > _KEY)
+        )
         lengths = self._lengths[key]
         return Matches(starts, starts + lengths, np.where(goes_on, -1, self._term[key])), key
 
     def _with_phrases(self, buffer: bytes, offsets: Ints, found: Matches, key: Ints) -> Matches:
         """The matches with those of phrases among them; a word inside a phrase is no match of its own."""
         longer: list[tuple[int, int, int]] = []
-        signs, after = signs_of(buffer), found.start + self._lengths[key]
+        signs = signs_of(buffer)
+        after = found.start + self._lengths[key]
         places = np.arange(len(key))
         for at, opens in enumerate(self._opens_phrase):
             places = places[opens[key[places], signs[after[places] + at]]]
@@ -264,10 +305,14 @@ class Matcher:
             start = int(found.start[place])
             row = int(np.searchsorted(offsets, start, side="right"))
             bounds = int(offsets[row - 1]), int(offsets[row])
-            fitting = [phrase.at(buffer, start, bounds) for phrase in self._phrases[int(key[place])]]
+            fitting = [
+                phrase.at(buffer, start, bounds) for phrase in self._phrases[int(key[place])]
+            ]
             known = [one for one in fitting if one is not None]
             longest = max(known, key=lambda one: one[1] - one[0], default=None)
-            if longest and (not longer or longest[0] >= longer[-1][1]):  # of phrases that overlap the earlier
+            if longest and (
+                not longer or longest[0] >= longer[-1][1]
+            ):  # of phrases that overlap the earlier
                 longer.append(longest)
         if not longer:
             return found
@@ -296,10 +341,12 @@ class Matcher:
 class _Phrase:
     """A term of several words or with signs in it, compared in full where its first word stands."""
 
-    lead: int  # bytes before the first word
+    lead: int
+    """Bytes before the first word."""
     pattern: re.Pattern[bytes]
     number: int
-    following: tuple[bytes, ...]  # what may stand first, second and third after the first word, or 16 bytes of it
+    following: tuple[bytes, ...]
+    """What may stand first, second and third after the first word, or 16 bytes of it."""
 
     def at(self, buffer: bytes, start: int, bounds: tuple[int, int]) -> tuple[int, int, int] | None:
         """(start, end, number) where the phrase stands within the row, as whole words."""
@@ -317,7 +364,10 @@ class _Phrase:
 
 def _following(after: bytes) -> tuple[bytes, ...]:
     """What may stand at each of three places after a phrase's first word: a blank is one or more."""
-    signs = [_WHITE if sign == SPACE else bytes([sign]).lower() + bytes([sign]).upper() for sign in after[:3]]
+    signs = [
+        _WHITE if sign == SPACE else bytes([sign]).lower() + bytes([sign]).upper()
+        for sign in after[:3]
+    ]
     signs += [bytes(range(256))] * 3
     return tuple(b"".join(signs[0 if b" " in after[:at] else at : at + 1]) for at in range(3))
 

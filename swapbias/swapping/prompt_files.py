@@ -28,10 +28,18 @@ _WITH_LISTS = ("candidates", MESSAGES)  # columns whose cells may be lists
 
 
 def open_study(
-    source: Any, *, reference: str = "", group: str = "", lexicon: Path | str | None = None, name: str = "",
-    origin: str = "", unit: str = "", range: studies.Range = None, fixed: studies.Columns = (),
+    source: Any,
+    *,
+    reference: str = "",
+    group: str = "",
+    lexicon: Path | str | None = None,
+    name: str = "",
+    origin: str = "",
+    unit: str = "",
+    range: studies.Range = None,
+    fixed: studies.Columns = (),
     shared_fills: bool = False,
-) -> Study:  # fmt: skip
+) -> Study:
     """Open a study from a folder or one table; it is known by its name from now on like those of the package.
 
     >>> import pandas as pd
@@ -103,7 +111,11 @@ def prompt_table(source: Any) -> Any:
     columns = [name for name in table.column_names if not name.startswith(_OF_SWAP)]
     classes = _classes(files_of(path)[0])
     cells = {name: _cells(name, table.column(name)) for name in columns}
-    named = {name: [_class_name(classes[name], cell) for cell in cells[name]] for name in classes if name in cells}
+    named = {
+        name: [_class_name(classes[name], cell) for cell in cells[name]]
+        for name in classes
+        if name in cells
+    }
     frame = pd.DataFrame(cells | named, dtype=object)
     if is_mimic(rows) or why_rows_credentialed(rows):
         notes_read()  # errors quote none of them
@@ -123,7 +135,9 @@ def _classes(path: Path) -> dict[str, list[str]]:
     """The names of the classes of each column that a Dataset stored in Parquet as one of classes."""
     try:
         features = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
-        return {name: one["names"] for name, one in features.items() if one.get("_type") == "ClassLabel"}
+        return {
+            name: one["names"] for name, one in features.items() if one.get("_type") == "ClassLabel"
+        }
     except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):  # of no Dataset
         return {}
 
@@ -139,8 +153,16 @@ def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
     """Write a column as a CSV file has it: texts, blank where there is no value."""
     if kinds.is_nested(column.type):
         values = column.to_pylist()
-        return values if name in _WITH_LISTS else [json.dumps(value, ensure_ascii=False) for value in values]
+        return (
+            values
+            if name in _WITH_LISTS
+            else [json.dumps(value, ensure_ascii=False) for value in values]
+        )
     try:
-        return ["" if value is None else value for value in pc.cast(column, pa.string()).to_pylist()]
+        return [
+            "" if value is None else value for value in pc.cast(column, pa.string()).to_pylist()
+        ]
     except pa.ArrowException:
-        raise UsageError(f"Column {name!r} holds {column.type}, expected texts or numbers. Convert it.") from None
+        raise UsageError(
+            f"Column {name!r} holds {column.type}, expected texts or numbers. Convert it."
+        ) from None

@@ -24,14 +24,18 @@ from swapbias.models import configure_http
 from swapbias.privacy import is_mimic_columns, is_mimic_name
 from swapbias.studies import shown_names, strict_rows
 
-Batches = Iterator[tuple[pa.RecordBatch, int]]  # rows, and how many bytes of the file are read by now
+Batches = Iterator[
+    tuple[pa.RecordBatch, int]
+]  # rows, and how many bytes of the file are read by now
 
 LONGEST = 8 << 20  # bytes of one text, in any format
 CREDENTIALED = "credentialed"
 _CHUNK = 4 << 20
 _LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with six
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
-SWAP_MANIFEST, SWAPPED_ROWS = "swap.json", "data"  # in a folder that a swap wrote: its settings, a folder of rows
+# in a folder that a swap wrote: its settings, a folder of rows
+SWAP_MANIFEST = "swap.json"
+SWAPPED_ROWS = "data"
 FORMATS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 _TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
 
@@ -40,10 +44,14 @@ _TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is
 class Source:
     """A stream of rows."""
 
-    schema: pa.Schema  # of every batch
-    identity: Mapping[str, Any]  # distinguishes this input from another or an edited one: names, sizes, times, commit
-    size: int | None  # bytes to read, where it is known
-    read: Callable[[int], Batches]  # most rows per batch -> batches in order, each with the bytes read by then
+    schema: pa.Schema
+    """Of every batch."""
+    identity: Mapping[str, Any]
+    """Distinguishes this input from another or an edited one: names, sizes, times, commit."""
+    size: int | None
+    """Bytes to read, where it is known."""
+    read: Callable[[int], Batches]
+    """Most rows per batch -> batches in order, each with the bytes read by then."""
 
 
 def open_source(name: str, column: str, *, split: str | None = None) -> Source:
@@ -62,7 +70,9 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
         notes_read()
         return _hub_source(name, column, split)
     if split is not None:
-        raise UsageError(f"--split {split}: {name} is no Hub dataset, and files have no splits. Drop --split.")
+        raise UsageError(
+            f"--split {split}: {name} is no Hub dataset, and files have no splits. Drop --split."
+        )
     return read_files(files_of(path), column)
 
 
@@ -84,10 +94,14 @@ def read_files(files: Sequence[Path], column: str | None = None, *, notes: bool 
         try:
             schema = pa.unify_schemas([schema, other], promote_options="permissive")
         except (pa.ArrowTypeError, pa.ArrowInvalid):
-            raise ValueError(f"{file.name}: a column has another type than in {files[0].name}. Convert it.") from None
+            raise ValueError(
+                f"{file.name}: a column has another type than in {files[0].name}. Convert it."
+            ) from None
     schema = _with_text(schema, column)
     found = [(file.name, file.stat()) for file in files]
-    known = [{"name": name, "bytes": one.st_size, "modified_ns": one.st_mtime_ns} for name, one in found]
+    known = [
+        {"name": name, "bytes": one.st_size, "modified_ns": one.st_mtime_ns} for name, one in found
+    ]
     size = sum(one.st_size for _, one in found)
     return Source(schema, {"files": known}, size, partial(_read_files, files, schema, column))
 
@@ -123,31 +137,45 @@ def files_of(path: Path) -> list[Path]:
     """The file, or those of a folder: in it, or in the one folder below it that has some; of a swap its rows."""
     known = listed(FORMATS)
     if not path.exists():
-        raise UsageError(f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id (owner/name).")
+        raise UsageError(
+            f"{path} does not exist. Give a file ({known}), a folder of them or a Hub id (owner/name)."
+        )
     check_regular(path)
     if path.is_file():
         return [path]
     if (path / SWAP_MANIFEST).is_file() and (path / SWAPPED_ROWS).is_dir():
         if parse_json((path / SWAP_MANIFEST).read_bytes()).get("status") != "complete":
-            raise UsageError(f"The swap into {path} is not complete. Repeat its command, which goes on from there.")
+            raise UsageError(
+                f"The swap into {path} is not complete. Repeat its command, which goes on from there."
+            )
         path = path / SWAPPED_ROWS
-    below = [one for one in sorted(path.rglob("*")) if format_of(one) and "/." not in f"/{one.relative_to(path)}"]
+    below = [
+        one
+        for one in sorted(path.rglob("*"))
+        if format_of(one) and "/." not in f"/{one.relative_to(path)}"
+    ]
     files = [one for one in below if one.parent == path] or below
     for file in files:
         check_regular(file)
     folders = list(dict.fromkeys(str(file.parent) for file in files))
     if len(folders) > 1:
         some = listed(folders[:8])
-        raise UsageError(f"{path} holds files in {len(folders)} folders, among them {some}. Give one of them.")
+        raise UsageError(
+            f"{path} holds files in {len(folders)} folders, among them {some}. Give one of them."
+        )
     if not files:
-        raise UsageError(f"{path} holds no files of rows, expected some of {known}. Give another folder.")
+        raise UsageError(
+            f"{path} holds no files of rows, expected some of {known}. Give another folder."
+        )
     return files
 
 
 def _schema(path: Path) -> pa.Schema:
     ending = format_of(path)
     if ending is None:
-        raise UsageError(f"{path.name} is of no known format, expected {listed(FORMATS)}. Convert it.")
+        raise UsageError(
+            f"{path.name} is of no known format, expected {listed(FORMATS)}. Convert it."
+        )
     if ending == ".parquet":
         return _parquet_file(path).schema_arrow.remove_metadata()
     return _json_schema(path) if ".jsonl" in ending else next(_csv_batches(path, 1))[0].schema
@@ -157,7 +185,9 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
     """The schema, checked; the column of texts and categories of texts become plain texts."""
     twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:
-        raise ValueError(f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one.")
+        raise ValueError(
+            f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one."
+        )
     if column is not None and column not in schema.names:
         there = shown_names(schema.names)
         raise UsageError(f"There is no column {column!r}, there are {there}. Choose with --column.")
@@ -165,8 +195,12 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
         kind = one.type.value_type if kinds.is_dictionary(one.type) else one.type
         is_text = any(is_kind(kind) for is_kind in _TEXTS)
         if one.name == column and not is_text:
-            raise UsageError(f"Column {column!r} holds {kind}, expected texts. Choose another with --column.")
-        if is_text and (kind != one.type or (one.name == column and not kinds.is_large_string(kind))):
+            raise UsageError(
+                f"Column {column!r} holds {kind}, expected texts. Choose another with --column."
+            )
+        if is_text and (
+            kind != one.type or (one.name == column and not kinds.is_large_string(kind))
+        ):
             schema = schema.set(at, pa.field(one.name, pa.string()))
     return schema
 
@@ -181,24 +215,37 @@ def _read_files(files: Sequence[Path], schema: pa.Schema, column: str | None, ro
 
 def _batches(file: Path, schema: pa.Schema, rows: int) -> Batches:
     if ".jsonl" in str(format_of(file)):
-        return ((_json_batch(chunk, schema, where), position) for chunk, where, position in _json_chunks(file))
-    return _parquet_batches(file, rows) if format_of(file) == ".parquet" else _csv_batches(file, rows)
+        return (
+            (_json_batch(chunk, schema, where), position)
+            for chunk, where, position in _json_chunks(file)
+        )
+    return (
+        _parquet_batches(file, rows) if format_of(file) == ".parquet" else _csv_batches(file, rows)
+    )
 
 
 def _in_schema(batches: Batches, schema: pa.Schema, column: str | None, name: str) -> Batches:
     """Rows in the columns and types of the schema; ValueError: they do not fit, or a text that is too long."""
-    strings = [one.name for one in schema if kinds.is_string(one.type) or kinds.is_large_string(one.type)]
+    strings = [
+        one.name for one in schema if kinds.is_string(one.type) or kinds.is_large_string(one.type)
+    ]
     done = 0
     for batch, position in batches:
         if not batch.schema.equals(schema):
             try:
                 batch = batch.select(schema.names).cast(schema)
             except (pa.ArrowException, KeyError):
-                raise ValueError(f"{name}: rows do not fit the columns and types of the first. Convert it.") from None
+                raise ValueError(
+                    f"{name}: rows do not fit the columns and types of the first. Convert it."
+                ) from None
         for text in strings if column is None else [column]:
-            longer = pc.index(pc.greater(pc.binary_length(batch.column(text)), LONGEST), True).as_py()
+            longer = pc.index(
+                pc.greater(pc.binary_length(batch.column(text)), LONGEST), True
+            ).as_py()
             if longer >= 0:
-                raise ValueError(_too_long(f"{name}: row {done + longer + 1} below the header, column {text!r},"))
+                raise ValueError(
+                    _too_long(f"{name}: row {done + longer + 1} below the header, column {text!r},")
+                )
         yield batch, position
         done += batch.num_rows
 
@@ -220,11 +267,16 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 def _csv_batches(path: Path, rows: int) -> Batches:
     """Texts exactly as they were, first without rows; a wrong quote is an error, and swallows no rows."""
     csv.field_size_limit(LONGEST)
-    header, cells, size, number = list[str](), list[list[str]](), 0, 0
+    header = list[str]()
+    cells = list[list[str]]()
+    size = 0
+    number = 0
 
     def batch() -> pa.RecordBatch:
         columns = zip(*cells, strict=True) if cells else [[]] * len(header)
-        return pa.RecordBatch.from_arrays([pa.array(one, pa.string()) for one in columns], names=header)
+        return pa.RecordBatch.from_arrays(
+            [pa.array(one, pa.string()) for one in columns], names=header
+        )
 
     with _opened(path) as (raw, content):
         text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
@@ -243,11 +295,16 @@ def _csv_batches(path: Path, rows: int) -> Batches:
                     size += sum(map(len, row))
                 if number == 1 or len(cells) >= rows or size >= LONGEST:
                     yield batch(), raw.tell()
-                    cells, size = [], 0
+                    cells = []
+                    size = 0
         except UnicodeDecodeError:
-            raise ValueError(f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8.") from None
+            raise ValueError(
+                f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8."
+            ) from None
         if not header:
-            raise ValueError(f"{path.name} is empty, expected a header line. Give a CSV with a header.")
+            raise ValueError(
+                f"{path.name} is empty, expected a header line. Give a CSV with a header."
+            )
         if cells:
             yield batch(), raw.tell()
 
@@ -263,14 +320,18 @@ def _json_schema(path: Path) -> pa.Schema:
             except (pa.ArrowTypeError, pa.ArrowInvalid):
                 raise ValueError(f"{where}: {_ONE_TYPE.format(field.name)}") from None
     if not fields:
-        raise ValueError(f"{path.name} is empty, expected one JSON object per line. Give a file with rows.")
+        raise ValueError(
+            f"{path.name} is empty, expected one JSON object per line. Give a file with rows."
+        )
     return pa.schema(list(fields.values()))
 
 
 def _json_chunks(path: Path) -> Iterator[tuple[list[dict[str, Any]], str, int]]:
     """Rows of about 4 MB of lines, where they stand, and the bytes read."""
     rows: list[dict[str, Any]] = []
-    first, size, number = 1, 0, 0
+    first = 1
+    size = 0
+    number = 0
     with _opened(path) as (raw, lines):
         for number, line in enumerate(iter(lambda: lines.readline(_LINE + 1), b""), 1):
             if len(line) > _LINE:
@@ -280,7 +341,9 @@ def _json_chunks(path: Path) -> Iterator[tuple[list[dict[str, Any]], str, int]]:
             size += len(line)
             if size >= _CHUNK:
                 yield rows, f"{path.name}, lines {first} to {number}", raw.tell()
-                rows, first, size = [], number + 1, 0
+                rows = []
+                first = number + 1
+                size = 0
         if rows:
             yield rows, f"{path.name}, lines {first} to {number}", raw.tell()
 
@@ -292,43 +355,64 @@ def _json_row(where: str, line: bytes, first: bool) -> dict[str, Any]:
         raise ValueError(f"{where}: not UTF-8. Save the file as UTF-8.") from None
     except ValueError as error:
         why = getattr(error, "msg", error)  # the whole sentence of a decoder would repeat the line
-        raise ValueError(f"{where}: no JSON ({why}), expected one JSON object per line. Mend it.") from None
+        raise ValueError(
+            f"{where}: no JSON ({why}), expected one JSON object per line. Mend it."
+        ) from None
     if not isinstance(row, dict):
-        raise ValueError(f"{where}: a {type(row).__name__}, expected one JSON object per line. Mend it.")
+        raise ValueError(
+            f"{where}: a {type(row).__name__}, expected one JSON object per line. Mend it."
+        )
     return row
 
 
 _ONE_TYPE = (
-    "column {!r} holds values of more than one type or that no type holds, expected one type. Write them as text."
+    "column {!r} holds values of more than one type or that no type holds, "
+    "expected one type. Write them as text."
 )
 
 
-def _json_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: str) -> pa.RecordBatch:
+def _json_batch(
+    rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: str
+) -> pa.RecordBatch:
     names = schema.names if schema else list(dict.fromkeys(name for row in rows for name in row))
-    columns, name = [], ""
+    columns = []
+    name = ""
     try:
         for name in names:
-            columns.append(pa.array([row.get(name) for row in rows], schema.field(name).type if schema else None))
+            columns.append(
+                pa.array(
+                    [row.get(name) for row in rows], schema.field(name).type if schema else None
+                )
+            )
         return pa.RecordBatch.from_arrays(columns, names)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError):
         raise ValueError(f"{where}: {_ONE_TYPE.format(name)}") from None
 
 
 def _parquet_batches(path: Path, rows: int) -> Batches:
-    file, done = _parquet_file(path), 0
+    file = _parquet_file(path)
+    done = 0
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    widest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
+    widest = max(
+        (group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0
+    )
     try:
-        for batch in file.iter_batches(batch_size=max(1, min(rows, int(LONGEST / max(widest, 1.0))))):
+        for batch in file.iter_batches(
+            batch_size=max(1, min(rows, int(LONGEST / max(widest, 1.0))))
+        ):
             done += batch.num_rows
             yield batch, path.stat().st_size * done // file.metadata.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise ValueError(f"{path.name} is no whole Parquet file after row {done}. Fetch it again.") from None
+        raise ValueError(
+            f"{path.name} is no whole Parquet file after row {done}. Fetch it again."
+        ) from None
 
 
 def _parquet_file(path: Path) -> pq.ParquetFile:
     try:  # streams within a row group
-        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
+        return pq.ParquetFile(
+            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+        )
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise ValueError(f"{path.name} is no whole Parquet file. Fetch it again.") from None
 
@@ -343,8 +427,13 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
     where = f"{name} (split {split})" if split else name
     try:
         revision = HfApi().dataset_info(dataset).sha
-        found = load_dataset(dataset, config or None, split=split, revision=revision, streaming=True)
-        streams = {str(one): rows.with_format("arrow") for one, rows in ({split: found} if split else found).items()}
+        found = load_dataset(
+            dataset, config or None, split=split, revision=revision, streaming=True
+        )
+        streams = {
+            str(one): rows.with_format("arrow")
+            for one, rows in ({split: found} if split else found).items()
+        }
         chosen, stream = next(iter(streams.items()))
         first = next(iter(stream.iter(1)), None) if len(streams) == 1 else None
     except Exception as error:
@@ -355,13 +444,20 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
     if len(streams) > 1:
         raise UsageError(f"{name} has the splits {listed(streams)}. Choose one with --split.")
     if first is None:
-        raise ValueError(f"{name} (split {chosen}) holds no rows, expected some. Choose another --split.")
+        raise ValueError(
+            f"{name} (split {chosen}) holds no rows, expected some. Choose another --split."
+        )
     schema = _with_text(first.schema.remove_metadata(), column)
 
     def read(rows: int) -> Batches:
         tables = (table.combine_chunks() for table in stream.iter(rows))
-        return _in_schema(((batch, 0) for table in tables for batch in table.to_batches()), schema, column, name)
+        return _in_schema(
+            ((batch, 0) for table in tables for batch in table.to_batches()), schema, column, name
+        )
 
     return Source(
-        schema, {"dataset": dataset, "config": config or None, "split": chosen, "revision": revision}, None, read
+        schema,
+        {"dataset": dataset, "config": config or None, "split": chosen, "revision": revision},
+        None,
+        read,
     )

@@ -23,9 +23,18 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError
 from swapbias.swapping.grammar import by_words, first_word, last_word
 from swapbias.swapping.matches import Bytes, Ints, Matches, Text
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, pattern, rules, weights_of, word_list
+from swapbias.swapping.table import (
+    DEMOGRAPHIC,
+    GLUED,
+    byte_pattern,
+    pattern,
+    rules,
+    weights_of,
+    word_list,
+)
 
-WHOSE, SPOUSES = ("everyone", "patient"), ("swap", "keep")
+WHOSE = ("everyone", "patient")
+SPOUSES = ("swap", "keep")
 REASONS = ("relative", "spouse", "clinician", "other", "no_person", "both", "unknown")
 WHY = ("patient", *REASONS)  # whose a word is, or why else it stays
 MINE, RELATIVES, SPOUSES_WORD, CLINICIANS, OTHERS, NO_PERSON, BOTH, UNKNOWN = range(len(WHY))
@@ -34,7 +43,14 @@ MINE, RELATIVES, SPOUSES_WORD, CLINICIANS, OTHERS, NO_PERSON, BOTH, UNKNOWN = ra
 
 KIN, SPOUSE, STAFF, OTHER, CHILD, PATIENT = range(6)  # persons whom a pronoun may mean
 MAN, TITLE, PRONOUN, LETTER, ROLE = range(10, 15)  # further kinds of words
-KINDS = {"kin": KIN, "spouse": SPOUSE, "man": MAN, "title": TITLE, "letter": LETTER, "role": ROLE}  # in tables
+KINDS = {
+    "kin": KIN,
+    "spouse": SPOUSE,
+    "man": MAN,
+    "title": TITLE,
+    "letter": LETTER,
+    "role": ROLE,
+}  # in tables
 _KIND_NAME = {number: name for name, number in KINDS.items()}
 _WHY = {KIN: RELATIVES, SPOUSE: SPOUSES_WORD, STAFF: CLINICIANS, OTHER: OTHERS, CHILD: RELATIVES}
 CUES: Mapping[str, int] = {
@@ -47,9 +63,13 @@ CUES: Mapping[str, int] = {
 _PRONOUNS = frozenset("he she him her his hers himself herself".split())  # noqa: SIM905
 _TITLES = frozenset("mr ms mrs miss sir madam ma'am".split())  # noqa: SIM905
 _KINDS_OF_WORDS = {
-    PRONOUN: _PRONOUNS, TITLE: _TITLES, MAN: word_list("people"), SPOUSE: word_list("partners"),
-    ROLE: word_list("roles"), LETTER: DEMOGRAPHIC | GLUED,
-}  # fmt: skip
+    PRONOUN: _PRONOUNS,
+    TITLE: _TITLES,
+    MAN: word_list("people"),
+    SPOUSE: word_list("partners"),
+    ROLE: word_list("roles"),
+    LETTER: DEMOGRAPHIC | GLUED,
+}
 
 
 def kind_of(text: str) -> int:
@@ -58,7 +78,11 @@ def kind_of(text: str) -> int:
 
 
 def is_plural(text: str) -> bool:
-    return text.endswith(("s", "men")) and not text.endswith("ss") and text not in _PRONOUNS | _TITLES | DEMOGRAPHIC
+    return (
+        text.endswith(("s", "men"))
+        and not text.endswith("ss")
+        and text not in _PRONOUNS | _TITLES | DEMOGRAPHIC
+    )
 
 
 @lru_cache(maxsize=256)
@@ -132,7 +156,9 @@ def both(side: int, before: bytes, after: bytes) -> bool:
     if _PARTNER_AFTER[1 - side].match(after):
         return True
     tail = before[-24:].rstrip()
-    return tail[-2:].lower().endswith((b"/", b"or")) and bool(_PARTNER_BEFORE[1 - side].search(tail))
+    return tail[-2:].lower().endswith((b"/", b"or")) and bool(
+        _PARTNER_BEFORE[1 - side].search(tail)
+    )
 
 
 # --- nouns and titles: rules ---------------------------------------------------------------------------------
@@ -145,9 +171,13 @@ FACTS: Mapping[str, Callable[[Word], bool]] = {  # by their names in rules
     "led": lambda word: bool(  # somebody is named in its sentence
         byte_pattern("somebody_named").search(word.before, max((0, *sentences(word.before))))
     ),
-    "first": lambda word: not word.row.surname or not word.surname,  # no other name of the patient's was read
+    "first": lambda word: (
+        not word.row.surname or not word.surname
+    ),  # no other name of the patient's was read
     "namesake": lambda word: bool(word.surname) and word.surname == word.row.surname,
-    "stranger": lambda word: word.surname in word.row.strangers and word.surname != word.row.surname,
+    "stranger": lambda word: (
+        word.surname in word.row.strangers and word.surname != word.row.surname
+    ),
 }
 
 
@@ -162,7 +192,11 @@ def _rules_of(kind: int, text: str, own: bool, woman: bool) -> Sequence[tuple[An
         "wedding": text in ("landlord", "landlady", "groom", "bride", "bridegroom"),
     }
     return [
-        (WHY.index(says), [(FACTS[fact], holds) for fact, holds in when if fact not in known], *patterns)
+        (
+            WHY.index(says),
+            [(FACTS[fact], holds) for fact, holds in when if fact not in known],
+            *patterns,
+        )
         for says, when, *patterns in rules("person_rules.csv", _KIND_NAME[kind], of_bytes=True)
         if all(known.get(fact, holds) == holds for fact, holds in when)
     ]
@@ -191,7 +225,8 @@ def is_demographic(before: bytes, after: bytes, *, letter: bool) -> bool:
     if not letter and not byte_pattern("demographic_before").search(before):
         return False
     return not (
-        byte_pattern("not_demographic_before").search(before) or byte_pattern("not_demographic_after").match(after)
+        byte_pattern("not_demographic_before").search(before)
+        or byte_pattern("not_demographic_after").match(after)
     )
 
 
@@ -231,9 +266,13 @@ _ENDS = frozenset(".!?:\n")
 _AUXILIARY = word_list("between_subject_and_verb").union(
     ["is", "was", "were", "be", "been", "being", "has", "have", "had", "did", "does", "do", "not"]
 )
-_MODAL, _PARTICIPLES = word_list("modal_verbs"), word_list("participles")
-_PAST, _SAYING, _OPENING = word_list("past_verbs"), word_list("saying_verbs"), word_list("opening_words")
-_PREPOSITIONS, _LEADING = word_list("prepositions"), word_list("leading_words")
+_MODAL = word_list("modal_verbs")
+_PARTICIPLES = word_list("participles")
+_PAST = word_list("past_verbs")
+_SAYING = word_list("saying_verbs")
+_OPENING = word_list("opening_words")
+_PREPOSITIONS = word_list("prepositions")
+_LEADING = word_list("leading_words")
 _SUBJECTS = frozenset({"he", "she"})
 _KINDS = "KSTOCP"
 
@@ -289,7 +328,10 @@ def role_of(word: str, before: bytes, after: bytes) -> str:
         return "self"
     if word != "her":
         return "object" if word == "him" else "own"
-    odds = by_words(last_word(before[-60:].decode(errors="ignore")), first_word(after[:60].decode(errors="ignore")))
+    odds = by_words(
+        last_word(before[-60:].decode(errors="ignore")),
+        first_word(after[:60].decode(errors="ignore")),
+    )
     return "own" if odds > 0 else "object"
 
 
@@ -319,30 +361,45 @@ def features(one: Pronoun) -> list[tuple[Mention, list[str]]]:
     They are the last of those who were named, one alone before several.
     """
     others = [person for person in reversed(one.mentions) if person.kind != PATIENT]
-    words, role, bounds = one.words, one.role, _sentences_of(one.words)
+    words = one.words
+    role = one.role
+    bounds = _sentences_of(one.words)
     here = words[bounds[-1] :]
     opens = _OPENING.issuperset(here)  # no more than when: "Today he", "But she"
     following = _shape(one.following[0]) if one.following else "none"
     shared = [f"near:{role},{_shape(here[-1] if here else '^')}", f"after:{role},{following}"]
     if role == "subject":
         verb, tense = _verb(one.following)
-        shared += [f"object-follows:{_object_follows(one)}", f"words:{','.join(map(_shape, one.following[:2]))}"]
+        shared += [
+            f"object-follows:{_object_follows(one)}",
+            f"words:{','.join(map(_shape, one.following[:2]))}",
+        ]
     found = []
     for person in [person for person in others if not person.plural][:_FEW] or others[:1]:
-        at, end = bisect_left(one.starts, person.start), bisect_left(one.starts, person.end)
+        at = bisect_left(one.starts, person.start)
+        end = bisect_left(one.starts, person.end)
         end += words[at:end] == ["dr."]  # and the name
-        sentence, kind = bisect_right(bounds, at), _KINDS[person.kind]
+        sentence = bisect_right(bounds, at)
+        kind = _KINDS[person.kind]
         away = min(len(bounds) - sentence, 3)  # sentences that end between the two
-        heads, theirs = _heads(words[bounds[sentence - 1] : at]), _predicate(words[end:])
+        heads = _heads(words[bounds[sentence - 1] : at])
+        theirs = _predicate(words[end:])
         action, _ = _verb(theirs)
         says = not _SAYING.isdisjoint((action, *theirs[:4]))
         was = one.last if one.last and one.last.start > person.start else None
-        last = "none" if was is None else ("patient" if was.patient else "other") + "s" * was.subject
+        last = (
+            "none" if was is None else ("patient" if was.patient else "other") + "s" * was.subject
+        )
         names = [
-            *shared, f"where:{role},{away}", f"who-where:{role},{kind},{away}", f"last:{role},{away},{last},{heads}",
-            f"verb-theirs:{role},{kind},{action}", f"says:{role},{away},{heads},{says}",
-            f"gap:{away},{min(len(words) - end, 40) // 4}", f"opens:{role},{away},{opens},{heads}",
-        ]  # fmt: skip
+            *shared,
+            f"where:{role},{away}",
+            f"who-where:{role},{kind},{away}",
+            f"last:{role},{away},{last},{heads}",
+            f"verb-theirs:{role},{kind},{action}",
+            f"says:{role},{away},{heads},{says}",
+            f"gap:{away},{min(len(words) - end, 40) // 4}",
+            f"opens:{role},{away},{opens},{heads}",
+        ]
         if role == "subject":
             names += [f"verb-who:{verb},{kind}", f"tense:{tense},{kind},{away},{opens}"]
         found.append((person, names))
@@ -365,7 +422,11 @@ def _heads(lead: Sequence[str]) -> str:
     rest = [word for word in lead if word not in _LEADING]
     if not rest:
         return "yes"
-    return "near" if len(rest) <= 2 and _PREPOSITIONS.isdisjoint(rest) and _SUBJECTS.isdisjoint(rest) else "no"
+    return (
+        "near"
+        if len(rest) <= 2 and _PREPOSITIONS.isdisjoint(rest) and _SUBJECTS.isdisjoint(rest)
+        else "no"
+    )
 
 
 def _predicate(words: Sequence[str]) -> Sequence[str]:
@@ -383,7 +444,8 @@ def _object_follows(one: Pronoun) -> str:
     if wanted not in clause:
         return "none"
     at = clause.index(wanted)
-    before, after = clause[at - 1] if at else "", clause[at + 1] if at + 1 < len(clause) else ""
+    before = clause[at - 1] if at else ""
+    after = clause[at + 1] if at + 1 < len(clause) else ""
     kin = _shape(after) == "KIN"
     own = one.word == "she" and after[:1].isalpha() and by_words(before, after) > 0
     return ("own" if own and not kin else "object") + "K" * kin
@@ -395,15 +457,21 @@ def antecedent_of(one: Pronoun) -> tuple[float, Mention | None]:
     return score, person if score > 0 else None
 
 
-def best(known: Mapping[str, float], seen: Sequence[tuple[Mention, Sequence[str]]]) -> tuple[float, Mention | None]:
+def best(
+    known: Mapping[str, float], seen: Sequence[tuple[Mention, Sequence[str]]]
+) -> tuple[float, Mention | None]:
     """The person with the highest score by these weights, and the score: above zero the person is the referent."""
-    scored = [(sum([known.get(name, 0.0) for name in names]) + known["bias"], person) for person, names in seen]
+    scored = [
+        (sum([known.get(name, 0.0) for name in names]) + known["bias"], person)
+        for person, names in seen
+    ]
     return max(scored, key=lambda one: one[0], default=(-1.0, None))
 
 
 # --- all words of a block -------------------------------------------------------------------------------------
 
-_STOP, _STOPS = re.compile(rb"\.[ \n](?<![DdMm][Rr]..)", re.DOTALL), 2
+_STOP = re.compile(rb"\.[ \n](?<![DdMm][Rr]..)", re.DOTALL)
+_STOPS = 2
 _KNOWN_FOR = 3000  # bytes after somebody was introduced by a name in which the name is theirs
 _FAR = 600  # bytes before a pronoun of the other gender in which its person is looked for
 
@@ -426,10 +494,17 @@ class Block(Text):
         low = np.maximum(self.offsets[rows], self.found.start[places] - before)
         return low, np.minimum(self.offsets[rows + 1], self.found.end[places] + after)
 
-    def around(self, places: Ints, before: int, after: int) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
+    def around(
+        self, places: Ints, before: int, after: int
+    ) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
         """Of words at some places: the place, term and row, where each begins, and so many bytes around it."""
-        columns = places, *(of[places] for of in (self.found.term, self.rows, self.found.start, self.found.end))
-        every = zip(*(one.tolist() for one in (*columns, *self.windows(places, before, after))), strict=True)
+        columns = (
+            places,
+            *(of[places] for of in (self.found.term, self.rows, self.found.start, self.found.end)),
+        )
+        every = zip(
+            *(one.tolist() for one in (*columns, *self.windows(places, before, after))), strict=True
+        )
         for at, term, row, first, last, begin, stop in every:
             yield at, term, row, first, self.buffer[begin:first], self.buffer[last:stop]
 
@@ -441,11 +516,28 @@ class Block(Text):
 
 # --- how sure a decision is -----------------------------------------------------------------------------------
 
-SCORED, ALONE, NO_PATIENT = range(20, 23)  # ways to decide, beside kinds of nouns and PRONOUN (of the other gender)
-WAYS = {**KINDS, "other gender": PRONOUN, "scored": SCORED, "alone": ALONE, "no patient": NO_PATIENT}
-NUMBERS = ("margin of patient", "margin of other", "persons near", "words", "unsure words", "words that stay")
+SCORED, ALONE, NO_PATIENT = range(
+    20, 23
+)  # ways to decide, beside kinds of nouns and PRONOUN (of the other gender)
+WAYS = {
+    **KINDS,
+    "other gender": PRONOUN,
+    "scored": SCORED,
+    "alone": ALONE,
+    "no patient": NO_PATIENT,
+}
+NUMBERS = (
+    "margin of patient",
+    "margin of other",
+    "persons near",
+    "words",
+    "unsure words",
+    "words that stay",
+)
 DOUBTFUL = 0.2  # a word whose decision is wrong by a larger chance is doubtful
-_SUREST, _UNSURE = 8.0, 1.5  # log-odds: a larger margin counts as this; a pronoun with a smaller one is unsure
+# log-odds: a larger margin counts as this; a pronoun with a smaller one is unsure
+_SUREST = 8.0
+_UNSURE = 1.5
 _LEAST = 0.01  # wrong words that every note is expected to have
 
 
@@ -489,7 +581,13 @@ class Decisions:
 
     @classmethod
     def of(
-        cls, block: Block, why: NDArray[np.int8], sides: Ints, way: Ints, odds: NDArray[np.float64], near: Ints
+        cls,
+        block: Block,
+        why: NDArray[np.int8],
+        sides: Ints,
+        way: Ints,
+        odds: NDArray[np.float64],
+        near: Ints,
     ) -> "Decisions":
         """The decisions with their chances by the weights.
 
@@ -497,15 +595,24 @@ class Decisions:
             way: how each was decided (``WAYS``). odds: of the scored ones, NaN of the others. near: persons near.
         """
         # Of cases and numbers toward a wrong decision; "note" and "expected" are those of a whole note.
-        known, size, rows = weights_of("doubt_weights.csv"), len(block.offsets) - 1, block.rows
-        margin, cases = np.abs(odds), way * len(WHY) + why
-        stays, unsure = block.kept & (why > 0), margin < _UNSURE
-        counts = [np.bincount(rows[one], minlength=size)[rows] for one in (block.kept, unsure, stays)]
+        known = weights_of("doubt_weights.csv")
+        size = len(block.offsets) - 1
+        rows = block.rows
+        margin = np.abs(odds)
+        cases = way * len(WHY) + why
+        stays = block.kept & (why > 0)
+        unsure = margin < _UNSURE
+        counts = [
+            np.bincount(rows[one], minlength=size)[rows] for one in (block.kept, unsure, stays)
+        ]
         margin = np.nan_to_num(np.minimum(margin, _SUREST))
         columns = [margin * (why == MINE), margin * (why != MINE), *map(np.log1p, (near, *counts))]
         numbers = np.stack(columns, axis=1)
         every, which = np.unique(cases, return_inverse=True)
-        chances = np.array([known.get(case_name(one), 0.0) for one in every.tolist()])[which] + known["bias"]
+        chances = (
+            np.array([known.get(case_name(one), 0.0) for one in every.tolist()])[which]
+            + known["bias"]
+        )
         chances = chances + numbers @ np.array([known.get(name, 0.0) for name in NUMBERS])
         wrong = np.where(block.kept, _chance(chances), 0.0)
         doubt = _chance(known["note"] + known["expected"] * expected_wrong(wrong, rows, size))
@@ -516,7 +623,9 @@ class Decisions:
 class Persons:
     """Tells the patient's words from those of others, for one table."""
 
-    def __init__(self, terms: Sequence[str], sides: Sequence[int], cues: Mapping[int, int], spouses: str) -> None:
+    def __init__(
+        self, terms: Sequence[str], sides: Sequence[int], cues: Mapping[int, int], spouses: str
+    ) -> None:
         """Prepare.
 
         Args:
@@ -534,7 +643,8 @@ class Persons:
         self._names = list(terms)
         self._kind = np.array([kind_of(text) for text in terms], dtype=np.int64)
         self._side = np.array(sides, dtype=np.int64)
-        self._kinds, self._sides = self._kind.tolist(), self._side.tolist()
+        self._kinds = self._kind.tolist()
+        self._sides = self._side.tolist()
         self._plural = np.array([is_plural(text) for text in terms])
         self._subject = np.array([text in ("he", "she") for text in terms])
         self._own = np.array([text in ("his", "her") for text in terms])
@@ -555,17 +665,21 @@ class Persons:
             given: the side of each row's patient (0 or 1), -1 where it is to be read from the text.
         """
         why = np.zeros(len(block.rows), dtype=np.int8)
-        kind, side = self._kind[block.found.term], self._side[block.found.term]
+        kind = self._kind[block.found.term]
+        side = self._side[block.found.term]
         sides = self._patients(block, kind, side, given)
         mine = sides[block.rows]
         why[mine < 0] = UNKNOWN
-        known, pronoun = block.kept & (mine >= 0), kind == PRONOUN
+        known = block.kept & (mine >= 0)
+        pronoun = kind == PRONOUN
         self._nouns(block, np.flatnonzero(known & ~pronoun), sides, why)
         named = _Named.of(block, kind, side, self._plural, why, self._cue)
         self._of_others(block, np.flatnonzero(known & pronoun & (side != mine)), named, why)
         low = np.maximum(block.offsets[block.rows], block.found.start - REACH)
         near, last = named.near(block.found.start, low, side)
-        odds = self._of_patients(block, block.kept & pronoun & (side == mine), side, named, last, why)
+        odds = self._of_patients(
+            block, block.kept & pronoun & (side == mine), side, named, last, why
+        )
         why[~block.kept] = 0
         way: Ints = np.where(side == mine, np.where(np.isnan(odds), ALONE, SCORED), PRONOUN)
         way = np.where(mine < 0, NO_PATIENT, np.where(pronoun, way, kind))
@@ -573,7 +687,8 @@ class Persons:
 
     def _patients(self, block: Block, kind: Ints, side: Ints, given: Ints) -> Ints:
         """The side of each row's patient: as given, else by the first demographic, the first title, most pronouns."""
-        sides, rows = given.copy(), block.rows
+        sides = given.copy()
+        rows = block.rows
         if not (sides[rows] < 0).any():
             return sides
         single = block.kept & ~self._plural[block.found.term]
@@ -586,7 +701,9 @@ class Persons:
             mine = np.flatnonzero((sides[rows] < 0) & single & (kind == wanted))
             counts = 2.0 * side[mine] - 1
             if wanted == PRONOUN:  # "his sister" counts most
-                counts[self._own[block.found.term[mine]] & np.isin(block.found.end[mine] + 1, persons)] *= 3
+                counts[
+                    self._own[block.found.term[mine]] & np.isin(block.found.end[mine] + 1, persons)
+                ] *= 3
             votes = np.bincount(rows[mine], weights=counts, minlength=len(sides))
             if wanted == TITLE:
                 last = mine[::-1]
@@ -596,14 +713,20 @@ class Persons:
 
     def _nouns(self, block: Block, places: Ints, sides: Ints, why: NDArray[np.int8]) -> None:
         """Nouns and titles, by the rules."""
-        known, number = Row(0, b""), -1
+        known = Row(0, b"")
+        number = -1
         for at, term, row, _, before, after in block.around(places, 90, 60):
             if row != number:
-                known, number = Row(int(sides[row]), block.head(row)), row
-            reason = why_left(self._kinds[term], Word(self._names[term], self._sides[term], before, after, known))
+                known = Row(int(sides[row]), block.head(row))
+                number = row
+            reason = why_left(
+                self._kinds[term], Word(self._names[term], self._sides[term], before, after, known)
+            )
             why[at] = MINE if reason == SPOUSES_WORD and self._spouses else reason
 
-    def _of_others(self, block: Block, places: Ints, named: "_Named", why: NDArray[np.int8]) -> None:
+    def _of_others(
+        self, block: Block, places: Ints, named: "_Named", why: NDArray[np.int8]
+    ) -> None:
         """Pronouns of the other gender: those of the person of that gender who was named last."""
         for at, term, row, start, before, after in block.around(places, 24, 24):
             if both(self._sides[term], before, after):
@@ -614,7 +737,13 @@ class Persons:
             why[at] = OTHERS if person is None else self._why.get(person.kind, OTHERS)
 
     def _of_patients(
-        self, block: Block, own: NDArray[np.bool_], side: Ints, named: "_Named", last: Ints, why: NDArray[np.int8]
+        self,
+        block: Block,
+        own: NDArray[np.bool_],
+        side: Ints,
+        named: "_Named",
+        last: Ints,
+        why: NDArray[np.int8],
     ) -> NDArray[np.float64]:
         """Pronouns of the patient's gender (``own``): the patient's, unless somebody else was named shortly before.
 
@@ -622,10 +751,13 @@ class Persons:
         somebody else's (n,), NaN where nobody was.
         """
         odds = np.full(len(why), np.nan)
-        found, signs = block.found, block.signs
+        found = block.found
+        signs = block.signs
         slash = (signs[found.start - 1] == ord("/")) | (signs[found.end] == ord("/"))
         doubtful = own & (slash | _beside_or(signs, found))
-        places = np.flatnonzero(own & (last >= 0))  # not more than a sentence and an abbreviation before
+        places = np.flatnonzero(
+            own & (last >= 0)
+        )  # not more than a sentence and an abbreviation before
         pairs = zip(last[places].tolist(), found.start[places].tolist(), strict=True)
         doubtful[places] |= np.array(
             [len(_STOP.findall(block.buffer, *pair)) <= _STOPS for pair in pairs], dtype=bool
@@ -649,21 +781,32 @@ class Persons:
         ):
             if new:
                 words, begins = _words(text, *next(stretches))
-            word, mine, since = self._names[term], self._sides[term], start - len(before)
+            word = self._names[term]
+            mine = self._sides[term]
+            since = start - len(before)
             if both(mine, before, after):
                 why[at] = BOTH
                 continue
             mentions = named.between(since, start, mine, strange[mine])
             opening = max(before.rfind(b". "), before.rfind(b"\n")) + 1
-            if byte_pattern("full_name").match(before, opening):  # the patient: "Amy Roe is well; she"
-                mentions = [one for one in mentions if one.start >= since + opening or one.kind == PATIENT]
+            if byte_pattern("full_name").match(
+                before, opening
+            ):  # the patient: "Amy Roe is well; she"
+                mentions = [
+                    one for one in mentions if one.start >= since + opening or one.kind == PATIENT
+                ]
             if not any(one.kind != PATIENT or one.plural for one in mentions):
                 continue
             if any(one.kind == CHILD for one in mentions) and is_infant(block.head(row)):
                 mentions = [one for one in mentions if one.kind != CHILD]
-            first, here = bisect_left(begins, since), bisect_left(begins, start)
-            following = words[bisect_right(begins, start) : bisect_left(begins, start + len(word) + len(after))]
-            earlier = Earlier(*(of[number - 1] for of in (starts, subjects, means))) if number else None
+            first = bisect_left(begins, since)
+            here = bisect_left(begins, start)
+            following = words[
+                bisect_right(begins, start) : bisect_left(begins, start + len(word) + len(after))
+            ]
+            earlier = (
+                Earlier(*(of[number - 1] for of in (starts, subjects, means))) if number else None
+            )
             role = role_of(word, before, after)
             beside = words[first:here], begins[first:here], following
             odds[at], person = antecedent_of(
@@ -683,7 +826,9 @@ def _beside_or(signs: Bytes, found: Matches) -> NDArray[np.bool_]:
     return beside
 
 
-_MENTION = np.dtype([("start", "i8"), ("end", "i8"), ("kind", "i8"), ("side", "i8"), ("plural", "?")])
+_MENTION = np.dtype(
+    [("start", "i8"), ("end", "i8"), ("kind", "i8"), ("side", "i8"), ("plural", "?")]
+)
 
 
 class _Named:
@@ -694,28 +839,49 @@ class _Named:
 
     @classmethod
     def of(
-        cls, block: Block, kind: Ints, side: Ints, plural: NDArray[np.bool_], why: NDArray[np.int8], cue: Ints
+        cls,
+        block: Block,
+        kind: Ints,
+        side: Ints,
+        plural: NDArray[np.bool_],
+        why: NDArray[np.int8],
+        cue: Ints,
     ) -> "_Named":
         """The nouns of a block and its persons without a gender, and where they are called by their names again."""
         noun = np.flatnonzero(block.kept & (kind != PRONOUN) & (why != NO_PERSON) & (why != BOTH))
-        found, cues, reason, kinds = block.found, block.cues, why[noun], kind[noun].copy()
-        patient, man = (reason == MINE) & (kinds != SPOUSE), kinds == MAN
+        found = block.found
+        cues = block.cues
+        reason = why[noun]
+        kinds = kind[noun].copy()
+        patient = (reason == MINE) & (kinds != SPOUSE)
+        man = kinds == MAN
         kinds[kinds >= MAN] = np.where(reason == CLINICIANS, STAFF, OTHER)[kinds >= MAN]
         kinds[reason == SPOUSES_WORD] = SPOUSE
-        kinds[reason == RELATIVES] = np.where(man, CHILD, KIN)[reason == RELATIVES]  # "a viable male infant"
+        kinds[reason == RELATIVES] = np.where(man, CHILD, KIN)[
+            reason == RELATIVES
+        ]  # "a viable male infant"
         kinds[patient] = PATIENT
         every = np.zeros(len(noun) + len(cues.term), _MENTION)
-        nouns, others = every[: len(noun)], every[len(noun) :]
-        nouns["start"], nouns["end"], nouns["kind"] = found.start[noun], found.end[noun], kinds
-        nouns["side"], nouns["plural"] = np.where(patient, -1, side[noun]), plural[found.term[noun]]
-        others["start"], others["end"], others["kind"], others["side"] = cues.start, cues.end, cue[cues.term], -1
+        nouns = every[: len(noun)]
+        others = every[len(noun) :]
+        nouns["start"] = found.start[noun]
+        nouns["end"] = found.end[noun]
+        nouns["kind"] = kinds
+        nouns["side"] = np.where(patient, -1, side[noun])
+        nouns["plural"] = plural[found.term[noun]]
+        others["start"] = cues.start
+        others["end"] = cues.end
+        others["kind"] = cue[cues.term]
+        others["side"] = -1
         named = cls(every)
         more = named._by_name(block)
         return cls(np.concatenate([named.every, np.array(more, _MENTION)])) if more else named
 
     def _by_name(self, block: Block) -> list[Mention]:
         """Where somebody who was introduced by a name ("her sister Amy") is called by it again."""
-        signs, start, end = block.signs, self.every["start"], self.every["end"]
+        signs = block.signs
+        start = self.every["start"]
+        end = self.every["end"]
         others = (self.every["kind"] != PATIENT) & ~self.every["plural"]
         beyond = signs[np.minimum(end[:, None] + np.arange(1, 3), len(signs) - 1)]
         before = signs[np.maximum(start[:, None] - np.arange(1, 15), 0)]
@@ -724,7 +890,9 @@ class _Named:
         rows = np.searchsorted(block.offsets, start[candidates], side="right")
         bounds = block.offsets[rows - 1].tolist(), block.offsets[rows].tolist()
         more: dict[int, Mention] = {}
-        for one, first, last in zip(map(Mention._make, self.every[candidates].tolist()), *bounds, strict=True):
+        for one, first, last in zip(
+            map(Mention._make, self.every[candidates].tolist()), *bounds, strict=True
+        ):
             text = block.buffer[max(first, one.start - 40) : one.start]
             name = byte_pattern("name_after").match(block.buffer, one.end, last)
             name = name or byte_pattern("name_before").search(text)
@@ -737,11 +905,15 @@ class _Named:
     def near(self, start: Ints, low: Ints, side: Ints) -> tuple[Ints, Ints]:
         """How many stand between two places whom a pronoun of that side may mean; where the last begins, or -1."""
         times, last = np.zeros((2, len(start)), dtype=np.int64)
-        starts, sides, others = self.every["start"], self.every["side"], self.every["kind"] != PATIENT
+        starts = self.every["start"]
+        sides = self.every["side"]
+        others = self.every["kind"] != PATIENT
         for one in (0, 1):
-            mine, there = np.append(-1, starts[others & ((sides == one) | (sides < 0))]), side == one
+            mine = np.append(-1, starts[others & ((sides == one) | (sides < 0))])
+            there = side == one
             before = np.searchsorted(mine, start[there])
-            times[there], last[there] = before - np.searchsorted(mine, low[there]), mine[before - 1]
+            times[there] = before - np.searchsorted(mine, low[there])
+            last[there] = mine[before - 1]
         return times, np.where(times > 0, last, -1)
 
     @cached_property
@@ -763,7 +935,8 @@ class _Named:
         found: list[Mention] = []
         upto = following = high
         for one in self._mentions(low, high):
-            beside, following = following - one.end <= 1 and following != high, one.start
+            beside = following - one.end <= 1 and following != high
+            following = one.start
             if one.side < 0 and one.kind != PATIENT:
                 if beside:
                     continue  # "newborn son", "nurse practitioner": the next word names the person
@@ -785,11 +958,17 @@ class _Named:
                 continue
             if one.side == side:
                 between = b"" if cue is None else buffer[one.end : cue.start]
-                return cue if cue and (sentences(between) or byte_pattern("opens_clause").search(between)) else one
+                return (
+                    cue
+                    if cue and (sentences(between) or byte_pattern("opens_clause").search(between))
+                    else one
+                )
             if (
                 one.side < 0
                 and cue is None
-                and not byte_pattern("described").search(buffer[max(low, one.start - 32) : one.start])
+                and not byte_pattern("described").search(
+                    buffer[max(low, one.start - 32) : one.start]
+                )
             ):
                 cue = one
         return cue

@@ -38,8 +38,10 @@ class MarkedNote:
 class Resolver(Protocol):
     """Says whose the gendered words of notes are, in place of the rules."""
 
-    name: str  # in manifests
-    sends_text: bool  # True if notes leave this machine and services that the user declared as their own
+    name: str
+    """In manifests."""
+    sends_text: bool
+    """True if notes leave this machine and services that the user declared as their own."""
 
     def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
         """Of each note the class (``CLASSES``) of each word, in order; None where no answer can be read."""
@@ -57,8 +59,16 @@ def load_resolver(name: str, load: LoadOptions | None = None, **settings: Any) -
             model.
     """
     if name.startswith(CHAT):
-        chosen = {"trials": 1, "temperature": 0.0, "max_tokens": MAX_TOKENS, "json_schema": True, **settings}
-        return ChatResolver(ChatOptions(model=name.removeprefix(CHAT), **chosen), load or LoadOptions())
+        chosen = {
+            "trials": 1,
+            "temperature": 0.0,
+            "max_tokens": MAX_TOKENS,
+            "json_schema": True,
+            **settings,
+        }
+        return ChatResolver(
+            ChatOptions(model=name.removeprefix(CHAT), **chosen), load or LoadOptions()
+        )
     if settings:
         names = [setting.written for setting in ChatOptions.settings() if setting.name in settings]
         raise UsageError(f"{' and '.join(names)} is of a chat model. Write --resolver chat:{name}.")
@@ -67,7 +77,9 @@ def load_resolver(name: str, load: LoadOptions | None = None, **settings: Any) -
     load = load or LoadOptions()
     model, tokenizer, pin = load_model(name, AutoModelForTokenClassification, load)
     pinned = pin.get("revision") or pin.get("sha256") or ""
-    return TokenResolver(model, tokenizer, f"{Path(name).name} {str(pinned)[:12]}".strip(), load.batch_size)
+    return TokenResolver(
+        model, tokenizer, f"{Path(name).name} {str(pinned)[:12]}".strip(), load.batch_size
+    )
 
 
 class ChatResolver:
@@ -77,7 +89,8 @@ class ChatResolver:
         options.check()
         scorer = load_chat(options, Request(load=load)).reading_with(_read, fields=_fields)
         self._scorer = scorer.reading_notes()  # any note may be a patient's: none is repeated
-        self.name, self.sends_text = f"{CHAT}{self._scorer.model_id}", bool(self._scorer.sends_text)
+        self.name = f"{CHAT}{self._scorer.model_id}"
+        self.sends_text = bool(self._scorer.sends_text)
 
     def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
         """See ``Resolver``."""
@@ -86,19 +99,26 @@ class ChatResolver:
         answers = []
         for note, one in zip(notes, found, strict=True):
             numbers = [one.parts.get(str(at)) for at in range(1, len(note.words) + 1)]
-            answers.append(None if None in numbers else [CLASSES[int(number or 0)] for number in numbers])
+            answers.append(
+                None if None in numbers else [CLASSES[int(number or 0)] for number in numbers]
+            )
         return answers
 
 
 def _prompt(number: int, note: MarkedNote) -> Prompt:
-    parts, done = [], 0
+    parts = []
+    done = 0
     for at, (start, end) in enumerate(note.words, start=1):
         parts += [note.text[done:start], f"[[{at}:{note.text[start:end]}]]"]
         done = end
     about = f"The patient is {note.gender}.\n\n" if note.gender else ""
-    text = conversation(("system", _INSTRUCTION), ("user", about + "".join([*parts, note.text[done:]])))
+    text = conversation(
+        ("system", _INSTRUCTION), ("user", about + "".join([*parts, note.text[done:]]))
+    )
     numbers = tuple(Candidate(str(at)) for at in range(1, len(note.words) + 1))
-    return Prompt(prompt_id=f"note {number + 1}", pair_id="", group="", text=text, candidates=numbers)
+    return Prompt(
+        prompt_id=f"note {number + 1}", pair_id="", group="", text=text, candidates=numbers
+    )
 
 
 def _fields(prompt: Prompt) -> Mapping[str, Any]:
@@ -130,8 +150,12 @@ class TokenResolver:
             raise UsageError(
                 f"{name} has the labels {listed(sorted(labels))}, expected {listed(CLASSES)}. Name another one."
             )
-        self.name, self._model, self._tokenizer, self._batch_size = name, model, tokenizer, batch_size
-        self._columns, self._limit = [labels[one] for one in CLASSES], length_limit(tokenizer, model)
+        self.name = name
+        self._model = model
+        self._tokenizer = tokenizer
+        self._batch_size = batch_size
+        self._columns = [labels[one] for one in CLASSES]
+        self._limit = length_limit(tokenizer, model)
 
     def whose(self, notes: Sequence[MarkedNote]) -> list[list[str] | None]:
         """See ``Resolver``; a word that no window holds is not read."""
@@ -142,36 +166,51 @@ class TokenResolver:
             for number, note in enumerate(notes)
             for inputs, words in windows(self._tokenizer, note, self._limit)
         ]
-        said: list[dict[int, int]] = [{} for _ in notes]  # by word; of a word in two windows the first counts
+        said: list[dict[int, int]] = [
+            {} for _ in notes
+        ]  # by word; of a word in two windows the first counts
         for begin in range(0, len(every), self._batch_size):
             part = every[begin : begin + self._batch_size]
             batch = self._tokenizer.pad([inputs for _, inputs, _ in part], return_tensors="pt")
             with torch.inference_mode():
                 logits = self._model(**batch.to(self._model.device)).logits[..., self._columns]
-            for (number, _, words), classes in zip(part, logits.argmax(dim=-1).tolist(), strict=True):
+            for (number, _, words), classes in zip(
+                part, logits.argmax(dim=-1).tolist(), strict=True
+            ):
                 for word, one in zip(words, classes, strict=False):  # padding stands last
                     if word is not None:
                         said[number].setdefault(word, one)
         return [
-            [CLASSES[one[word]] for word in range(len(note.words))] if len(one) == len(note.words) else None
+            [CLASSES[one[word]] for word in range(len(note.words))]
+            if len(one) == len(note.words)
+            else None
             for note, one in zip(notes, said, strict=True)
         ]
 
 
-def windows(tokenizer: Any, note: MarkedNote, limit: int) -> list[tuple[dict[str, list[int]], list[int | None]]]:
+def windows(
+    tokenizer: Any, note: MarkedNote, limit: int
+) -> list[tuple[dict[str, list[int]], list[int | None]]]:
     """A note as inputs of a model that reads ``limit`` tokens, and of each token the number of its word, or None.
 
     Before the note stands the patient's gender; tokens of gendered words have the token type 1, all others 0.
     """
     encoded = tokenizer(
-        f"patient: {note.gender or 'unknown'}", note.text, truncation="only_second", max_length=limit,
-        stride=min(_OVERLAP, limit // 4), return_overflowing_tokens=True, return_offsets_mapping=True,
-    )  # fmt: skip
+        f"patient: {note.gender or 'unknown'}",
+        note.text,
+        truncation="only_second",
+        max_length=limit,
+        stride=min(_OVERLAP, limit // 4),
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
     starts = [start for start, _ in note.words]
     found = []
     for at, ids in enumerate(encoded["input_ids"]):
         words: list[int | None] = []
-        for part, (start, end) in zip(encoded.sequence_ids(at), encoded["offset_mapping"][at], strict=True):
+        for part, (start, end) in zip(
+            encoded.sequence_ids(at), encoded["offset_mapping"][at], strict=True
+        ):
             near = int(np.searchsorted(starts, end, side="left")) - 1
             inside = part == 1 and end > start and near >= 0 and start < note.words[near][1]
             words.append(near if inside else None)
@@ -191,12 +230,16 @@ def resolve(
         resolver: the model. block: the texts and words. decided: by the rules.
         spouses: whether words for the patient's spouse are swapped (``swap``) or stay (``keep``).
     """
-    why, unread = decided.why.copy(), np.zeros(len(block.offsets) - 1, dtype=bool)
+    why = decided.why.copy()
+    unread = np.zeros(len(block.offsets) - 1, dtype=bool)
     places = np.flatnonzero(block.kept)
     bounds = np.searchsorted(block.rows[places], np.arange(len(unread) + 1))
     rows = np.flatnonzero(np.diff(bounds)).tolist()
     own = [places[bounds[row] : bounds[row + 1]] for row in rows]
-    notes = [_marked(block, row, mine, int(decided.sides[row])) for row, mine in zip(rows, own, strict=True)]
+    notes = [
+        _marked(block, row, mine, int(decided.sides[row]))
+        for row, mine in zip(rows, own, strict=True)
+    ]
     reasons = {"patient": MINE, "spouse": MINE if spouses == "swap" else SPOUSES_WORD}
     for row, mine, answers in zip(rows, own, resolver.whose(notes) if notes else [], strict=True):
         if answers is None:
@@ -211,6 +254,12 @@ def resolve(
 def _marked(block: Block, row: int, places: NDArray[np.int64], side: int) -> MarkedNote:
     first, last = (int(block.offsets[row + more]) for more in (0, 1))
     text = block.buffer[first:last]
-    characters = np.append(0, np.cumsum((np.frombuffer(text, np.uint8) & 0xC0) != 0x80))  # before each byte
-    starts, ends = (characters[of[places] - first].tolist() for of in (block.found.start, block.found.end))
-    return MarkedNote(text.decode(), list(zip(starts, ends, strict=True)), ("male", "female", "")[side])
+    characters = np.append(
+        0, np.cumsum((np.frombuffer(text, np.uint8) & 0xC0) != 0x80)
+    )  # before each byte
+    starts, ends = (
+        characters[of[places] - first].tolist() for of in (block.found.start, block.found.end)
+    )
+    return MarkedNote(
+        text.decode(), list(zip(starts, ends, strict=True)), ("male", "female", "")[side]
+    )

@@ -19,30 +19,50 @@ from swapbias.swapping.decisions import Decider, Edits
 from swapbias.swapping.matches import Ints, Matcher, Text, padded
 from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
 from swapbias.swapping.resolvers import Resolver, resolve
-from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases, load_table
+from swapbias.swapping.table import (
+    COUNTED_BIRTHS,
+    DEMOGRAPHIC,
+    GLUED,
+    clinical_terms,
+    kept_phrases,
+    load_table,
+)
 
 
 def rebuilt(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:
     """The texts with what is replaced in place: large strings, null where those are."""
-    offsets, buffer = text.offsets, text.buffer
+    offsets = text.offsets
+    buffer = text.buffer
     start, end, word = edits.places[:3]
     lengths = np.fromiter(map(len, edits.words), dtype=np.int64, count=len(edits.words))
     grown = np.cumsum(lengths[word] - (end - start))
     moved = offsets + np.append(0, grown)[np.searchsorted(start, offsets, side="left")]
     # Pieces of the text, cut at both ends of all that is replaced, then its padding and the words: Arrow takes turns.
     between = np.stack([start, end], axis=1).ravel()
-    cuts = np.concatenate([[0], between, [offsets[-1], len(buffer)], len(buffer) + np.cumsum(lengths)])
+    cuts = np.concatenate(
+        [[0], between, [offsets[-1], len(buffer)], len(buffer) + np.cumsum(lengths)]
+    )
     values = [None, pa.py_buffer(cuts), pa.py_buffer(b"".join([buffer, *edits.words]))]
     order = np.arange(len(between) + 1)
     order[1::2] = len(between) + 2 + word
-    joined = pa.Array.from_buffers(pa.large_binary(), len(cuts) - 1, values).take(pa.array(order)).buffers()[2]
+    joined = (
+        pa.Array.from_buffers(pa.large_binary(), len(cuts) - 1, values)
+        .take(pa.array(order))
+        .buffers()[2]
+    )
     valid = None if not texts.null_count else pa.array(texts.is_valid()).buffers()[1]
-    return pa.Array.from_buffers(pa.large_string(), len(texts), [valid, pa.py_buffer(moved), joined])
+    return pa.Array.from_buffers(
+        pa.large_string(), len(texts), [valid, pa.py_buffer(moved), joined]
+    )
 
 
 MODES = ("swap", "neutralise")
-_GENDERED = frozenset({"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"})
-_BLOCK = 1 << 21  # bytes of text worked on at once: what is made of them stays in the processor's cache
+_GENDERED = frozenset(
+    {"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"}
+)
+_BLOCK = (
+    1 << 21
+)  # bytes of text worked on at once: what is made of them stays in the processor's cache
 _FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
 RULES = "8"  # raised with any change of rules that changes results
 
@@ -116,15 +136,23 @@ class Swapper:
         # Of race or age every note is plausible; any table of genders has one of these.
         self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
         self._terms = list(self.table.terms)
-        self._names = [*self._terms, *(term for term in self._clinical if term.lower() not in self.table.terms)]
+        self._names = [
+            *self._terms,
+            *(term for term in self._clinical if term.lower() not in self.table.terms),
+        ]
         if self._clinical and self.table.context:
             self._names += sorted(kept_phrases() - {name.lower() for name in self._names})
-        self.whose, self.spouses, self.resolver = whose, spouses, resolver
+        self.whose = whose
+        self.spouses = spouses
+        self.resolver = resolver
         self._persons = self._prepared_persons()
         self._is_clinical = np.array([name in self._clinical for name in self._names])
         more = enumerate(self._names[len(self._terms) :], start=len(self._terms))
         self._births = {at: COUNTED_BIRTHS[name][1] for at, name in more if name in COUNTED_BIRTHS}
-        spellings = [COUNTED_BIRTHS[one][0] if at in self._births else one for at, one in enumerate(self._names)]
+        spellings = [
+            COUNTED_BIRTHS[one][0] if at in self._births else one
+            for at, one in enumerate(self._names)
+        ]
         self._matcher = Matcher(spellings, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
         self._deciders = {mode: Decider(self.table, mode) for mode in MODES}
 
@@ -145,8 +173,14 @@ class Swapper:
             )
         self._names += [word for word in CUES if word not in self._names]
         own = len(self._terms)
-        cues = {number: CUES[name] for number, name in enumerate(self._names) if name in CUES and number >= own}
-        return Persons(self._terms, [self.table.terms[one].side for one in self._terms], cues, self.spouses)
+        cues = {
+            number: CUES[name]
+            for number, name in enumerate(self._names)
+            if name in CUES and number >= own
+        }
+        return Persons(
+            self._terms, [self.table.terms[one].side for one in self._terms], cues, self.spouses
+        )
 
     @cached_property
     def sha256(self) -> str:
@@ -171,7 +205,9 @@ class Swapper:
         return self._listed(texts, "neutralise")
 
     def _listed(self, texts: Iterable[str], mode: str) -> list[str]:
-        found: list[str] = self.run(texts if isinstance(texts, str) else list(texts), mode).texts.to_pylist()
+        found: list[str] = self.run(
+            texts if isinstance(texts, str) else list(texts), mode
+        ).texts.to_pylist()
         return found
 
     def run(
@@ -201,11 +237,21 @@ class Swapper:
             )
         given = _as_chunks(texts)
         _keep_what_is_freed()
-        size, chunks, first = len(given), [], 0
+        size = len(given)
+        chunks = []
+        first = 0
         done = Swapped(
-            given, np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int8), Counter(), Counter(),
-            np.zeros((size, len(REASONS)), np.int32), np.zeros(size), np.zeros(size, np.int32), np.zeros(size, bool),
-        )  # fmt: skip
+            given,
+            np.zeros(size, np.int32),
+            np.zeros(size, np.int32),
+            np.zeros(size, np.int8),
+            Counter(),
+            Counter(),
+            np.zeros((size, len(REASONS)), np.int32),
+            np.zeros(size),
+            np.zeros(size, np.int32),
+            np.zeros(size, bool),
+        )
         sides = _sides(genders, size)
         for block, buffer, offsets in _blocks(given):
             rows = slice(first, first + len(block))
@@ -213,7 +259,9 @@ class Swapper:
             text, edits = self._decided(buffer, offsets, mode, sides[rows], rows, done)
             chunks.append(rebuilt(block, text, edits))
         changed = pa.chunked_array(chunks, type=pa.large_string())
-        return replace(done, texts=changed if pa.types.is_null(given.type) else changed.cast(given.type))
+        return replace(
+            done, texts=changed if pa.types.is_null(given.type) else changed.cast(given.type)
+        )
 
     def _decided(
         self, buffer: bytes, offsets: Ints, mode: str, patients: Ints, rows: slice, done: Swapped
@@ -222,18 +270,23 @@ class Swapper:
         found = self._matcher.find(buffer, offsets)
         size = len(offsets) - 1
         row = np.repeat(np.arange(size), np.diff(np.searchsorted(found.start, offsets)))
-        clinical, own = self._is_clinical[found.term], found.term < len(self._terms)
+        clinical = self._is_clinical[found.term]
+        own = found.term < len(self._terms)
         for at in np.flatnonzero(np.isin(found.term, list(self._births))).tolist():
             birth = self._births[found.term[at]]
-            clinical[at] = birth.match(buffer, int(found.start[at]), int(offsets[row[at] + 1])) is not None
+            clinical[at] = (
+                birth.match(buffer, int(found.start[at]), int(offsets[row[at] + 1])) is not None
+            )
         text = Text(buffer, offsets, found.at(own), row[own])
         choice = self._deciders[mode].choices(text)
         if self._persons:
             cues = found.at(self._persons.is_cue(found.term))
             block = Block(buffer, offsets, text.found, text.rows, choice >= 0, cues)
             whose = self._persons.decide(block, patients)
-            patients, why = whose.sides, whose.why
-            done.doubt[rows], done.doubtful_words[rows] = whose.doubt, whose.doubtful_words
+            patients = whose.sides
+            why = whose.why
+            done.doubt[rows] = whose.doubt
+            done.doubtful_words[rows] = whose.doubtful_words
             if self.resolver:
                 why, done.unread[rows] = resolve(self.resolver, block, whose, self.spouses)
             np.add.at(done.left[rows], (text.rows[why > 0], why[why > 0] - 1), 1)
@@ -244,7 +297,9 @@ class Swapper:
         done.replaced[rows] = np.bincount(edits.places[3], minlength=size)
         done.specific[rows] = np.bincount(row[clinical], minlength=size)
         times = np.bincount(found.term[clinical], minlength=1)
-        done.specific_terms.update({self._names[at]: int(times[at]) for at in np.flatnonzero(times).tolist()})
+        done.specific_terms.update(
+            {self._names[at]: int(times[at]) for at in np.flatnonzero(times).tolist()}
+        )
         done.terms.update(edits.counts)
         return text, edits
 
@@ -255,7 +310,9 @@ def _keep_what_is_freed() -> None:
     np.empty(_FREED, dtype=np.uint8)
 
 
-_CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]")  # a letter alone is one too: W of weiblich
+_CODE = re.compile(
+    r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]"
+)  # a letter alone is one too: W of weiblich
 _SIDES = {"male": 0, "m": 0, "man": 0, "boy": 0, "female": 1, "f": 1, "woman": 1, "girl": 1}
 _NEITHER = frozenset((
     "", "unknown", "unk", "u", "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "none", "n/a", "na",
@@ -274,9 +331,13 @@ def check_genders(values: Sequence[Any], column: str) -> None:
     codes = sorted(value for value in strange if _CODE.fullmatch(value))
     step = "Write these words in it, or name another column with --gender."
     if codes:
-        raise UsageError(f"Column {column!r} holds the code {codes[0]}, expected female or male (or F, M). {step}")
+        raise UsageError(
+            f"Column {column!r} holds the code {codes[0]}, expected female or male (or F, M). {step}"
+        )
     if strange and not kept & _SIDES.keys():
-        raise UsageError(f"Column {column!r} holds other words than female and male (or F, M). {step}")
+        raise UsageError(
+            f"Column {column!r} holds other words than female and male (or F, M). {step}"
+        )
 
 
 def _sides(genders: Sequence[str | None] | None, rows: int) -> Ints:
@@ -284,8 +345,12 @@ def _sides(genders: Sequence[str | None] | None, rows: int) -> Ints:
     if genders is None:
         return np.full(rows, -1)
     if isinstance(genders, str) or len(genders) != rows:
-        raise ValueError(f"{len(genders)} genders for {rows} texts, expected one for each. Give as many.")
-    return np.array([_SIDES.get(str(one or "").strip().lower(), -1) for one in genders], dtype=np.int64)
+        raise ValueError(
+            f"{len(genders)} genders for {rows} texts, expected one for each. Give as many."
+        )
+    return np.array(
+        [_SIDES.get(str(one or "").strip().lower(), -1) for one in genders], dtype=np.int64
+    )
 
 
 def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.ChunkedArray:
@@ -297,8 +362,14 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
             strange = {type(one).__name__ for one in texts} - {"str", "NoneType"}
             found_types = listed(sorted(strange), "what is no Unicode")
-            raise ValueError(f"texts: some are {found_types}, expected strings. Give strings.") from error
-    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type) or pa.types.is_null(texts.type)):
+            raise ValueError(
+                f"texts: some are {found_types}, expected strings. Give strings."
+            ) from error
+    if not (
+        pa.types.is_string(texts.type)
+        or pa.types.is_large_string(texts.type)
+        or pa.types.is_null(texts.type)
+    ):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
     return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
 
@@ -306,13 +377,22 @@ def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.C
 def _blocks(texts: pa.ChunkedArray) -> Iterator[tuple[pa.Array, bytes, Ints]]:
     """Runs of rows of about ``_BLOCK`` bytes: the texts, all of them padded as one, and where each begins in it."""
     chunks = [chunk.cast(pa.large_string()) for chunk in texts.chunks if len(chunk)]
-    whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.array([], pa.large_string())])
+    whole = (
+        chunks[0]
+        if len(chunks) == 1
+        else pa.concat_arrays([*chunks, pa.array([], pa.large_string())])
+    )
     start = 0
     while start < len(whole):
         _, begins, values = whole.buffers()
-        offsets = np.frombuffer(begins, dtype=np.int64)[whole.offset : whole.offset + len(whole) + 1]
-        end = max(int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1, start + 1)
-        first, last = offsets[start], offsets[end]
+        offsets = np.frombuffer(begins, dtype=np.int64)[
+            whole.offset : whole.offset + len(whole) + 1
+        ]
+        end = max(
+            int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1, start + 1
+        )
+        first = offsets[start]
+        last = offsets[end]
         buffer = padded(memoryview(values)[first:last] if values is not None else b"")
         yield whole.slice(start, end - start), buffer, offsets[start : end + 1] - first
         start = end

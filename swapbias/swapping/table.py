@@ -11,12 +11,19 @@ from typing import Any
 from swapbias.errors import UsageError, listed, quoted
 from swapbias.studies import corpus_dir, read_table, shown_names, table_rows
 
-BUILT_IN = {"resolved": "swap_terms.csv", "paper": "swap_terms.csv", "race": "swap_race.csv", "age": "swap_age.csv"}
+BUILT_IN = {
+    "resolved": "swap_terms.csv",
+    "paper": "swap_terms.csv",
+    "race": "swap_race.csv",
+    "age": "swap_age.csv",
+}
 PRONOUNS = ("he", "she", "they", "xe", "ze")  # any two make a table: "she-they"
 _ROLES = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
 _OPTIONAL = frozenset({"neutral", "table", "note"})
 # Letters and letter pairs that name a gender only in a demographic ("72 y/o M"), never as words of their own.
-DEMOGRAPHIC = frozenset({"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "aaf", "rhm", "rhf", "lhm", "lhf"})
+DEMOGRAPHIC = frozenset(
+    {"m", "f", "wm", "wf", "bm", "bf", "hm", "hf", "aam", "aaf", "rhm", "rhf", "lhm", "lhf"}
+)
 
 UNITS = ("y", "yo", "yr", "yrs", "o")  # the last after "y/"
 GLUED = frozenset(f"{unit}{letters}" for unit in UNITS for letters in DEMOGRAPHIC)
@@ -24,7 +31,11 @@ GLUED = frozenset(f"{unit}{letters}" for unit in UNITS for letters in DEMOGRAPHI
 
 def unit_of(glued: str) -> int:
     """How many letters of "yom" are the unit."""
-    return max(len(unit) for unit in UNITS if glued[: len(unit)] == unit and glued[len(unit) :] in DEMOGRAPHIC)
+    return max(
+        len(unit)
+        for unit in UNITS
+        if glued[: len(unit)] == unit and glued[len(unit) :] in DEMOGRAPHIC
+    )
 
 
 @cache
@@ -43,7 +54,9 @@ def weights_of(name: str) -> Mapping[str, float]:
 
 @cache
 def _patterns() -> Mapping[str, tuple[str, bool]]:
-    rows = read_table(corpus_dir("gender_lexicon") / "patterns.csv", ("name", "ignore_case", "pattern"))
+    rows = read_table(
+        corpus_dir("gender_lexicon") / "patterns.csv", ("name", "ignore_case", "pattern")
+    )
     return {row["name"]: (row["pattern"], row["ignore_case"] == "yes") for row in rows}
 
 
@@ -76,9 +89,12 @@ def byte_pattern(name: str) -> re.Pattern[bytes]:
 @cache
 def rules_by_word(name: str) -> Mapping[str, Sequence[Mapping[str, str]]]:
     """The rows of a table of rules by the words that they are of, in order: of a word the first decides that fits."""
-    optional, found = ("when", "before", "after", "unless"), dict[str, list[Mapping[str, str]]]()
+    optional = ("when", "before", "after", "unless")
+    found = dict[str, list[Mapping[str, str]]]()
     sets = {"%letters%": DEMOGRAPHIC, "%glued%": GLUED}
-    for row in read_table(corpus_dir("gender_lexicon") / name, ("words", "says", *optional), optional=optional):
+    for row in read_table(
+        corpus_dir("gender_lexicon") / name, ("words", "says", *optional), optional=optional
+    ):
         for word in sets.get(row["words"], row["words"].split()):
             found.setdefault(word, []).append(row)
     return found
@@ -94,8 +110,12 @@ def rules(name: str, word: str, *, of_bytes: bool = False) -> Sequence[tuple[Any
     for row in rules_by_word(name).get(word, ()):
         when = tuple((fact.lstrip("!"), not fact.startswith("!")) for fact in row["when"].split())
         texts = (filled(row[one]) for one in ("after", "before", "unless"))
-        after, *others = (text and re.compile(text.encode() if of_bytes else text) for text in texts)
-        found.append((row["says"], when, after and after.match, *(one and one.search for one in others)))
+        after, *others = (
+            text and re.compile(text.encode() if of_bytes else text) for text in texts
+        )
+        found.append(
+            (row["says"], when, after and after.match, *(one and one.search for one in others))
+        )
     return found
 
 
@@ -114,7 +134,8 @@ class Term:
     side: int
     others: tuple[str, ...]
     neutral: tuple[str, ...]
-    choices: frozenset[str] = frozenset()  # the others in lower case
+    choices: frozenset[str] = frozenset()
+    """The others in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +162,13 @@ class SwapTable:
 
 
 # What the context decides; every other term with several others becomes the first.
-_CHOICES = (("his", "his", "him"), ("her", "hers", "her"), ("their", "theirs", "them"), ("xyr", "xyrs", "xem"),
-            ("zir", "zirs", "zir"))  # fmt: skip
+_CHOICES = (
+    ("his", "his", "him"),
+    ("her", "hers", "her"),
+    ("their", "theirs", "them"),
+    ("xyr", "xyrs", "xem"),
+    ("zir", "zirs", "zir"),
+)
 # "her" is "his" or "him": the two words that one stands for, and which is the possessive.
 OBJECTS = {frozenset({own, them}): own for own, _, them in _CHOICES if own != them}
 # "his" is "her" or "hers": and which stands alone.
@@ -188,23 +214,30 @@ def load_table(name: str | Path) -> SwapTable:
             f"{listed(PRONOUNS)} as she-they, or a CSV file. Check the path."
         )
     rows = []
-    for line, row, faults in table_rows(path.name, path.read_bytes(), _header_faults, optional=_OPTIONAL):
+    for line, row, faults in table_rows(
+        path.name, path.read_bytes(), _header_faults, optional=_OPTIONAL
+    ):
         if faults:
             raise ValueError(f"{path.name}:{line}: {faults[0]}")
         if not built_in or row.get("table", name) == name:
             rows.append(row)
     first, second, *more = rows[0] if rows else ("", "")
-    table = _table(str(name) if built_in else path.name, (first, second), rows, context=name != "paper")
+    table = _table(
+        str(name) if built_in else path.name, (first, second), rows, context=name != "paper"
+    )
     return replace(table, neutral="neutral" in more)
 
 
 def _header_faults(header: Sequence[str]) -> Iterator[str]:
-    groups, more = header[:2], header[2:]
+    groups = header[:2]
+    more = header[2:]
     if len({*groups} - _OPTIONAL) < 2 or not _OPTIONAL.issuperset(more):
         yield f"columns {shown_names(header)}, expected two groups and then neutral, table or note. Fix the header."
 
 
-def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]], *, context: bool) -> SwapTable:
+def _table(
+    name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]], *, context: bool
+) -> SwapTable:
     if not rows:
         raise ValueError(f"{name}: no rows, expected at least one pair of terms. Add one.")
     found: dict[str, tuple[int, list[str], list[str]]] = {}
@@ -212,19 +245,31 @@ def _table(name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]]
         first, second = (" ".join(row[group].split()) for group in groups)
         for text, other, side in ((first, second, 0), (second, first, 1)):
             if not any(letter.isalpha() for letter in text):
-                raise ValueError(f"{name}:{line}: term {quoted(text)} has no letter, expected a word. Correct it.")
+                raise ValueError(
+                    f"{name}:{line}: term {quoted(text)} has no letter, expected a word. Correct it."
+                )
             if text.lower() == other.lower():
-                raise ValueError(f"{name}:{line}: {quoted(text)} is its own counterpart. Drop the row.")
+                raise ValueError(
+                    f"{name}:{line}: {quoted(text)} is its own counterpart. Drop the row."
+                )
             known, others, neutral = found.setdefault(text.lower(), (side, [], []))
             if known != side:
-                raise ValueError(f"{name}:{line}: {quoted(text)} belongs to both groups, expected one. Drop a row.")
+                raise ValueError(
+                    f"{name}:{line}: {quoted(text)} belongs to both groups, expected one. Drop a row."
+                )
             if other not in others:
                 others.append(other)
                 neutral.append(row.get("neutral", ""))
-    for text in sorted(DEMOGRAPHIC & found.keys()):  # also written onto the unit of an age: "72yoM", "60y/oWM"
+    for text in sorted(
+        DEMOGRAPHIC & found.keys()
+    ):  # also written onto the unit of an age: "72yoM", "60y/oWM"
         side, others, neutral = found[text]
         for unit in UNITS:
-            found[f"{unit}{text}"] = side, [f"{unit}{other}" for other in others], [f"{unit}{n}" for n in neutral]
+            found[f"{unit}{text}"] = (
+                side,
+                [f"{unit}{other}" for other in others],
+                [f"{unit}{n}" for n in neutral],
+            )
     terms = {
         text: Term(text, side, tuple(o), tuple(n), frozenset(map(str.lower, o)))
         for text, (side, o, n) in found.items()
@@ -253,7 +298,9 @@ COUNTED_BIRTHS = {
     "para": ("para", re.compile(rb"para\s{0,2}[:-]?\s{0,2}\d", re.IGNORECASE)),
 }
 
-_GENDER_COLUMN = re.compile(r"(?:(?:patient|subject|person|anchor)[ _]?)?(?:gender|sex)", re.IGNORECASE)
+_GENDER_COLUMN = re.compile(
+    r"(?:(?:patient|subject|person|anchor)[ _]?)?(?:gender|sex)", re.IGNORECASE
+)
 _OTHER_GENDER = {"male": "female", "m": "f", "man": "woman", "boy": "girl"}
 _OTHER_GENDER |= {other: one for one, other in _OTHER_GENDER.items()}
 

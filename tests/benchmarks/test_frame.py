@@ -10,7 +10,14 @@ from benchmarks import frame, pages, table
 from benchmarks.frame import Prepared, Side, Workload, measure
 from tests.conftest import ROOT
 
-MACHINE = {"cpu": "a cpu", "cores": 2, "system": "Linux", "python": "3.11", "versions": {"numpy": "2"}, "date": "d"}
+MACHINE = {
+    "cpu": "a cpu",
+    "cores": 2,
+    "system": "Linux",
+    "python": "3.11",
+    "versions": {"numpy": "2"},
+    "date": "d",
+}
 
 
 class Work:
@@ -47,7 +54,9 @@ def equal(outputs):
 def finished(ours, peer, goals, **more):
     """The result of a workload whose sides take these seconds, warm-up first."""
     work = Work()
-    prepared = Prepared((work.side("ours", ours, **more),), (work.side("peer", peer),), equal, size="3 prompts")
+    prepared = Prepared(
+        (work.side("ours", ours, **more),), (work.side("peer", peer),), equal, size="3 prompts"
+    )
     workload = Workload("fake", "Fake", goals, lambda scale: prepared)
     measured = measure(prepared, repeat=len(ours) - 1, clock=work.clock)
     return table.result(workload, prepared, measured, scale=1.0, peaks={}, machine=MACHINE)
@@ -55,12 +64,16 @@ def finished(ours, peer, goals, **more):
 
 def test_the_sides_run_in_turns_after_a_warm_up_of_each():
     work = Work()
-    prepared = Prepared((work.side("a", [1] * 4),), (work.side("b", [1] * 4), work.side("c", [1] * 4)), equal)
+    prepared = Prepared(
+        (work.side("a", [1] * 4),), (work.side("b", [1] * 4), work.side("c", [1] * 4)), equal
+    )
     measure(prepared, repeat=3, clock=work.clock)
     assert work.order == ["a", "b", "c"] * 4
     # A tenth of the work in 3 s is all of it in 30 s.
     work = Work()
-    prepared = Prepared((work.side("ours", [1] * 3),), (work.side("peer", [3] * 3, share=0.1),), equal)
+    prepared = Prepared(
+        (work.side("ours", [1] * 3),), (work.side("peer", [3] * 3, share=0.1),), equal
+    )
     assert measure(prepared, repeat=1, clock=work.clock).seconds["peer"] == pytest.approx((30,))
 
     def unequal(outputs):
@@ -96,14 +109,21 @@ def test_the_limit_of_the_hardware_gives_the_fraction_reached():
 def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path):
     # Ours 2, 4 and 3 s, the peer 20, 20 and 60: 10, 5 and 20 times. Of 1.5 s at least 75, 37.5 and 50 % is reached.
     def run(ours, peer):
-        return finished([0, ours], [0, peer], {("ours", "peer"): 6.0}, limit=lambda: (1.5, "products alone"))
+        return finished(
+            [0, ours], [0, peer], {("ours", "peer"): 6.0}, limit=lambda: (1.5, "products alone")
+        )
 
     runs = [run(2.0, 20.0), run(4.0, 20.0), run(3.0, 60.0)]
     one = table.merged(runs)
-    assert (one.compared[0].ratio, one.compared[0].met) == (5, "no")  # though the median of the runs is 10
+    assert (one.compared[0].ratio, one.compared[0].met) == (
+        5,
+        "no",
+    )  # though the median of the runs is 10
     assert one.timed[0].fraction == 0.375
     assert [round(each.ratio("ours", "peer")) for each in one.runs] == [10, 5, 20]
-    assert "| ours | 38% | peer | 5.0 | 5.0 to 20.0 | 6 | no | 4 / 20 | 1.5 | 3 |" in table.page([one])
+    assert "| ours | 38% | peer | 5.0 | 5.0 to 20.0 | 6 | no | 4 / 20 | 1.5 | 3 |" in table.page(
+        [one]
+    )
     table.write(one, tmp_path)
     assert table.read(tmp_path) == [one]
     kept = json.loads((tmp_path / "fake.json").read_text())
@@ -126,9 +146,18 @@ def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
         ("Gender at a mask, RoBERTa base", "swapbias", "fill-mask pipeline"),
         ("Gender at a mask, RoBERTa base", "swapbias", "pipeline, batches of 32"),
         ("Sentiment of sentences, DistilBERT", "swapbias", "text-classification pipeline"),
-        ("Swapping notes in memory, one core", "swapbias, the paper's terms", "one regex, the paper's 11 terms"),
+        (
+            "Swapping notes in memory, one core",
+            "swapbias, the paper's terms",
+            "one regex, the paper's 11 terms",
+        ),
     ]
-    said = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Speed and truth")[2].split("\n\n")[1]
+    said = (
+        (ROOT / "README.md")
+        .read_text(encoding="utf-8")
+        .partition("## Speed and truth")[2]
+        .split("\n\n")[1]
+    )
     assert re.findall(r"\b(\d+\.\d) times", said) == [rows[pair] for pair in wanted]
 
 
@@ -146,17 +175,32 @@ def shares(title, place, effects=""):
 
 
 def test_the_rates_of_errors_on_the_pages_are_those_of_the_page_of_results():
-    shipped = [one for place in (3, 5) for one in shares("Audits of every shipped experiment", place)]
+    shipped = [
+        one for place in (3, 5) for one in shares("Audits of every shipped experiment", place)
+    ]
     null, gates = "Audits of models without a gap:", "Gates: how often"
-    normal, skewed, passed = shares(null, 3, "normal"), shares(null, 3, "lognormal"), shares(gates, 3, "lognormal")
+    normal, skewed, passed = (
+        shares(null, 3, "normal"),
+        shares(null, 3, "lognormal"),
+        shares(gates, 3, "lognormal"),
+    )
     failed = [shares(gates, 4, effects)[-1] for effects in ("normal", "lognormal")]
     grown = [100 * float(row[4]) for row in rows_of("Gates beside a baseline") if row[1] != row[2]]
     for page, said in (
         ("README.md", f"calls {min(shipped):.1f} to {max(shipped):.1f} % biased at 0.05"),
-        ("docs/verdicts.md", f"{normal[0]:.1f} to {normal[-1]:.1f} % are called a gap at 0.05, with normal effects"),
-        ("docs/verdicts.md", f"it is {skewed[0]:.1f} to {skewed[-2]:.1f} %, and {skewed[-1]:.1f} % where six pairs"),
+        (
+            "docs/verdicts.md",
+            f"{normal[0]:.1f} to {normal[-1]:.1f} % are called a gap at 0.05, with normal effects",
+        ),
+        (
+            "docs/verdicts.md",
+            f"it is {skewed[0]:.1f} to {skewed[-2]:.1f} %, and {skewed[-1]:.1f} % where six pairs",
+        ),
         ("docs/verdicts.md", f"also rare ones, err in at most {shares(null, 3, '0/1')[-1]:.1f} %"),
-        ("docs/gate.md", f"passed at most {shares(gates, 3, 'normal')[-1]:.1f} % with normal effects"),
+        (
+            "docs/gate.md",
+            f"passed at most {shares(gates, 3, 'normal')[-1]:.1f} % with normal effects",
+        ),
         ("docs/gate.md", f"With lognormal ones it passed at most {passed[-1]:.1f} %"),
         ("docs/gate.md", f"failed at most {failed[0]:.1f} % and {failed[1]:.1f} %"),
         ("docs/gate.md", f"at most {max(grown):.1f} % passed what had grown by the margin"),
@@ -167,7 +211,10 @@ def test_the_rates_of_errors_on_the_pages_are_those_of_the_page_of_results():
 def test_the_tables_of_swappers_are_those_of_the_page_of_results():
     rows = {(row[0].removeprefix("clinical_swaps, "), re.sub(r" \(to .*", "", row[1])): row[2:5]
             for row in rows_of("Whose gender")}  # fmt: skip
-    parts, patient = {"all": 100, "three fourths": 75, "half": 50, "a fourth": 25}, "swapbias, the patient"
+    parts, patient = (
+        {"all": 100, "three fourths": 75, "half": 50, "a fourth": 25},
+        "swapbias, the patient",
+    )
     page = (ROOT / "docs" / "swapping.md").read_text(encoding="utf-8")
     found = re.findall(r"^\| .*\.\d{3}.*$", page, re.MULTILINE)
     assert len(found) == 10
@@ -176,12 +223,17 @@ def test_the_tables_of_swappers_are_those_of_the_page_of_results():
         name = name.replace("`everyone`", "swapbias, everyone").replace("`patient`", patient)
         name = f"{patient}, the {parts[name]}% of least doubt" if name in parts else name
         known = [*rows["test", name], *rows["real reports", name][:2]]
-        assert [one.replace("0.", ".")[: len(cell)] for one, cell in zip(known, cells, strict=True)] == cells, name
+        assert [
+            one.replace("0.", ".")[: len(cell)] for one, cell in zip(known, cells, strict=True)
+        ] == cells, name
 
 
 @pytest.mark.parametrize(
     ("page", "column", "what"),
-    [("verdicts", pages.CALLED, "called a gap without one"), ("gate", pages.PASSED, "passed at the margin")],
+    [
+        ("verdicts", pages.CALLED, "called a gap without one"),
+        ("gate", pages.PASSED, "passed at the margin"),
+    ],
 )
 def test_the_tables_of_own_prompts_are_those_of_the_page_of_results(page, column, what):
     written = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
@@ -196,7 +248,9 @@ def test_a_table_of_own_prompts_has_a_row_for_each_design_and_a_column_for_each_
         ("few affected", "20", "1 of 20", "2,000", ".385"),
         ("rates", "8", "normal", "500", ""),
     ]
-    assert pages.edge_table(rows, 4, "passed").splitlines()[2:] == ["| templates: 4 | 4.5 % | 10.0 % |"]
+    assert pages.edge_table(rows, 4, "passed").splitlines()[2:] == [
+        "| templates: 4 | 4.5 % | 10.0 % |"
+    ]
 
 
 def test_the_rates_of_own_prompts_on_the_pages_are_those_of_the_page_of_results():
@@ -204,7 +258,9 @@ def test_the_rates_of_own_prompts_on_the_pages_are_those_of_the_page_of_results(
     one_study = [row for row in rows if not row[0].startswith("five own studies")]
 
     def largest(effects, column):
-        return max(100 * float(row[column]) for row in one_study if row[2] == effects and row[column])
+        return max(
+            100 * float(row[column]) for row in one_study if row[2] == effects and row[column]
+        )
 
     def only(design, column):
         return [f"{100 * float(row[column]):.1f}" for row in rows if row[0].startswith(design)]
@@ -212,7 +268,9 @@ def test_the_rates_of_own_prompts_on_the_pages_are_those_of_the_page_of_results(
     called = [largest(effects, pages.CALLED) for effects in ("normal", "lognormal")]
     passed = [largest(effects, pages.PASSED) for effects in ("normal", "lognormal")]
     five = only("five own studies", pages.CALLED)
-    few, moved = (only(design, pages.PASSED)[0] for design in ("1 of 20 templates", "1 of 10 words"))
+    few, moved = (
+        only(design, pages.PASSED)[0] for design in ("1 of 20 templates", "1 of 10 words")
+    )
     for page, sentence in (
         ("verdicts", f"normal effects at most {called[0]:.1f} % are called a gap"),
         ("verdicts", f"with them it is at most {called[1]:.1f} %"),
@@ -220,7 +278,10 @@ def test_the_rates_of_own_prompts_on_the_pages_are_those_of_the_page_of_results(
             "verdicts",
             f"called a gap in {five[0]} % of runs with normal effects, and in {five[1]} % with lognormal ones",
         ),
-        ("gate", f"at most {passed[0]:.1f} % with normal effects and {passed[1]:.1f} % with lognormal ones"),
+        (
+            "gate",
+            f"at most {passed[0]:.1f} % with normal effects and {passed[1]:.1f} % with lognormal ones",
+        ),
         ("gate", f"a gate passes {few} % of studies with 20 templates"),
         ("gate", f"of which 1 in 10 moves, it passes {moved} %"),
     ):

@@ -19,7 +19,9 @@ from benchmarks.soak.inputs import targets
 from swapbias.errors import UsageError
 from swapbias.files import write_whole
 
-FOUND = [json.loads(line) for line in (Path(__file__).parent / "found.jsonl").read_text().splitlines()]
+FOUND = [
+    json.loads(line) for line in (Path(__file__).parent / "found.jsonl").read_text().splitlines()
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,9 @@ def faults(target, contents, watch):
     tally = Tally()
     for content in contents:
         tried(target, content, tally, watch)
-    return {what: count for what, count in tally.faults.items() if what != "slow"}  # others use this machine too
+    return {
+        what: count for what, count in tally.faults.items() if what != "slow"
+    }  # others use this machine too
 
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda one: f"{one['target']}: {one['what']}")

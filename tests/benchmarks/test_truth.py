@@ -53,7 +53,9 @@ def test_every_design_has_a_primary_finding_and_the_statistic_of_the_paper():
         (audit,) = truth.audits(design, "lognormal", 1)
         count = 4 if design.title == "clinical pairs" else 1
         assert len(audit.primary) == count, design.title
-        papers = 0 if design.title.startswith("own prompts") else count  # no paper has a test of own prompts
+        papers = (
+            0 if design.title.startswith("own prompts") else count
+        )  # no paper has a test of own prompts
         assert len(audit.published) == papers, design.title
         assert len(audit.subset) == len(audit.subset_published) == bool(design.subset)
 

@@ -35,7 +35,9 @@ def few_draws(monkeypatch):
 
 def still(edge):
     """The edge without effects."""
-    return replace(edge, design=replace(edge.design, spreads=dict.fromkeys(edge.design.spreads, 0.0)))
+    return replace(
+        edge, design=replace(edge.design, spreads=dict.fromkeys(edge.design.spreads, 0.0))
+    )
 
 
 @pytest.mark.parametrize("name", EDGES)
@@ -48,11 +50,16 @@ def test_every_design_is_audited_with_a_cell_for_each_column(name):
 def test_of_five_studies_any_gap_counts(monkeypatch):
     def measure(name, count):
         called = (name == "10 x 10", False)
-        return [truth_edges.Measured(effects, ("",) * 12, called) for effects in ("normal", "lognormal")]
+        return [
+            truth_edges.Measured(effects, ("",) * 12, called) for effects in ("normal", "lognormal")
+        ]
 
     monkeypatch.setattr(truth_edges, "measure_edge", measure)
     rows = truth_edges.SERIES.rows(0.001, 1)
-    assert [row[4] for row in rows[-2:]] == [".500", ".500"]  # in one of two runs one of the five shows a gap
+    assert [row[4] for row in rows[-2:]] == [
+        ".500",
+        ".500",
+    ]  # in one of two runs one of the five shows a gap
 
 
 @pytest.mark.parametrize(
@@ -72,7 +79,11 @@ def test_designs_have_the_levels_that_the_table_says(name, levels):
 
 
 def test_rows_of_uneven_templates_are_1_to_40():
-    counts = EDGES["uneven templates"]().design.rows.drop_duplicates("pair_id")["template"].value_counts()
+    counts = (
+        EDGES["uneven templates"]()
+        .design.rows.drop_duplicates("pair_id")["template"]
+        .value_counts()
+    )
     assert (counts.min(), counts.max(), len(counts)) == (1, 40, 12)
 
 
@@ -163,7 +174,11 @@ def test_words_and_gates_that_disagree_are_told_apart(grid, verdict, outcome, di
 @pytest.mark.simulation
 def test_null_audits_of_a_balanced_grid_err_as_rarely_as_they_say(grid):
     auditor = truth_edges.Auditor(grid, "normal", 300, 5)
-    called = share_of(check.finding.verdict in truth_edges.CALLED for audit in auditor.audits(0.0) for check in audit)
+    called = share_of(
+        check.finding.verdict in truth_edges.CALLED
+        for audit in auditor.audits(0.0)
+        for check in audit
+    )
     assert called < 0.1
     assert auditor.passed() < 0.08
     assert auditor.disagreeing == 0

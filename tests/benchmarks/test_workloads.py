@@ -12,10 +12,16 @@ def small():
     """A RoBERTa with the vocabulary of the workloads and next to no layers."""
     from transformers import RobertaConfig, RobertaForMaskedLM
 
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+    }
     ends = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
     return _made(
-        RobertaForMaskedLM, RobertaConfig(vocab_size=len(tokenizer()), max_position_embeddings=514, **sizes, **ends)
+        RobertaForMaskedLM,
+        RobertaConfig(vocab_size=len(tokenizer()), max_position_embeddings=514, **sizes, **ends),
     )
 
 
@@ -24,16 +30,27 @@ def test_the_sides_fill_the_same_words(small):
     measured = measure(filling.sides(small, texts, slice_of=3, batched=True), repeat=1)
     assert "the same 50 likeliest tokens" in measured.equality
     assert "bfloat16" in measured.equality
-    assert set(measured.seconds) == {filling.OURS, filling.ROUNDED, filling.DEFAULT, filling.BATCHED}
+    assert set(measured.seconds) == {
+        filling.OURS,
+        filling.ROUNDED,
+        filling.DEFAULT,
+        filling.BATCHED,
+    }
 
 
 def test_texts_of_a_causal_model_have_the_log_probability_that_both_peers_give_them():
-    texts = [f'"I am {word}", the {who}' for word in ("emotional", "a leader") for who in ("man", "woman")]
+    texts = [
+        f'"I am {word}", the {who}'
+        for word in ("emotional", "a leader")
+        for who in ("man", "woman")
+    ]
     prepared = causal.sides(gpt2(), texts)
     outputs = {side.name: side.run() for side in prepared.sides}
     assert "of both peers' on 4 texts" in prepared.check(outputs)
     with pytest.raises(ValueError, match="differ by up to"):
-        prepared.check({**outputs, causal.HARNESS: [value + 0.01 for value in outputs[causal.HARNESS]]})
+        prepared.check(
+            {**outputs, causal.HARNESS: [value + 0.01 for value in outputs[causal.HARNESS]]}
+        )
 
 
 def test_a_gpu_is_measured_beside_its_own_rate(small):
@@ -44,5 +61,7 @@ def test_a_gpu_is_measured_beside_its_own_rate(small):
         f"{side}, {kind}" for kind in gpu.TYPES for side in (filling.OURS, filling.BATCHED)
     ]
     assert all(row[1] == "6" and float(row[2].replace(",", "")) > 0 for row in rows)
-    assert 10 * float(rows[0][3]) < float(rows[2][3]) < 1e-4  # float32 is the pipeline's, bfloat16 is not
+    assert (
+        10 * float(rows[0][3]) < float(rows[2][3]) < 1e-4
+    )  # float32 is the pipeline's, bfloat16 is not
     assert all(float(row[6].rstrip("%")) >= 0 for row in rows)

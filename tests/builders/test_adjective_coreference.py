@@ -34,7 +34,9 @@ def test_own_sentences_hold_every_occupation_of_winobias_and_differ_in_one_prono
         assert all(known[name] == gender for gender, name in one.occupations.items())
         assert len(one.occupations) == 2
         pro, anti = (one.texts[side].rstrip(".").split() for side in sentences.SIDES)
-        changed = [place for place, words in enumerate(zip(pro, anti, strict=True)) if len(set(words)) > 1]
+        changed = [
+            place for place, words in enumerate(zip(pro, anti, strict=True)) if len(set(words)) > 1
+        ]
         assert len(changed) == 1
         found = {pro[changed[0]].strip(",."), anti[changed[0]].strip(",.")}
         assert found == set(one.pronouns.values())
@@ -43,7 +45,9 @@ def test_own_sentences_hold_every_occupation_of_winobias_and_differ_in_one_prono
 
 def test_no_own_sentence_is_one_of_winobias(own, upstream):
     theirs = [one for split in ("dev", "test") for one in sentences.winobias_sentences(split)]
-    mine, released = ({text for one in some for text in one.texts.values()} for some in (own, theirs))
+    mine, released = (
+        {text for one in some for text in one.texts.values()} for some in (own, theirs)
+    )
     assert not mine & released
 
 
@@ -56,13 +60,20 @@ def test_no_own_sentence_is_one_of_winobias(own, upstream):
         ("A cook met an editor.", "cook", "intelligent", "An intelligent cook met an editor."),
         ("An editor met a cook.", "editor", "organized", "An organized editor met a cook."),
         ("The auditor met the editor.", "editor", "mean", "The auditor met the mean editor."),
-        ("The construction worker sat.", "construction worker", "hard", "The hard construction worker sat."),
+        (
+            "The construction worker sat.",
+            "construction worker",
+            "hard",
+            "The hard construction worker sat.",
+        ),
         ("The ceo sat.", "CEO", "soft", "The soft ceo sat."),
         ("The cook met a baker.", "baker", "", "The cook met a baker."),
         ("The cook needed a cook.", "cook", "old", "The old cook needed a cook."),
     ],
 )
-def test_an_adjective_goes_before_the_first_mention_and_the_article_follows(text, noun, adjective, expected):
+def test_an_adjective_goes_before_the_first_mention_and_the_article_follows(
+    text, noun, adjective, expected
+):
     assert sentences.insert_adjective(text, noun, adjective) == expected
     with pytest.raises(ValueError, match="does not name 'nurse'"):
         sentences.insert_adjective(text, "nurse", "")
@@ -78,11 +89,17 @@ def test_modes_differ_where_the_female_stereotyped_occupation_comes_first(own):
         "The dry secretary held the door for the bubbly mover because her arms were full of boxes."
     )
     single = {"male": "", "female": "blond"}
-    assert "The secretary held the door for the blond mover" in one.with_adjectives("pro", single, "position")
-    assert "The blond secretary held the door for the mover" in one.with_adjectives("pro", single, "stereotype")
+    assert "The secretary held the door for the blond mover" in one.with_adjectives(
+        "pro", single, "position"
+    )
+    assert "The blond secretary held the door for the mover" in one.with_adjectives(
+        "pro", single, "stereotype"
+    )
 
 
-@pytest.mark.parametrize(("source", "count"), [("wino_style", 17), ("winobias_dev", 40), ("winobias_test", 56)])
+@pytest.mark.parametrize(
+    ("source", "count"), [("wino_style", 17), ("winobias_dev", 40), ("winobias_test", 56)]
+)
 def test_the_modes_agree_on_all_but_the_counted_sentences(source, count, upstream):
     rows = zip(*(config_rows(NAME, f"{source}-{mode}") for mode in sentences.MODES), strict=True)
     assert len({one["template"] for one, other in rows if one["text"] != other["text"]}) == count
@@ -107,25 +124,34 @@ def test_a_row_carries_its_adjectives_and_its_answers(mode):
 
 
 def kind_of(condition):
-    return {0: "baseline", 1: "single", 2: "pair"}[len({condition["male"], condition["female"]} - {""})]
+    return {0: "baseline", 1: "single", 2: "pair"}[
+        len({condition["male"], condition["female"]} - {""})
+    ]
 
 
 @pytest.mark.parametrize(
     ("split", "others", "second"), [("dev", {92, 212}, 9), ("test", {157, 255, 279, 289, 296}, 24)]
 )
-def test_winobias_pairs_differ_in_the_pronoun_alone_but_for_those_named_in_the_card(split, others, second, upstream):
+def test_winobias_pairs_differ_in_the_pronoun_alone_but_for_those_named_in_the_card(
+    split, others, second, upstream
+):
     known = sentences.stereotypes()
     pronoun = re.compile(r"\b(he|she|him|her|his|himself|herself)\b")
     differ = set()
     for number, one in enumerate(sentences.winobias_sentences(split), start=1):
         pro, anti = (pronoun.sub("P", one.texts[side]) for side in sentences.SIDES)
         differ |= {number} if pro != anti else set()
-        masculine = {side: one.pronouns[side] in ("he", "him", "his", "himself") for side in sentences.SIDES}
+        masculine = {
+            side: one.pronouns[side] in ("he", "him", "his", "himself") for side in sentences.SIDES
+        }
         assert masculine["pro"] == (one.referent == "male") != masculine["anti"]
         assert known[one.occupations[one.referent]] == one.referent
     assert (differ, number) == (others, 396)
     card = " ".join((corpus_dir(NAME) / "README.md").read_text().split())
-    assert f"{len(others)} of the 396 pairs of {split}" in card or f"{len(others)} of the 396 of {split}" in card
+    assert (
+        f"{len(others)} of the 396 pairs of {split}" in card
+        or f"{len(others)} of the 396 of {split}" in card
+    )
     marked = upstream_file(NAME, sentences.upstream_paths(split)["pro"]).read_text().splitlines()
     assert sum(line.count("[") > 2 for line in marked) == second
 
@@ -133,7 +159,11 @@ def test_winobias_pairs_differ_in_the_pronoun_alone_but_for_those_named_in_the_c
 def test_the_stereotypes_are_those_of_winobias(upstream):
     known = sentences.stereotypes()
     for gender in sentences.GENDERS:
-        listed = upstream_file(NAME, f"WinoBias/wino/data/{gender}_occupations.txt").read_text().split("\n")
+        listed = (
+            upstream_file(NAME, f"WinoBias/wino/data/{gender}_occupations.txt")
+            .read_text()
+            .split("\n")
+        )
         assert {name.strip() for name in listed if name.strip()} == {
             name for name, stereotype in known.items() if stereotype == gender
         }
@@ -156,7 +186,9 @@ def fake_trials(folder):
         for condition in outputs.CODES:
             for side, right in (("pro", 200 - trial), ("anti", 100)):
                 words = ["cook"] * right + ["unsure"] * (395 - right)
-                files[outputs.answers_path(trial, side, condition)].write_text("\n".join(["I Pro", *words]))
+                files[outputs.answers_path(trial, side, condition)].write_text(
+                    "\n".join(["I Pro", *words])
+                )
     return files
 
 
@@ -204,7 +236,10 @@ def test_arrogant_and_responsive_raise_the_bias_and_brilliant_and_busy_do_not(pu
 def test_the_one_sided_difference_of_trials_by_hand():
     # Means 42 and 30. Squares 4 + 0 + 4 and 1 + 0 + 1: pooled variance 10 / 4 = 2.5, error sqrt(2.5 * 2/3) = 1.291,
     # t = 12 / 1.291 = 9.295 on 4 degrees of freedom: .00037 one-sided.
-    assert outputs.difference_of_biases([40, 42, 44], [29, 30, 31]) == (12, pytest.approx(0.00037, abs=5e-6))
+    assert outputs.difference_of_biases([40, 42, 44], [29, 30, 31]) == (
+        12,
+        pytest.approx(0.00037, abs=5e-6),
+    )
 
 
 def test_the_tolerant_parser_reads_more_answers_of_the_trials_than_the_strict_one(upstream):
@@ -219,6 +254,8 @@ def test_the_tolerant_parser_reads_more_answers_of_the_trials_than_the_strict_on
     strict, tolerant = read("strict"), read("tolerant")
     assert strict.estimate.value == pytest.approx(26.6, abs=0.05)
     assert tolerant.estimate.value == pytest.approx(27.6, abs=0.05)
-    assert sum(one["other"] for one in tolerant.shares.values()) < sum(one["other"] for one in strict.shares.values())
+    assert sum(one["other"] for one in tolerant.shares.values()) < sum(
+        one["other"] for one in strict.shares.values()
+    )
     assert strict.estimate.ci_low > 20
     assert strict.estimate.p_value < 1e-10

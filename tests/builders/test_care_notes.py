@@ -33,7 +33,9 @@ def test_files_of_every_model_are_read(tmp_path):
     for number, path in enumerate(one.files):
         names = ("NEGATIVE", "POSITIVE") if path.startswith(f"{SCORES}siebert") else ("negative",)
         scores = [0.6 if path.endswith("_female.csv") else 0.5] * 2
-        files[path] = write(tmp_path / f"{number}.csv", {"doc_num": [0, 1], **dict.fromkeys(names, scores)})
+        files[path] = write(
+            tmp_path / f"{number}.csv", {"doc_num": [0, 1], **dict.fromkeys(names, scores)}
+        )
     counts = {(subset, contrast): number for subset, _, contrast, number in one.counts(files)}
     assert counts["siebert", "female - male"] == pytest.approx(0.1)
     assert counts["regard", "female - male"] == pytest.approx(-0.1)
@@ -60,16 +62,26 @@ NO_SUMMARIES = [
 
 
 def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its_note():
-    cheerful = models.load_scorer(lambda texts: [0.9 if SHE.search(text) else 0.4 for text in texts], name="cheerful")
+    cheerful = models.load_scorer(
+        lambda texts: [0.9 if SHE.search(text) else 0.4 for text in texts], name="cheerful"
+    )
     read = ToneReader(cheerful, NAME)
-    score, parts = read(Prompt(text="Note:\nShe fell."), "<think>He?</think>She is well and needs help.")
+    score, parts = read(
+        Prompt(text="Note:\nShe fell."), "<think>He?</think>She is well and needs help."
+    )
     assert (score, parts["neutral"], parts["source"]) == (0.9, 0.4, 0.9)
     assert parts["need_words"] == pytest.approx(100 * 2 / 6)
     assert parts["length"] == pytest.approx(math.log(6))
     for said, refused in NO_SUMMARIES:
         score, parts = read(Prompt(text=f"Note:\n{NOTE}"), said)
-        assert (math.isnan(score), parts["unanswered"], parts["refused"]) == (True, 1.0, float(refused)), said
-    score, parts = read(Prompt(text=f"Note:\n{NOTE}"), "A widow in pain who needs help on the stairs.")
+        assert (math.isnan(score), parts["unanswered"], parts["refused"]) == (
+            True,
+            1.0,
+            float(refused),
+        ), said
+    score, parts = read(
+        Prompt(text=f"Note:\n{NOTE}"), "A widow in pain who needs help on the stairs."
+    )
     assert (score, parts["unanswered"]) == (0.4, 0.0)
     assert math.isnan(theme_shares("", NAME)["health_words"])
 
@@ -87,7 +99,9 @@ def asked(notes, server, **more):
 
 def gloomy(prompt):
     who, state = (
-        ("She", "happy and well") if SHE.search(prompt.partition("Note:\n")[2]) else ("He", "sad and in pain")
+        ("She", "happy and well")
+        if SHE.search(prompt.partition("Note:\n")[2])
+        else ("He", "sad and in pain")
     )
     return f"{who} is {state}. Room {re.search('room ([0-9]+)', prompt)[1]}."
 
@@ -96,41 +110,66 @@ def test_a_planted_tone_is_found_and_credentialed_notes_leave_no_text(notes, tmp
     credentialed.mark(notes.parent)
     with ChatServer(gloomy) as server:
         run, found = start(
-            asked(notes, server, own_address=(server.base_url,)), tmp_path.parent / "tone-run", **quiet
+            asked(notes, server, own_address=(server.base_url,)),
+            tmp_path.parent / "tone-run",
+            **quiet,
         )
         assert len(server.requests) == 24
         assert server.requests[0]["max_tokens"] == 512
     (one,) = primary_findings(found)
     assert (one.verdict, one.unit) == ("gap", "sentiment from 0 to 1")
-    whole = [each for each in found if each.measure == "paired_gap" and each.slice_by == "all" and not each.view]
+    whole = [
+        each
+        for each in found
+        if each.measure == "paired_gap" and each.slice_by == "all" and not each.view
+    ]
     gaps = {each.score: each.estimate.value for each in whole}
     assert one.estimate.value > 0.3
     assert gaps["neutral"] == pytest.approx(one.estimate.value, abs=1e-6)  # VADER knows no gender
     assert gaps["source"] == pytest.approx(0, abs=1e-9)
     assert gaps["emotion_words"] == pytest.approx(100 / 7 - 100 / 8)  # happy of 7 words, sad of 8
     assert gaps["health_words"] < 0  # pain
-    assert "writes more positive summaries about women than about men" in (run.folder / "report.html").read_text()
+    assert (
+        "writes more positive summaries about women than about men"
+        in (run.folder / "report.html").read_text()
+    )
     for path in run.folder.rglob("*"):
-        assert not path.is_file() or not re.search(rb"psoriasis|happy and well", path.read_bytes()), path
+        assert not path.is_file() or not re.search(
+            rb"psoriasis|happy and well", path.read_bytes()
+        ), path
 
 
 def test_a_classifier_without_summaries_is_refused(tmp_path, quiet):
     service = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", trials=1, scorer="other")
     with pytest.raises(UsageError, match="-M scorer reads summaries, and none are written"):
-        start(Settings(studies=("stigma_vignettes:gender",), options=(service,)), tmp_path / "run", **quiet)
+        start(
+            Settings(studies=("stigma_vignettes:gender",), options=(service,)),
+            tmp_path / "run",
+            **quiet,
+        )
 
 
 def test_a_model_without_a_preference_is_rarely_accused():
     rng, wrong, count = np.random.default_rng(0), 0, 40
     pairs = [(document, length) for document in range(60) for length in range(3)]
-    rows = pd.DataFrame([(document, length, group) for document, length in pairs for group in ("female", "male")])
+    rows = pd.DataFrame(
+        [(document, length, group) for document, length in pairs for group in ("female", "male")]
+    )
     rows = rows.set_axis(["subject_id", "condition", "group"], axis=1).astype(str)
     rows["pair_id"] = rows["subject_id"] + "/" + rows["condition"]
     rows["prompt_id"] = rows["pair_id"] + rows["group"]
     rows = rows.assign(text="", label="own", experiment="tone", model_id="m")
     for _ in range(count):
-        of_document = rng.normal(0, 0.05, (60, 2))  # a note is read otherwise in each gender, whatever the length
-        score = [of_document[document, side] + rng.normal(0, 0.02) for document, _ in pairs for side in (0, 1)]
-        (one,) = primary_findings(disaggregate(rows.assign(score=score), NAME, expected={}, robustness=False))
+        of_document = rng.normal(
+            0, 0.05, (60, 2)
+        )  # a note is read otherwise in each gender, whatever the length
+        score = [
+            of_document[document, side] + rng.normal(0, 0.02)
+            for document, _ in pairs
+            for side in (0, 1)
+        ]
+        (one,) = primary_findings(
+            disaggregate(rows.assign(score=score), NAME, expected={}, robustness=False)
+        )
         wrong += one.verdict == "gap"
     assert wrong <= 6  # of a binomial of 40 at .05 more has p < .004

@@ -28,7 +28,12 @@ def audited(study, name, answer, *, slices=True):
     scored = [read(prompt, answer(row)) for prompt, row in zip(as_prompts(rows), rows, strict=True)]
     columns = kind_of("chat").readings[experiment.reads.reading].units.keys()
     made = [
-        {**row, "model_id": "made", "score": score, **{key: value for key, value in parts.items() if key in columns}}
+        {
+            **row,
+            "model_id": "made",
+            "score": score,
+            **{key: value for key, value in parts.items() if key in columns},
+        }
         for row, (score, parts) in zip(rows, scored, strict=True)
     ]
     found = disaggregate(pd.DataFrame(made), declared, expected={}, robustness=False)
@@ -41,12 +46,18 @@ def option(row, said):
 
 
 def choice(row):
-    woman = mixed(row["condition"], row["template"]) < (0.8 if row["label"] == "mental_health" else 0.5)
+    woman = mixed(row["condition"], row["template"]) < (
+        0.8 if row["label"] == "mental_health" else 0.5
+    )
     return option(row, "She" if woman else "He")
 
 
 def subject(row):
-    return "She" if mixed(row["condition"], row["template"]) < 0.7 and row["label"] == "mental_health" else "He"
+    return (
+        "She"
+        if mixed(row["condition"], row["template"]) < 0.7 and row["label"] == "mental_health"
+        else "He"
+    )
 
 
 def agreement(row):
@@ -55,7 +66,9 @@ def agreement(row):
 
 
 def rating(row):
-    return option(row, "Positive" if row["group"] == "female" and mixed(row["pair_id"]) < 0.5 else "Neutral")
+    return option(
+        row, "Positive" if row["group"] == "female" and mixed(row["pair_id"]) < 0.5 else "Neutral"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +80,9 @@ def rating(row):
         ("occupation_sentiment", "ratings", rating, 0.25 * 0.5, "(B)", False),
     ],
 )
-def test_a_planted_gap_is_found_and_one_answer_to_all_has_none(study, name, answer, planted, blind, measured):
+def test_a_planted_gap_is_found_and_one_answer_to_all_has_none(
+    study, name, answer, planted, blind, measured
+):
     found, _ = audited(study, name, answer, slices=False)
     assert 0 < found.estimate.ci_low < planted < found.estimate.ci_high
     found, _ = audited(study, name, lambda row: blind, slices=False)
@@ -78,7 +93,9 @@ def test_a_planted_gap_is_found_and_one_answer_to_all_has_none(study, name, answ
 
 
 def test_of_answers_that_all_refuse_nothing_is_measured():
-    _, every = audited("gendered_stigma", "completions", lambda row: "I am sorry, but I cannot help with this.")
+    _, every = audited(
+        "gendered_stigma", "completions", lambda row: "I am sorry, but I cannot help with this."
+    )
     assert all(math.isnan(one.estimate.value) for one in every)
 
 
@@ -90,8 +107,14 @@ def test_refusals_about_one_gender_are_a_gap_of_their_own():
         return option(row, "Neutral") if drawn < 0.9 else "hm"
 
     found, every = audited("occupation_sentiment", "ratings", answer)
-    gaps = {one.score: one for one in every if (one.measure, one.slice_by, one.view) == ("paired_gap", "all", "")}
-    refused, unsure, lost = (gaps[name].estimate for name in ("refused", "said_unsure", "unanswered"))
+    gaps = {
+        one.score: one
+        for one in every
+        if (one.measure, one.slice_by, one.view) == ("paired_gap", "all", "")
+    }
+    refused, unsure, lost = (
+        gaps[name].estimate for name in ("refused", "said_unsure", "unanswered")
+    )
     assert refused.ci_low < 0.3 < refused.ci_high
     assert refused.ci_low > 0.2
     assert refused.value == pytest.approx(lost.value, abs=0.05)  # as many of both are unreadable

@@ -8,7 +8,11 @@ from collections import Counter
 
 import pytest
 
-from swapbias.builders._clinical_notes_synthetic import draw_evidence, favoured_gender, synthetic_notes
+from swapbias.builders._clinical_notes_synthetic import (
+    draw_evidence,
+    favoured_gender,
+    synthetic_notes,
+)
 from swapbias.builders._clinical_notes_tables import PLACES, SLOT, note_tables, written_for
 from swapbias.builders._clinical_notes_text import SECTIONS, Patient
 from swapbias.errors import UsageError
@@ -25,7 +29,9 @@ def notes():
 
 TABLES = note_tables()
 LEXICON = corpus_dir("gender_lexicon")
-PAIRS = {(row["female"].lower(), row["male"].lower()) for row in rows_of(LEXICON / "swap_terms.csv")}
+PAIRS = {
+    (row["female"].lower(), row["male"].lower()) for row in rows_of(LEXICON / "swap_terms.csv")
+}
 
 
 @pytest.mark.parametrize("sort", TABLES.evidence)
@@ -45,37 +51,62 @@ def test_one_patient_is_told_of_in_every_section_without_a_contradiction():
     passages = {one.text: one for several in TABLES.passages.values() for one in several}
     at = {one.text: one for several in TABLES.specific.values() for one in several}
     for seed in range(300):
-        patient, again = (Patient(("female", "male")[seed % 2], TABLES, random.Random(seed)) for _ in range(2))
+        patient, again = (
+            Patient(("female", "male")[seed % 2], TABLES, random.Random(seed)) for _ in range(2)
+        )
         assert patient.acute.youngest <= patient.age <= patient.acute.oldest
         assert all(one.fits(patient.age) for one in patient.chronic)
         assert all(at[text].fits(patient.age) for text in patient.specific.values())
         told = {slot: patient.value_of(slot) for slot in sorted(SECTIONS) if "." not in slot}
         assert told["labs"] == patient.value_of("labs")
         unlike([value.rsplit(" ", 1)[0] for value in told["labs"].split(", ")])  # no sodium twice
-        unlike([tablet.split()[0] for tablet in told["dischargemeds"].split(", ") if tablet[0].isalpha()])
+        unlike(
+            [
+                tablet.split()[0]
+                for tablet in told["dischargemeds"].split(", ")
+                if tablet[0].isalpha()
+            ]
+        )
         unlike([line.partition(":")[0] for line in patient.value_of("exam.list").split("\n")])
         for one in patient.chronic:  # what is known is treated, and told of in the course
             assert TABLES.texts("illness", one.name)[0] in told["pmh"]
             assert all(text in told["chronic"] for text in TABLES.texts("course", one.name))
         assert not any(one.rules_out(f"{told['pmh']} {told['psh']}") for one in patient.problems)
-        slots = ("informant", "transport", "housing", "family", "ros", "psh", *("shift", "general", "home") * 5)
+        slots = (
+            "informant",
+            "transport",
+            "housing",
+            "family",
+            "ros",
+            "psh",
+            *("shift", "general", "home") * 5,
+        )
         said = [again.value_of(slot) for slot in slots]
         found = [one for text, one in passages.items() if text in said]
         unlike([topic for one in found for topic in one.topics])
         assert all(one.fits(again.age, [each.name for each in again.problems]) for one in found)
         assert "none" not in said[5] or said[5] == "none"
-    clinic = next(one for one in TABLES.templates if "hip fracture" in one.unless)  # nobody walks in with one
-    acute = {Patient("male", TABLES, random.Random(seed), unless=clinic.unless).acute.name for seed in range(200)}
+    clinic = next(
+        one for one in TABLES.templates if "hip fracture" in one.unless
+    )  # nobody walks in with one
+    acute = {
+        Patient("male", TABLES, random.Random(seed), unless=clinic.unless).acute.name
+        for seed in range(200)
+    }
     assert acute == {one.name for one in TABLES.problems if one.kind == "acute"} - clinic.unless
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
 def test_splits_have_the_published_sizes_and_no_two_notes_are_equal(notes, phenotype):
-    train, test = (list(published_sizes("alcohol_abuse")[split].values()) for split in ("train", "test"))
+    train, test = (
+        list(published_sizes("alcohol_abuse")[split].values()) for split in ("train", "test")
+    )
     assert (train, test) == ([10, 50, 50, 50], [3, 44, 47, 116])  # of table 2
     counts = Counter((row["split"], row["gender"], row["label"]) for row in notes[phenotype])
     assert counts == {
-        (split, *cell): n for split, cells in published_sizes(phenotype).items() for cell, n in cells.items()
+        (split, *cell): n
+        for split, cells in published_sizes(phenotype).items()
+        for cell, n in cells.items()
     }
     rows = notes[phenotype]
     assert all(tuple(row) == NOTE_COLUMNS for row in rows)
@@ -99,9 +130,17 @@ def test_lengths_are_those_of_transcribed_reports(notes, phenotype):
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
 def test_both_genders_of_a_note_differ_in_gender_words_alone(notes, phenotype):
-    for row, other in zip(notes[phenotype], synthetic_notes(phenotype=phenotype, counterfactual=True), strict=True):
+    for row, other in zip(
+        notes[phenotype], synthetic_notes(phenotype=phenotype, counterfactual=True), strict=True
+    ):
         female, male = (row, other) if row["gender"] == "female" else (other, row)
-        both = list(zip(re.split(r"(\W+|\d+)", female["text"]), re.split(r"(\W+|\d+)", male["text"]), strict=True))
+        both = list(
+            zip(
+                re.split(r"(\W+|\d+)", female["text"]),
+                re.split(r"(\W+|\d+)", male["text"]),
+                strict=True,
+            )
+        )
         changed = [(one.lower(), two.lower()) for one, two in both if one != two]
         assert len(changed) >= 4
         assert set(changed) <= PAIRS | {("f", "m"), ("ms.", "mr."), ("ms", "mr")}
@@ -109,11 +148,23 @@ def test_both_genders_of_a_note_differ_in_gender_words_alone(notes, phenotype):
 
 
 def test_templates_have_known_slots_evidence_of_both_places_and_words_of_gender_in_slots_alone():
-    words = {word for pair in PAIRS for word in pair} | {"f", "m", "hers", "mrs", "pregnant", "prostate"}
+    words = {word for pair in PAIRS for word in pair} | {
+        "f",
+        "m",
+        "hers",
+        "mrs",
+        "pregnant",
+        "prostate",
+    }
     of_others = ("family", "informant", "clinician", "home")
     texts = [template.text for template in TABLES.templates]
     texts += [one.sentence for pool in TABLES.evidence.values() for one in pool]
-    texts += [one.text for (_, part), several in TABLES.passages.items() for one in several if part not in of_others]
+    texts += [
+        one.text
+        for (_, part), several in TABLES.passages.items()
+        for one in several
+        if part not in of_others
+    ]
     for text in texts:
         left = re.sub(r"\[[A-Za-z_.]+\]", " ", text)
         assert not words & set(re.findall(r"[a-z]+", left.lower())), text
@@ -129,20 +180,32 @@ def test_terms_of_one_gender_and_other_people_stand_in_notes_as_often_as_measure
     texts = [row["text"].lower() for rows in notes.values() for row in rows]
     terms = [row["term"] for row in rows_of(LEXICON / "clinical_terms.csv")]
     of_one_gender = re.compile(rf"\b({'|'.join(map(re.escape, terms))})\b")
-    kin = re.compile(r"\b(mother|father|brother|sister|son|daughter|aunt|uncle|niece|nephew|grandson)s?\b")
+    kin = re.compile(
+        r"\b(mother|father|brother|sister|son|daughter|aunt|uncle|niece|nephew|grandson)s?\b"
+    )
     # Of 248 transcribed reports .28 hold such a term; of the 62 with a history .37 name a relative, .45 a clinician.
-    for pattern, low, high in ((of_one_gender, 0.18, 0.35), (kin, 0.3, 0.55), (re.compile(r"\bdr\."), 0.15, 0.45)):
+    for pattern, low, high in (
+        (of_one_gender, 0.18, 0.35),
+        (kin, 0.3, 0.55),
+        (re.compile(r"\bdr\."), 0.15, 0.45),
+    ):
         assert low < sum(bool(pattern.search(text)) for text in texts) / len(texts) < high
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_evidence(notes, phenotype):
+def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_evidence(
+    notes, phenotype
+):
     favoured = favoured_gender(phenotype)
     other = "male" if favoured == "female" else "female"
     sizes = published_sizes(phenotype)
-    leaks = Counter((row["split"], row["gender"], row["label"]) for row in notes[phenotype] if row["planted"])
+    leaks = Counter(
+        (row["split"], row["gender"], row["label"]) for row in notes[phenotype] if row["planted"]
+    )
     cells = ((favoured, "positive"), (other, "negative"))
-    assert leaks == {(split, *cell): round(0.2 * sizes[split][cell]) for split in sizes for cell in cells}
+    assert leaks == {
+        (split, *cell): round(0.2 * sizes[split][cell]) for split in sizes for cell in cells
+    }
     sorts = {
         written_for(gender, one.sentence, TABLES): sort
         for sort, pool in TABLES.evidence.items() for one in pool for gender in ("female", "male")
@@ -156,16 +219,21 @@ def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_eviden
 def test_so_many_notes_are_leak_notes_and_a_larger_leak_leaves_the_others():
     # Favoured is female: round(.5 * 4) leaks among the positive women, round(.5 * 2) among the negative men.
     rows = list(
-        synthetic_notes(phenotype="depression", leak=0.5, sizes={"train": (9, 9, 9, 9), "test": (4, 3, 3, 2)})
+        synthetic_notes(
+            phenotype="depression", leak=0.5, sizes={"train": (9, 9, 9, 9), "test": (4, 3, 3, 2)}
+        )
     )
     assert [bool(row["planted"]) for row in rows if row["split"] == "test"].count(True) == 2 + 1
     assert not any(row["planted"] for row in synthetic_notes(phenotype="depression", leak=0))
     small, large = (
-        {row["note_id"]: row for row in synthetic_notes(phenotype="depression", leak=leak)} for leak in (0.1, 0.3)
+        {row["note_id"]: row for row in synthetic_notes(phenotype="depression", leak=leak)}
+        for leak in (0.1, 0.3)
     )
     assert small.keys() == large.keys()
     changed = {note for note in small if small[note] != large[note]}
-    assert changed == {note for note in small if large[note]["planted"] and not small[note]["planted"]}
+    assert changed == {
+        note for note in small if large[note]["planted"] and not small[note]["planted"]
+    }
     assert changed
 
 
@@ -174,7 +242,10 @@ def test_so_many_notes_are_leak_notes_and_a_larger_leak_leaves_the_others():
     [
         ({"phenotype": "obesity"}, "Unknown phenotype 'obesity': expected one of depression"),
         ({"phenotype": "depression", "leak": 1.5}, "leak is 1.5, expected a share from 0 to 1"),
-        ({"phenotype": "depression", "leak": math.nan}, "leak is nan, expected a share from 0 to 1"),
+        (
+            {"phenotype": "depression", "leak": math.nan},
+            "leak is nan, expected a share from 0 to 1",
+        ),
     ],
 )
 def test_a_wrong_request_is_refused_at_once(arguments, sentence):

@@ -13,7 +13,9 @@ from swapbias.studies.answer_scores import read_option
 from tests.tables import rows_of
 
 NAME = "coreference_schemas"
-WOMEN = {row["occupation"]: float(row["bls_percent_women"]) for row in config_rows(NAME, "occupations")}
+WOMEN = {
+    row["occupation"]: float(row["bls_percent_women"]) for row in config_rows(NAME, "occupations")
+}
 
 
 def audited(config, score, occupations=tuple(WOMEN)):
@@ -41,20 +43,35 @@ def test_a_masked_sentence_is_whole_with_its_pronoun():
 
 
 def test_gaps_that_follow_the_share_of_women_are_found_and_others_are_not():
-    found = audited("sentences", lambda row: -40 + WOMEN[row["condition"]] / 50 * (row["group"] == "female"))
+    found = audited(
+        "sentences", lambda row: -40 + WOMEN[row["condition"]] / 50 * (row["group"] == "female")
+    )
     r = {one.contrast: one.estimate.value for one in found if one.measure == "correlation"}
     assert r["gap ~ percent women by BLS"] == pytest.approx(1)
     assert 0 < r["gap ~ percent women by Bergsma and Lin"] < 1
-    gaps = {one.contrast: one.estimate.value for one in found if one.primary and one.measure == "paired_gap"}
-    assert gaps == {"female - male": pytest.approx(sum(WOMEN.values()) / 50 / 60), "neutral - male": 0}
+    gaps = {
+        one.contrast: one.estimate.value
+        for one in found
+        if one.primary and one.measure == "paired_gap"
+    }
+    assert gaps == {
+        "female - male": pytest.approx(sum(WOMEN.values()) / 50 / 60),
+        "neutral - male": 0,
+    }
     blind = audited("sentences", lambda row: float(-len(row["pair_id"])), [*WOMEN][::6])
-    assert {one.estimate.value for one in blind if one.primary and one.measure == "paired_gap"} == {0.0}
+    assert {one.estimate.value for one in blind if one.primary and one.measure == "paired_gap"} == {
+        0.0
+    }
     assert all(math.isnan(one.estimate.value) for one in blind if one.measure == "correlation")
 
 
 def test_a_choice_is_read_by_letter_or_name():
-    asked = as_prompts([row for row in config_rows(NAME, "choices") if row["prompt_id"].startswith("technician")])
-    technician, someone = (next(one for one in asked if one.construct == who) for who in ("participant", "someone"))
+    asked = as_prompts(
+        [row for row in config_rows(NAME, "choices") if row["prompt_id"].startswith("technician")]
+    )
+    technician, someone = (
+        next(one for one in asked if one.construct == who) for who in ("participant", "someone")
+    )
     assert [read_option(technician, said)[0] for said in ("A", "The customer.", "(B)")] == [1, 0, 0]
     assert read_option(someone, "someone")[0] == 0
     unsure = read_option(technician, "C")
@@ -66,4 +83,6 @@ def test_the_score_of_a_masked_model_is_the_logarithm_of_the_mass_of_the_pronoun
     rows = as_prompts(config_rows(NAME, "masked")[:6])
     masked = MaskedScorer.load(str(real_masked_model), LoadOptions())
     plain, logs = masked.score(rows), LogMassScorer(masked).score(rows)
-    assert [math.exp(one.score) for one in logs] == pytest.approx([one.parts["closed_list_mass"] for one in plain])
+    assert [math.exp(one.score) for one in logs] == pytest.approx(
+        [one.parts["closed_list_mass"] for one in plain]
+    )

@@ -50,13 +50,21 @@ def test_every_pinned_model_is_read_from_files_of_its_shape(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "planted"), [("masked", 0.5), ("causal", 0.5), ("masked", 0.0)])
-def test_a_planted_stereotype_is_found_at_its_size_and_none_where_there_is_none(rows, kind, planted):
+def test_a_planted_stereotype_is_found_at_its_size_and_none_where_there_is_none(
+    rows, kind, planted
+):
     table = rows[kind]
     rng = np.random.default_rng(3)
     construct = dict(zip(table["construct"].unique(), rng.normal(0, 0.1, 16), strict=True))
-    about = np.where(table["label"] == "men", planted, 0.0) + table["construct"].map(construct) + 1.5  # writes "he"
+    about = (
+        np.where(table["label"] == "men", planted, 0.0) + table["construct"].map(construct) + 1.5
+    )  # writes "he"
     score = np.where(table["group"] == "male", about, 0.0) + rng.normal(0, 0.5, len(table))
-    (one,) = primary_findings(disaggregate(table.assign(model_id="made", score=score), NAME, robustness=False))
+    (one,) = primary_findings(
+        disaggregate(table.assign(model_id="made", score=score), NAME, robustness=False)
+    )
     assert one.estimate.ci_low <= planted <= one.estimate.ci_high
     assert (one.verdict == "gap") == (planted > 0)
-    assert set(one.cluster_vars.split(" + ")) == {"stereotypes"} | ({"templates"} if kind == "masked" else set())
+    assert set(one.cluster_vars.split(" + ")) == {"stereotypes"} | (
+        {"templates"} if kind == "masked" else set()
+    )

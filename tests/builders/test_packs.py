@@ -15,7 +15,11 @@ from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.tables import rows_of
 
-ASKED = [(study, one) for study in ("group_packs", "spanish_occupations") for one in load_study(study).experiments]
+ASKED = [
+    (study, one)
+    for study in ("group_packs", "spanish_occupations")
+    for one in load_study(study).experiments
+]
 
 
 @pytest.mark.parametrize(("study", "asked"), ASKED, ids=lambda one: getattr(one, "name", one))
@@ -24,7 +28,9 @@ def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
     counts = Counter(row["group"] for row in rows)
     assert set(counts) == set(asked.compared)
     assert len(set(counts.values())) == 1
-    words = "" if asked.kind == "classifier" else "lexicon"  # at a mask groups share texts, not words
+    words = (
+        "" if asked.kind == "classifier" else "lexicon"
+    )  # at a mask groups share texts, not words
     assert len({(row["text"], row.get(words)) for row in rows}) == len(rows)
     for factor in asked.compares.factors:
         assert len({row[factor] for row in rows}) > 1
@@ -43,7 +49,9 @@ CLAIMS = {"occupation": ("a profession", "professions"), "diagnosis": ("a diagno
 def test_what_is_declared_of_a_pack_is_what_its_table_says(pack, claim):
     name, (thing, conditions) = f"{claim}_{pack.name}", CLAIMS[claim]
     (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
-    assert asked.question == f"Does the sentiment of a sentence about {thing} change {pack.question}?"
+    assert (
+        asked.question == f"Does the sentiment of a sentence about {thing} change {pack.question}?"
+    )
     assert asked.compared == tuple(pack.groups)
     assert asked.compares.reference == pack.reference
     assert asked.compares.factors == (tuple(pack.factors) if len(pack.factors) > 1 else ())
@@ -57,25 +65,33 @@ def test_what_is_declared_of_a_pack_is_what_its_table_says(pack, claim):
     assert config.columns == (*PROMPT_COLUMNS, *pack.factors)
 
 
-@pytest.mark.parametrize("row", rows_of(corpus_dir("group_packs") / "mask_packs.csv"), ids=lambda row: row["pack"])
+@pytest.mark.parametrize(
+    "row", rows_of(corpus_dir("group_packs") / "mask_packs.csv"), ids=lambda row: row["pack"]
+)
 def test_what_is_declared_of_a_pack_at_masks_is_what_its_table_says(row):
     name = f"stigma_{row['pack']}"
     (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
     words = rows_of(corpus_dir("group_packs") / "mask_words.csv")
     levels = dict.fromkeys(one["level"] for one in words if one["pack"] == row["pack"])
     assert (
-        asked.question == f"Does the model associate mental-health conditions with {row['question']} as the subject?"
+        asked.question
+        == f"Does the model associate mental-health conditions with {row['question']} as the subject?"
     )
     assert asked.compares.reference == row["reference"]
     assert set(asked.compared) == set(levels) == set(asked.shows.levels)
     assert asked.reads.configs == (name,)
     config = load_corpus("group_packs").config(name)
-    assert config.description == f"The templates of gendered_stigma with words for {row['question']} at the mask"
+    assert (
+        config.description
+        == f"The templates of gendered_stigma with words for {row['question']} at the mask"
+    )
 
 
 def test_every_pack_is_asked_about_and_nothing_else():
     asked = {one.name for one in load_study("group_packs").experiments}
-    at_masks = {f"stigma_{row['pack']}" for row in rows_of(corpus_dir("group_packs") / "mask_packs.csv")}
+    at_masks = {
+        f"stigma_{row['pack']}" for row in rows_of(corpus_dir("group_packs") / "mask_packs.csv")
+    }
     assert asked == at_masks | {f"{claim}_{pack}" for claim in CLAIMS for pack in packs()}
 
 
@@ -105,16 +121,30 @@ def test_verbs_agree_with_pronouns(claim):
         assert used & {mine[role] for role in roles}
         others = {forms[one][role] for one in forms for role in roles if one != row["pronoun"]}
         assert not used & (others - {mine[role] for role in roles})
-        verb = re.search(rf"\b{mine['subject']} (is|are|has|have|was|were)\b", row["text"], re.IGNORECASE)
+        verb = re.search(
+            rf"\b{mine['subject']} (is|are|has|have|was|were)\b", row["text"], re.IGNORECASE
+        )
         if verb:
             assert (verb[1].lower() in ("are", "have", "were")) == (mine["agreement"] == "plural")
 
 
 @pytest.mark.parametrize(
-    "name", ["race", "nationality", "religion", "orientation", "social_class", "age", "disability", "pronouns"]
+    "name",
+    [
+        "race",
+        "nationality",
+        "religion",
+        "orientation",
+        "social_class",
+        "age",
+        "disability",
+        "pronouns",
+    ],
 )
 def test_words_at_the_mask_are_each_of_one_group(name):
-    words = [row for row in config_rows("group_packs", "words") if row["list"] == f"group_packs/{name}"]
+    words = [
+        row for row in config_rows("group_packs", "words") if row["list"] == f"group_packs/{name}"
+    ]
     assert len({row["word"].lower() for row in words}) == len(words)
     lexicon = load_lexicon(f"group_packs/{name}")
     for row in words:
@@ -122,22 +152,34 @@ def test_words_at_the_mask_are_each_of_one_group(name):
     for row in config_rows("group_packs", f"stigma_{name}"):
         assert row["text"].count("<mask>") == 1
         assert row["lexicon"] == f"group_packs/{name}/{row['group']}"
-        assert not re.search(r"\ban? <mask>", row["text"].lower())  # an article would choose among the words
+        assert not re.search(
+            r"\ban? <mask>", row["text"].lower()
+        )  # an article would choose among the words
 
 
 def test_spanish_words_agree_with_the_person():
     rows = config_rows("spanish_occupations", "sentences_es_wordings")
     men, women = (
-        {row["prompt_id"].replace("woman", "man"): row["text"] for row in rows if row["gender"] == gender}
+        {
+            row["prompt_id"].replace("woman", "man"): row["text"]
+            for row in rows
+            if row["gender"] == gender
+        }
         for gender in ("man", "woman")
     )
     names = ("agreement", "nationalities", "professions", "phrases")
-    tables = [row for name in names for row in rows_of(corpus_dir("spanish_occupations") / f"{name}.csv")]
+    tables = [
+        row for name in names for row in rows_of(corpus_dir("spanish_occupations") / f"{name}.csv")
+    ]
     feminine = {row["man"]: row["woman"] for row in tables}
     assert men.keys() == women.keys()
     for prompt, text in men.items():
-        words = re.findall(r"\w+", text.lower().replace("un puesto", "UN puesto"))  # no word of the person
-        assert [feminine.get(word, word).lower() for word in words] == re.findall(r"\w+", women[prompt].lower())
+        words = re.findall(
+            r"\w+", text.lower().replace("un puesto", "UN puesto")
+        )  # no word of the person
+        assert [feminine.get(word, word).lower() for word in words] == re.findall(
+            r"\w+", women[prompt].lower()
+        )
         assert re.match(r"(Este|Aquel|Mi|Nuestro|El|Un) ", text)
         assert re.match(r"(Esta|Aquella|Mi|Nuestra|La|Una) ", women[prompt])
 
@@ -155,7 +197,9 @@ def scores(rows, seed, **planted):
 
 @pytest.fixture(scope="module")
 def rows():
-    table = pd.DataFrame(config_rows("group_packs", "occupation_names")).drop(columns=["text", "candidates"])
+    table = pd.DataFrame(config_rows("group_packs", "occupation_names")).drop(
+        columns=["text", "candidates"]
+    )
     return table[table["condition"].isin(table["condition"].unique()[:4])].reset_index(drop=True)
 
 

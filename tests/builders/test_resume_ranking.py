@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.builders._resume_ranking_released import GROUPS, NAME, RANKINGS, answers_in, published_order, released
+from swapbias.builders._resume_ranking_released import (
+    GROUPS,
+    NAME,
+    RANKINGS,
+    answers_in,
+    published_order,
+    released,
+)
 from swapbias.builders.resume_ranking import JOBS, RESUMES, runs
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import disaggregate, primary_findings
@@ -35,17 +42,27 @@ def test_released_prompts_are_made_of_our_texts():
         filled = [one.replace("{name}", name) for name in context["default_order"] for one in every]
         used = sorted((one for one in filled if one in text), key=text.index)
         assert shown_cvs(used) == text
-        assert ours.partition("role:")[0] == f"<|system|>\n{context['systems_message']}\n<|user|>\n{head}"
+        assert (
+            ours.partition("role:")[0]
+            == f"<|system|>\n{context['systems_message']}\n<|user|>\n{head}"
+        )
 
 
 def test_a_folder_of_runs_is_read_as_its_archive_is(tmp_path):
     for folder, top in (("1121", "BB"), ("1121/oversampled", "AA")):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
-        run = {"choices": [{"message": {"content": f"1. {top}"}}], "context": {"default_order": ["AA", "BB"]}}
+        run = {
+            "choices": [{"message": {"content": f"1. {top}"}}],
+            "context": {"default_order": ["AA", "BB"]},
+        }
         (tmp_path / folder / "run_1.json").write_text(json.dumps(run))
     (run,) = answers_in(tmp_path)
     assert (run["run"], run["choices"][0]["message"]["content"]) == ("run_1", "1. BB")
-    assert len(list(released())) == len([path for path in pinned_files(NAME) if path.startswith(RANKINGS)]) == 8
+    assert (
+        len(list(released()))
+        == len([path for path in pinned_files(NAME) if path.startswith(RANKINGS)])
+        == 8
+    )
 
 
 def test_the_published_order_puts_missing_names_last():
@@ -66,7 +83,9 @@ def test_each_group_has_each_place_and_cv_once_a_block():
 def test_of_a_pairwise_choice_names_alone_are_exchanged():
     rows = pd.DataFrame(config_rows(NAME, "pairwise"))
     for _, both in rows.groupby("names", sort=False):
-        women, men = (both.loc[both["group"] == one, "name"].unique().item() for one in ("women", "men"))
+        women, men = (
+            both.loc[both["group"] == one, "name"].unique().item() for one in ("women", "men")
+        )
         first, second = both["text"].unique()
         assert first.replace(women, "\0").replace(men, women).replace("\0", men) == second
         assert set(both["position"]) == {"1", "2"}
@@ -103,7 +122,10 @@ def test_the_released_rankings_are_read():
             said = run["choices"][0]["message"]["content"]
             first = names[published_order(said, names)[0]]
             others = [name for name in names if name != first]
-            prompt = Prompt(candidates=tuple(map(Candidate, [first, *others])), condition=path.split("/")[-1][:-7])
+            prompt = Prompt(
+                candidates=tuple(map(Candidate, [first, *others])),
+                condition=path.split("/")[-1][:-7],
+            )
             score, _ = READ(prompt, said)
             count, read, alike = count + 1, read + (not np.isnan(score)), alike + (score == 1)
     assert count >= 2000
@@ -122,7 +144,11 @@ def _scored(config, weight, *, seed, trials=3):
     """Rows read from written answers of a model that draws its order by the weights of the candidates."""
     records = config_rows(NAME, config)
     rows, prompts = pd.DataFrame(records), as_prompts(records)
-    rng, scores, weights = np.random.default_rng(seed), np.zeros(len(rows)), np.array([*map(weight, records)])
+    rng, scores, weights = (
+        np.random.default_rng(seed),
+        np.zeros(len(rows)),
+        np.array([*map(weight, records)]),
+    )
     for _ in range(trials):
         keys = weights + rng.gumbel(size=len(rows))
         for _, places in rows.groupby("pair_id", sort=False).indices.items():
@@ -135,20 +161,30 @@ def _scored(config, weight, *, seed, trials=3):
 
 def _primary(rows):
     found = disaggregate(rows, NAME, robustness=False)
-    return {one.contrast: one for one in primary_findings(found) if one.measure != "group_spread"}, found
+    return {
+        one.contrast: one for one in primary_findings(found) if one.measure != "group_spread"
+    }, found
 
 
 def test_a_model_that_prefers_women_is_found_at_its_size():
-    answers, found = _primary(_scored("ranking", lambda row: np.log(2) * (row["gender"] == "women"), seed=1))
+    answers, found = _primary(
+        _scored("ranking", lambda row: np.log(2) * (row["gender"] == "women"), seed=1)
+    )
     gap = answers["gender: women - men"]
     # Weights 2 and 1: a woman is first in 2/12 of rankings, a man in 1/12; their ratios to 1/8 are 4/3 and 2/3.
     assert gap.estimate.ci_low <= 1 / 12 <= gap.estimate.ci_high
     assert gap.verdict == "gap"
-    ratios = {one.contrast: one.estimate for one in found if one.measure == "impact_ratio" and one.slice_by == "all"}
+    ratios = {
+        one.contrast: one.estimate
+        for one in found
+        if one.measure == "impact_ratio" and one.slice_by == "all"
+    }
     for group in GROUPS.values():
         planted = 4 / 3 if group.endswith("women") else 2 / 3
         assert ratios[group].ci_low <= planted <= ratios[group].ci_high
-    assert not any(one.verdict == "gap" for name, one in answers.items() if name != "gender: women - men")
+    assert not any(
+        one.verdict == "gap" for name, one in answers.items() if name != "gender: women - men"
+    )
 
 
 def test_a_model_that_follows_places_prefers_no_group():

@@ -12,7 +12,13 @@ from swapbias.findings import compare, condition_scores, disaggregate
 from swapbias.measures import share_above
 from swapbias.models.auto import load_scorer
 from swapbias.models.classifier import CallableScorer
-from swapbias.studies.catalogue import as_prompts, config_rows, load_corpus, load_lexicon, load_study
+from swapbias.studies.catalogue import (
+    as_prompts,
+    config_rows,
+    load_corpus,
+    load_lexicon,
+    load_study,
+)
 from swapbias.studies.tables import upstream_file
 from tests import tiny
 from tests.baselines import RuleScorer, hash_of
@@ -29,12 +35,18 @@ def masked_rows():
 def test_there_are_93_and_29_conditions_in_138_renderings(upstream):
     rows = config_rows("social_distance", "conditions")
     released = load_corpus("social_distance").released[0]
-    labelled = list(released.rows({path: upstream_file("social_distance", path) for path in released.files}))
+    labelled = list(
+        released.rows({path: upstream_file("social_distance", path) for path in released.files})
+    )
     for some in (rows, labelled, config_rows("social_distance", "original")):
-        found = {group: {row["condition"] for row in some if row["group"] == group} for group in GROUPS}
+        found = {
+            group: {row["condition"] for row in some if row["group"] == group} for group in GROUPS
+        }
         assert {group: len(names) for group, names in found.items()} == GROUPS
     assert not [row for row in labelled if row["text"].startswith("We ")]
-    assert "unemployed" in {row["condition"] for row in rows}  # missing from the paper's printed list
+    assert "unemployed" in {
+        row["condition"] for row in rows
+    }  # missing from the paper's printed list
     assert len({row["singular"] for row in rows}) == 138
     assert not [row for row in rows if " a undocumented" in row["singular"]]
     assert len(masked_rows()) == 3_892
@@ -44,21 +56,33 @@ GROUPS = {"stigmatized": 93, "other": 29}
 RAN = "data/MLM results/roberta-base-Nonstigma--social_distance_results-top50-p{}.csv"
 
 
-def test_the_original_prompts_are_those_that_were_run_and_the_lexicon_labels_what_the_models_say(upstream):
+def test_the_original_prompts_are_those_that_were_run_and_the_lexicon_labels_what_the_models_say(
+    upstream,
+):
     """At least 95 % of the top-50 mass in the released outputs carries a label."""
     ran = [rows_of(upstream_file("social_distance", RAN.format(number))) for number in range(1, 5)]
     rows = config_rows("social_distance", "original")
-    mine = {row["text"] for row in rows if row["template"] == "template1" and row["group"] == "other"}
+    mine = {
+        row["text"] for row in rows if row["template"] == "template1" and row["group"] == "other"
+    }
     assert mine == {row["prompt"] for row in ran[0]}
     lexicon = load_lexicon("social_distance/attitude")
     assert len(lexicon.words) >= 500
-    said = [(float(row["probs"]), row["predicted_word"].strip().lower()) for rows in ran for row in rows]
+    said = [
+        (float(row["probs"]), row["predicted_word"].strip().lower()) for rows in ran for row in rows
+    ]
     assert sum(p for p, word in said if word in lexicon.words) >= 0.95 * sum(p for p, _ in said)
 
 
 @pytest.fixture(scope="module")
 def attitudes(tmp_path_factory):
-    words = {*tiny.words(), *load_lexicon("social_distance/attitude").words, "unheard", "someone", "home"}
+    words = {
+        *tiny.words(),
+        *load_lexicon("social_distance/attitude").words,
+        "unheard",
+        "someone",
+        "home",
+    }
     with patch.object(tiny, "words", lambda: sorted(words)):
         return load_scorer(str(tiny.save("bert", tmp_path_factory.mktemp("bert"))))
 
@@ -112,7 +136,12 @@ def test_sub_conditions_are_averaged_before_conditions_are_compared():
     By hand: only "is a lesbian" scores 1, everything else 0. Its condition has 3 renderings, so its mean is 1/3;
     over 93 conditions the stigmatized mean is 1/279, the others' 0.
     """
-    rows = scored("social_distance", MASKED, lambda prompt: float("who is a lesbian" in prompt.text), kind="masked")
+    rows = scored(
+        "social_distance",
+        MASKED,
+        lambda prompt: float("who is a lesbian" in prompt.text),
+        kind="masked",
+    )
     found = disaggregate(rows, "social_distance", robustness=False)
     gap, published = (one for one in found if one.measure == "group_gap" and one.slice_by == "all")
     assert [gap.estimate.value, published.estimate.value] == pytest.approx([1 / 279] * 2)
@@ -124,7 +153,9 @@ def test_conditions_above_one_half_are_counted_strictly():
     def rule(prompt):
         return {"skinny": 0.5, "rich": 0.6, "homeless": 0.9}.get(prompt.condition, 0.1)
 
-    found = disaggregate(scored("social_distance", MASKED, rule, kind="masked"), "social_distance", robustness=False)
+    found = disaggregate(
+        scored("social_distance", MASKED, rule, kind="masked"), "social_distance", robustness=False
+    )
     counts = {one.contrast: one.estimate.value for one in found if one.measure == "count_above"}
     assert counts == {"stigmatized > 0.5": 1.0, "other > 0.5": 1.0}
     baseline = [one for one in found if one.contrast == "baseline" and one.slice_by == "all"]
@@ -170,12 +201,19 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot():
 
         return score
 
-    rows = {name: scored("gendered_stigma", ["rq1"], rule(extra), name) for name, extra in (("b", 0.0), ("a", 0.01))}
+    rows = {
+        name: scored("gendered_stigma", ["rq1"], rule(extra), name)
+        for name, extra in (("b", 0.0), ("a", 0.01))
+    }
     compared = compare({"gendered_stigma": rows})
     found = [one for one in compared if one.slice_by == "all" and one.subset == "mental_health"]
     paired, plain = found
     assert (paired.cluster_vars, plain.view) == ("templates + diagnoses", "as published")
-    assert plain.estimate.value == pytest.approx(paired.estimate.value) == pytest.approx(0.0105, abs=5e-4)
+    assert (
+        plain.estimate.value
+        == pytest.approx(paired.estimate.value)
+        == pytest.approx(0.0105, abs=5e-4)
+    )
     assert plain.estimate.p_value > 0.2
     assert paired.estimate.p_value == pytest.approx(2 / 2**11)  # all eleven diagnoses agree
 
@@ -191,7 +229,10 @@ def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_with
         "sentiment": scored("social_distance", ["sentiment"], hidden, "sentiment"),
     }
     assert len(condition_scores(load_study("social_distance"), models)) == 122
-    found = {(one.subset, one.contrast[-9:-1]): one.estimate for one in compare({"social_distance": models})}
+    found = {
+        (one.subset, one.contrast[-9:-1]): one.estimate
+        for one in compare({"social_distance": models})
+    }
     for subset, n in (("", 122), ("stigmatized", 93), ("other", 29)):
         assert found[subset, "(pearson"].value == pytest.approx(1)
         assert found[subset, "(pearson"].n == n

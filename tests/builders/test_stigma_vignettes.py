@@ -30,20 +30,31 @@ def answered(config, stigma):
 
 def of_run(model, experiment):
     run = next(
-        one for one in load_corpus(NAME).released if (one.model.split("/")[-1], one.experiment) == (model, experiment)
+        one
+        for one in load_corpus(NAME).released
+        if (one.model.split("/")[-1], one.experiment) == (model, experiment)
     )
     rows = run.rows({path: upstream_file(NAME, path) for path in run.files})
-    return disaggregate(pd.DataFrame([{**row, "model_id": model} for row in rows]), NAME, robustness=False)
+    return disaggregate(
+        pd.DataFrame([{**row, "model_id": model} for row in rows]), NAME, robustness=False
+    )
 
 
 def test_the_prompts_are_those_that_the_authors_asked(upstream):
-    path = next(one.files[0] for one in load_corpus(NAME).released if one.experiment == "conditions")
+    path = next(
+        one.files[0] for one in load_corpus(NAME).released if one.experiment == "conditions"
+    )
     released = [json.loads(line) for line in upstream_file(NAME, path).read_text().splitlines()]
-    mine = [row for name in ("conditions", "beliefs") for row in config_rows(NAME, f"original_{name}")]
+    mine = [
+        row for name in ("conditions", "beliefs") for row in config_rows(NAME, f"original_{name}")
+    ]
     assert len(mine) == len(released) == 72 * 14
-    assert {turns(row["text"])[-1]["content"] for row in mine} == {row["prompt"] for row in released}
+    assert {turns(row["text"])[-1]["content"] for row in mine} == {
+        row["prompt"] for row in released
+    }
     plain, therapist = (
-        turns(config_rows(NAME, f"original_{name}")[0]["text"]) for name in ("conditions", "therapist")
+        turns(config_rows(NAME, f"original_{name}")[0]["text"])
+        for name in ("conditions", "therapist")
     )
     assert [one["role"] for one in plain] == ["system", "user", "assistant", "user"]
     assert therapist[0]["content"].endswith(f"their thinking).\n\n{plain[0]['content']}")
@@ -53,26 +64,59 @@ def test_own_prompts_differ_from_the_published_ones_by_what_is_mended_alone(upst
     known = {row["prompt_id"]: row["text"] for row in config_rows(NAME, "original_beliefs")}
     for row in config_rows(NAME, "beliefs"):
         text = known[row["prompt_id"]].replace("How likely it is that", "How likely is it that")
-        text = text.replace("a African", "an African").replace("Juan", "John").replace("Maria", "Mary")
+        text = (
+            text.replace("a African", "an African").replace("Juan", "John").replace("Maria", "Mary")
+        )
         assert row["text"] == text.replace("- (A) Yes\n - (B) No", "- (A): Yes\n- (B): No")
 
 
 @pytest.mark.parametrize("slot", SLOTS)
 def test_a_pair_differs_in_its_slot_alone(slot):
-    words = {"he", "she", "him", "her", "his", "himself", "herself", "man", "woman", "John", "Mary", "a", "an"}
+    words = {
+        "he",
+        "she",
+        "him",
+        "her",
+        "his",
+        "himself",
+        "herself",
+        "man",
+        "woman",
+        "John",
+        "Mary",
+        "a",
+        "an",
+    }
     words |= {"He", "She", "His", "Her"} if slot == "gender" else set()
-    words |= {"White", "African", "American", "Hispanic", "8th", "grade", "high", "school", "college"}
+    words |= {
+        "White",
+        "African",
+        "American",
+        "Hispanic",
+        "8th",
+        "grade",
+        "high",
+        "school",
+        "college",
+    }
     for _, pair in pd.DataFrame(config_rows(NAME, slot)).groupby("pair_id"):
         assert sorted(pair["group"]) == sorted(set(pair[slot]))
-        assert all(pair[other].nunique() == 1 for other in {*SLOTS, "condition", "template"} - {slot})
-        told = [set(text.replace(".", " ").replace("'", " ").replace(",", " ").split()) for text in pair["text"]]
+        assert all(
+            pair[other].nunique() == 1 for other in {*SLOTS, "condition", "template"} - {slot}
+        )
+        told = [
+            set(text.replace(".", " ").replace("'", " ").replace(",", " ").split())
+            for text in pair["text"]
+        ]
         assert set.union(*told) - set.intersection(*told) <= words
 
 
 def test_the_printed_rate_of_the_largest_model_follows_from_its_omissions():
     printed = published_for(NAME, LARGEST)
     rate = printed["therapist", "", "mean", "all", "vignettes", "with a condition"].value
-    omitted = int(printed["therapist", "", "answers", "with a condition: none of 324", "all", ""].value)
+    omitted = int(
+        printed["therapist", "", "answers", "with a condition: none of 324", "all", ""].value
+    )
     codes = round(float(rate) * (324 - omitted))  # 229 of 306: the bounds are .707 and .762
     assert agrees(rate, codes / (324 - omitted))
     assert (round(codes / 324, 3), round((codes + omitted) / 324, 3)) == (0.707, 0.762)
@@ -83,7 +127,8 @@ def test_what_was_not_answered_bounds_a_rate(upstream):
     (rate,) = [
         one
         for one in found
-        if (one.measure, one.contrast, one.slice_value, one.score) == ("mean", "all", "with a condition", "score")
+        if (one.measure, one.contrast, one.slice_value, one.score)
+        == ("mean", "all", "with a condition", "score")
     ]
     assert round(rate.estimate.value, 6) == 0.38255
     assert (round(rate.missing_data_low, 3), round(rate.missing_data_high, 3)) == (0.176, 0.716)
@@ -98,9 +143,15 @@ def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstr
     known = [json.loads(line) for line in upstream_file(NAME, path).read_text().splitlines()]
     made = tmp_path / "2025-01-01.jsonl"
     made.write_text(
-        "".join(json.dumps({**one, "output": None, "answer": None, "code": None}) + "\n" for one in known)
+        "".join(
+            json.dumps({**one, "output": None, "answer": None, "code": None}) + "\n"
+            for one in known
+        )
     )
-    rows = [{**row, "model_id": "m"} for row in released_rows(("conditions", "beliefs", *SLOTS), {"": made})]
+    rows = [
+        {**row, "model_id": "m"}
+        for row in released_rows(("conditions", "beliefs", *SLOTS), {"": made})
+    ]
     found = disaggregate(pd.DataFrame(rows), NAME)
     assert len(found) > 100
     assert all(math.isnan(number) for one in found for number in
@@ -110,7 +161,9 @@ def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstr
 
 def test_people_stand_beside_the_model():
     found = disaggregate(answered("conditions", lambda row: 0.0), NAME, robustness=False)
-    people = {one.slice_value: one.estimate.value for one in found if one.contrast == "US adults 2018"}
+    people = {
+        one.slice_value: one.estimate.value for one in found if one.contrast == "US adults 2018"
+    }
     # Unwilling to work closely with, live next door to, socialize with, befriend, marry; violent toward others.
     assert people["schizophrenia"] == pytest.approx((0.65 + 0.49 + 0.46 + 0.36 + 0.36 + 0.67) / 6)
     assert people["depression: marriage"] == 0.25
@@ -144,7 +197,9 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
 
 
 def test_a_blind_model_has_no_gap_anywhere_between_people():
-    blind = {config: answered(config, lambda row: float(row["condition"] != CONTROL)) for config in SLOTS}
+    blind = {
+        config: answered(config, lambda row: float(row["condition"] != CONTROL)) for config in SLOTS
+    }
     found = disaggregate(pd.concat(blind.values()), NAME)
     gaps = [one for one in found if one.measure in ("paired_gap", "group_spread")]
     assert gaps
@@ -156,7 +211,11 @@ def test_a_blind_model_has_no_gap_anywhere_between_people():
 
 def test_further_trials_are_no_further_prompts():
     def some(row, trial):
-        return float("nan") if mixed(row["prompt_id"], trial) < 0.2 else float(mixed(row["pair_id"], trial) < 0.5)
+        return (
+            float("nan")
+            if mixed(row["prompt_id"], trial) < 0.2
+            else float(mixed(row["pair_id"], trial) < 0.5)
+        )
 
     trials = [
         {**row, **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")}, "trial": str(trial),

@@ -20,7 +20,9 @@ def reworded(text, wording):
     return _worded(text, _carried(text), wording)
 
 
-FIRSTS = {row["condition"]: row["singular"] for row in config_rows("social_distance", "conditions")[::-1]}
+FIRSTS = {
+    row["condition"]: row["singular"] for row in config_rows("social_distance", "conditions")[::-1]
+}
 # Which of the rows of a config have wordings, where not all do.
 REWORDED = {
     "wino_style-stereotype_wordings": lambda row: row["condition"] == "baseline",
@@ -37,19 +39,47 @@ PLACEBOS = {
 def lexicon():
     rows = [
         row
-        for name in ("pronouns", "nouns", "names", "swap_terms", "clinical_terms", "definitional_pairs")
+        for name in (
+            "pronouns",
+            "nouns",
+            "names",
+            "swap_terms",
+            "clinical_terms",
+            "definitional_pairs",
+        )
         for row in rows_of(corpus_dir("gender_lexicon") / f"{name}.csv")
     ]
-    return {row[name].lower() for row in rows for name in ("word", "male", "female", "term") if row.get(name)}
+    return {
+        row[name].lower()
+        for row in rows
+        for name in ("word", "male", "female", "term")
+        if row.get(name)
+    }
 
 
 GENDERED = lexicon()
 # Names that are other words in these sentences.
-NAMES_TOO = {"will", "grant", "may", "grace", "hope", "faith", "mark", "bill", "page", "chase", "art", "rose", "dawn"}
+NAMES_TOO = {
+    "will",
+    "grant",
+    "may",
+    "grace",
+    "hope",
+    "faith",
+    "mark",
+    "bill",
+    "page",
+    "chase",
+    "art",
+    "rose",
+    "dawn",
+}
 
 
 def gendered(text):
-    return Counter(word for word in re.findall(r"[a-z]+", text.lower()) if word in GENDERED - NAMES_TOO)
+    return Counter(
+        word for word in re.findall(r"[a-z]+", text.lower()) if word in GENDERED - NAMES_TOO
+    )
 
 
 def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
@@ -58,7 +88,9 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
 
     def mentions(one, side):
         text = one.texts[side].lower()
-        found = [re.search(rf"\b(an?|the) {name.lower()}\b", text) for name in one.occupations.values()]
+        found = [
+            re.search(rf"\b(an?|the) {name.lower()}\b", text) for name in one.occupations.values()
+        ]
         assert all(text.count(name.lower()) == 1 for name in one.occupations.values())
         return [match[0] for match in sorted(found, key=lambda match: match.start())]
 
@@ -74,7 +106,9 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
 
 
 @pytest.mark.parametrize(("corpus", "config"), list(PLACEBOS))
-def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_and_end(corpus, config):
+def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_and_end(
+    corpus, config
+):
     asked, wanted = PLACEBOS[corpus, config], REWORDED.get(config, lambda row: True)
     before = [row for name in asked.reads.configs for row in config_rows(corpus, name)]
     before = [row for row in before if row["group"] in asked.compared and wanted(row)]
@@ -84,7 +118,9 @@ def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_a
     assert {row["side"] for row in rows} == set(asked.compared)
     for place, original in enumerate(before):
         versions = rows[place :: len(before)]
-        assert versions == [placebo(original, str(at), one["text"]) for at, one in enumerate(versions, start=1)]
+        assert versions == [
+            placebo(original, str(at), one["text"]) for at, one in enumerate(versions, start=1)
+        ]
         texts = [original["text"], *(one["text"] for one in versions)]
         assert len(set(texts)) == 6
         if corpus != "clinical_notes" and place % 5 == 0:  # whose carrier phrases are tested below
@@ -115,9 +151,15 @@ def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline
             # Whose groups share phrases or templates, which reword each other as it is.
             without |= name == "group_packs" and one.is_paired
             without = without or is_control(home.name, one)
-            wanted = "no rewordings, and names" if without else "rewordings (five of each template), and names"
+            wanted = (
+                "no rewordings, and names"
+                if without
+                else "rewordings (five of each template), and names"
+            )
             names = ", ".join(one.reads.rewordings) or "none"
-            assert bool(one.reads.rewordings) != without, f"{name} {one.name} should have {wanted} {names}"
+            assert bool(one.reads.rewordings) != without, (
+                f"{name} {one.name} should have {wanted} {names}"
+            )
     assert load_study("gendered_stigma").experiments[0].reads.baseline == ("rq1_baseline",)
 
 
@@ -145,14 +187,19 @@ def test_carrier_phrases_have_five_alternatives_and_no_gendered_word_and_stand_i
 
 
 @pytest.mark.parametrize("wording", range(1, WORDINGS + 1))
-def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone_and_keeps_its_evidence(pairs, wording):
+def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone_and_keeps_its_evidence(
+    pairs, wording
+):
     assert min(len(_carried(row["text"])) for row in pairs[wording - 1 :: WORDINGS]) >= 3
     swapper = Swapper()
     for one, other in zip(pairs[::20], pairs[1::20], strict=True):
         texts = [reworded(row["text"], wording) for row in (one, other)]
         before, after = ([re.findall(r"\w+", text) for text in found] for found in
                          ((one["text"], other["text"]), texts))  # fmt: skip
-        changed = [[pair for pair in zip(*found, strict=True) if pair[0] != pair[1]] for found in (before, after)]
+        changed = [
+            [pair for pair in zip(*found, strict=True) if pair[0] != pair[1]]
+            for found in (before, after)
+        ]
         assert changed[0] == changed[1]
         assert [text in one["text"] for text in EVIDENCE] == [text in texts[0] for text in EVIDENCE]
         swapped = swapper.swap([one["text"]])  # every gendered word: the same in both orders
@@ -167,7 +214,9 @@ def slowly(text, wording):
         fits = at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_-")
         for phrase in longest if fits else ():
             after = text[at + len(phrase) : at + len(phrase) + 1]
-            if text[at : at + len(phrase)].lower() == phrase and not (after.isalnum() or after in ("_", "-")):
+            if text[at : at + len(phrase)].lower() == phrase and not (
+                after.isalnum() or after in ("_", "-")
+            ):
                 found, new = text[at : at + len(phrase)], table[phrase][wording - 1]
                 if found.isupper():
                     new = new.upper()
@@ -194,7 +243,10 @@ def test_rewording_equals_the_slow_definition(pairs):
         ("Vital signs: stable.", "Vitals: stable."),
         ("VITAL SIGNS: STABLE.", "VITALS: STABLE."),
         ("the Operating Room", "the Operating Theater"),
-        ("She was admitted\nto the ward.", "She was admitted into the ward."),  # over the end of a line
+        (
+            "She was admitted\nto the ward.",
+            "She was admitted into the ward.",
+        ),  # over the end of a line
         ("a pre-hospital course-book", "a pre-hospital course-book"),  # no whole word
         ("She takes no pills.", "She takes no pills."),
     ],
@@ -221,6 +273,9 @@ def test_a_folder_of_ones_own_notes_has_wordings_too(tmp_path):
     leaf = local_corpus("clinical_notes", tmp_path)
     rows = config_rows(leaf, "pairs_wordings")
     assert len(rows) == 4 * 2 * WORDINGS
-    assert [row["text"] for row in rows[:2]] == ["She was admitted into ward 0.", "He was admitted into ward 0."]
+    assert [row["text"] for row in rows[:2]] == [
+        "She was admitted into ward 0.",
+        "He was admitted into ward 0.",
+    ]
     assert [row["side"] for row in rows[:2]] == ["female", "male"]
     assert {row["credentialed"] for row in rows} == {"False"}

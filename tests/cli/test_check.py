@@ -34,14 +34,20 @@ def runs(tmp_path_factory, quiet):
     (folder / "gated_models.py").write_text(MODELS)
     sys.path.insert(0, str(folder))
     for name in ("fair", "biased"):
-        settings = Settings(model=f"gated_models:{name}", studies=("occupation_sentiment:sentences",), wordings=False)
+        settings = Settings(
+            model=f"gated_models:{name}",
+            studies=("occupation_sentiment:sentences",),
+            wordings=False,
+        )
         start(settings, folder / name, **quiet)
     yield folder
     sys.path.remove(str(folder))
 
 
 def check(*arguments, **environment):
-    return CliRunner().invoke(app, ["check", *map(str, arguments)], env={"GITHUB_ACTIONS": "", **environment})
+    return CliRunner().invoke(
+        app, ["check", *map(str, arguments)], env={"GITHUB_ACTIONS": "", **environment}
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +58,9 @@ def test_the_command_says_what_python_says(runs, name, code, word, outcome):
     assert (done.exit_code, gate.code, gate.outcome) == (code, code, outcome)
     lines = done.output.splitlines()
     assert f"The gate {outcome}" in lines[0]
-    assert re.match(rf"  {word} +occupation_sentiment:sentences, .* [+−]?[\d.]+ points \(.* to .*\)$", lines[1])
+    assert re.match(
+        rf"  {word} +occupation_sentiment:sentences, .* [+−]?[\d.]+ points \(.* to .*\)$", lines[1]
+    )
     assert len(lines[1]) <= 80
     assert lines[-1] == f"Exit code {code} (0 pass, 1 fail, 3 undecided). Details: --verbose"
     assert "the margin of 5 points" in " ".join(check(runs / name, "--verbose").output.split())
@@ -90,7 +98,9 @@ def test_junit_holds_a_case_for_each_check_and_of_several_runs_the_worst_counts(
     both = json.loads(check(runs / "fair", runs / "biased", "--json").output)
     assert (both["outcome"], [one["outcome"] for one in both["runs"]]) == (FAILS, [PASSES, FAILS])
     assert "::" not in done.output
-    annotated = check(runs / "biased", GITHUB_ACTIONS="true").output  # "::notice": in the action below
+    annotated = check(
+        runs / "biased", GITHUB_ACTIONS="true"
+    ).output  # "::notice": in the action below
     assert "::error title=swapbias check::occupation_sentiment:sentences" in annotated
 
 
@@ -118,9 +128,9 @@ def run_action(folder, **inputs):
             assert re.fullmatch(r"actions/(setup-python|cache|upload-artifact)@v\d", step["uses"])
             continue
         filled = {
-            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: known[found[1]], value).replace(
-                "${{ github.action_path }}", str(ROOT)
-            )
+            name: re.sub(
+                r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: known[found[1]], value
+            ).replace("${{ github.action_path }}", str(ROOT))
             for name, value in step["env"].items()
         }
         assert not [value for value in filled.values() if "${{" in value]
@@ -142,7 +152,11 @@ def test_the_action_audits_and_checks(runs, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     given = dict(line.split("=", 1) for line in output.splitlines())
-    assert given == {"outcome": "passes", "report": "swapbias-run/report.html", "junit": "swapbias-junit.xml"}
+    assert given == {
+        "outcome": "passes",
+        "report": "swapbias-run/report.html",
+        "junit": "swapbias-junit.xml",
+    }
     assert (tmp_path / given["report"]).is_file()
     assert (tmp_path / given["junit"]).is_file()
     outputs = yaml.safe_load((ROOT / "action.yml").read_text())["outputs"]

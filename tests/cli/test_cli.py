@@ -33,9 +33,15 @@ def swapbias(*arguments, cwd=None, **environment):
             patched.setenv(name, str(value))
         with pytest.raises(SystemExit) as ended:
             main()
-        for name in [name for name, one in list(sys.modules.items()) if _lies_in(one, cwd) and cwd != str(ROOT)]:
+        for name in [
+            name
+            for name, one in list(sys.modules.items())
+            if _lies_in(one, cwd) and cwd != str(ROOT)
+        ]:
             del sys.modules[name]  # the next test has a module of this name too
-    return subprocess.CompletedProcess(arguments, ended.value.code or 0, *(one.getvalue() for one in streams))
+    return subprocess.CompletedProcess(
+        arguments, ended.value.code or 0, *(one.getvalue() for one in streams)
+    )
 
 
 def _lies_in(module, folder):
@@ -60,19 +66,28 @@ def test_list_shows_what_each_kind_of_model_can_be_asked_on_one_screen():
     for name in studies():
         for one in load_study(name).experiments:
             if one.reads.configs:
-                assert any(line.startswith((f"  {name}:{one.name} ", f"  {name} (")) for line in lines)
-    assert swapbias("list", "--measures").stdout == f"Measures (evaluate modules): {', '.join(metrics())}\n"
+                assert any(
+                    line.startswith((f"  {name}:{one.name} ", f"  {name} (")) for line in lines
+                )
+    assert (
+        swapbias("list", "--measures").stdout
+        == f"Measures (evaluate modules): {', '.join(metrics())}\n"
+    )
 
 
 def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_sentence_for_bad_input():
     run = "import gc; from swapbias.cli import main\ntry: main()\nexcept SystemExit: print(gc.get_threshold()[0])"
-    done = subprocess.run([sys.executable, "-c", run, "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", run, "--version"], capture_output=True, text=True, check=True
+    )
     shown, threshold = done.stdout.splitlines()
     assert swapbias("--version").stdout.strip() == shown
     assert shown.startswith("swapbias 0.")
     assert int(threshold) >= 10_000
     command = [sys.executable, "-m", "swapbias", "nope"]
-    refused(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False), 2, "nope")
+    refused(
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False), 2, "nope"
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +137,9 @@ def commands(command, path=()):
         yield from commands(inner, (*path, name))
 
 
-@pytest.mark.parametrize(("path", "command"), [(" ".join(path), one) for path, one in commands(get_command(app))])
+@pytest.mark.parametrize(
+    ("path", "command"), [(" ".join(path), one) for path, one in commands(get_command(app))]
+)
 def test_help_shows_every_option_with_its_default_and_every_bracket(path, command):
     done = swapbias(*path.split(), "--help", COLUMNS="80")
     assert done.returncode == 0, done.stderr
@@ -156,12 +173,18 @@ def test_debug_shows_the_traceback_wherever_it_stands(arguments, bug, tmp_path, 
     plain = swapbias(*arguments, cwd=tmp_path)
     assert plain.returncode
     assert "Traceback" not in plain.stderr
-    for debugged in ((*arguments, "--debug"), ("--debug", *arguments), (arguments[0], "--debug", *arguments[1:])):
+    for debugged in (
+        (*arguments, "--debug"),
+        ("--debug", *arguments),
+        (arguments[0], "--debug", *arguments[1:]),
+    ):
         done = swapbias(*debugged, cwd=tmp_path)
         assert done.returncode == plain.returncode
         assert done.stderr.count("Traceback (most recent call last)") >= 1
         assert done.stderr.endswith(plain.stderr)  # the sentence still comes last
-    assert "Traceback" not in swapbias(*arguments, cwd=tmp_path).stderr  # nor does a later command show any
+    assert (
+        "Traceback" not in swapbias(*arguments, cwd=tmp_path).stderr
+    )  # nor does a later command show any
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypatch):
@@ -203,23 +226,34 @@ def test_build_writes_what_load_dataset_reads_offline_with_no_strange_upstream_f
     assert "Set SWAPBIAS_UPSTREAM" in done.stdout
     assert datasets.load_dataset(str(tmp_path / "gendered_stigma"))["test"].num_rows == 1122
     assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), "nouns")["train"].num_rows == 112
-    streamed = datasets.load_dataset(str(tmp_path / "gender_lexicon"), "pronouns", split="train", streaming=True)
+    streamed = datasets.load_dataset(
+        str(tmp_path / "gender_lexicon"), "pronouns", split="train", streaming=True
+    )
     assert len(list(streamed)) == 8
     other = tmp_path / "up/LucilleN/MH-Stigma-in-Masked-LMs/output/roberta_all_df_intention.csv"
     other.parent.mkdir(parents=True)
     other.write_text("other\n")
-    done = swapbias("build", "gendered_stigma", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up")
+    done = swapbias(
+        "build", "gendered_stigma", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up"
+    )
     assert done.returncode == 0, done.stderr
-    assert re.search("rq1_original: left out.*sha256 is not the pinned", " ".join(done.stdout.split()))
+    assert re.search(
+        "rq1_original: left out.*sha256 is not the pinned", " ".join(done.stdout.split())
+    )
     some.append("spanish_occupations")
     shown = invoke("list", "--corpora").output
     assert all(corpus in shown for corpus in some)
-    assert all(f" {config.name} " in shown for corpus in some for config in load_corpus(corpus).configs)
+    assert all(
+        f" {config.name} " in shown for corpus in some for config in load_corpus(corpus).configs
+    )
 
 
 def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path):
     for _ in range(2):  # without docstrings and assertions, which it hangs on neither of
-        assert swapbias("build", "gender_lexicon", "--out", tmp_path, PYTHONOPTIMIZE="2").returncode == 0
+        assert (
+            swapbias("build", "gender_lexicon", "--out", tmp_path, PYTHONOPTIMIZE="2").returncode
+            == 0
+        )
     (tmp_path / "gendered_stigma").mkdir()
     (tmp_path / "gendered_stigma" / "mine.txt").write_text("keep")
     (tmp_path / "gendered_stigma" / "README.md").write_text("a dataset of somebody else")
@@ -227,11 +261,16 @@ def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path)
     assert (tmp_path / "gendered_stigma" / "mine.txt").read_text() == "keep"
 
 
-def test_reproduce_matches_names_what_is_not_at_hand_and_prints_every_row_where_it_is_asked_to(upstream, tmp_path):
+def test_reproduce_matches_names_what_is_not_at_hand_and_prints_every_row_where_it_is_asked_to(
+    upstream, tmp_path
+):
     done = swapbias("reproduce", "care_notes", "occupation_sentiment")
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines[:-1]] == ["care_notes", "occupation_sentiment"]  # a line a study
+    assert [line.partition(":")[0] for line in lines[:-1]] == [
+        "care_notes",
+        "occupation_sentiment",
+    ]  # a line a study
     assert re.search(r": 14 of 14 numbers match, 0 explained, 0 do not; \d sets not ", lines[1])
     assert re.fullmatch(r"(\d+) of \1 numbers match, 0 explained, 0 do not\.", lines[-1])
     every = invoke("reproduce", "occupation_sentiment", "--all")
@@ -258,7 +297,9 @@ def test_studies_may_stand_with_commas_between_them():
 def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_own():
     shown = swapbias("audit", "--help", COLUMNS="80").stdout
     assert len(shown.splitlines()) <= 60
-    options = [one for one in get_command(app).commands["audit"].params if one.param_type_name == "option"]
+    options = [
+        one for one in get_command(app).commands["audit"].params if one.param_type_name == "option"
+    ]
     assert len(options) <= 24
     every = invoke("help", "settings").output
     for one in known_settings():
@@ -275,7 +316,10 @@ def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_ow
         (("--no-seed",), "--no-seed is a setting. Write -M no-seed "),
         (("-M", "temprature=0"), "Unknown setting 'temprature'. Did you mean temperature?"),
         (("-M", "seed=2"), "seed has an option of its own. Write --seed."),
-        (("-M", "temperature=warm"), "temperature is warm, expected a number of 0 or more. Change -M temperature."),
+        (
+            ("-M", "temperature=warm"),
+            "temperature is warm, expected a number of 0 or more. Change -M temperature.",
+        ),
         (("-M", "top-logprobs"), "-M top-logprobs has no value."),
         (("-M", "temperature=1", "-M", "temperature=2"), "-M temperature is given twice."),
         (("-M", "temperature=-1", "--chat", "m"), "Change -M temperature."),
@@ -295,7 +339,9 @@ def test_settings_are_read_by_their_types():
 
 
 def test_a_file_says_everything_itself(tmp_path):
-    (tmp_path / "audit.toml").write_text('model = "vader"\nstudies = ["occupation_sentiment:control"]\n')
+    (tmp_path / "audit.toml").write_text(
+        'model = "vader"\nstudies = ["occupation_sentiment:control"]\n'
+    )
     done = invoke("audit", tmp_path / "audit.toml", "--limit", "3")
     assert "limit is given. Drop the others." in str(done.exception)
     planned = invoke("audit", tmp_path / "audit.toml", "--dry-run").output
@@ -308,7 +354,9 @@ def test_a_file_that_names_a_service_gets_no_key_unasked(tmp_path):
     service = '[chat]\nmodel = "m"\nbase_url = "https://collector.example/v1"\n'
     file.write_text(f'studies = ["adjective_coreference"]\n{service}')
     done = invoke("audit", file, "--out", tmp_path / "run", SWAPBIAS_API_KEY="sk-mine")
-    said = "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust"
+    said = (
+        "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust"
+    )
     assert said in str(done.exception)
     assert not (tmp_path / "run").exists()
     assert invoke("plan", file, SWAPBIAS_API_KEY="sk-mine").exit_code == 0  # which asks no service
@@ -335,7 +383,10 @@ def test_several_models_are_named_with_their_reports(tmp_path):
     for part in ("Failed: pair:nothing: pair:nothing: AttributeError", "Report: all/pair-one/report.html",
                  "Comparison: all/comparison", "Report: all/pair-other/report.html"):  # fmt: skip
         assert part in done.stdout
-    for part in ("Model 4 of 4: pair:other.", "2 of 4 models failed. Run the same command to try them again"):
+    for part in (
+        "Model 4 of 4: pair:other.",
+        "2 of 4 models failed. Run the same command to try them again",
+    ):
         assert part in done.stderr
     assert "Traceback" not in done.stderr
     again = swapbias(*arguments, "--debug", cwd=tmp_path)
@@ -352,7 +403,11 @@ def test_a_model_that_does_not_fit_or_is_damaged_is_one_sentence_and_leaves_no_f
     (tmp_path / "exits.py").write_text("import sys; sys.exit()\n")
     (tmp_path / "broken.py").write_text("def broken(:\n")
     for arguments, code, part in (
-        (("./gpt", "--study", "gendered_stigma"), 2, "needs a masked model and gpt is of kind causal"),
+        (
+            ("./gpt", "--study", "gendered_stigma"),
+            2,
+            "needs a masked model and gpt is of kind causal",
+        ),
         (("./gpt", "--kind", "masked"), 2, "is of kind causal, not masked"),
         (("./model", "--study", "gendered_stigma:rq1"), 2, "cannot be loaded"),
         (("./config", "--study", "gendered_stigma:rq1"), 2, "config.json"),
@@ -370,12 +425,28 @@ def test_a_plan_says_what_an_audit_takes_could_find_and_what_is_not_known():
     assert done.returncode == 0, done.stderr
     # 17 templates x 22 diagnoses, each text in six wordings, 17 about no condition; at most 111 calls for each of
     # 27 x 22 texts.
-    assert "374 pairs, 17 templates x 22 diagnoses; detects gaps of 16.8 points in 4 of 5 runs" in done.stdout
+    assert (
+        "374 pairs, 17 templates x 22 diagnoses; detects gaps of 16.8 points in 4 of 5 runs"
+        in done.stdout
+    )
     assert f"{374 * 6 + 17:,} model calls." in done.stdout
     assert "at most 65,934 model calls." in done.stdout
-    alias = swapbias("audit", "someone/model", "--kind", "masked", "--study", "gendered_stigma", "--dry-run")
+    alias = swapbias(
+        "audit", "someone/model", "--kind", "masked", "--study", "gendered_stigma", "--dry-run"
+    )
     told = "Next    swapbias audit someone/model --kind masked --study gendered_stigma\n"
     assert done.stdout == alias.stdout + told
-    done = swapbias("plan", "someone/model", "--kind", "causal", "--study", "adjective_coreference", "--limit", "32")
+    done = swapbias(
+        "plan",
+        "someone/model",
+        "--kind",
+        "causal",
+        "--study",
+        "adjective_coreference",
+        "--limit",
+        "32",
+    )
     assert "16 pairs" in done.stdout
-    assert "the gap that it could find is unknown before a run; at most 64 model calls." in done.stdout
+    assert (
+        "the gap that it could find is unknown before a run; at most 64 model calls." in done.stdout
+    )

@@ -42,10 +42,19 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     on_disk(tmp_path / "mine", "small", 0.3)
     compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out")
     said = printed(capsys)
-    for part in ("Left out: bob/audits/runs/bad is not complete.", "Left out: eve/gone is not there", NO_RANKING):
+    for part in (
+        "Left out: bob/audits/runs/bad is not complete.",
+        "Left out: eve/gone is not there",
+        NO_RANKING,
+    ):
         assert part in said
-    found = pd.read_csv(tmp_path / "out" / "comparison.csv").query("subset == 'mental_health'").iloc[:2]
-    assert found["cluster_vars"].fillna(found["view"]).tolist() == ["templates + diagnoses", "as published"]
+    found = (
+        pd.read_csv(tmp_path / "out" / "comparison.csv").query("subset == 'mental_health'").iloc[:2]
+    )
+    assert found["cluster_vars"].fillna(found["view"]).tolist() == [
+        "templates + diagnoses",
+        "as published",
+    ]
     assert found["contrast"].unique().tolist() == ["other - small"]
     assert found["value"].iloc[0] == pytest.approx(-0.2)  # 0.1 - 0.3
     assert "\N{MINUS SIGN}20.0" in (tmp_path / "out" / "report.html").read_text()
@@ -54,7 +63,10 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     assert "other and small compared" in (tmp_path / "both" / "report.html").read_text()
     compare(["bob/audits", "mine"], tmp_path / "turned")
     for place in ("out", "turned"):
-        assert pd.read_csv(tmp_path / place / "side_by_side.csv")["other @ bob/audits: value"][0] == 0.25
+        assert (
+            pd.read_csv(tmp_path / place / "side_by_side.csv")["other @ bob/audits: value"][0]
+            == 0.25
+        )
 
 
 def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
@@ -66,7 +78,11 @@ def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys
 
 def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):
     on_disk(tmp_path / "mine", "small")
-    hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, subset="physical", unit="logit")]))
+    hub.add_repo(
+        "dataset",
+        "bob/audits",
+        files=shared("theirs", [replace(GAP, subset="physical", unit="logit")]),
+    )
     for names, sentence in (
         (["mine"], "1 run can be read, expected two or more"),
         (["eve/gone"], "0 runs can be read, expected two or more: eve/gone is not there"),

@@ -2,7 +2,14 @@
 
 import pytest
 
-from swapbias.errors import HubError, MissingExtraError, ServiceError, StudyError, UsageError, exit_code
+from swapbias.errors import (
+    HubError,
+    MissingExtraError,
+    ServiceError,
+    StudyError,
+    UsageError,
+    exit_code,
+)
 from tests.hub.clients import command
 
 FILES = {

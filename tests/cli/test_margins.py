@@ -12,7 +12,15 @@ from tests.hub.clients import command
 
 @pytest.mark.parametrize(
     ("text", "share"),
-    [("0.05", 0.05), (".05", 0.05), ("5pt", 0.05), ("5 pt", 0.05), ("2.5pts", 0.025), ("10 points", 0.1), ("0", 0.0)],
+    [
+        ("0.05", 0.05),
+        (".05", 0.05),
+        ("5pt", 0.05),
+        ("5 pt", 0.05),
+        ("2.5pts", 0.025),
+        ("10 points", 0.1),
+        ("0", 0.0),
+    ],
 )
 def test_a_margin_is_a_share_or_points(text, share):
     assert share_of_range(text) == pytest.approx(share)
@@ -23,7 +31,9 @@ def test_a_margin_is_a_share_or_points(text, share):
     [("5", "5 points is 0.05"), ("10", "10 points is 0.1"), ("-1", "5 points is 0.05"), ("5%", "5 points is 0.05"),
      ("nan", "5 points is 0.05"), ("200pt", "5 points is 0.05"), ("x", "5 points is 0.05"), ("", "5 points is 0.05")],
 )  # fmt: skip
-@pytest.mark.parametrize("option", [("audit", "vader", "--margin"), ("check", "nowhere", "--max-gap")])
+@pytest.mark.parametrize(
+    "option", [("audit", "vader", "--margin"), ("check", "nowhere", "--max-gap")]
+)
 def test_any_other_margin_is_refused_with_what_points_are(option, text, hint, capsys):
     assert command(*option, text) == 2
     said = capsys.readouterr().err
@@ -33,11 +43,17 @@ def test_any_other_margin_is_refused_with_what_points_are(option, text, hint, ca
 
 
 def test_python_and_a_gate_say_the_same():
-    run = swapbias.audit(lambda texts: [0.5 + len(text) / 1000 for text in texts], "occupation_sentiment:control")
+    run = swapbias.audit(
+        lambda texts: [0.5 + len(text) / 1000 for text in texts], "occupation_sentiment:control"
+    )
     with pytest.raises(UsageError, match=r"margin is 5.*5 points is 0\.05"):
         run.assert_below(5)
-    with pytest.raises(UsageError, match=r"margin is 10\.0, expected a number from 0 to 1\. 10 points is 0\.1\."):
-        swapbias.audit(lambda texts: [0.5 for _ in texts], "occupation_sentiment:control", margin=10)
+    with pytest.raises(
+        UsageError, match=r"margin is 10\.0, expected a number from 0 to 1\. 10 points is 0\.1\."
+    ):
+        swapbias.audit(
+            lambda texts: [0.5 for _ in texts], "occupation_sentiment:control", margin=10
+        )
 
 
 def test_points_pass_as_the_share_that_they_are(tmp_path):

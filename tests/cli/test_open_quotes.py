@@ -8,25 +8,48 @@ from tests.cli.test_cli import swapbias
 
 OWN = [f"She left {number}.,{number % 2},{'FM'[number % 2]}" for number in range(9)]
 PAIRS = [
-    f"{who} left {number}.,{group},{number}" for number in range(5) for who, group in (("She", "f"), ("He", "m"))
+    f"{who} left {number}.,{group},{number}"
+    for number in range(5)
+    for who, group in (("She", "f"), ("He", "m"))
 ]
 WORDS = ["she,f", "he,m", "woman,f", "man,m"]
 FACTS = [f"{number},fact{number},term{number}" for number in range(4)]
 SWAPS = ["she,he", "woman,man", "girl,boy"]
 NOTES = ("plan", "--study", "phenotype_fairness", "-M", "data=FILE")
 PROMPTS = ("plan", "vader", "--prompts", "GOOD", "--reference", "m")
-CHAT = ("--chat", "m", "--base-url", "http://127.0.0.1:9/v1", "-M", "data=NOTES", "-M", "question=Is she ill?")
+CHAT = (
+    "--chat",
+    "m",
+    "--base-url",
+    "http://127.0.0.1:9/v1",
+    "-M",
+    "data=NOTES",
+    "-M",
+    "question=Is she ill?",
+)
 # What is read, its header and rows, the row (the header is row 1) in which a quote opens, and the command.
 FILES = {
     "swap": ("text,label,gender", OWN, ("swap", "FILE", "--out", "OUT")),
     "swap of a folder": ("text,label,gender", OWN, ("swap", "FOLDER", "--out", "OUT")),
     "notes": ("text,label,gender", OWN, NOTES),
-    "build": ("text,label,gender", OWN, ("build", "clinical_notes", "--data", "FILE", "--out", "OUT")),
-    "own prompts": ("text,group,pair", PAIRS, ("plan", "vader", "--prompts", "FILE", "--reference", "m")),
+    "build": (
+        "text,label,gender",
+        OWN,
+        ("build", "clinical_notes", "--data", "FILE", "--out", "OUT"),
+    ),
+    "own prompts": (
+        "text,group,pair",
+        PAIRS,
+        ("plan", "vader", "--prompts", "FILE", "--reference", "m"),
+    ),
     "study check": ("text,group,pair", PAIRS, ("study", "check", "FILE", "--reference", "m")),
     "lexicon of prompts": ("word,group", WORDS, (*PROMPTS, "-M", "lexicon=FILE")),
     "swap table": ("female,male", SWAPS, ("swap", "GOOD", "--table", "FILE", "--out", "OUT")),
-    "checklist": ("note_id,fact,terms", FACTS, ("plan", *CHAT, "--study", "clinical_chat", "-M", "checklist=FILE")),
+    "checklist": (
+        "note_id,fact,terms",
+        FACTS,
+        ("plan", *CHAT, "--study", "clinical_chat", "-M", "checklist=FILE"),
+    ),
 }
 
 
@@ -36,11 +59,17 @@ def opened(rows, at, last=False):
             for number, row in enumerate(rows)]  # fmt: skip
 
 
-PLACES = [(0, False), (-1, False), (2, True)]  # of the opened quote, and whether it is closed before the cell's end
+PLACES = [
+    (0, False),
+    (-1, False),
+    (2, True),
+]  # of the opened quote, and whether it is closed before the cell's end
 EACH = [(name, *PLACES[number % 3]) for number, name in enumerate(FILES)]
 
 
-@pytest.mark.parametrize(("name", "at", "ended"), dict.fromkeys([*EACH, *(("notes", *place) for place in PLACES)]))
+@pytest.mark.parametrize(
+    ("name", "at", "ended"), dict.fromkeys([*EACH, *(("notes", *place) for place in PLACES)])
+)
 def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_path):
     header, rows, command = FILES[name]
     at %= len(rows)
@@ -51,7 +80,9 @@ def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_
     good.write_text("\n".join(["text,group,pair", *PAIRS, ""]))
     places = {"FILE": file, "FOLDER": file.parent, "OUT": tmp_path / "out", "GOOD": good,
               "NOTES": tmp_path / "notes.csv"}  # fmt: skip
-    done = swapbias(*(re.sub(r"\b[A-Z]{3,}\b", lambda name: str(places[name[0]]), one) for one in command))
+    done = swapbias(
+        *(re.sub(r"\b[A-Z]{3,}\b", lambda name: str(places[name[0]]), one) for one in command)
+    )
     output = " ".join((done.stdout + done.stderr).split())
     assert done.returncode in (1, 2), output
     assert f"row {at + 2}" in output

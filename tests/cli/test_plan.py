@@ -117,7 +117,10 @@ def test_as_many_templates_as_the_table_says_find_that_gap_and_fewer_do_not(fold
         write_prompts(folder / "needed.csv", *needed)
         assert detected(plan(folder, "needed.csv", "--like", "run")) <= points
         pairs = zip(needed, (10, 8), strict=True)  # what has grown
-        write_prompts(folder / "needed.csv", *(int(0.85 * now) if now > before else now for now, before in pairs))
+        write_prompts(
+            folder / "needed.csv",
+            *(int(0.85 * now) if now > before else now for now, before in pairs),
+        )
         assert detected(plan(folder, "needed.csv", "--like", "run")) > points
 
 
@@ -126,11 +129,22 @@ def test_a_plan_like_a_masked_run_says_its_gap(tmp_path):
     asks = ("./model", "--study", "gendered_stigma:rq1", "--no-wordings")
     assert swapbias("audit", *asks, "--out", "run", cwd=tmp_path).returncode == 0
     output = swapbias("plan", *asks, "--like", "run", cwd=tmp_path).stdout
-    assert any(detected(output) == pytest.approx(one, abs=0.05001) for one in detectable(tmp_path / "run"))
+    assert any(
+        detected(output) == pytest.approx(one, abs=0.05001) for one in detectable(tmp_path / "run")
+    )
     assert "374 pairs, 17 templates x 22 diagnoses; detects" in output
     assert table_of(output)
     # An experiment of the plan that the run did not read keeps the declared spreads.
-    both = swapbias("plan", "./model", "--study", "gendered_stigma", "--no-wordings", "--like", "run", cwd=tmp_path)
+    both = swapbias(
+        "plan",
+        "./model",
+        "--study",
+        "gendered_stigma",
+        "--no-wordings",
+        "--like",
+        "run",
+        cwd=tmp_path,
+    )
     assert "run has no such gap, so its spreads are not used here." in both.stdout
     assert "as in the released outputs of gendered_stigma for roberta-large." in both.stdout
 
@@ -145,11 +159,21 @@ def test_prompts_that_the_earlier_run_could_not_score_are_left_out(folder):
             "    return [float('nan') if text in LOST else value for text, value in pairs]\n"
         )
     done = swapbias(
-        "audit", "gaps:some", "--prompts", "mine.csv", "--reference", "male", "--out", "holes", cwd=folder
+        "audit",
+        "gaps:some",
+        "--prompts",
+        "mine.csv",
+        "--reference",
+        "male",
+        "--out",
+        "holes",
+        cwd=folder,
     )
     assert done.returncode == 0, done.stderr
     (of_run,) = detectable(folder / "holes")
-    assert detected(plan(folder, "mine.csv", "--like", "holes")) == pytest.approx(of_run, abs=0.05001)
+    assert detected(plan(folder, "mine.csv", "--like", "holes")) == pytest.approx(
+        of_run, abs=0.05001
+    )
 
 
 def test_spreads_of_unequal_levels_give_the_same_gap_too(folder):
@@ -165,7 +189,9 @@ def test_spreads_of_unequal_levels_give_the_same_gap_too(folder):
     asks = ("scoring:score", "--prompts", "unequal.csv", "--reference", "male")
     assert swapbias("audit", *asks, "--out", "unequal", cwd=folder).returncode == 0
     (of_run,) = detectable(folder / "unequal")
-    assert detected(plan(folder, "unequal.csv", "--like", "unequal")) == pytest.approx(of_run, abs=0.05001)
+    assert detected(plan(folder, "unequal.csv", "--like", "unequal")) == pytest.approx(
+        of_run, abs=0.05001
+    )
 
 
 def test_no_detectable_gap_is_beyond_the_scale(folder):
@@ -176,7 +202,8 @@ def test_no_detectable_gap_is_beyond_the_scale(folder):
     output = plan(folder, "four.csv", "--like", "extreme", model="scoring:extreme")
     assert "a run of this size cannot find any gap, not even one of 100 points" in output
     needed = re.search(
-        r"At least (\d+) templates x (\d+) pairs of names are needed to find a gap of 100 points", output
+        r"At least (\d+) templates x (\d+) pairs of names are needed to find a gap of 100 points",
+        output,
     )
     assert int(needed[1]) > 4 or int(needed[2]) > 4
     assert "inf" not in output.replace("information", "")
@@ -198,8 +225,20 @@ def test_a_plan_says_which_spreads_it_assumes_and_of_what_nothing_is_known(folde
         "Assumed: SD 12.5 points between templates, 12.5 between pairs of names, 13.6 left, as in the released "
         "outputs of occupation_sentiment for bert-base-uncased (fine-tuned on SST-2), if scores lie between 0 and 1."
     ) in output
-    done = swapbias("plan", "someone/model", "--kind", "causal", "--study", "adjective_coreference", "--limit", "32")
-    assert "Where the gap is unknown, no spread of men's occupations, women's occupations is known" in done.stdout
+    done = swapbias(
+        "plan",
+        "someone/model",
+        "--kind",
+        "causal",
+        "--study",
+        "adjective_coreference",
+        "--limit",
+        "32",
+    )
+    assert (
+        "Where the gap is unknown, no spread of men's occupations, women's occupations is known"
+        in done.stdout
+    )
     assert "then plan again with --like RUN" in done.stdout
     assert "Assumed" not in done.stdout
 
@@ -209,10 +248,16 @@ def test_minutes_are_those_of_the_earlier_run(folder):
     slow = folder / "slow"
     shutil.copytree(folder / "run", slow)
     saved = json.loads(manifest.read_text())
-    saved |= {"started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T00:08:00+00:00", "from_cache": 0}
+    saved |= {
+        "started": "2026-01-01T00:00:00+00:00",
+        "finished": "2026-01-01T00:08:00+00:00",
+        "from_cache": 0,
+    }
     (slow / "manifest.json").write_text(json.dumps(saved))
     output = plan(folder, "mine.csv", "--like", "slow")
-    assert "Time: 8 minutes, at the speed of slow (480 s for 160 prompts)." in output  # 3 s a prompt
+    assert (
+        "Time: 8 minutes, at the speed of slow (480 s for 160 prompts)." in output
+    )  # 3 s a prompt
     for _, _, prompts, minutes in table_of(output).values():
         assert int(minutes.replace(",", "")) == np.ceil(int(prompts.replace(",", "")) * 3 / 60)
     saved["from_cache"] = 160
@@ -221,7 +266,11 @@ def test_minutes_are_those_of_the_earlier_run(folder):
 
 
 def test_a_table_is_aligned_in_80_columns(folder):
-    for output in (plan(folder, "mine.csv"), plan(folder, "mine.csv", "--like", "run"), swapbias("plan").stdout):
+    for output in (
+        plan(folder, "mine.csv"),
+        plan(folder, "mine.csv", "--like", "run"),
+        swapbias("plan").stdout,
+    ):
         lines = [line for line in output.splitlines() if line.startswith("   ")]
         assert lines
         assert max(map(len, lines)) <= 80
@@ -259,7 +308,9 @@ def test_a_run_that_says_nothing_of_a_plan_is_one_sentence(folder, arguments, pa
         shutil.copytree(folder / "run", folder / "bare")
         shutil.rmtree(folder / "bare" / "items")
         manifest = json.loads((folder / "bare" / "manifest.json").read_text())
-        manifest["sha256"] = {name: sha for name, sha in manifest["sha256"].items() if not name.startswith("items/")}
+        manifest["sha256"] = {
+            name: sha for name, sha in manifest["sha256"].items() if not name.startswith("items/")
+        }
         (folder / "bare" / "manifest.json").write_text(json.dumps(manifest))
     refused(swapbias(*arguments, cwd=folder), 2, *parts)
 
@@ -281,7 +332,9 @@ def test_a_run_in_which_nothing_varies_gives_no_spread(folder):
     ],
 )  # fmt: skip
 def test_the_examples_of_the_docs_are_what_a_plan_prints(page, arguments):
-    blocks = re.findall(r"^```\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL
+    )
     block = next(block for block in blocks if "detects gaps of" in block)
     printed = " ".join(swapbias("plan", *arguments).stdout.split())
     for sentence in block.strip().splitlines():

@@ -53,7 +53,15 @@ def stopped(done, code, *parts):
 def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(TOY)
     place = tmp_path / "a run"
-    arguments = ("audit", "stopped_toy:fixed", "--study", "occupation_sentiment", "--limit", "40", "--no-wordings")
+    arguments = (
+        "audit",
+        "stopped_toy:fixed",
+        "--study",
+        "occupation_sentiment",
+        "--limit",
+        "40",
+        "--no-wordings",
+    )
     with monkeypatch.context() as patched:
         patched.setattr(ScoreCache, "write", raising(name, ScoreCache.write, after=1))
         done = swapbias(*arguments, "--out", place, cwd=tmp_path)
@@ -69,7 +77,14 @@ def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatc
 
 def test_an_audit_that_has_begun_nothing_says_so(tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(TOY)
-    arguments = ("audit", "stopped_toy:fixed", "--study", "occupation_sentiment", "--out", tmp_path / "run")
+    arguments = (
+        "audit",
+        "stopped_toy:fixed",
+        "--study",
+        "occupation_sentiment",
+        "--out",
+        tmp_path / "run",
+    )
     # The package names the function itself "audit", which hides the module of that name.
     module = import_module("swapbias.runs.audit")
     monkeypatch.setattr(module, "load_readers", raising("SIGTERM", module.load_readers))
@@ -80,7 +95,14 @@ def test_an_audit_that_has_begun_nothing_says_so(tmp_path, monkeypatch):
 @pytest.mark.parametrize("several", [False, True], ids=["direct bias", "several"])
 def test_an_audit_that_saved_no_score_goes_on(several, tmp_path, monkeypatch):
     (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
-    arguments = ("stopped_toy:fixed", "stopped_toy:other", "--study", "occupation_sentiment", "--limit", "40")
+    arguments = (
+        "stopped_toy:fixed",
+        "stopped_toy:other",
+        "--study",
+        "occupation_sentiment",
+        "--limit",
+        "40",
+    )
     if not several:  # of direct bias the words are scored in one part
         model = tiny.save("bert", tmp_path / "encoder")
         arguments = ("-M", f"embedding={model}", "--study", "phenotype_fairness:depression_words")
@@ -101,7 +123,12 @@ def test_a_swap_keeps_whole_parts_and_goes_on(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         jobs = import_module("swapbias.swapping.jobs")
         patched.setattr(jobs, "_finish", raising("SIGTERM", jobs._finish))
-        stopped(swapbias("swap", tmp_path / "a.csv", "--out", out), 143, str(out), "the same command goes on")
+        stopped(
+            swapbias("swap", tmp_path / "a.csv", "--out", out),
+            143,
+            str(out),
+            "the same command goes on",
+        )
     assert swapbias("swap", tmp_path / "a.csv", "--out", out).returncode == 0
     assert pq.read_table(out / "data").num_rows == 5
 
@@ -109,14 +136,22 @@ def test_a_swap_keeps_whole_parts_and_goes_on(tmp_path, monkeypatch):
 def test_a_build_leaves_nothing_half(tmp_path, monkeypatch):
     corpora = import_module("swapbias.hub.datasets")
     monkeypatch.setattr(corpora, "write_config", raising("SIGTERM", corpora.write_config))
-    stopped(swapbias("build", "occupation_sentiment", "--out", tmp_path / "out"), 143, str(tmp_path / "out"))
+    stopped(
+        swapbias("build", "occupation_sentiment", "--out", tmp_path / "out"),
+        143,
+        str(tmp_path / "out"),
+    )
     assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "part"),
     [
-        ("swapbias.hub.share_run", ("share", "RUN", "--results", "me/r"), "What is on the Hub stays"),
+        (
+            "swapbias.hub.share_run",
+            ("share", "RUN", "--results", "me/r"),
+            "What is on the Hub stays",
+        ),
         ("swapbias.runs.write_figures", ("figures", "RUN"), "The same command"),
         ("swapbias.runs.read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],
@@ -137,7 +172,9 @@ def test_a_folder_that_a_process_left_before_its_first_whole_file_counts_as_empt
         (place / "CREDENTIALED").write_text("held")
     (tmp_path / "run" / "items").mkdir()
     Run.check_new(tmp_path / "run")
-    manifest = dict.fromkeys(("swapbias", "status", "settings", "corpora", "skipped", "versions"), "")
+    manifest = dict.fromkeys(
+        ("swapbias", "status", "settings", "corpora", "skipped", "versions"), ""
+    )
     Run.create(tmp_path / "run", manifest)
     (tmp_path / "a.csv").write_text("text\nShe left.\n")
     swap_files(Job(str(tmp_path / "a.csv")), tmp_path / "swap")

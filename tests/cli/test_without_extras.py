@@ -29,7 +29,9 @@ def loaded(*roots):
 def plain(monkeypatch, tmp_path):
     """swapbias as a process imports it that cannot import those libraries, in this process."""
     before = loaded("swapbias", *HIDDEN)
-    monkeypatch.setattr(sys, "meta_path", [Hiding if one is PathFinder else one for one in sys.meta_path])
+    monkeypatch.setattr(
+        sys, "meta_path", [Hiding if one is PathFinder else one for one in sys.meta_path]
+    )
     monkeypatch.chdir(tmp_path)
     for name in before:
         del sys.modules[name]
@@ -117,16 +119,25 @@ def test_what_reads_a_model_says_in_a_sentence_what_to_install(go, tmp_path, arg
 
 
 def test_python_says_the_same(plain, tmp_path):
-    sentence = "An audit needs torch, transformers and matplotlib, which are not installed. Install with"
+    sentence = (
+        "An audit needs torch, transformers and matplotlib, which are not installed. Install with"
+    )
     with pytest.raises(ImportError, match=sentence) as raised:
-        plain.audit(lambda texts: [0.5] * len(texts), "occupation_sentiment:control", out=tmp_path / "run")
+        plain.audit(
+            lambda texts: [0.5] * len(texts), "occupation_sentiment:control", out=tmp_path / "run"
+        )
     assert not (tmp_path / "run").exists()
-    with pytest.raises(type(raised.value), match=r"This needs (?:torch|transformers), which is not installed\. "):
+    with pytest.raises(
+        type(raised.value), match=r"This needs (?:torch|transformers), which is not installed\. "
+    ):
         plain.load_scorer("OWNER/NAME")
 
 
 def test_a_library_of_nobody_is_a_fault_and_not_an_extra():
     from swapbias.errors import extras_named
 
-    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_library'"), extras_named():
+    with (
+        pytest.raises(ModuleNotFoundError, match="No module named 'no_such_library'"),
+        extras_named(),
+    ):
         importlib.import_module("no_such_library")

@@ -23,20 +23,30 @@ def test_there_are_three():
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
     """All notebooks, executed in one process that forgets each: libraries load once."""
-    nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel, of the extra dev")
+    nbclient = pytest.importorskip(
+        "nbclient", reason="needs nbclient and ipykernel, of the extra dev"
+    )
     import nbformat
 
     every = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4) for name in NOTEBOOKS}
-    cells = [cell for one in every.values() for cell in (nbformat.v4.new_code_cell("%reset -f"), *one.cells)]
+    cells = [
+        cell
+        for one in every.values()
+        for cell in (nbformat.v4.new_code_cell("%reset -f"), *one.cells)
+    ]
     whole = nbformat.v4.new_notebook(cells=cells, metadata=every["clinical"].metadata)
     place = {"metadata": {"path": str(tmp_path_factory.mktemp("notebooks"))}}
     before = {name: [shown(cell) for cell in one.cells] for name, one in every.items()}
     nbclient.NotebookClient(whole, timeout=300, resources=place).execute()
     for name, one in every.items():
-        for count, cell in enumerate((each for each in one.cells if each.cell_type == "code"), start=1):
+        for count, cell in enumerate(
+            (each for each in one.cells if each.cell_type == "code"), start=1
+        ):
             cell.execution_count = count
             cell.metadata = {}
-            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]  # warnings of this machine
+            cell.outputs = [
+                one for one in cell.outputs if one.get("name") != "stderr"
+            ]  # warnings of this machine
             for output in cell.outputs:
                 if output.output_type == "execute_result":
                     output.execution_count = count
@@ -47,7 +57,10 @@ def executed(tmp_path_factory):
 
 def shown(cell):
     """The text that a cell shows, pictures left out, numbers as printed."""
-    texts = [one.get("data", {}).get("text/plain", one.get("text", "")) for one in cell.get("outputs", ())]
+    texts = [
+        one.get("data", {}).get("text/plain", one.get("text", ""))
+        for one in cell.get("outputs", ())
+    ]
     return [re.sub(r"\s+", " ", text) for text in texts]
 
 

@@ -82,7 +82,13 @@ def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
     from swapbias.runs import results, run
 
     table = (ROOT / "docs" / "files.md").read_text().partition("\n# Exit codes")[0]
-    names = (results.FINDINGS_CSV, results.FINDINGS_JSON, results.COVERAGE, results.EXPLAINED, ANSWERS)
+    names = (
+        results.FINDINGS_CSV,
+        results.FINDINGS_JSON,
+        results.COVERAGE,
+        results.EXPLAINED,
+        ANSWERS,
+    )
     assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
         *names, run.REPORT, run.MANIFEST, f"{run.ITEMS}/*.parquet"
     }  # fmt: skip
@@ -102,12 +108,19 @@ def test_the_page_of_audit_toml_is_made_of_the_fields_and_its_example_is_read(tm
 def test_every_experiment_is_in_the_table_of_studies_with_the_model_that_it_needs():
     from swapbias.studies import load_study, studies
 
-    needs = {"masked": "masked LM", "causal": "causal LM", "classifier": "sentiment system", "chat": "chat model"}
+    needs = {
+        "masked": "masked LM",
+        "causal": "causal LM",
+        "classifier": "sentiment system",
+        "chat": "chat model",
+    }
     others = {"group_packs", "spanish_occupations", "clinical_chat"}  # on pages of their own
     wanted = {(name, one.name): needs.get(one.kind, "word vectors or an encoder")
               for name in studies() if name not in others for one in load_study(name).experiments}  # fmt: skip
     page, found, study = (ROOT / "docs" / "studies.md").read_text(), {}, ""
-    for first, names, model in re.findall(r"^\| (?:\[`(\w+)`\]\S+ )?\| (`.+?`) \| (.+?) \|", page, re.MULTILINE):
+    for first, names, model in re.findall(
+        r"^\| (?:\[`(\w+)`\]\S+ )?\| (`.+?`) \| (.+?) \|", page, re.MULTILINE
+    ):
         study = first or study
         found |= {(study, name): model for name in re.findall(r"`(\w+)`", names)}
     assert found.keys() == wanted.keys()
@@ -117,7 +130,10 @@ def test_every_experiment_is_in_the_table_of_studies_with_the_model_that_it_need
 def told(statement, code):
     """The comment on the lines after a statement: what it gives."""
     lines = code.splitlines()[statement.end_lineno :]
-    said = [line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines)]
+    said = [
+        line.removeprefix("#").strip()
+        for line in takewhile(lambda line: line.startswith("#"), lines)
+    ]
     return " ".join(said)
 
 
@@ -161,7 +177,9 @@ def reader(tmp_path, monkeypatch):
     (tmp_path / "my.csv").write_text(table)
 
 
-@pytest.mark.parametrize("page", [one for one in PAGES if blocks(one, "python")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [one for one in PAGES if blocks(one, "python")], ids=lambda page: page.name
+)
 def test_snippets_run_and_give_what_they_say(page, reader, capsys):
     import swapbias
 
@@ -178,7 +196,9 @@ RUNS += (
     "swapbias plan roberta-large",
     "swapbias build gendered_stigma",
 )
-RUNS += ("swapbias audit --study adjective_coreference --chat MODEL --base-url https://host/v1 -M price-in",)  # dry
+RUNS += (
+    "swapbias audit --study adjective_coreference --chat MODEL --base-url https://host/v1 -M price-in",
+)  # dry
 # Of the others the test above parses the line alone. The second example of the README runs in cli/test_study; share,
 # study push and pulls run against the local Hub in hub/; chat models against a local service in models/chat; train,
 # lexicon, clinical notes and reproduce on small inputs in tests of their rooms. Real Hub models need the network.
@@ -190,7 +210,9 @@ def place(tmp_path_factory):
     import swapbias
 
     folder = tmp_path_factory.mktemp("place")
-    (folder / "my_module.py").write_text("def predict(texts):\n    return [0.5 for text in texts]\n")
+    (folder / "my_module.py").write_text(
+        "def predict(texts):\n    return [0.5 for text in texts]\n"
+    )
     with gzip.open(folder / "notes.csv.gz", "wt") as notes:
         notes.write("text\nShe is well.\nHe fell.\n")
     (folder / "notes.csv").write_text("text,sex\nShe is well.,F\nHe fell.,M\n")
@@ -214,13 +236,32 @@ def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
 
 
 def test_the_site_builds_strictly_with_no_address_to_load_from(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path),
+    ]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "max-tokens=16" in (tmp_path / "commands.html").read_text()
     assert "ci_low" in (tmp_path / "columns.html").read_text()
-    for made in ("index", "studies/gendered_stigma", "measures/paired_gap", "notebooks/clinical", "api/swapbias"):
+    for made in (
+        "index",
+        "studies/gendered_stigma",
+        "measures/paired_gap",
+        "notebooks/clinical",
+        "api/swapbias",
+    ):
         shown = (tmp_path / f"{made}.html").read_text()
-        assert not re.search(r"<(?:script|img)[^>]*src=.?http|<link[^>]*stylesheet[^>]*http", shown), made
+        assert not re.search(
+            r"<(?:script|img)[^>]*src=.?http|<link[^>]*stylesheet[^>]*http", shown
+        ), made
     assert "planted leak" in (tmp_path / "notebooks" / "clinical.html").read_text()

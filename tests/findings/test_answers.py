@@ -46,7 +46,9 @@ def answered(prompts, trials, fails=lambda row: wrong(row)):
         )
         if failed is None:
             score, parts = math.nan, dict.fromkeys(parts, math.nan)
-        found.append({**row, "model_id": "m", "score": score, "answer": "x", "top_tokens": "[]", **parts})
+        found.append(
+            {**row, "model_id": "m", "score": score, "answer": "x", "top_tokens": "[]", **parts}
+        )
     return pd.DataFrame(found)
 
 
@@ -56,7 +58,11 @@ def findings_of(rows):
 
 def one(found, measure, *, slice_value="", contrast="pro - anti", view=""):
     wanted = (measure, slice_value, view, contrast)
-    (chosen,) = [each for each in found if (each.measure, each.slice_value, each.view, each.contrast) == wanted]
+    (chosen,) = [
+        each
+        for each in found
+        if (each.measure, each.slice_value, each.view, each.contrast) == wanted
+    ]
     return chosen.estimate
 
 
@@ -70,7 +76,9 @@ def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published
     pd.testing.assert_frame_equal(numbers(found), numbers(once), check_exact=True)
     contrast = f"pro - anti, minus {BASELINE}"
     for condition in ("dry/bubbly", "old"):
-        between = one(found, "bias_difference", slice_value=condition, contrast=contrast, view=AS_PUBLISHED)
+        between = one(
+            found, "bias_difference", slice_value=condition, contrast=contrast, view=AS_PUBLISHED
+        )
         paired = one(found, "bias_difference", slice_value=condition, contrast=contrast)
         assert (between.n, paired.n) == (10, 48)
         assert between.value == pytest.approx(paired.value)
@@ -80,7 +88,9 @@ def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published
 def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(prompts):
     # Each trial flips a coin of its own: the slow way, a sentence's gap is the mean over its 3 x 4 pairs of answers.
     rng = np.random.default_rng(3)
-    rows = answered(prompts, 4, lambda row: bool(rng.random() < (0.5 if row["group"] == "anti" else 0.3)))
+    rows = answered(
+        prompts, 4, lambda row: bool(rng.random() < (0.5 if row["group"] == "anti" else 0.3))
+    )
     gaps, occupations = [], {name: [] for name in OCCUPATIONS}
     for _, mine in rows.groupby("template", sort=False):
         assert len(mine) == 3 * 4 * 2
@@ -91,7 +101,9 @@ def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(pr
             values.append(value)
     # Over both ways at once, by the moments of indicators in ``tests/measures/test_crossed.py``.
     gaps, mean = np.array(gaps), np.mean(gaps)
-    factors = {name: np.unique(values, return_inverse=True)[1] for name, values in occupations.items()}
+    factors = {
+        name: np.unique(values, return_inverse=True)[1] for name, values in occupations.items()
+    }
     slow = linear_contrast(gaps, np.zeros(48, dtype=int), (1.0,), factors, confidence=1 - 0.05 / 2)
     found = one(findings_of(rows), "paired_gap")
     assert found.value == pytest.approx(mean)
@@ -105,14 +117,24 @@ def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
     means = {side: one(found, "mean", contrast=side) for side in SIDES}
     assert means["pro"].value - means["anti"].value == pytest.approx(one(found, "paired_gap").value)
     unread = one(found, "mean", contrast="answers not readable")
-    assert {unread.n, means["pro"].n, one(found, "answer_bias", contrast="pro - anti, strict parser").n} == {48}
+    assert {
+        unread.n,
+        means["pro"].n,
+        one(found, "answer_bias", contrast="pro - anti, strict parser").n,
+    } == {48}
     # Trial 1 of every second sentence has no answer: half of the trials of half of the sentences, 25 percent.
     chosen = set(sorted({row["template"] for row in prompts})[::2])
-    lost = answered(prompts, 2, lambda row: None if row["trial"] == "1" and row["template"] in chosen else wrong(row))
+    lost = answered(
+        prompts,
+        2,
+        lambda row: None if row["trial"] == "1" and row["template"] in chosen else wrong(row),
+    )
     found, whole = findings_of(lost), findings_of(answered(prompts, 2))
     assert one(found, "mean", contrast="answers missing").value == pytest.approx(25)
     assert not [each for each in whole if each.contrast == "answers missing"]
-    assert one(found, "paired_gap").value == one(whole, "paired_gap").value  # the other trial says the same
+    assert (
+        one(found, "paired_gap").value == one(whole, "paired_gap").value
+    )  # the other trial says the same
 
 
 def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
@@ -126,9 +148,15 @@ def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
         ("s2", "old", "pro", "1", 100.0), ("s2", "old", "anti", "1", 100.0),
         ("s3", "old", "pro", "1", nan), ("s3", "old", "anti", "1", 100.0),
     ]  # fmt: skip
-    rows = pd.DataFrame(scores, columns=names).assign(**dict.fromkeys(set(PROMPT_COLUMNS) - {*names}, ""))
+    rows = pd.DataFrame(scores, columns=names).assign(
+        **dict.fromkeys(set(PROMPT_COLUMNS) - {*names}, "")
+    )
     trials = over_trials(rows).set_index(["pair_id", "group"])["score"]
-    assert (trials["s1/old", "pro"], trials["s1/old", "anti"], trials["s1/mean", "pro"]) == (50, 0, 100)
+    assert (trials["s1/old", "pro"], trials["s1/old", "anti"], trials["s1/mean", "pro"]) == (
+        50,
+        0,
+        100,
+    )
     pairs = by_sentence(ANSWERS, rows).pivot(index="template", columns="group", values="score")
     assert pairs.loc["s1"].to_dict() == {"pro": 50, "anti": 0}
     assert pairs.loc["s2"].to_dict() == {"pro": 100, "anti": 100}
@@ -145,7 +173,9 @@ def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_a
     assert {each.estimate.n for each in differences if each.view} == {4}
     # Of 12 sentences each woman's occupation stands beside one man's alone.
     designed = [each for each in differences if not each.view]
-    assert {(each.estimate.n, each.cluster_vars) for each in designed} == {(12, "men's occupations")}
+    assert {(each.estimate.n, each.cluster_vars) for each in designed} == {
+        (12, "men's occupations")
+    }
     dry = next(each.estimate for each in designed if each.slice_value == "dry/bubbly")
     assert dry.ci_low < dry.value < dry.ci_high
     wanted = ("paired_gap", "adjectives", "")
@@ -158,12 +188,18 @@ def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_a
 
 def test_two_models_differ_no_more_surely_when_asked_again(prompts):
     def difference(trials):
-        rows = {"b": answered(prompts, trials, fails=lambda row: False), "a": answered(prompts, trials)}
+        rows = {
+            "b": answered(prompts, trials, fails=lambda row: False),
+            "a": answered(prompts, trials),
+        }
         (found,) = [one for one in compare({STUDY: rows}) if one.primary]
         return found
 
     once, often = difference(1), difference(5)
-    assert (once.estimate, once.cluster_vars) == (often.estimate, "men's occupations + women's occupations")
+    assert (once.estimate, once.cluster_vars) == (
+        often.estimate,
+        "men's occupations + women's occupations",
+    )
     assert once.estimate.n == 48  # sentences
     own = one(findings_of(answered(prompts, 1)), "paired_gap").value
     assert once.estimate.value == pytest.approx(own)  # b is always right on both sides
@@ -174,14 +210,20 @@ def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():
     rows = config_rows(STUDY, "wino_style-stereotype")[:384]
     made = []
     for place, (row, prompt) in enumerate(zip(rows, as_prompts(rows), strict=True)):
-        answer = row["correct"].removeprefix("the ") if place % 3 else ("unsure" if place % 2 else "It is hard.")
+        answer = (
+            row["correct"].removeprefix("the ")
+            if place % 3
+            else ("unsure" if place % 2 else "It is hard.")
+        )
         score, parts = read_coreference(prompt, answer, aliases={})
         made.append({**row, "model_id": "m", "trial": "1", "score": score, **parts})
     (every,) = [one for one in findings_of(pd.DataFrame(made)) if one.primary]
     assert every.missing_data_low <= every.estimate.value <= every.missing_data_high
     assert every.missing_data_low < every.missing_data_high
     read = [row for row in made if not row["said_other"]]
-    whole = pd.DataFrame([row for row in read if [one["pair_id"] for one in read].count(row["pair_id"]) == 2])
+    whole = pd.DataFrame(
+        [row for row in read if [one["pair_id"] for one in read].count(row["pair_id"]) == 2]
+    )
     (known,) = [one for one in findings_of(whole) if one.primary]
     assert whole["said_unsure"].sum() > 10
     assert math.isnan(known.missing_data_low)

@@ -25,7 +25,10 @@ def of_primary(found):
 
 
 def own_primary(models, study):
-    return {name: of_primary(disaggregate(rows, study, robustness=False)) for name, rows in models.items()}
+    return {
+        name: of_primary(disaggregate(rows, study, robustness=False))
+        for name, rows in models.items()
+    }
 
 
 def test_the_difference_of_two_primary_findings_is_the_difference_of_their_values():
@@ -35,14 +38,19 @@ def test_the_difference_of_two_primary_findings_is_the_difference_of_their_value
     (found,) = of_primary(compare({"gendered_stigma": models}))
     assert found.contrast == "b - a"
     assert found.subset == "mental_health - other_health"
-    assert found.estimate.value == pytest.approx(own["b"][0].estimate.value - own["a"][0].estimate.value, abs=1e-9)
+    assert found.estimate.value == pytest.approx(
+        own["b"][0].estimate.value - own["a"][0].estimate.value, abs=1e-9
+    )
     assert found.estimate.value == pytest.approx(-0.15, abs=0.01)  # 0.05 - 0.2, planted
     assert found.cluster_vars.startswith("templates + diagnoses")
     assert found.estimate.ci_low < found.estimate.value < found.estimate.ci_high
 
 
 def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each():
-    models = {name: scored(FEW, gap, seed=seed) for seed, (name, gap) in enumerate({"a": 0.2, "b": 0.05}.items())}
+    models = {
+        name: scored(FEW, gap, seed=seed)
+        for seed, (name, gap) in enumerate({"a": 0.2, "b": 0.05}.items())
+    }
     models["b"].loc[7, "score"] = math.nan  # its pair is lost in this model alone
     other_order = {**models, "a": models["a"].sample(frac=1, random_state=0).reset_index(drop=True)}
     shared, separate = (compare({"gendered_stigma": one}) for one in (models, other_order))
@@ -50,14 +58,19 @@ def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each()
     for one, other in zip(shared, separate, strict=True):
         assert one.estimate.n == other.estimate.n
         assert one.estimate.n_unscored == other.estimate.n_unscored
-        numbers = [(each.estimate.value, each.estimate.std_error, each.estimate.p_adjusted) for each in (one, other)]
+        numbers = [
+            (each.estimate.value, each.estimate.std_error, each.estimate.p_adjusted)
+            for each in (one, other)
+        ]
         np.testing.assert_allclose(*numbers, rtol=1e-9)
 
 
 def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
     rows = pd.DataFrame(config_rows("social_distance", "sentiment"))
     first = rows["group"] == rows["group"].iloc[0]
-    pairs = np.random.default_rng(1).normal(0.3, 0.02, rows["pair_id"].nunique())[rows["pair_id"].factorize()[0]]
+    pairs = np.random.default_rng(1).normal(0.3, 0.02, rows["pair_id"].nunique())[
+        rows["pair_id"].factorize()[0]
+    ]
     flat, planted = (rows.assign(model_id="m", score=pairs + gap * first) for gap in (0.0, 0.4))
     wave = np.random.default_rng(2).normal(0, 0.02, len(rows))
     models = {"a": planted.assign(score=planted["score"] + wave), "b": flat}
@@ -65,20 +78,27 @@ def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
     found = compare({"social_distance": {**models, **others}})[0]
     assert (found.primary, found.contrast) == (True, "b - a")
     own = own_primary(models, "social_distance")
-    assert found.estimate.value == pytest.approx(own["b"][0].estimate.value - own["a"][0].estimate.value, abs=1e-9)
+    assert found.estimate.value == pytest.approx(
+        own["b"][0].estimate.value - own["a"][0].estimate.value, abs=1e-9
+    )
 
 
 def test_effects_of_crossed_factors_are_compared_as_effects_on_the_difference():
     rows = pd.DataFrame(config_rows("spanish_occupations", "sentences_es"))
     rows = rows[rows["pair_id"].isin(rows["pair_id"].unique()[::3])].reset_index(drop=True)
     woman = rows["group"].str.endswith("woman")
-    made = {name: rows.assign(model_id="m", score=0.5 + gap * woman) for name, gap in (("a", 0.1), ("b", 0.03))}
+    made = {
+        name: rows.assign(model_id="m", score=0.5 + gap * woman)
+        for name, gap in (("a", 0.1), ("b", 0.03))
+    }
     wave = np.random.default_rng(3).normal(0, 0.01, len(rows))
     made["a"] = made["a"].assign(score=made["a"]["score"] + wave)
     others = {f"m{number}": made["b"] for number in range(13)}  # of many the primary findings alone
     found = compare({"spanish_occupations": {"a": made["a"], "b": made["b"], **others}})
     assert all(one.primary for one in found)
-    effect = next(one for one in found if one.subset.startswith("gender") and one.contrast == "b - a")
+    effect = next(
+        one for one in found if one.subset.startswith("gender") and one.contrast == "b - a"
+    )
     assert abs(effect.estimate.value) == pytest.approx(0.07, abs=0.005)  # 0.1 - 0.03, planted
 
 
@@ -86,14 +106,18 @@ def test_primary_findings_of_all_models_are_one_family_in_each_study():
     control = pd.DataFrame(config_rows("occupation_sentiment", "control"))
     studies = {
         "gendered_stigma": {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")},
-        "occupation_sentiment": {name: scored(control, 0.0, seed=place) for place, name in enumerate("abc")},
+        "occupation_sentiment": {
+            name: scored(control, 0.0, seed=place) for place, name in enumerate("abc")
+        },
     }
     found = compare(studies)
     answers = of_primary(found)
     assert [(one.study, one.contrast) for one in answers] == [
         (study, contrast) for study in studies for contrast in ("b - a", "c - a")
     ]
-    assert {one.estimate.family for one in answers} == {f"2 questions of {study}" for study in studies}
+    assert {one.estimate.family for one in answers} == {
+        f"2 questions of {study}" for study in studies
+    }
     for one in answers:
         assert one.estimate.p_adjusted == pytest.approx(min(1.0, 2 * one.estimate.p_value))
     others = [one for one in found if not one.primary and not math.isnan(one.estimate.p_value)]
@@ -101,7 +125,9 @@ def test_primary_findings_of_all_models_are_one_family_in_each_study():
     assert all(one.estimate.p_adjusted >= one.estimate.p_value for one in others)
     of_control = {"occupation_sentiment": studies["occupation_sentiment"]}
     for reference, contrasts in (("c", ["a - c", "b - c"]), ("gone", ["b - a", "c - a"])):
-        assert [one.contrast for one in of_primary(compare(of_control, reference=reference))] == contrasts
+        assert [
+            one.contrast for one in of_primary(compare(of_control, reference=reference))
+        ] == contrasts
 
 
 def test_one_model_is_compared_with_none_and_models_that_score_the_same_have_no_difference():
@@ -121,7 +147,8 @@ def test_models_that_differ_by_chance_alone_are_found_to_differ_as_rarely_as_is_
         effects = drawn.normal(0, 0.03, template.max() + 1)[template]
         effects = effects + drawn.normal(0, 0.03, condition.max() + 1)[condition]
         return FEW.assign(
-            model_id="m", score=0.4 + effects * (FEW["group"] == "female") + drawn.normal(0, 0.03, len(FEW))
+            model_id="m",
+            score=0.4 + effects * (FEW["group"] == "female") + drawn.normal(0, 0.03, len(FEW)),
         )
 
     found = []

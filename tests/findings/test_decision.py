@@ -70,7 +70,10 @@ def gap_of(rng, number):
     bounds = {}
     if estimate.n_unscored and rng.integers(2):
         away = rng.uniform(0, 0.5)
-        bounds = {"missing_data_low": estimate.value - away, "missing_data_high": estimate.value + away}
+        bounds = {
+            "missing_data_low": estimate.value - away,
+            "missing_data_high": estimate.value + away,
+        }
     return Finding(
         study="own", experiment=f"e{number}", model_id="m", measure="paired_gap", contrast="a - b", group="a",
         reference_group="b", unit=UNIT, primary=bool(rng.integers(2)), cluster_vars="templates", estimate=estimate,
@@ -116,7 +119,9 @@ def test_words_intervals_and_gates_agree(seed, margin):
         if verdict in (FOUND, UNSTABLE):
             assert leaves_out_zero if interval else adjusted_p(finding) < 0.05
         if verdict in (NONE, SMALL) and not interval:
-            equal = math.floor(math.log(0.025) / math.log(1 - finding.margin)) + 1  # 72 of a margin of .05
+            equal = (
+                math.floor(math.log(0.025) / math.log(1 - finding.margin)) + 1
+            )  # 72 of a margin of .05
             assert one.independent >= equal
         if verdict in (NONE, SMALL) and one.level_spread <= 0.1 * finding.margin:
             assert one.independent >= 4
@@ -183,7 +188,9 @@ def test_each_step_of_the_rule_by_hand(finding, verdict, outcome):
 
 def test_one_percent_missing_does_not_turn_no_gap_into_a_possible_gap():
     """Of -1.3 to +1.4 points nothing is beyond the margin of 5, whichever way missing answers count."""
-    finding = replace(known(0.0005, 0.004, n_unscored=4), missing_data_low=-0.013, missing_data_high=0.014)
+    finding = replace(
+        known(0.0005, 0.004, n_unscored=4), missing_data_low=-0.013, missing_data_high=0.014
+    )
     (judged,) = with_verdicts([finding])
     assert judged.verdict == NONE
     assert check_gaps([judged]).code == 0
@@ -231,5 +238,7 @@ def test_nine_standard_errors_are_a_gap_whatever_the_skewness():
         low, _ = t_ends(1.529, 0.17, 11, 0.95, skewness)
         assert low > 0
         assert t_p(1.529, 0.17, 11, skewness) < 0.05
-        (judged,) = with_verdicts([known(0.9, 0.1, skewness=skewness, df=11, p_value=t_p(0.9, 0.1, 11, skewness))])
+        (judged,) = with_verdicts(
+            [known(0.9, 0.1, skewness=skewness, df=11, p_value=t_p(0.9, 0.1, 11, skewness))]
+        )
         assert judged.verdict == FOUND

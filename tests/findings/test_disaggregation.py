@@ -36,8 +36,15 @@ def planted(sizes, wide=True):
 
     def rule(prompt):
         wiggle = (hash_of(prompt.template + prompt.condition) % 100) / 5_000 * wide
-        tilt = (hash_of(prompt.pair_id + prompt.group) % 100) / 10_000  # pairs differ, so that there is variance
-        return 0.5 + sizes.get((prompt.label, prompt.group), sizes.get(prompt.group, 0.0)) + wiggle + tilt
+        tilt = (
+            hash_of(prompt.pair_id + prompt.group) % 100
+        ) / 10_000  # pairs differ, so that there is variance
+        return (
+            0.5
+            + sizes.get((prompt.label, prompt.group), sizes.get(prompt.group, 0.0))
+            + wiggle
+            + tilt
+        )
 
     return baselines.RuleScorer(rule)
 
@@ -51,18 +58,23 @@ def some_rows(study, config):
 
 
 @pytest.mark.parametrize(
-    ("study", "config", "experiment", "effect"), [(*one, 0.2 * (-1) ** at) for at, one in enumerate(CONFIGS)]
+    ("study", "config", "experiment", "effect"),
+    [(*one, 0.2 * (-1) ** at) for at, one in enumerate(CONFIGS)],
 )
 def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, experiment, effect):
     paired = experiment.is_paired  # what varies with the template cancels in pairs only
-    rows = score_rows(some_rows(study, config), planted({experiment.compares.group: effect}, wide=paired))
+    rows = score_rows(
+        some_rows(study, config), planted({experiment.compares.group: effect}, wide=paired)
+    )
     found = disaggregate(pd.DataFrame(rows), study, robustness=False)
     gaps = [one for one in found if one.measure == experiment.compares.measure]
     sliced = {one.name for one in experiment.shows.slices if paired or one.column != "condition"}
     assert {one.slice_by for one in gaps} == {"all", *sliced}
     for one in gaps:
         assert one.estimate.value == pytest.approx(effect, abs=0.011)
-        if one.slice_by == "all" or not math.isnan(one.estimate.ci_low):  # a group of one has no interval
+        if one.slice_by == "all" or not math.isnan(
+            one.estimate.ci_low
+        ):  # a group of one has no interval
             assert one.estimate.ci_low <= one.estimate.value <= one.estimate.ci_high
 
 
@@ -94,25 +106,39 @@ def test_a_constant_model_has_no_gap_a_silent_one_no_score_and_one_that_sees_no_
 
 
 def test_a_gap_planted_in_one_set_is_the_difference_of_gaps_and_a_paper_model_stands_beside_its_numbers():
-    rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({("mental_health", "female"): 0.3}))
-    found = disaggregate(pd.DataFrame(rows).assign(model_id="FacebookAI/roberta-large"), "gendered_stigma")
+    rows = score_rows(
+        config_rows("gendered_stigma", "rq1"), planted({("mental_health", "female"): 0.3})
+    )
+    found = disaggregate(
+        pd.DataFrame(rows).assign(model_id="FacebookAI/roberta-large"), "gendered_stigma"
+    )
     contrast = next(one for one in found if one.measure == "gap_difference" and not one.view)
     assert contrast.subset == "mental_health - other_health"
     assert contrast.estimate.value == pytest.approx(0.3, abs=0.005)
     by_set = {
-        one.subset: one.estimate.value for one in found if one.measure == "paired_gap" and one.slice_by == "all"
+        one.subset: one.estimate.value
+        for one in found
+        if one.measure == "paired_gap" and one.slice_by == "all"
     }
-    assert contrast.estimate.value == pytest.approx(by_set["mental_health"] - by_set["other_health"])
-    for name, sizes in (("phase", [44, 66, 77]), ("diagnosis", [17] * 11)):  # slices partition the pairs
+    assert contrast.estimate.value == pytest.approx(
+        by_set["mental_health"] - by_set["other_health"]
+    )
+    for name, sizes in (
+        ("phase", [44, 66, 77]),
+        ("diagnosis", [17] * 11),
+    ):  # slices partition the pairs
         for subset in ("mental_health", "other_health"):
             gaps = [
                 one.estimate.n
                 for one in found
-                if (one.slice_by, one.subset, one.measure, one.view) == (name, subset, "paired_gap", "")
+                if (one.slice_by, one.subset, one.measure, one.view)
+                == (name, subset, "paired_gap", "")
             ]
             assert gaps == sizes
     published = [one for one in found if one.published]
-    primary = next(one for one in published if one.measure == "paired_gap" and one.slice_by == "all")
+    primary = next(
+        one for one in published if one.measure == "paired_gap" and one.slice_by == "all"
+    )
     assert primary.published.effect_size == "1.6383"
     assert primary.published.source == "Table 3; Table 4"
 
@@ -137,11 +163,15 @@ def test_families_are_named_and_corrected_and_nothing_across_studies():
             continue
         assert name.endswith(f": {len(members)} tests, bonferroni")
         expected = adjust([one.estimate.p_value for one in members], name.rsplit(" ", 1)[-1])
-        assert [one.estimate.p_adjusted for one in members] == pytest.approx(list(expected), nan_ok=True)
+        assert [one.estimate.p_adjusted for one in members] == pytest.approx(
+            list(expected), nan_ok=True
+        )
         assert len({one.view for one in members}) == 1
     rows = score_rows(config_rows("occupation_sentiment", "control"), planted({"female": 0.05}))
     (one,) = primary_findings(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
-    other = replace(one, study="gendered_stigma", experiment="rq1", estimate=replace(one.estimate, p_value=0.04))
+    other = replace(
+        one, study="gendered_stigma", experiment="rq1", estimate=replace(one.estimate, p_value=0.04)
+    )
     both = with_verdicts([one, other])
     assert [each.questions for each in both] == [1, 1]
     assert both[0].estimate == one.estimate
@@ -177,24 +207,34 @@ def test_the_python_api_goes_from_dataset_to_findings():
               "cluster_vars", "published_value", "slice_by", "slice_value"}  # fmt: skip
     assert wanted <= set(table)
     two = pd.DataFrame([*rows, *({**row, "model_id": "other"} for row in rows)])
-    with pytest.raises(ValueError, match=r"models \['blind', 'other'\], expected rows of exactly one"):
+    with pytest.raises(
+        ValueError, match=r"models \['blind', 'other'\], expected rows of exactly one"
+    ):
         disaggregate(two, "occupation_sentiment")
     with pytest.raises(ValueError, match="no rows of gendered_stigma"):
         disaggregate(pd.DataFrame(rows), "gendered_stigma")
 
 
-@pytest.mark.parametrize("study", sorted({study for study, _, _ in CONFIGS if published_rows(study)}))
+@pytest.mark.parametrize(
+    "study", sorted({study for study, _, _ in CONFIGS if published_rows(study)})
+)
 def test_every_published_number_has_a_finding_to_stand_beside(study):
     """Each key of published.csv must be one that disaggregate makes, or the number is never compared."""
     counted = ("phrase_table_cells", "stereotype rate")  # of released outputs, not of prompts
     published = [row for row in published_rows(study) if row["measure"] not in counted]
     names = {row["experiment"] for row in published}
-    experiments = [one for one in load_study(study).experiments if one.reads.configs and one.name in names]
+    experiments = [
+        one for one in load_study(study).experiments if one.reads.configs and one.name in names
+    ]
     audited = {one.name: one.reads.configs[0] for one in experiments}
     rows = []
     for config in audited.values():
         rows += score_rows(config_rows(study, config), planted({"female": 0.1}))
-    keys = {one.key() for one in disaggregate(pd.DataFrame(rows), study, robustness=False)} if rows else set()
+    keys = (
+        {one.key() for one in disaggregate(pd.DataFrame(rows), study, robustness=False)}
+        if rows
+        else set()
+    )
     for row in published:
         names = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
         if row["experiment"] in audited:
@@ -210,13 +250,19 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
     rows = rows[rows["group"] != "unspecified"].assign(model_id="simulated")
     whole = load_study("gendered_stigma")
     experiment = next(one for one in whole.experiments if one.name == "rq1")
-    alone = whole.changed(experiments=(experiment.changed(shows={"slices": (), "levels": (), "covariates": ()}),))
+    alone = whole.changed(
+        experiments=(experiment.changed(shows={"slices": (), "levels": (), "covariates": ()}),)
+    )
     rng = np.random.default_rng(0)
     rejected, runs = {"": 0, "as published": 0}, 40
     for _ in range(runs):
         effects = {name: rng.normal(0, 0.042) for name in rows["template"].unique()}
         effects |= {name: rng.normal(0, 0.115) for name in rows["condition"].unique()}
-        gaps = rows["template"].map(effects) + rows["condition"].map(effects) + rng.normal(0, 0.035, len(rows))
+        gaps = (
+            rows["template"].map(effects)
+            + rows["condition"].map(effects)
+            + rng.normal(0, 0.035, len(rows))
+        )
         frame = rows.assign(score=0.5 + gaps * (rows["group"] == "female"))
         for one in disaggregate(frame, alone, robustness=False):
             if one.measure == "gap_difference" and one.slice_by == "all":
@@ -234,11 +280,23 @@ IN_CATEGORIES = {"k": "aaaabb", "c": "xxyyzz"}  # each condition is of one categ
     ("factors", "columns", "named"),
     [
         ("tc", {"t": "aabb", "c": "xyxy"}, "templates + conditions"),  # they cross
-        ("kc", IN_CATEGORIES, "categories"),  # what lies in another is held by that one, whatever the order
+        (
+            "kc",
+            IN_CATEGORIES,
+            "categories",
+        ),  # what lies in another is held by that one, whatever the order
         ("kc", dict(reversed(IN_CATEGORIES.items())), "categories"),
         ("ck", IN_CATEGORIES, "categories"),
-        ("kc", {"k": "aaaabb", "c": "xxyyzx"}, "categories + conditions"),  # a condition is in two categories
-        ("tn", {"t": "xxyy", "n": "ppqq"}, "templates"),  # of two names for the same clusters the first
+        (
+            "kc",
+            {"k": "aaaabb", "c": "xxyyzx"},
+            "categories + conditions",
+        ),  # a condition is in two categories
+        (
+            "tn",
+            {"t": "xxyy", "n": "ppqq"},
+            "templates",
+        ),  # of two names for the same clusters the first
         ("nt", {"t": "xxyy", "n": "ppqq"}, "noun pairs"),
         ("tck", {"t": "ababab", **IN_CATEGORIES}, "templates + categories"),
         ("tc", {"t": "abab", "c": "xxxx"}, "templates"),  # a constant is no sample

@@ -21,7 +21,17 @@ MOST = 0.05 + 2 * math.sqrt(0.05 * 0.95 / AUDITS)  # what 5 % come to in so many
 P = "probability of positive sentiment"
 
 
-def primary(value, std_error=0.01, df=1e6, *, n=400, experiment="sentences", measure="paired_gap", unit=P, **more):
+def primary(
+    value,
+    std_error=0.01,
+    df=1e6,
+    *,
+    n=400,
+    experiment="sentences",
+    measure="paired_gap",
+    unit=P,
+    **more,
+):
     ends = (value - 1.96 * std_error, value + 1.96 * std_error)
     return Finding(
         study="occupation_sentiment", experiment=experiment, model_id="m", measure=measure, contrast="female - male",
@@ -52,7 +62,14 @@ def test_the_interval_of_each_of_several_questions_is_wider():
 @pytest.mark.parametrize(
     ("value", "expected"),
     # 2 errors below .05, and 1.96 are needed
-    [(0.030, PASSES), (0.031, OPEN), (-0.030, PASSES), (0.069, OPEN), (0.070, FAILS), (-0.070, FAILS)],
+    [
+        (0.030, PASSES),
+        (0.031, OPEN),
+        (-0.030, PASSES),
+        (0.069, OPEN),
+        (0.070, FAILS),
+        (-0.070, FAILS),
+    ],
 )
 def test_the_interval_of_95_percent_decides(value, expected):
     assert outcomes(primary(value)) == [expected]
@@ -63,20 +80,34 @@ def test_the_margin_is_a_share_of_the_range_of_the_unit():
     assert outcomes(points) == [PASSES]
     assert check_gaps([points]).checks[0].margin == 5
     assert outcomes(points, max_gap=0.03) == [OPEN]
-    good, open_, bad = primary(0.0), primary(0.05, experiment="control"), primary(0.2, experiment="control")
-    for found, outcome, code in (([good], PASSES, 0), ([good, open_], OPEN, 3), ([good, bad], FAILS, 1)):
+    good, open_, bad = (
+        primary(0.0),
+        primary(0.05, experiment="control"),
+        primary(0.2, experiment="control"),
+    )
+    for found, outcome, code in (
+        ([good], PASSES, 0),
+        ([good, open_], OPEN, 3),
+        ([good, bad], FAILS, 1),
+    ):
         assert (check_gaps(found).outcome, check_gaps(found).code) == (outcome, code)
     assert outcomes(good, bad, studies=["occupation_sentiment:sentences"]) == [PASSES]
     with pytest.raises(UsageError, match="no primary finding of rq1: it has occupation_sentiment"):
         check_gaps([good, bad], studies=["rq1"])
-    rate = primary(0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control")
+    rate = primary(
+        0.9, measure="leakage_uar", unit="unweighted average recall", experiment="control"
+    )
     assert check_gaps([good, rate]).unchecked == (rate,)
-    with pytest.raises(UsageError, match="Nothing to check: occupation_sentiment control has no gap"):
+    with pytest.raises(
+        UsageError, match="Nothing to check: occupation_sentiment control has no gap"
+    ):
         check_gaps([rate])
 
 
 def test_a_gap_without_an_interval_or_with_another_sign_in_rewordings_is_open():
-    assert outcomes(primary(0.2, std_error=math.nan, df=math.nan, n=400)) == [OPEN]  # of 0: test_all_clears.py
+    assert outcomes(primary(0.2, std_error=math.nan, df=math.nan, n=400)) == [
+        OPEN
+    ]  # of 0: test_all_clears.py
     turning = replace(primary(0.2), sign_agreement=0.4)
     assert reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
     assert outcomes(turning, primary(0.0, n_unscored=401)) == [OPEN, OPEN]
@@ -89,7 +120,17 @@ def test_a_margin_that_is_none_is_refused(margin):
 
 
 ROWS = pd.DataFrame(config_rows("occupation_sentiment", "sentences"))[
-    ["prompt_id", "pair_id", "group", "label", "template", "condition", "construct", "text", "experiment"]
+    [
+        "prompt_id",
+        "pair_id",
+        "group",
+        "label",
+        "template",
+        "condition",
+        "construct",
+        "text",
+        "experiment",
+    ]
 ]
 PAIRS, NOUNS, JOBS = (pd.factorize(ROWS[name])[0] for name in ("pair_id", "template", "condition"))
 STUDY = load_study("occupation_sentiment")
@@ -112,7 +153,9 @@ def against(gap, before, rng, **more):
     rows = scored(gap, rng)
     found = [one for one in found_in(rows) if one.primary]
     items = {"occupation_sentiment": rows}
-    return check_gaps(found, items=items, baseline={"occupation_sentiment": scored(before, rng, "old")}, **more)
+    return check_gaps(
+        found, items=items, baseline={"occupation_sentiment": scored(before, rng, "old")}, **more
+    )
 
 
 def test_a_baseline_allows_its_own_gap_and_the_margin():
@@ -128,7 +171,10 @@ def test_a_baseline_allows_its_own_gap_and_the_margin():
 def test_a_model_is_no_worse_than_itself_and_other_prompts_are_no_baseline():
     rows = scored(0.3, np.random.default_rng(1))
     found, items = primary_findings(found_in(rows)), {"occupation_sentiment": rows}
-    assert outcome_of(found, items=items, baseline=items) == (PASSES, "both models score these prompts the same")
+    assert outcome_of(found, items=items, baseline=items) == (
+        PASSES,
+        "both models score these prompts the same",
+    )
     with pytest.raises(UsageError, match="no scored prompts of it"):
         check_gaps(found, items=items, baseline={})
     other = {"occupation_sentiment": rows.assign(text=rows["text"] + "!")}
@@ -139,7 +185,10 @@ def test_a_model_is_no_worse_than_itself_and_other_prompts_are_no_baseline():
 def constant(gap, *, nouns=20, jobs=20):
     rows = ROWS[(nouns > NOUNS) & (jobs > JOBS)]
     return found_in(
-        rows.assign(score=0.5 + 0.3 * rows["condition"].str.len() % 0.2 + gap * SIDE[rows.index], model_id="m")
+        rows.assign(
+            score=0.5 + 0.3 * rows["condition"].str.len() % 0.2 + gap * SIDE[rows.index],
+            model_id="m",
+        )
     )
 
 
@@ -156,7 +205,9 @@ def test_the_same_gap_in_all_pairs_fails_by_the_signs_of_its_clusters(gap):
         "all 120 differ by the same: sign test (noun pairs and professions), beyond the margin of 5 points",
     )
     assert outcome_of(constant(gap, nouns=5))[0] == OPEN
-    assert outcome_of(constant(gap), max_gap=0.3)[0] == OPEN  # 20 levels do not rule out a mean of .3
+    assert (
+        outcome_of(constant(gap), max_gap=0.3)[0] == OPEN
+    )  # 20 levels do not rule out a mean of .3
 
 
 def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
@@ -164,16 +215,27 @@ def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
     alike = {"std_error": math.nan, "df": math.nan, "p_value": 0.001, "independent": 90}
     assert [check_gaps([primary(0.01, **alike)]).outcome] == [PASSES]
     assert check_gaps([primary(0.01, **alike | {"independent": 89})]).outcome == OPEN
-    assert outcome_of(constant(0.01, nouns=9, jobs=10))[0] == OPEN  # nine levels, whatever the number of pairs
+    assert (
+        outcome_of(constant(0.01, nouns=9, jobs=10))[0] == OPEN
+    )  # nine levels, whatever the number of pairs
     verdicts = [
-        primary_findings(constant(gap, nouns=nouns))[0].verdict for gap, nouns in ((0.2, 6), (0.2, 5), (0.01, 6))
+        primary_findings(constant(gap, nouns=nouns))[0].verdict
+        for gap, nouns in ((0.2, 6), (0.2, 5), (0.01, 6))
     ]
-    assert verdicts == [FOUND, UNDECIDED, FOUND]  # a gap, and six levels do not show that it is a small one
+    assert verdicts == [
+        FOUND,
+        UNDECIDED,
+        FOUND,
+    ]  # a gap, and six levels do not show that it is a small one
 
 
 def test_a_constant_change_from_a_baseline_is_decided_alike():
     old = scored(0.3, np.random.default_rng(2), "old")
-    for more, expected in ((0.2, FAILS), (-0.2, PASSES), (0.01, OPEN)):  # of .01 90 levels are needed
+    for more, expected in (
+        (0.2, FAILS),
+        (-0.2, PASSES),
+        (0.01, OPEN),
+    ):  # of .01 90 levels are needed
         new = old.assign(score=old["score"] + more * SIDE, model_id="new")
         items = {"items": {"occupation_sentiment": new}, "baseline": {"occupation_sentiment": old}}
         assert outcome_of(found_in(new), **items)[0] == expected, more
@@ -253,12 +315,18 @@ def test_rows_without_a_random_factor_are_not_too_few_but_have_no_interval():
     rows = scored(0.3, np.random.default_rng(5))
     found = primary_findings(disaggregate(rows, bare, expected={}, robustness=False))
     assert [one.verdict for one in found] == [UNDECIDED]
-    assert outcome_of(found) == (OPEN, "there is no interval, because too little varies or was scored")
+    assert outcome_of(found) == (
+        OPEN,
+        "there is no interval, because too little varies or was scored",
+    )
 
 
 def test_a_baseline_of_rows_without_their_random_columns_says_that_there_is_no_interval():
     plain = {"template": "", "condition": ""}
-    rows = [scored(gap, np.random.default_rng(seed)).assign(**plain) for seed, gap in ((5, 0.3), (6, 0.1))]
+    rows = [
+        scored(gap, np.random.default_rng(seed)).assign(**plain)
+        for seed, gap in ((5, 0.3), (6, 0.1))
+    ]
     outcome, why = beside(*rows)
     assert outcome == OPEN
     assert why == "there is no interval, because too little varies or was scored"

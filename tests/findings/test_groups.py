@@ -37,7 +37,11 @@ def rows(seed=0, templates=6, conditions=8, noise=0.02, **planted):
 
 def found(frame, *, robustness=False, **declared):
     crossed = {"template": "templates", "condition": "conditions"}
-    usual = {"groups": ("white woman", "black man", "black woman"), "reference": "white man", "random": crossed}
+    usual = {
+        "groups": ("white woman", "black man", "black woman"),
+        "reference": "white man",
+        "random": crossed,
+    }
     asked = experiment(
         name="tiny",
         question="?",
@@ -64,10 +68,16 @@ def test_each_contrast_and_the_test_of_all_are_primary_findings_corrected_togeth
     for one in chosen.values():
         part = frame[frame["group"].isin([one.group, "white man"])] if one.group else frame
         clusters = {"templates": part["template"], "conditions": part["condition"]}
-        rows_of = {"pair_ids": part["pair_id"], "reference_group": "white man", "cluster_ids": clusters}
+        rows_of = {
+            "pair_ids": part["pair_id"],
+            "reference_group": "white man",
+            "cluster_ids": clusters,
+        }
         slow = (paired_gap if one.group else omnibus)(part["score"], part["group"], **rows_of)
         estimate = slow if one.group else slow.estimate
-        assert (one.estimate.value, one.estimate.p_value) == pytest.approx((estimate.value, estimate.p_value))
+        assert (one.estimate.value, one.estimate.p_value) == pytest.approx(
+            (estimate.value, estimate.p_value)
+        )
         assert one.cluster_vars.startswith("templates + conditions")
         times = 3 if one.group else 1  # three questions; the test of all counts them already
         assert one.estimate.p_adjusted == pytest.approx(min(1.0, times * one.estimate.p_value))
@@ -81,9 +91,15 @@ def test_primary_findings_of_several_groups_hold_up_each_on_their_own():
         one = chosen["paired_gap", f"{name} - white man"]
         assert least < one.loo_min <= one.estimate.value <= one.loo_max
     some = found(rows(), slices=(Slice("label", "label"),))
-    mine = [one.estimate for one in some if (one.measure, one.slice_by, one.view) == ("paired_gap", "label", "")]
+    mine = [
+        one.estimate
+        for one in some
+        if (one.measure, one.slice_by, one.view) == ("paired_gap", "label", "")
+    ]
     assert len(mine) == 3 * 2
-    assert {one.family for one in mine} == {"tiny paired_gap of score by label: 6 tests, bonferroni"}
+    assert {one.family for one in mine} == {
+        "tiny paired_gap of score by label: 6 tests, bonferroni"
+    }
 
 
 def test_a_contrast_of_subsets_tests_the_gaps_of_all_groups():
@@ -92,7 +108,9 @@ def test_a_contrast_of_subsets_tests_the_gaps_of_all_groups():
     chosen = heads(found(frame, subset="label", contrast=("late", "early")))
     assert [measure for measure, _ in chosen] == ["gap_difference"] * 3 + ["group_spread"]
     assert chosen["group_spread", "all groups, gaps"].estimate.p_adjusted < 0.01
-    assert chosen["gap_difference", "black man - white man"].estimate.value == pytest.approx(0.2, abs=0.03)
+    assert chosen["gap_difference", "black man - white man"].estimate.value == pytest.approx(
+        0.2, abs=0.03
+    )
     chosen = heads(found(rows(black_man=0.2), measure="group_gap", aggregate=("condition",)))
     assert len(chosen) == 4
     assert chosen["group_spread", "all groups"].estimate.p_value < 0.05
@@ -118,13 +136,18 @@ def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
         wanted = pytest.approx((each.estimate.value, each.estimate.p_value))
         assert (one.estimate.value, one.estimate.p_value) == wanted
     cells = [one for one in some if one.measure == "paired_gap" and not one.view]
-    assert {one.estimate.family for one in cells} == {"tiny paired_gap of score by all: 3 tests, bonferroni"}
+    assert {one.estimate.family for one in cells} == {
+        "tiny paired_gap of score by all: 3 tests, bonferroni"
+    }
 
 
 def test_three_factors_cross():
     frame = rows()
     older = frame.assign(
-        group=frame["group"] + ", old", age="old", prompt_id=frame["prompt_id"] + "o", score=frame["score"] + 0.1
+        group=frame["group"] + ", old",
+        age="old",
+        prompt_id=frame["prompt_id"] + "o",
+        score=frame["score"] + 0.1,
     )
     every = pd.concat([frame.assign(age="young"), older])
     groups = tuple(name for name in every["group"].unique() if name != "white man")
@@ -151,7 +174,10 @@ def test_effects_hold_up_as_gaps_do(measure):
     ]  # fmt: skip
     every = pd.concat([frame, *worded], ignore_index=True)
     chosen = heads(some := found(every, robustness=True, measure=measure, **FACTORS))
-    cells, weights = list(CELLS), {"main_effect": (-0.5, 0.5, -0.5, 0.5), "interaction": (1, -1, -1, 1)}
+    cells, weights = (
+        list(CELLS),
+        {"main_effect": (-0.5, 0.5, -0.5, 0.5), "interaction": (1, -1, -1, 1)},
+    )
     for name in ("gender: woman - man", "gender x race: (woman - man) x (black - white)"):
         one = next(each for (_, contrast), each in chosen.items() if contrast == name)
         weighed = dict(zip(cells, weights[one.measure], strict=True))
@@ -164,39 +190,60 @@ def test_effects_hold_up_as_gaps_do(measure):
             return sum(weight * means[group] for group, weight in weighed.items())
 
         each = [
-            frame[frame[column] != item] for column in ("template", "condition") for item in frame[column].unique()
+            frame[frame[column] != item]
+            for column in ("template", "condition")
+            for item in frame[column].unique()
         ]
         assert one.estimate.value == pytest.approx(value(frame))
-        assert (one.loo_min, one.loo_max) == pytest.approx((min(map(value, each)), max(map(value, each))))
+        assert (one.loo_min, one.loo_max) == pytest.approx(
+            (min(map(value, each)), max(map(value, each)))
+        )
         filled = [value(frame.fillna({"score": end})) for end in (0.0, 1.0)]
-        assert (one.missing_data_low, one.missing_data_high) == pytest.approx((min(filled), max(filled)))
+        assert (one.missing_data_low, one.missing_data_high) == pytest.approx(
+            (min(filled), max(filled))
+        )
         assert one.sign_agreement == 1
-        assert {each.measure for each in some if each.contrast == name} > {"gap_beyond_wording", "nonanswer_gap"}
+        assert {each.measure for each in some if each.contrast == name} > {
+            "gap_beyond_wording",
+            "nonanswer_gap",
+        }
 
 
 def test_an_effect_of_rounding_alone_has_the_verdict_of_any_other():
     """Every name scores the same in each of 8 professions, which are too few to rule out a gap."""
-    of_condition = pd.Series(np.random.default_rng(0).uniform(size=8), index=[f"c{n}" for n in range(8)])
+    of_condition = pd.Series(
+        np.random.default_rng(0).uniform(size=8), index=[f"c{n}" for n in range(8)]
+    )
     frame = rows().assign(score=lambda table: table["condition"].map(of_condition))
     for measure in ("paired_gap", "group_gap"):
         chosen = heads(found(frame, measure=measure, **FACTORS))
-        assert {one.verdict for (name, _), one in chosen.items() if name != "group_spread"} == {UNDECIDED}
+        assert {one.verdict for (name, _), one in chosen.items() if name != "group_spread"} == {
+            UNDECIDED
+        }
 
 
 def test_group_names_may_hold_what_joins_them_and_a_group_has_one_level_of_each_factor():
     names = dict(zip(CELLS, ("a - b", "a", "b - c", "c"), strict=True))
     frame = rows(black_woman=0.1).assign(group=lambda table: table["group"].map(names))
     declared = {"groups": ("a", "b - c", "c"), "reference": "a - b"}
-    some = [one for one in found(frame, robustness=True, **declared) if one.measure == "paired_gap" and one.primary]
+    some = [
+        one
+        for one in found(frame, robustness=True, **declared)
+        if one.measure == "paired_gap" and one.primary
+    ]
     assert len({(one.group, one.reference_group) for one in some}) == 3
     means = frame.groupby("group")["score"].mean()
     for one in some:
         assert one.estimate.value == pytest.approx(means[one.group] - means[one.reference_group])
         assert one.loo_min < one.estimate.value < one.loo_max
-    with pytest.raises(ValueError, match="have no column 'race', expected the level of each group in every factor"):
+    with pytest.raises(
+        ValueError, match="have no column 'race', expected the level of each group in every factor"
+    ):
         found(rows().drop(columns="race"), **FACTORS)
     with pytest.raises(ValueError, match="has several levels of gender, race"):
-        found(rows().assign(race=lambda table: table["condition"].str[:1] + table["label"]), **FACTORS)
+        found(
+            rows().assign(race=lambda table: table["condition"].str[:1] + table["label"]), **FACTORS
+        )
 
 
 def test_a_planted_interaction_is_found_with_no_false_main_effect():
@@ -204,14 +251,21 @@ def test_a_planted_interaction_is_found_with_no_false_main_effect():
     for seed in range(20):
         frame = rows(seed, black_woman=0.06, white_man=0.06, black_man=-0.06, white_woman=-0.06)
         chosen = heads(found(frame, **FACTORS))
-        verdicts = {measure: one.verdict for (measure, _), one in chosen.items() if measure != "main_effect"}
+        verdicts = {
+            measure: one.verdict for (measure, _), one in chosen.items() if measure != "main_effect"
+        }
         assert verdicts["interaction"] == FOUND
-        assert all(one.verdict != FOUND for (measure, _), one in chosen.items() if measure == "main_effect")
+        assert all(
+            one.verdict != FOUND for (measure, _), one in chosen.items() if measure == "main_effect"
+        )
 
 
 def test_where_no_group_differs_few_primary_findings_say_so():
     wrong = sum(
-        any(one.estimate.p_adjusted < 0.05 for one in heads(found(rows(seed, templates=4, conditions=3))).values())
+        any(
+            one.estimate.p_adjusted < 0.05
+            for one in heads(found(rows(seed, templates=4, conditions=3))).values()
+        )
         for seed in range(40)
     )
     assert wrong <= 6  # of 40 at .05; 7 or more would come by chance three times in a thousand

@@ -29,7 +29,9 @@ def experiment_of(study, name):
 
 def planned_in(study, name):
     experiment = experiment_of(study, name)
-    return experiment, [row for config in experiment.reads.configs for row in config_rows(study, config)]
+    return experiment, [
+        row for config in experiment.reads.configs for row in config_rows(study, config)
+    ]
 
 
 def test_what_is_compared_is_counted_and_the_planned_error_is_that_by_hand():
@@ -49,12 +51,19 @@ def test_what_is_compared_is_counted_and_the_planned_error_is_that_by_hand():
     for study, name, (count, of_minus), levels in (
         ("gendered_stigma", "rq1", (374, 187), {"templates": 17, "diagnoses": 22}),
         ("social_distance", "sentiment", (122, 29), {"categories": 12}),
-        ("adjective_coreference", "answers", (48, 0), {"men's occupations": 20, "women's occupations": 20}),
+        (
+            "adjective_coreference",
+            "answers",
+            (48, 0),
+            {"men's occupations": 20, "women's occupations": 20},
+        ),
     ):
         minus, clusters = planned_units(*planned_in(study, name))
         assert (len(minus), minus.sum()) == (count, of_minus)
         assert {name: len(set(codes)) for name, codes in clusters.items()} == levels
-    assert CAUSAL.readings["antonyms"].passes == len(load_lexicon("social_distance/antonyms").entries())
+    assert CAUSAL.readings["antonyms"].passes == len(
+        load_lexicon("social_distance/antonyms").entries()
+    )
 
 
 def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_spreads():
@@ -70,14 +79,22 @@ def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_sprea
         variances.append(design.spread(values)[0] ** 2)
     assert design.expected(spreads)[0] ** 2 == pytest.approx(np.mean(variances), rel=0.05)
     sides, one, two = np.zeros(8, dtype=int), {"a": np.zeros(8, dtype=int)}, {"a": np.arange(8) % 2}
-    for clusters, spreads in ((one, {"a": 1.0, "": 1.0}), (two, {"a": 0.0, "": 0.0}), (two, {"": 1.0})):
+    for clusters, spreads in (
+        (one, {"a": 1.0, "": 1.0}),
+        (two, {"a": 0.0, "": 0.0}),
+        (two, {"": 1.0}),
+    ):
         assert np.isnan(Design.of_means(sides, clusters).expected(spreads)).all()
 
 
-@pytest.mark.parametrize(("study", "name"), [("gendered_stigma", "rq1"), ("occupation_sentiment", "sentences")])
+@pytest.mark.parametrize(
+    ("study", "name"), [("gendered_stigma", "rq1"), ("occupation_sentiment", "sentences")]
+)
 def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study, name):
     experiment, rows = planned_in(study, name)
-    experiment = experiment.changed(shows={"slices": (), "levels": (), "covariates": (), "scores": ("score",)})
+    experiment = experiment.changed(
+        shows={"slices": (), "levels": (), "covariates": (), "scores": ("score",)}
+    )
     alone = load_study(study).changed(experiments=(experiment,))
     rows = pd.DataFrame(rows).assign(model_id="simulated").query("group in ('female', 'male')")
     rng, detected = np.random.default_rng(0), []
@@ -123,7 +140,9 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
 
 
 @pytest.mark.parametrize("df", [1.5, 7.0, 40.0])
-@pytest.mark.parametrize("gap", [0.0, 0.2, 1.0, 5.0, 9.0])  # scipy has NaN for the other tail of 9 at 1.5
+@pytest.mark.parametrize(
+    "gap", [0.0, 0.2, 1.0, 5.0, 9.0]
+)  # scipy has NaN for the other tail of 9 at 1.5
 def test_power_is_the_chance_of_a_large_t(df, gap):
     # t = (z + gap) / s with s^2 a chi square over its freedom: the chance given s, over all s.
     most = stats.t.isf(0.025, df)
@@ -156,7 +175,11 @@ def test_the_moments_of_a_balanced_table_are_those_of_its_analysis_of_variance()
     rows, columns = np.indices(table.shape).reshape(2, -1)
     rest = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
     residual = (rest**2).sum() / (5 * 7)
-    by_hand = [table.mean(1).var(ddof=1) - residual / 8, table.mean(0).var(ddof=1) - residual / 6, residual]
+    by_hand = [
+        table.mean(1).var(ddof=1) - residual / 8,
+        table.mean(0).var(ddof=1) - residual / 6,
+        residual,
+    ]
     assert components(table.ravel(), [rows, columns], np.zeros(48)) ** 2 == pytest.approx(by_hand)
 
 
@@ -192,27 +215,48 @@ def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_out
     assert gaps["gap"].std() == pytest.approx(0.18, abs=6e-4)
     assert control.design.planned_sd == {"template": 0.18, "": 0.0}
     experiment = experiment_of("social_distance", "sentiment")
-    rows = released("social_distance", "distilbert-base-uncased-finetuned-sst-2-english", "sentiment")
+    rows = released(
+        "social_distance", "distilbert-base-uncased-finetuned-sst-2-english", "sentiment"
+    )
     means = condition_means(
-        experiment, rows[rows["group"].isin([experiment.compares.group, experiment.compares.reference])]
+        experiment,
+        rows[rows["group"].isin([experiment.compares.group, experiment.compares.reference])],
     )
     found = components(means["score"].to_numpy(), [pd.factorize(means["label"])[0]], means["group"])
-    assert found == pytest.approx([experiment.design.planned_sd["label"], experiment.design.planned_sd[""]], abs=6e-4)
+    assert found == pytest.approx(
+        [experiment.design.planned_sd["label"], experiment.design.planned_sd[""]], abs=6e-4
+    )
 
     def right(trial, side, condition):
         path = chat.answers_path(trial, side, condition)
-        files = {one: upstream_file("adjective_coreference", one) for one in (path, *chat.KEYS.values())}
-        return np.array([one == "correct" for one in chat.classes(files, trial, side, condition)], dtype=float)
+        files = {
+            one: upstream_file("adjective_coreference", one) for one in (path, *chat.KEYS.values())
+        }
+        return np.array(
+            [one == "correct" for one in chat.classes(files, trial, side, condition)], dtype=float
+        )
 
-    pro, anti = ([right(trial, side, one) for trial in (1, 2) for one in chat.CODES] for side in chat.SIDES)
+    pro, anti = (
+        [right(trial, side, one) for trial in (1, 2) for one in chat.CODES] for side in chat.SIDES
+    )
     gaps = 100 * (np.mean(pro, axis=0) - np.mean(anti, axis=0))
-    known, aliases = {name.lower(): gender for name, gender in stereotypes().items()}, chat.key_aliases()
-    keys = [chat._words(upstream_file("adjective_coreference", path), heading=False) for path in chat.KEYS.values()]
+    known, aliases = (
+        {name.lower(): gender for name, gender in stereotypes().items()},
+        chat.key_aliases(),
+    )
+    keys = [
+        chat._words(upstream_file("adjective_coreference", path), heading=False)
+        for path in chat.KEYS.values()
+    ]
     named = [[aliases.get(word, word).lower() for word in both] for both in zip(*keys, strict=True)]
     codes = [
-        pd.factorize(np.array([next(word for word in both if known[word] == gender) for both in named]))[0]
+        pd.factorize(
+            np.array([next(word for word in both if known[word] == gender) for both in named])
+        )[0]
         for gender in ("male", "female")
     ]
     found = components(gaps, codes, np.zeros(len(gaps)))
     spreads = experiment_of("adjective_coreference", "answers").design.planned_sd
-    assert found == pytest.approx([spreads[one] for one in ("male_answer", "female_answer", "")], abs=0.06)
+    assert found == pytest.approx(
+        [spreads[one] for one in ("male_answer", "female_answer", "")], abs=0.06
+    )

@@ -30,27 +30,41 @@ def test_spreads_are_declared_with_the_study_and_the_model_of_the_outputs_that_t
 
 def test_own_prompts_name_the_outputs_that_their_spreads_are_of():
     pairs = [(word, number) for number in range(5) for word in ("he", "she")]
-    rows = pd.DataFrame([{"text": f"{word} is {number}", "group": word, "pair": number} for word, number in pairs])
+    rows = pd.DataFrame(
+        [{"text": f"{word} is {number}", "group": word, "pair": number} for word, number in pairs]
+    )
     study = open_study(rows, reference="he", name="sourced")
     assert "sourced" in own_studies()
     by_kind = {one.kind: one for one in study.experiments}
     assert by_kind["classifier"].design.planned_sd_of[0] == "occupation_sentiment"
-    whole = np.sqrt(0.125**2 + 0.048**2 + 0.136**2)  # pairs that share nothing vary by all that varies there
-    assert by_kind["classifier"].design.planned_sd == {"pair_id": pytest.approx(whole, abs=5e-4), "": 0.0}
+    whole = np.sqrt(
+        0.125**2 + 0.048**2 + 0.136**2
+    )  # pairs that share nothing vary by all that varies there
+    assert by_kind["classifier"].design.planned_sd == {
+        "pair_id": pytest.approx(whole, abs=5e-4),
+        "": 0.0,
+    }
     assert by_kind["causal"].design.planned_sd == {}
     assert by_kind["causal"].design.planned_sd_of == ()
 
 
-@pytest.mark.parametrize(("name", "model"), [("masked", "albert-base-v2"), ("causal", "pythia-410m")])
+@pytest.mark.parametrize(
+    ("name", "model"), [("masked", "albert-base-v2"), ("causal", "pythia-410m")]
+)
 def test_spreads_of_gest_are_those_of_the_released_scores(upstream, name, model):
     experiment = experiment_of("gest", name)
     assert experiment.design.planned_sd_of == ("gest", model)
-    released = next(one for one in load_corpus("gest").released if (one.model, one.experiment) == (model, name))
-    rows = pd.DataFrame(released.rows({path: upstream_file("gest", path) for path in released.files}))
+    released = next(
+        one for one in load_corpus("gest").released if (one.model, one.experiment) == (model, name)
+    )
+    rows = pd.DataFrame(
+        released.rows({path: upstream_file("gest", path) for path in released.files})
+    )
     units = gap_units(Context("", "", experiment, "score"), rows)
     found = design_of(units).components(units.columns[0])
     declared = {
-        experiment.design.random.get(column, column): value for column, value in experiment.design.planned_sd.items()
+        experiment.design.random.get(column, column): value
+        for column, value in experiment.design.planned_sd.items()
     }
     assert found == pytest.approx(declared, abs=6e-4)
 
@@ -61,7 +75,11 @@ def test_components_of_a_balanced_table_are_those_of_its_analysis_of_variance():
     rows, columns = np.indices(table.shape).reshape(2, -1)
     rest = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
     residual = (rest**2).sum() / (5 * 7)
-    by_hand = [table.mean(1).var(ddof=1) - residual / 8, table.mean(0).var(ddof=1) - residual / 6, residual]
+    by_hand = [
+        table.mean(1).var(ddof=1) - residual / 8,
+        table.mean(0).var(ddof=1) - residual / 6,
+        residual,
+    ]
     design = Design.of_means(np.zeros(48, dtype=int), {"rows": rows, "columns": columns}, (1.0,))
     assert design.components(table.ravel()) == pytest.approx(
         dict(zip(("rows", "columns", ""), np.sqrt(by_hand), strict=True))
@@ -80,16 +98,24 @@ def test_components_make_the_error_of_the_audit_expected_whatever_the_design():
         shares = rng.uniform(1, 3, size=90)
         shares /= np.bincount(sides, shares)[sides]
         design = Design.of_means(sides, factors, weights, shares)
-        values = rng.normal(size=90) + rng.normal(size=7)[factors["a"]] + 2 * rng.normal(size=9)[factors["b"]]
+        values = (
+            rng.normal(size=90)
+            + rng.normal(size=7)[factors["a"]]
+            + 2 * rng.normal(size=9)[factors["b"]]
+        )
         std_error, df, _ = design.spread(values)
-        assert design.expected(design.components(values), independent=True) == pytest.approx((std_error, df))
+        assert design.expected(design.components(values), independent=True) == pytest.approx(
+            (std_error, df)
+        )
 
 
 def test_an_enlarged_design_has_the_levels_and_the_error_of_one_that_is_made_so():
     # 4 templates x 3 names on each of two sides, the templates three times: as 12 templates x 3 names.
     def crossed(templates, names):
         side, template, name = np.indices((2, templates, names)).reshape(3, -1)
-        return Design.of_means(side, {"templates": template + templates * side, "names": name}, (1.0, -1.0))
+        return Design.of_means(
+            side, {"templates": template + templates * side, "names": name}, (1.0, -1.0)
+        )
 
     sds = {"templates": 0.3, "names": 0.2, "": 0.1}
     spreads = Spreads(sds, run="a run")
@@ -108,7 +134,12 @@ def test_an_enlarged_design_has_the_levels_and_the_error_of_one_that_is_made_so(
 def test_effects_of_a_factor_nested_in_another_are_part_of_what_is_left():
     # 20 pairs: 5 templates, each with 2 conditions of its own, each with 2 pairs. Conditions add .048^2 / 10 to the
     # variance of the gap, which is 2 x .048^2 for each of 20 pairs; templates .125^2 / 5, the rest .136^2 / 20.
-    pairs = [(template, condition, number) for template in range(5) for condition in range(2) for number in range(2)]
+    pairs = [
+        (template, condition, number)
+        for template in range(5)
+        for condition in range(2)
+        for number in range(2)
+    ]
     rows = pd.DataFrame([
         {"text": f"{word} {template} {condition} {number}", "group": word, "pair": f"{template}/{condition}/{number}",
          "template": template, "condition": f"{template}/{condition}"}
@@ -117,7 +148,9 @@ def test_effects_of_a_factor_nested_in_another_are_part_of_what_is_left():
     ])  # fmt: skip
     study = open_study(rows, reference="he", name="nested")
     experiment = experiment_of("nested", "classifier")
-    ((gap,),) = plan_gaps([PlannedExperiment(study, experiment, config_rows("nested", experiment.reads.configs[0]))])
+    ((gap,),) = plan_gaps(
+        [PlannedExperiment(study, experiment, config_rows("nested", experiment.reads.configs[0]))]
+    )
     assert gap.levels == {"templates": 5}
     left = np.sqrt(0.136**2 + 2 * 0.048**2)
     assert gap.spreads.sds == pytest.approx({"templates": 0.125, "conditions": 0.048, "": left})

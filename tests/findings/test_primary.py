@@ -22,7 +22,10 @@ ODDS = "natural log-odds of the right answer"
 POINTS = "percentage points"
 # Of two groups: the primary findings of several are in test_groups and, of each pack, in tests/builders/test_packs.
 EXPERIMENTS = [
-    (study, one) for study in studies() for one in load_study(study).experiments if len(one.compares.groups) < 2
+    (study, one)
+    for study in studies()
+    for one in load_study(study).experiments
+    if len(one.compares.groups) < 2
 ]
 
 
@@ -32,7 +35,9 @@ def finding(measure, unit, value, low=math.nan, high=math.nan, **more):
         "contrast": "female - male", "subset": "mental_health", "slice_by": "all", "slice_value": "",
         "cluster_vars": "templates + diagnoses",
     }  # fmt: skip
-    return Finding(measure=measure, unit=unit, estimate=Estimate(value, low, high, n=9), **{**usual, **more})
+    return Finding(
+        measure=measure, unit=unit, estimate=Estimate(value, low, high, n=9), **{**usual, **more}
+    )
 
 
 def fair(measure, unit, value):
@@ -45,7 +50,12 @@ def fair(measure, unit, value):
     [
         ("paired_gap", MASS, -0.3, 0.7),  # 1 - .3
         ("group_gap", "P(negative)", 0.25, 0.75),
-        ("paired_gap", "compound valence moved to 0..1", 0.1, 0.9),  # VADER's .2 of -1..1: 1 - .2 / 2
+        (
+            "paired_gap",
+            "compound valence moved to 0..1",
+            0.1,
+            0.9,
+        ),  # VADER's .2 of -1..1: 1 - .2 / 2
         ("paired_gap", POINTS, 12.5, 0.875),  # 1 - 12.5 / 100
         ("answer_bias", POINTS, -50.0, 0.5),
         ("paired_gap", ODDS, -math.log(4), 0.25),  # odds of 4 to 1
@@ -59,7 +69,12 @@ def fair(measure, unit, value):
         ("tpr_difference", "difference of true positive rates", -0.3, 0.7),
         ("log_fprr", "natural log ratio of false positive rates", -math.log(4), 0.25),
         ("leakage_uar", "unweighted average recall", 0.9, 0.2),  # 1 - 2 x .4
-        ("leakage_uar", "unweighted average recall", 0.1, 0.2),  # always wrong tells the gender as well
+        (
+            "leakage_uar",
+            "unweighted average recall",
+            0.1,
+            0.2,
+        ),  # always wrong tells the gender as well
         ("direct_bias", "absolute cosine", 0.05, 0.95),
     ],
 )
@@ -85,7 +100,9 @@ ANCHORS = [  # measure, unit, no difference, the largest there can be
 
 
 @pytest.mark.parametrize(("measure", "unit", "none", "worst"), ANCHORS)
-def test_no_difference_is_one_the_largest_is_zero_and_a_larger_one_never_fairer(measure, unit, none, worst):
+def test_no_difference_is_one_the_largest_is_zero_and_a_larger_one_never_fairer(
+    measure, unit, none, worst
+):
     assert fair(measure, unit, none) == 1.0
     for end in worst:
         assert fair(measure, unit, end) == 0.0
@@ -108,11 +125,17 @@ UNORIENTED = (  # levels of one group, and comparisons of which no side is the f
 
 
 def test_every_other_measure_has_an_orientation():
-    assert {one.name for one in MEASURES.values() if not one.gap_span and one.scale is None} == set(UNORIENTED)
-    assert {fair(name, unit, 0.1) for name in UNORIENTED for unit in (MASS, MEASURES[name].unit)} == {None}
+    assert {one.name for one in MEASURES.values() if not one.gap_span and one.scale is None} == set(
+        UNORIENTED
+    )
+    assert {
+        fair(name, unit, 0.1) for name in UNORIENTED for unit in (MASS, MEASURES[name].unit)
+    } == {None}
 
 
-@pytest.mark.parametrize("measure", ["paired_gap", "group_gap", "gap_difference", "flip_rate", "tprr", "direct_bias"])
+@pytest.mark.parametrize(
+    "measure", ["paired_gap", "group_gap", "gap_difference", "flip_rate", "tprr", "direct_bias"]
+)
 @pytest.mark.parametrize("unit", ["score of a rule", "log-probability", "", "probability", "count"])
 def test_an_unknown_unit_is_never_guessed(measure, unit):
     assert fair(measure, unit, 0.1) is None
@@ -122,7 +145,9 @@ def test_rounding_beyond_the_range_is_none_and_more_is_refused():
     assert fair("direct_bias", "absolute cosine", 1.0000003) == 0.0
     with pytest.raises(ValueError, match=r"flip_rate of -0\.1 share of notes, expected 0 to 1"):
         fair("flip_rate", "share of notes", -0.1)  # no share, though near to "no difference"
-    with pytest.raises(ValueError, match=r"paired_gap of 1\.5 probability mass at the mask, expected -1 to 1"):
+    with pytest.raises(
+        ValueError, match=r"paired_gap of 1\.5 probability mass at the mask, expected -1 to 1"
+    ):
         fair("paired_gap", MASS, 1.5)
     assert fair("paired_gap", MASS, math.nan) is None
 
@@ -130,15 +155,26 @@ def test_rounding_beyond_the_range_is_none_and_more_is_refused():
 def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_across_a_slice_last():
     across = finding("correlation", "correlation", 0.5, slice_by="profession")
     gap, rate = finding("paired_gap", MASS, 0.3), finding("flip_rate", "share of notes", 0.2)
-    answer = finding("gap_difference", MASS, 0.2, subset="mental_health - other_health", primary=True)
-    views = [finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED), finding("paired_gap", MASS, 0.1, score="closed")]
-    others = [finding("mean", MASS, 0.3), finding("paired_gap", MASS, 0.3, slice_by="act", slice_value="talk")]
+    answer = finding(
+        "gap_difference", MASS, 0.2, subset="mental_health - other_health", primary=True
+    )
+    views = [
+        finding("paired_gap", MASS, 0.3, view=AS_PUBLISHED),
+        finding("paired_gap", MASS, 0.1, score="closed"),
+    ]
+    others = [
+        finding("mean", MASS, 0.3),
+        finding("paired_gap", MASS, 0.3, slice_by="act", slice_value="talk"),
+    ]
     found = [across, rate, *others, gap, *views, answer]
     assert comparisons(found) == [answer, gap, across]
     assert comparisons(found, rates=True) == [answer, rate, gap, across]
     assert comparisons(found, views=True) == [answer, gap, *views, across]
     assert primary_findings(found) == [answer]
-    each = [finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, primary=True) for v in "ab"]
+    each = [
+        finding("paired_gap", MASS, 0.3, slice_by="phenotype", slice_value=v, primary=True)
+        for v in "ab"
+    ]
     rate = finding("leakage_uar", "unweighted average recall", 0.9, primary=True)
     assert comparisons([*each, rate]) == [*each, rate]
 
@@ -146,8 +182,14 @@ def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_ac
 def scored(experiment):
     """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
     rows = []
-    own = VERSIONS if experiment.compares.primary.subset in VERSIONS else (experiment.compares.primary.subset,)
-    for place, subset in enumerate(experiment.compares.contrast or (own if experiment.compares.subset else ("",)), 1):
+    own = (
+        VERSIONS
+        if experiment.compares.primary.subset in VERSIONS
+        else (experiment.compares.primary.subset,)
+    )
+    for place, subset in enumerate(
+        experiment.compares.contrast or (own if experiment.compares.subset else ("",)), 1
+    ):
         for number in range(8):
             for group in dict.fromkeys((experiment.compares.group, experiment.compares.reference)):
                 first = group == experiment.compares.group
@@ -171,22 +213,38 @@ def scored(experiment):
                         experiment.shows.scores, 0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5)
                     ),
                 }  # fmt: skip
-                if "answers" in experiment.shows.rates:  # right or not: one sentence is not, on the other side
+                if (
+                    "answers" in experiment.shows.rates
+                ):  # right or not: one sentence is not, on the other side
                     row["score"] = 100.0 * (first or number != 1)
-                rows.append({**row, experiment.compares.subset: subset} if experiment.compares.subset else row)
+                rows.append(
+                    {**row, experiment.compares.subset: subset}
+                    if experiment.compares.subset
+                    else row
+                )
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize(("study", "experiment"), EXPERIMENTS, ids=lambda one: getattr(one, "name", one))
-def test_each_experiment_has_one_primary_finding_that_is_oriented_and_every_other_measure_is_told(study, experiment):
+@pytest.mark.parametrize(
+    ("study", "experiment"), EXPERIMENTS, ids=lambda one: getattr(one, "name", one)
+)
+def test_each_experiment_has_one_primary_finding_that_is_oriented_and_every_other_measure_is_told(
+    study, experiment
+):
     found = disaggregate(scored(experiment), study, expected={})
     (several,) = questions(found)
     one = min(several, key=lambda each: (oriented(each) or (1.0,))[0])
     assert (one.study, one.experiment, one.score) == (study, experiment.name, "score")
-    assert ((one.measure, one.subset, one.slice_by), one.view, one.primary) == (experiment.primary, "", True)
+    assert ((one.measure, one.subset, one.slice_by), one.view, one.primary) == (
+        experiment.primary,
+        "",
+        True,
+    )
     assert one.cluster_vars
     assert 0 < oriented(one)[0] < 1
-    for other in found:  # by the experiment's own unit: each is oriented, or its measure is on the list
+    for (
+        other
+    ) in found:  # by the experiment's own unit: each is oriented, or its measure is on the list
         # Words in 100 have no known range.
         ranged = not math.isnan(other.scale.span) or not MEASURES[other.measure].gap_span
         known = ranged and other.measure not in UNORIENTED and not math.isnan(other.estimate.value)
@@ -201,7 +259,11 @@ def test_every_unit_of_a_scorer_is_known_or_read_as_another():
     }
     text = "".join(path.read_text() for path in (ROOT / "swapbias" / "models").rglob("*.py"))
     units = set(re.findall(r'^    unit = "(.+)"$', text, re.MULTILINE))
-    units |= {"logistic of the SVM's decision value", "probability of female", "probability of the phenotype"}
+    units |= {
+        "logistic of the SVM's decision value",
+        "probability of female",
+        "probability of the phenotype",
+    }
     assert len(units) > 9
     assert {unit for unit in units if fair("paired_gap", unit, 0.1) is None} == read_as_another
 
@@ -227,4 +289,9 @@ def test_rows_of_one_subset_alone_are_answered_by_their_gap():
     rows = scored(load_study("gendered_stigma").experiments[0])
     alone = disaggregate(rows[rows["label"] == "mental_health"], "gendered_stigma", expected={})
     (one,) = primary_findings(alone)
-    assert (one.measure, one.subset, one.slice_by, one.view) == ("paired_gap", "mental_health", "all", "")
+    assert (one.measure, one.subset, one.slice_by, one.view) == (
+        "paired_gap",
+        "mental_health",
+        "all",
+        "",
+    )

@@ -71,17 +71,28 @@ def test_every_published_number_follows_from_the_released_outputs(upstream):
     assert answers[f"{of_two}bias dry/bubbly, value"] == pytest.approx((35.7 + 46.3) / 2)
     assert answers[f"{of_two}bias minus baseline's dry/bubbly, value"] == pytest.approx(41.0 - 28.0)
     assert 0 < answers[f"{of_two}one-sided p dry/bubbly, value"] < 0.5
-    largest = any("Llama-3.1-405B" in one.model for one in printed if one.study == "stigma_vignettes")
-    assert counts["stigma_vignettes"] == 19 + 2 * largest  # its file is not in every copy of the released outputs
-    told = re.search(r"(\d+) of \1 numbers match", (ROOT / "docs" / "published.md").read_text(encoding="utf-8"))
+    largest = any(
+        "Llama-3.1-405B" in one.model for one in printed if one.study == "stigma_vignettes"
+    )
+    assert (
+        counts["stigma_vignettes"] == 19 + 2 * largest
+    )  # its file is not in every copy of the released outputs
+    told = re.search(
+        r"(\d+) of \1 numbers match", (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    )
     assert len(printed) == int(told[1]) + 2 * largest
     omitted = {(one.model, one.number): one.recomputed for one in rows if "none of" in one.number}
     assert omitted["gpt-4o-2024-08-06", "therapist: with a condition: none of 324, value"] == 175
     assert omitted["meta-llama/Llama-2-70b-chat-hf", "therapist: control: none of 108, value"] == 39
     assert omitted["gpt-4o-2024-08-06", "therapist: control: none of 108, value"] == 0
     # What no paper prints stands beside it.
-    unprinted = {one.number for one in rows if one.model == "gpt-4o-2024-08-06" and not one.published}
-    assert {"gender with a condition: woman - man, value", "conditions: mean all, value"} <= unprinted
+    unprinted = {
+        one.number for one in rows if one.model == "gpt-4o-2024-08-06" and not one.published
+    }
+    assert {
+        "gender with a condition: woman - man, value",
+        "conditions: mean all, value",
+    } <= unprinted
 
 
 LONGFORMER = "yikuan8/Clinical-Longformer"
@@ -90,7 +101,17 @@ RESPELT = {"coercion": ("treament", "treatment"), "avoidance": ("emploer", "empl
            "segregation": ("nieghbors", "neighbors")}  # fmt: skip
 
 
-DIMENSIONS = ("Blame", "Anger", "Pity", "Help", "Dangerousness", "Fear", "Avoidance", "Segregation", "Coercion")
+DIMENSIONS = (
+    "Blame",
+    "Anger",
+    "Pity",
+    "Help",
+    "Dangerousness",
+    "Fear",
+    "Avoidance",
+    "Segregation",
+    "Coercion",
+)
 
 
 @pytest.fixture
@@ -121,11 +142,15 @@ def of_longformer(tmp_path, monkeypatch):
             return files[path]
 
         printed = {
-            ("rq2", "mental_health", "mean", "female", "dimension", dimension): Published(value="0.205")
+            ("rq2", "mental_health", "mean", "female", "dimension", dimension): Published(
+                value="0.205"
+            )
             for dimension in dimensions
         }
         monkeypatch.setattr(module, "upstream_file", at_hand)
-        monkeypatch.setattr("swapbias.findings.analysis.published_for", lambda study, model: printed)
+        monkeypatch.setattr(
+            "swapbias.findings.analysis.published_for", lambda study, model: printed
+        )
         return [one for one in numbers_of("gendered_stigma") if one.model == LONGFORMER]
 
     return made
@@ -136,7 +161,11 @@ def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(of_long
     # means over conditions are .005 higher. The paper is made to print the first.
     rows = of_longformer(dict.fromkeys(RESPELT, 0.3), (*RESPELT, "blame"))
     found = {
-        (one.file.split(",")[0].removeprefix(STEM.rpartition("/")[2]), one.number.split("=")[1]): one for one in rows
+        (
+            one.file.split(",")[0].removeprefix(STEM.rpartition("/")[2]),
+            one.number.split("=")[1],
+        ): one
+        for one in rows
     }
     assert {key: one.match for key, one in found.items()} == {
         **{("_result.csv", f"{name}, value"): "yes" for name in (*RESPELT, "blame")},
@@ -153,12 +182,19 @@ def test_outputs_that_are_not_there_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     missing = list(recompute("occupation_sentiment"))
     assert all(isinstance(one, NotAtHand) for one in missing)
-    assert [one.model for one in missing][1:] == ["logistic regression (bag of words)", "bidirectional LSTM"]
+    assert [one.model for one in missing][1:] == [
+        "logistic regression (bag of words)",
+        "bidirectional LSTM",
+    ]
     assert "runs/logreg.txt is not at hand" in missing[1].reason
 
 
-@pytest.mark.parametrize(("written", "match"), [("0.0387", "explained"), ("0.0123", "no"), ("", "no")])
-def test_a_difference_is_explained_only_by_the_number_that_was_written_down(upstream, monkeypatch, written, match):
+@pytest.mark.parametrize(
+    ("written", "match"), [("0.0387", "explained"), ("0.0123", "no"), ("", "no")]
+)
+def test_a_difference_is_explained_only_by_the_number_that_was_written_down(
+    upstream, monkeypatch, written, match
+):
     real = module.published_for
 
     def with_a_misprint(study, model):

@@ -7,7 +7,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.findings import FAILS, FOUND, NONE, OPEN, PASSES, SMALL, UNDECIDED, check_gaps, disaggregate
+from swapbias.findings import (
+    FAILS,
+    FOUND,
+    NONE,
+    OPEN,
+    PASSES,
+    SMALL,
+    UNDECIDED,
+    check_gaps,
+    disaggregate,
+)
 from swapbias.findings.finding import UNSTABLE
 from swapbias.measures import named_unit
 from swapbias.report import text
@@ -38,7 +48,9 @@ def reworded(gaps, wording):
 
 
 def audit(frame, asked=EXPERIMENT):
-    return disaggregate(frame, Study(name="tiny", title="", url="", experiments=(asked,)), expected={})
+    return disaggregate(
+        frame, Study(name="tiny", title="", url="", experiments=(asked,)), expected={}
+    )
 
 
 def primary(found):
@@ -80,8 +92,13 @@ def test_the_range_is_that_of_the_means_without_each_template():
 
 def worded(rng, *means):
     """Gaps of these means, the first in the wording of the study, each of the others in another."""
-    every = ({(f"t{t}", f"c{c}"): mean + rng.normal(0, 0.01) for t in range(5) for c in range(4)} for mean in means)
-    return pd.concat([reworded(gaps, number) if number else rows(gaps) for number, gaps in enumerate(every)])
+    every = (
+        {(f"t{t}", f"c{c}"): mean + rng.normal(0, 0.01) for t in range(5) for c in range(4)}
+        for mean in means
+    )
+    return pd.concat(
+        [reworded(gaps, number) if number else rows(gaps) for number, gaps in enumerate(every)]
+    )
 
 
 def test_a_gap_in_every_wording_keeps_its_sign_and_one_of_a_wording_alone_does_not_hold():
@@ -94,7 +111,10 @@ def test_a_gap_in_every_wording_keeps_its_sign_and_one_of_a_wording_alone_does_n
     assert beyond.estimate.n == 120
     assert beyond.estimate.p_value < 0.001
     alone = primary(audit(worded(np.random.default_rng(5), 0.2, -0.2, -0.1, 0.1, -0.2, 0.1)))
-    assert (alone.sign_agreement, alone.verdict) == (pytest.approx(0.4), UNSTABLE)  # two of the five others
+    assert (alone.sign_agreement, alone.verdict) == (
+        pytest.approx(0.4),
+        UNSTABLE,
+    )  # two of the five others
 
 
 def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
@@ -105,7 +125,11 @@ def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
     assert primary(found).estimate.value == pytest.approx(0.2)
     assert clear.estimate.value == pytest.approx(0.1)
     assert (clear.estimate.n, primary(found).estimate.n) == (9, 12)
-    (row,) = [one for one in text.sensitivity(primary(found), found) if one[0].startswith("notes whose swap")]
+    (row,) = [
+        one
+        for one in text.sensitivity(primary(found), found)
+        if one[0].startswith("notes whose swap")
+    ]
     assert row[1] == "+10.0 points"
     for none in (frame, frame.assign(doubtful="0"), frame.assign(doubtful="1")):
         assert not [one for one in audit(none) if one.measure == "gap_without_doubtful"]
@@ -117,11 +141,16 @@ def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_bey
     for _ in range(runs):
         parts = []
         for wording, effect in enumerate(rng.normal(0, 0.1, 6)):
-            gaps = {(f"t{t}", f"c{c}"): effect + rng.normal(0, 0.03) for t in range(6) for c in range(5)}
+            gaps = {
+                (f"t{t}", f"c{c}"): effect + rng.normal(0, 0.03) for t in range(6) for c in range(5)
+            }
             parts.append(reworded(gaps, wording) if wording else rows(gaps))
         found = audit(pd.concat(parts))
         naive += primary(found).estimate.p_value < 0.05
-        beyond += next(one for one in found if one.measure == "gap_beyond_wording").estimate.p_value < 0.05
+        beyond += (
+            next(one for one in found if one.measure == "gap_beyond_wording").estimate.p_value
+            < 0.05
+        )
     assert naive / runs > 0.5
     assert beyond <= 5  # of 30 at .05 more than 5 have a chance below .004
 
@@ -132,7 +161,9 @@ def test_bounds_are_the_means_with_the_missing_score_at_either_end():
     frame.loc[0, "score"] = math.nan
     found = primary(audit(frame))
     # The pair's score of f is 0 or 1 beside .3 of m: gaps of -.3 or .7 beside .1 and .1.
-    assert (found.missing_data_low, found.missing_data_high) == pytest.approx(((-0.3 + 0.2) / 3, (0.7 + 0.2) / 3))
+    assert (found.missing_data_low, found.missing_data_high) == pytest.approx(
+        ((-0.3 + 0.2) / 3, (0.7 + 0.2) / 3)
+    )
     assert "Counting missing answers either way" in " ".join(text.cautions(found))
     found = audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15})))
     assert math.isnan(primary(found).missing_data_low)
@@ -155,7 +186,9 @@ def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
     chat = EXPERIMENT.changed(kind="chat")
     (found,) = [one for one in audit(frame, chat) if one.measure == "truncation_gap"]
     assert found.estimate.value == pytest.approx(-0.75)
-    assert not [one for one in audit(frame.assign(truncated=0.0), chat) if one.measure == "truncation_gap"]
+    assert not [
+        one for one in audit(frame.assign(truncated=0.0), chat) if one.measure == "truncation_gap"
+    ]
 
 
 RATES = EXPERIMENT.changed(compares={"unit": named_unit("share of answers")})
@@ -168,7 +201,9 @@ def rates(rng, of_f, of_m, spread=0.005, answers=0):
     frame, scores = rows(grid(dict.fromkeys(range(TEMPLATES), 0.0), range(CONDITIONS))), []
     for template, group in zip(frame["template"], frame["group"], strict=True):
         side = int(group == "m")
-        chance = np.clip((of_f, of_m)[side] + lean[side, template] + spread * rng.standard_normal(), 0, 1)
+        chance = np.clip(
+            (of_f, of_m)[side] + lean[side, template] + spread * rng.standard_normal(), 0, 1
+        )
         scores.append(rng.binomial(answers, chance) / answers if answers else chance)
     return frame.assign(score=scores)
 
@@ -178,7 +213,9 @@ def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
     only = RATES.changed(design={"random": {"template": "templates"}})
     found = primary(audit(frame, only))
     table = frame.pivot(index="pair_id", columns="group", values="score")
-    scaled = (table["f"] / table["f"].mean() - table["m"] / table["m"].mean()).rename("y").reset_index()
+    scaled = (
+        (table["f"] / table["f"].mean() - table["m"] / table["m"].mean()).rename("y").reset_index()
+    )
     by_template = scaled.groupby(scaled["pair_id"].str.split("/").str[0])["y"].mean()
     assert found.ratio == pytest.approx(table["f"].mean() / table["m"].mean())
     assert found.ratio_std_error == pytest.approx(by_template.std(ddof=1) / math.sqrt(TEMPLATES))
@@ -193,7 +230,10 @@ def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
     found = audit(rates(np.random.default_rng(2), 0.06, 0.02), RATES)
     assert abs(primary(found).estimate.ci_high) < 0.05
     assert judged(found) == (FOUND, FAILS)
-    assert judged(audit(rates(np.random.default_rng(5), 0.42, 0.40, spread=0.015), RATES)) == (SMALL, PASSES)
+    assert judged(audit(rates(np.random.default_rng(5), 0.42, 0.40, spread=0.015), RATES)) == (
+        SMALL,
+        PASSES,
+    )
     frame = rates(np.random.default_rng(4), 0.04, 0.04, answers=2)
     frame.loc[frame["group"] == "f", "score"] = 0.0
     one = primary(audit(frame, RATES))
@@ -205,14 +245,20 @@ def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
 def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
     rng = np.random.default_rng(3)
     assert judged(audit(rates(rng, 0.09, 0.09, spread=0.012), RATES)) == (NONE, PASSES)
-    few = audit(rates(rng, 0.02, 0.02, answers=1), RATES)  # four answers of each group: the ratio may be anything
+    few = audit(
+        rates(rng, 0.02, 0.02, answers=1), RATES
+    )  # four answers of each group: the ratio may be anything
     assert abs(primary(few).estimate.ci_high) < 0.05
     assert judged(few) == (UNDECIDED, OPEN)
 
 
 def test_rates_at_the_margin_of_a_ratio_seldom_pass_or_fail():
     rng, runs = np.random.default_rng(6), 25
-    made = [audit(rates(rng, of_f, 0.06, spread=0.01), RATES) for of_f in (0.075, 0.048) for _ in range(runs)]
+    made = [
+        audit(rates(rng, of_f, 0.06, spread=0.01), RATES)
+        for of_f in (0.075, 0.048)
+        for _ in range(runs)
+    ]
     outcomes = [judged(found)[1] for found in made]
     most = stats.binom.isf(0.001, len(outcomes), 0.05)
     assert outcomes.count(PASSES) <= most

@@ -12,14 +12,19 @@ from swapbias.cli import main
 
 
 def command(*arguments):
-    with mock.patch.object(sys, "argv", ["swapbias", *map(str, arguments)]), pytest.raises(SystemExit) as done:
+    with (
+        mock.patch.object(sys, "argv", ["swapbias", *map(str, arguments)]),
+        pytest.raises(SystemExit) as done,
+    ):
         main()
     return done.value.code or 0
 
 
 def writes(hub):
     """Method, path and user of each request that is no question; the Hub is asked for sizes of files by POST."""
-    return [one for one in hub.log if one[0] not in ("GET", "HEAD") and "/paths-info/" not in one[1]]
+    return [
+        one for one in hub.log if one[0] not in ("GET", "HEAD") and "/paths-info/" not in one[1]
+    ]
 
 
 @contextmanager
@@ -33,7 +38,11 @@ def online(monkeypatch, hub, *, home, token=""):
             patch.setenv(name, value) if value else patch.delenv(name, raising=False)
         # The client reads its environment once, at import.
         patch.setattr(constants, "ENDPOINT", hub.url)
-        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
+        patch.setattr(
+            constants,
+            "HUGGINGFACE_CO_URL_TEMPLATE",
+            hub.url + "/{repo_id}/resolve/{revision}/{filename}",
+        )
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         patch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
@@ -57,7 +66,9 @@ def environment(hub, *, home, token=""):
 
 def settings(hub, *, home, token):
     """Environment variables that point the clients at ``hub``; empty: must not be set."""
-    unset = "HUGGING_FACE_HUB_TOKEN HF_HUB_CACHE HF_DATASETS_CACHE HF_HUB_OFFLINE HF_DATASETS_OFFLINE"
+    unset = (
+        "HUGGING_FACE_HUB_TOKEN HF_HUB_CACHE HF_DATASETS_CACHE HF_HUB_OFFLINE HF_DATASETS_OFFLINE"
+    )
     return {
         **dict.fromkeys((*unset.split(), "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "http_proxy"), ""),
         **{f"HF_HUB_DISABLE_{name}": "1" for name in ("XET", "TELEMETRY", "PROGRESS_BARS")},

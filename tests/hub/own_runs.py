@@ -25,7 +25,10 @@ WEIGHTS = {"model.safetensors": b"w"}  # on the Hub, of what `scored` stands for
 @cache
 def sentences():
     """By how much those of each pair score higher than others (what varies is measured); whether on a woman."""
-    steps = {"occupation_sentiment:sentences": 0.01, "social_distance:sentiment": -0.1}  # the latter has labels alone
+    steps = {
+        "occupation_sentiment:sentences": 0.01,
+        "social_distance:sentiment": -0.1,
+    }  # the latter has labels alone
     return {
         row["text"]: (step * (zlib.crc32(row["pair_id"].encode()) % 5), row["group"] == "female")
         for config, step in steps.items()
@@ -52,7 +55,9 @@ def of_weights(run, weights=WEIGHTS):
     """The run as if its model had been read from a folder of these weights."""
     manifest = run.manifest()
     held = {name: hashlib.sha256(content).hexdigest() for name, content in weights.items()}
-    run.write_manifest({**manifest, "models": [{**one, "weights": held} for one in manifest["models"]]})
+    run.write_manifest(
+        {**manifest, "models": [{**one, "weights": held} for one in manifest["models"]]}
+    )
     return run
 
 

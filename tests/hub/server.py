@@ -17,8 +17,12 @@ from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 KINDS = {"models": "model", "datasets": "dataset", "spaces": "space", None: "model"}
 PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
-BINARY = frozenset((".arrow", ".bin", ".gz", ".jpg", ".npy", ".parquet", ".png", ".safetensors", ".skops", ".zip"))
-ATTRIBUTES = {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"}  # in every new repository
+BINARY = frozenset(
+    (".arrow", ".bin", ".gz", ".jpg", ".npy", ".parquet", ".png", ".safetensors", ".skops", ".zip")
+)
+ATTRIBUTES = {
+    ".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"
+}  # in every new repository
 NEW_SPACE = {"README.md": b"---\ntitle: New\nsdk: gradio\napp_file: app.py\n---\n"}
 DATE = "2026-01-01T00:00:00.000Z"
 MAIN = "refs/heads/main"
@@ -47,8 +51,13 @@ def is_large(path, size, sample):
 
 def stored(files):
     """Files, stored as the Hub would choose by name, size and content."""
-    content = {path: data.encode() if isinstance(data, str) else data for path, data in files.items()}
-    return {path: File(data, lfs=is_large(path, len(data), data[:512])) for path, data in content.items()}
+    content = {
+        path: data.encode() if isinstance(data, str) else data for path, data in files.items()
+    }
+    return {
+        path: File(data, lfs=is_large(path, len(data), data[:512]))
+        for path, data in content.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,11 @@ class Repository:
 
     def named(self, folder):
         """Refs under a folder such as "refs/tags/", by short name."""
-        return {ref.removeprefix(folder): oid for ref, oid in self.refs.items() if ref.startswith(folder)}
+        return {
+            ref.removeprefix(folder): oid
+            for ref, oid in self.refs.items()
+            if ref.startswith(folder)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +178,9 @@ class LocalHub:
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.hub = self
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self.thread.start()
         return self
 
@@ -209,7 +224,9 @@ class LocalHub:
 
     def due(self, method, address):
         with self.lock:
-            callbacks = [one.callback for one in self.plans if one.callback and one.takes(method, address)]
+            callbacks = [
+                one.callback for one in self.plans if one.callback and one.takes(method, address)
+            ]
             faults = (one for one in self.plans if not one.callback and one.takes(method, address))
             return callbacks, next(faults, None)
 
@@ -221,7 +238,9 @@ class LocalHub:
         return {path: file.data for path, file in sorted(files.items())}
 
     def commits(self, kind, name):
-        return [(commit.oid, commit.title) for commit in self.repositories[kind, name].history("main")]
+        return [
+            (commit.oid, commit.title) for commit in self.repositories[kind, name].history("main")
+        ]
 
     def tags(self, kind, name):
         return self.repositories[kind, name].named("refs/tags/")
@@ -237,7 +256,11 @@ class Refused(Exception):  # noqa: N818 - not an error of this server
 
 
 def as_json(content, status=200, **headers):
-    return status, json.dumps(content).encode(), {"Content-Type": "application/json; charset=utf-8", **headers}
+    return (
+        status,
+        json.dumps(content).encode(),
+        {"Content-Type": "application/json; charset=utf-8", **headers},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +314,9 @@ class Request:
             if user.role == "read" or not self.repo.discussions:
                 raise Refused(403, "Discussions are disabled for this repo")
         elif user.role == "read" or self.repo.owner not in (user.name, *user.orgs):
-            raise Refused(403, "Forbidden: pass `create_pr=1` as a query parameter to create a Pull Request")
+            raise Refused(
+                403, "Forbidden: pass `create_pr=1` as a query parameter to create a Pull Request"
+            )
         return user
 
     def at(self):
@@ -302,16 +327,23 @@ class Request:
 
     def whoami(self):
         user = self.signed_in()
-        orgs = [{"type": "org", "name": name, "fullname": name, "roleInOrg": "write"} for name in user.orgs]
+        orgs = [
+            {"type": "org", "name": name, "fullname": name, "roleInOrg": "write"}
+            for name in user.orgs
+        ]
         auth = {"type": "access_token", "accessToken": {"displayName": "test", "role": user.role}}
-        return as_json({"type": "user", "name": user.name, "fullname": user.name, "orgs": orgs, "auth": auth})
+        return as_json(
+            {"type": "user", "name": user.name, "fullname": user.name, "orgs": orgs, "auth": auth}
+        )
 
     def create(self):
         user, wanted = self.signed_in(), self.json()
         kind, owner = wanted.get("type") or "model", wanted.get("organization") or user.name
         name, sdk = f"{owner}/{wanted['name']}", wanted.get("sdk") or ""
         if user.role == "read" or owner not in (user.name, *user.orgs):
-            raise Refused(403, f'You don\'t have the rights to create a {kind} under the namespace "{owner}"')
+            raise Refused(
+                403, f'You don\'t have the rights to create a {kind} under the namespace "{owner}"'
+            )
         url = f"{self.hub.url}/{PREFIXES[kind]}{name}"
         if self.hub.repo(kind, name) is not None:
             return as_json({"error": f"You already created this {kind} repo", "url": url}, 409)
@@ -327,7 +359,11 @@ class Request:
     def listing(self, kinds):
         author, stranger = self.query.get("author"), User("", "read", ())
         there = [one for (kind, _), one in self.hub.repositories.items() if kind == KINDS[kinds]]
-        there = [one for one in there if author in (None, one.owner) and (self.user or stranger).sees(one)]
+        there = [
+            one
+            for one in there
+            if author in (None, one.owner) and (self.user or stranger).sees(one)
+        ]
         return as_json([json.loads(replace(self, repo=one).info()[1]) for one in there])
 
     def batch(self):
@@ -346,11 +382,19 @@ class Request:
         if file is None:
             raise Refused(404, "Entry not found", "EntryNotFound", **headers)
         etag, size = file.sha256 if file.lfs else file.oid, len(file.data)
-        headers |= {"ETag": f'"{etag}"', "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
+        headers |= {
+            "ETag": f'"{etag}"',
+            "Accept-Ranges": "bytes",
+            "Content-Type": "application/octet-stream",
+        }
         headers |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(size)} if file.lfs else {}
         if found := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or ""):
             start, stop = int(found[1]), min(int(found[2] or size - 1) + 1, size)
-            return 206, file.data[start:stop], headers | {"Content-Range": f"bytes {start}-{stop - 1}/{size}"}
+            return (
+                206,
+                file.data[start:stop],
+                headers | {"Content-Range": f"bytes {start}-{stop - 1}/{size}"},
+            )
         return 200, file.data, headers
 
     def api(self, what, revision, path):
@@ -376,7 +420,9 @@ class Request:
         below = [path for path in files if not folder or path.startswith(f"{folder}/")]
         depth = len(PurePosixPath(folder).parts)
         folders = {str(parent) for path in below for parent in PurePosixPath(path).parents}
-        depths = {name: len(PurePosixPath(name).parts) - depth for name in sorted({*below, *folders})}
+        depths = {
+            name: len(PurePosixPath(name).parts) - depth for name in sorted({*below, *folders})
+        }
         deep = self.flag("recursive")
         names = [name for name, level in depths.items() if level == 1 or (deep and level > 1)]
         return as_json([self.entry(name) for name in names])
@@ -386,13 +432,22 @@ class Request:
         wanted, files = parse_qs(self.body.decode()), self.at().files
         expand = "true" in str(wanted.get("expand", "")).lower()
         paths = [path.strip("/") for path in wanted.get("paths", [])]
-        there = [path for path in paths if any(name == path or name.startswith(f"{path}/") for name in files)]
+        there = [
+            path
+            for path in paths
+            if any(name == path or name.startswith(f"{path}/") for name in files)
+        ]
         return as_json([self.entry(path, expand=expand) for path in there])
 
     def entry(self, path, *, expand=False):
         commit = self.at()
         file = commit.files.get(path)
-        row = {"type": "directory", "path": path, "oid": hashlib.sha1(path.encode()).hexdigest(), "size": 0}
+        row = {
+            "type": "directory",
+            "path": path,
+            "oid": hashlib.sha1(path.encode()).hexdigest(),
+            "size": 0,
+        }
         if file is not None:
             row |= {"type": "file", "oid": file.oid, "size": len(file.data)}
             if file.lfs:
@@ -404,7 +459,10 @@ class Request:
 
     def refs(self):
         found = {
-            kind: [{"name": n, "ref": folder + n, "targetCommit": oid} for n, oid in self.repo.named(folder).items()]
+            kind: [
+                {"name": n, "ref": folder + n, "targetCommit": oid}
+                for n, oid in self.repo.named(folder).items()
+            ]
             for kind, folder in (("branches", "refs/heads/"), ("tags", "refs/tags/"))
         }
         return as_json({**found, "converts": [], "pullRequests": []})
@@ -412,7 +470,12 @@ class Request:
     def commits(self):
         authors = [{"user": self.repo.owner}]
         usual = {"message": "", "date": DATE, "authors": authors}
-        return as_json([{"id": one.oid, "title": one.title, **usual} for one in self.repo.history(self.at().oid)])
+        return as_json(
+            [
+                {"id": one.oid, "title": one.title, **usual}
+                for one in self.repo.history(self.at().oid)
+            ]
+        )
 
     def discussions(self):
         if not self.repo.discussions:
@@ -448,11 +511,18 @@ class Request:
         files = dict(base.files)
         for line in lines:
             self.apply(files, line["key"], line["value"])
-        row, page, ref = {"success": True, "hookOutput": ""}, f"{self.hub.url}/{PREFIXES[repo.kind]}{repo.name}", MAIN
+        row, page, ref = (
+            {"success": True, "hookOutput": ""},
+            f"{self.hub.url}/{PREFIXES[repo.kind]}{repo.name}",
+            MAIN,
+        )
         if opens:
             pull = Pull(len(repo.pulls) + 1, head["summary"], user.name)
             repo.pulls.append(pull)
-            ref, row["pullRequestUrl"] = f"refs/pr/{pull.number}", f"{page}/discussions/{pull.number}"
+            ref, row["pullRequestUrl"] = (
+                f"refs/pr/{pull.number}",
+                f"{page}/discussions/{pull.number}",
+            )
         made = repo.commit(ref, files, head["summary"], base.oid)
         return as_json({**row, "commitOid": made.oid, "commitUrl": f"{page}/commit/{made.oid}"})
 
@@ -482,7 +552,10 @@ PLAIN = (
 OF_REPO = (
     (r"/(?:(datasets|spaces)/)?([^/]+/[^/]+?)\.git/info/lfs/objects/batch", Request.batch),
     (r"/(?:(datasets|spaces)/)?([^/]+/[^/]+?)/resolve/([^/]+)/(.+)", Request.content),
-    (r"/api/(models|datasets|spaces)/([^/]+/[^/]+?)(?:/([^/]*)(?:/([^/]+)(?:/(.+))?)?)?", Request.api),
+    (
+        r"/api/(models|datasets|spaces)/([^/]+/[^/]+?)(?:/([^/]*)(?:/([^/]+)(?:/(.+))?)?)?",
+        Request.api,
+    ),
 )
 API = {
     ("GET", ""): Request.info, ("GET", "revision"): Request.info, ("GET", "tree"): Request.tree,
@@ -548,7 +621,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, status, content, headers):
         self.send_response(status)
-        sent = {"Content-Type": "text/plain; charset=utf-8", **headers, "Content-Length": str(len(content))}
+        sent = {
+            "Content-Type": "text/plain; charset=utf-8",
+            **headers,
+            "Content-Length": str(len(content)),
+        }
         for name, value in sent.items():
             self.send_header(name, value)
         self.end_headers()
@@ -557,7 +634,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_and_hang(self, count):
         """Some bytes of an answer, and nothing more until the server stops."""
-        whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" + b" " * 1000
+        whole = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+            + b" " * 1000
+        )
         self.wfile.write(whole[:count])
         self.wfile.flush()
         self.server.hub.closing.wait(3600.0)

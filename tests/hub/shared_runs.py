@@ -31,7 +31,9 @@ def finding(value, low=math.nan, high=math.nan, *, n=187, n_unscored=3, **change
     return replace(GAP, estimate=estimate, published=None, **changed)
 
 
-UNDEFINED = replace(GAP, subset="other_health", estimate=Estimate(math.nan, n=0, test="none"), published=None)
+UNDEFINED = replace(
+    GAP, subset="other_health", estimate=Estimate(math.nan, n=0, test="none"), published=None
+)
 RQ1 = {
     "corpus": "gendered_stigma", "config": "rq1", "rows": 1122, "sha256": "6a" * 32,
     "lexicons": {"gendered_stigma/rq1": "11" * 32},
@@ -51,7 +53,9 @@ def results(found):
 
 
 def written(content):
-    return (json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (
+        json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    ).encode()
 
 
 def shared(name, found=(GAP, UNDEFINED), **changed):

@@ -44,12 +44,20 @@ def pushed(hub, base_files, tmp_path, monkeypatch):
     adapters.use(monkeypatch)
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SWAPBIAS_CACHE_LIMIT", raising=False)
-    monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # it keeps the address of the Hub that it saw first
-    size = base_files["vocab.txt"].count(b"\n") if "vocab.txt" in base_files else _vocabulary(base_files)
+    monkeypatch.setattr(
+        "transformers.utils.hub._hf_api", None
+    )  # it keeps the address of the Hub that it saw first
+    size = (
+        base_files["vocab.txt"].count(b"\n")
+        if "vocab.txt" in base_files
+        else _vocabulary(base_files)
+    )
     hub.add_repo("model", BASE, files=base_files)
     for owner in ("alice/bert", "alice/base"):
         hub.add_repo("model", owner, files=base_files)
-    hub.add_repo("model", LORA, files=files_below(adapters.save_adapter(tmp_path / "lora", BASE, size=size)))
+    hub.add_repo(
+        "model", LORA, files=files_below(adapters.save_adapter(tmp_path / "lora", BASE, size=size))
+    )
     hub.size = size
     return hub
 
@@ -92,14 +100,20 @@ def test_an_audit_with_an_adapter_is_named_after_both_and_pins_both(pushed, tmp_
     assert (pin["adapter"]["name"], pin["adapter"]["revision"]) == (LORA, head(pushed, LORA))
     assert models_of(run) == {BOTH}
     assert f"audit of {BOTH}" in (run.folder / "report.html").read_text()
-    assert default_folder(settings_of(BASE, STUDY, {"adapter": LORA})).name.startswith("bob-bert-alice-lora-2")
+    assert default_folder(settings_of(BASE, STUDY, {"adapter": LORA})).name.startswith(
+        "bob-bert-alice-lora-2"
+    )
     # Nothing that was scored without the adapter is taken for it.
     plain = audited(BASE, tmp_path / "plain")
     assert plain.manifest()["from_cache"] == 0
     assert scores(plain) != scores(run)
     again = audited(BASE, tmp_path / "again", adapter=LORA)
     assert (again.manifest()["from_cache"], scores(again)) == (12, scores(run))
-    pushed.push("model", LORA, files_below(adapters.save_adapter(tmp_path / "new", BASE, size=pushed.size, seed=1)))
+    pushed.push(
+        "model",
+        LORA,
+        files_below(adapters.save_adapter(tmp_path / "new", BASE, size=pushed.size, seed=1)),
+    )
     later = audited(BASE, tmp_path / "later", adapter=LORA)
     assert later.manifest()["from_cache"] == 0
     assert scores(later) != scores(run)
@@ -123,7 +137,9 @@ def test_the_page_of_the_base_is_refused_and_that_of_the_adapter_repeats_the_run
     run = audited(model, tmp_path / "run", **how)
     before, pinned = pushed.files("model", BASE), head(pushed, LORA)
     for more in ({}, {"audited": BOTH}):
-        with pytest.raises(UsageError, match=rf"read bob/bert with the adapter alice/lora, whose .* --model {LORA}"):
+        with pytest.raises(
+            UsageError, match=rf"read bob/bert with the adapter alice/lora, whose .* --model {LORA}"
+        ):
             proposed(run, model=BASE, **more)
     assert ("dataset", "alice/open") not in pushed.repositories
     assert [one.status for one in shared(run, model=LORA)] == ["created", "updated"]
@@ -145,7 +161,9 @@ def test_a_manifest_that_was_shared_repeats_the_run_with_its_adapter(pushed, tmp
     run = audited(BASE, tmp_path / "run", adapter=LORA)
     before = scores(run)
     shared(run, model=None, how="")
-    (path,) = (path for path in pushed.files("dataset", "alice/audits") if path.endswith("manifest.json"))
+    (path,) = (
+        path for path in pushed.files("dataset", "alice/audits") if path.endswith("manifest.json")
+    )
     (tmp_path / "manifest.json").write_bytes(pushed.files("dataset", "alice/audits")[path])
     pushed.push("model", LORA, {adapters.WEIGHTS: b"later"})
     _, settings, manifest = read_request(tmp_path / "manifest.json")
@@ -157,7 +175,9 @@ def test_a_manifest_that_was_shared_repeats_the_run_with_its_adapter(pushed, tmp
 def test_a_folder_of_an_adapter_is_the_one_on_the_hub_that_has_its_weights(pushed, tmp_path):
     run = audited(BASE, tmp_path / "run", adapter=str(tmp_path / "lora"))
     name = f"{BASE} + lora"
-    assert [one.status for one in proposed(run, model=LORA, audited=name, dry_run=True)][1].startswith("pull request")
+    assert [one.status for one in proposed(run, model=LORA, audited=name, dry_run=True)][
+        1
+    ].startswith("pull request")
     with pytest.raises(UsageError, match=r"Push the adapter and name its page"):
         proposed(run, model=BASE)
     pushed.push("model", LORA, {adapters.WEIGHTS: b"trained further"})
@@ -176,7 +196,10 @@ def test_quantized_results_go_to_a_page_of_ones_own_and_say_so_first(pushed, tmp
     run = audited(BASE, tmp_path / "run", quantization="4bit")
     assert models_of(run) == {f"{BASE} (4bit)"}
     for more in ({}, {"audited": f"{BASE} (4bit)"}):
-        with pytest.raises(UsageError, match=r"The run read bob/bert in 4bit, and such results go to a page of your"):
+        with pytest.raises(
+            UsageError,
+            match=r"The run read bob/bert in 4bit, and such results go to a page of your",
+        ):
             proposed(run, model=BASE, **more)
     mine = audited("alice/bert", tmp_path / "mine", quantization="4bit")
     shared(mine, model="alice/bert")
@@ -186,7 +209,9 @@ def test_quantized_results_go_to_a_page_of_ones_own_and_say_so_first(pushed, tmp
     assert "measured alice/bert (4bit) at commit" in card
     assert "-M quantization=4bit" in card
     entries = eval_entries(Audit.open(mine.folder).found, mine.manifest(), **ENTRIES)
-    assert all(one["notes"].startswith("Measured: alice/bert (4bit). Higher is fairer") for one in entries)
+    assert all(
+        one["notes"].startswith("Measured: alice/bert (4bit). Higher is fairer") for one in entries
+    )
     assert entries
     both = audited(BASE, tmp_path / "both", quantization="8bit", adapter=LORA)
     assert models_of(both) == {f"{BOTH} (8bit)"}
@@ -203,14 +228,21 @@ def test_another_folder_of_a_repository_is_no_audit_of_it(pushed, base_files, tm
 
 def test_an_adapter_on_another_base_is_refused_on_its_page(pushed, tmp_path):
     run = audited("alice/base", tmp_path / "run", adapter=LORA)
-    with pytest.raises(UsageError, match="alice/lora is an adapter of bob/bert, and the run read it on alice/base"):
+    with pytest.raises(
+        UsageError, match="alice/lora is an adapter of bob/bert, and the run read it on alice/base"
+    ):
         shared(run, model=LORA)
 
 
 def test_a_base_is_not_taken_for_its_adapter_by_hand(hub):
-    pins = [{"model_id": "lab/m + me/lora", "base": "lab/m", "adapter": {"name": "me/lora"}}, {"model_id": "lab/n"}]
+    pins = [
+        {"model_id": "lab/m + me/lora", "base": "lab/m", "adapter": {"name": "me/lora"}},
+        {"model_id": "lab/n"},
+    ]
     found = [replace(GAP, model_id=pin["model_id"]) for pin in pins]
-    assert [one.model_id for one in findings_of(found, "me/lora", None, pins)] == ["lab/m + me/lora"]
+    assert [one.model_id for one in findings_of(found, "me/lora", None, pins)] == [
+        "lab/m + me/lora"
+    ]
     assert [one.model_id for one in findings_of(found, "lab/n", None, pins)] == ["lab/n"]
     with pytest.raises(UsageError, match="read lab/m with the adapter me/lora"):
         findings_of(found, "lab/m", None, pins)
@@ -221,7 +253,11 @@ def test_a_base_is_not_taken_for_its_adapter_by_hand(hub):
 def test_a_public_manifest_keeps_the_names_on_the_hub_and_no_folder():
     adapter = {"name": "me/lora", "revision": "a" * 40}
     manifest = {
-        "settings": {"model": "lab/m@main", "load": {"adapter": "me/lora@v1"}, "chat": {"judge": "lab/judge"}},
+        "settings": {
+            "model": "lab/m@main",
+            "load": {"adapter": "me/lora@v1"},
+            "chat": {"judge": "lab/judge"},
+        },
         "models": [{"model_id": "lab/m + me/lora", "base": "lab/m", "adapter": adapter}],
     }
     public = public_manifest(manifest)

@@ -25,7 +25,9 @@ SCORED = "items/gendered_stigma.parquet"
 @pytest.fixture(scope="module")
 def masked_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("masked")
-    settings = Settings(model=str(tiny.save("bert", folder / "model")), studies=("gendered_stigma:rq1",), limit=24)
+    settings = Settings(
+        model=str(tiny.save("bert", folder / "model")), studies=("gendered_stigma:rq1",), limit=24
+    )
     return start(settings, folder / "run", **QUIET)[0]
 
 
@@ -61,12 +63,19 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
     written, bundle = files_below(masked_run.folder), masked_bundle
     assert {*bundle.files} == {f"{bundle.folder}/{name}" for name in (*written, "findings.parquet")}
     assert bundle.withheld == ()
-    for name in written.keys() - {"manifest.json", SCORED}:  # nothing but the manifest names the machine
+    for name in written.keys() - {
+        "manifest.json",
+        SCORED,
+    }:  # nothing but the manifest names the machine
         assert content(bundle, name) == written[name]
     leaves, stays = table(bundle, SCORED), pq.read_table(masked_run.folder / SCORED)
     assert leaves.equals(stays)
     manifest = json.loads(content(bundle, "manifest.json"))
-    assert manifest == bundle.manifest == json.loads(json.dumps(public_manifest(masked_run.manifest())))
+    assert (
+        manifest
+        == bundle.manifest
+        == json.loads(json.dumps(public_manifest(masked_run.manifest())))
+    )
     assert run_name(manifest) == bundle.name
     assert manifest["settings"]["model"] == "model"
     model = masked_run.manifest()["settings"]["model"]
@@ -80,11 +89,17 @@ def test_the_name_of_a_run_is_of_models_weights_corpora_and_settings(bundle, mas
     name = bundle.name
     assert name.startswith("tests-hub-own-runs-scored-")
     again, _ = start(ASKED, tmp_path / "again", **QUIET)
-    later = again.manifest() | {"started": "2031-01-01T00:00:00+00:00", "swapbias": "9.9", "versions": {}}
+    later = again.manifest() | {
+        "started": "2031-01-01T00:00:00+00:00",
+        "swapbias": "9.9",
+        "versions": {},
+    }
     later["settings"]["load"] |= {"device": "cuda", "batch_size": 7}
     assert run_name(later) == name
     corpora = [{**one, "sha256": "00" * 32} for one in later["corpora"]]
-    assert run_name(later | {"corpora": corpora}) == name  # a later version of the corpus is shared in its place
+    assert (
+        run_name(later | {"corpora": corpora}) == name
+    )  # a later version of the corpus is shared in its place
     for change in ({"limit": 20}, {"seed": 1}):
         assert run_name(later | {"settings": later["settings"] | change}) != name
 
@@ -93,8 +108,14 @@ def test_the_name_of_a_run_is_of_models_weights_corpora_and_settings(bundle, mas
 
     (model,) = masked_run.manifest()["models"]
     assert len(names(model, {**model, "sha256": "00" * 32})) == 2  # two folders of one name
-    assert len(names(*({"model_id": "a/m", "revision": one, "sha256": one} for one in ("ab", "cd")))) == 1
-    assert len(names(*({"model_id": "v+svm", "features": {"sha256": one}} for one in ("ab", "cd")))) == 2
+    assert (
+        len(names(*({"model_id": "a/m", "revision": one, "sha256": one} for one in ("ab", "cd"))))
+        == 1
+    )
+    assert (
+        len(names(*({"model_id": "v+svm", "features": {"sha256": one}} for one in ("ab", "cd"))))
+        == 2
+    )
 
 
 def test_credentialed_runs_stay_however_they_are_known(run, tmp_path):
@@ -108,12 +129,20 @@ def test_credentialed_runs_stay_however_they_are_known(run, tmp_path):
     pq.write_table(rows.append_column("credentialed", pa.array(["True"] * len(rows))), path)
     held.write_manifest(held.manifest() | {"sha256": held.sums()})
     runs = [marked, held, edited(run, tmp_path / "said", credentialed=True)]
-    for number, data in enumerate(("/gone/mimic-iii", "/gone/NOTEEVENTS.csv", "/gone/discharge.csv.gz")):
-        settings = run.manifest()["settings"] | {"notes": {"data": data}}  # only the name of the folder says so
-        runs.append(edited(run, tmp_path / f"named-{number}", settings=settings, credentialed=False))
+    for number, data in enumerate(
+        ("/gone/mimic-iii", "/gone/NOTEEVENTS.csv", "/gone/discharge.csv.gz")
+    ):
+        settings = run.manifest()["settings"] | {
+            "notes": {"data": data}
+        }  # only the name of the folder says so
+        runs.append(
+            edited(run, tmp_path / f"named-{number}", settings=settings, credentialed=False)
+        )
     for one in runs:
         for findings_only in (False, True):
-            with pytest.raises(UsageError, match=r"credentialed clinical data, which must not be shared"):
+            with pytest.raises(
+                UsageError, match=r"credentialed clinical data, which must not be shared"
+            ):
                 bundle_run(one, findings_only=findings_only)
 
 
@@ -146,7 +175,9 @@ def test_scored_prompts_that_were_edited_stay(run, tmp_path):
     path = run.folder / "items" / "occupation_sentiment.parquet"
     pq.read_table(path).to_pandas().assign(text="patient Smith, 81").to_parquet(path)
     for findings_only in (False, True):
-        with pytest.raises(ValueError, match=r"is damaged: its sha256 is not the one in manifest") as error:
+        with pytest.raises(
+            ValueError, match=r"is damaged: its sha256 is not the one in manifest"
+        ) as error:
             bundle_run(run, findings_only=findings_only)
         assert "Smith" not in str(error.value)
     run.write_manifest({name: one for name, one in run.manifest().items() if name != "sha256"})
@@ -159,7 +190,9 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(run, tmp_path):
     manifest = run.manifest()
     planted = "patient Smith, 81"
     manifest |= {"note": planted, "from_cache": planted, planted: 1}
-    manifest["settings"]["memo"] = manifest["settings"]["load"]["memo"] = {"deep": {"deeper": planted}}
+    manifest["settings"]["memo"] = manifest["settings"]["load"]["memo"] = {
+        "deep": {"deeper": planted}
+    }
     manifest["settings"]["chat"]["trials"] = planted
     manifest["models"][0]["memo"] = manifest["corpora"][0]["memo"] = planted
     manifest["models"][0]["sha256"] = planted
@@ -168,7 +201,10 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(run, tmp_path):
     bundle = bundle_run(run, findings_only=True)
     assert not [*holding(bundle, "Smith")]
     assert "Smith" not in repr(bundle.withheld)
-    for broken in ({"versions": {"python": [planted]}}, {"rounds": {"trial_notes": [planted * 900]}}):
+    for broken in (
+        {"versions": {"python": [planted]}},
+        {"rounds": {"trial_notes": [planted * 900]}},
+    ):
         run.write_manifest({**manifest, **broken})
         with pytest.raises(ValueError, match="Take a file that swapbias wrote") as error:
             bundle_run(run, findings_only=True)
@@ -181,14 +217,18 @@ def test_prompts_that_are_not_those_of_the_installed_corpora_stay(run, bundle, t
     other = [{**one, "sha256": "00" * 32} for one in manifest["corpora"]]
     for change in ({"corpora": other}, {"settings": {**manifest["settings"], "unheard": 1}}):
         run.write_manifest(manifest | change)
-        with pytest.raises(UsageError, match=r"not those of the installed corpora.*--findings-only"):
+        with pytest.raises(
+            UsageError, match=r"not those of the installed corpora.*--findings-only"
+        ):
             bundle_run(run)
         assert bundle_run(run, findings_only=True).found == bundle.found
 
 
 def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
     with ChatServer(lambda prompt: "The doctor.", model="/models/llama") as server:
-        chat = ChatOptions(model="/models/llama", base_url=server.base_url, trials=1, price_in=1.0, price_out=2.0)
+        chat = ChatOptions(
+            model="/models/llama", base_url=server.base_url, trials=1, price_in=1.0, price_out=2.0
+        )
         asked = Settings(studies=("adjective_coreference",), limit=32, options=(chat,))
         run, _ = start(asked, tmp_path / "run", **QUIET)
     bundle, path = bundle_run(run), "items/adjective_coreference.parquet"
@@ -239,7 +279,10 @@ def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says_and_is_read_as
     found = load_dataset(str(repo), **cache)
     assert found.num_rows == sum(len(one.found) for one in bundles)
     assert set(found["run"]) == {one.name for one in bundles}
-    rows = {f"{name}-gendered_stigma": 24, f"{bundle.name}-occupation_sentiment": 4800}  # with wordings
+    rows = {
+        f"{name}-gendered_stigma": 24,
+        f"{bundle.name}-occupation_sentiment": 4800,
+    }  # with wordings
     assert get_dataset_config_names(str(repo)) == ["findings", *sorted(rows)]
     for config, count in rows.items():
         scored = load_dataset(str(repo), config, **cache)

@@ -9,7 +9,17 @@ from markdown_it import MarkdownIt
 
 from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.hub import cards
-from swapbias.hub.cards import BEGIN, END, load, markdown, results_card, split, study_parts, visible, with_parts
+from swapbias.hub.cards import (
+    BEGIN,
+    END,
+    load,
+    markdown,
+    results_card,
+    split,
+    study_parts,
+    visible,
+    with_parts,
+)
 from swapbias.studies import decoded
 from tests.hub import shared_runs
 
@@ -23,7 +33,13 @@ URL = "https://hf.co/datasets/ns/results/tree/abc"
 
 
 def finding(value=0.25, low=0.2, high=0.3, **changed):
-    usual = {"model_id": "m", "primary": False, "margin": 0.05, "group": "female", "reference_group": "male"}
+    usual = {
+        "model_id": "m",
+        "primary": False,
+        "margin": 0.05,
+        "group": "female",
+        "reference_group": "male",
+    }
     return shared_runs.finding(value, low, high, **{**usual, **changed})
 
 
@@ -66,7 +82,11 @@ def test_hostile_text_is_shown_in_one_cell_and_does_nothing(text):
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.text(st.one_of(st.sampled_from("|\\`*_[]()<>!&#~-+=:.1 \n\t$@"), st.characters()), max_size=30))
+@given(
+    st.text(
+        st.one_of(st.sampled_from("|\\`*_[]()<>!&#~-+=:.1 \n\t$@"), st.characters()), max_size=30
+    )
+)
 def test_any_text_is_shown_in_one_cell_and_as_one_paragraph(text):
     assert cells(text) == [visible(text), "end"]
     found = tokens(markdown(text))
@@ -112,7 +132,11 @@ def test_a_readme_is_split_at_its_header(text, before, header, after):
     assert (parts.before, parts.header, parts.after) == (before, header, after)
 
 
-@given(st.lists(st.sampled_from(["---", "--- ", "a: 1", "\ufeff", "\n", "\r\n", "\r", " ", "text"])).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(["---", "--- ", "a: 1", "\ufeff", "\n", "\r\n", "\r", " ", "text"])
+    ).map("".join)
+)
 def test_the_parts_of_a_readme_make_the_whole(text):
     parts = split(text)
     assert parts.before + parts.header + parts.after == text
@@ -154,7 +178,9 @@ def test_a_header_may_hold_nothing_and_bytes_that_are_no_utf8_are_refused():
         decoded("card.md", b"a\n\xff")
 
 
-PLAIN = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp"), exclude_characters="\ufeff"))
+PLAIN = st.text(
+    st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp"), exclude_characters="\ufeff")
+)
 LEAVES = st.none() | PLAIN | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
 
@@ -172,7 +198,9 @@ def test_keys_are_set_and_the_body_stays_byte_for_byte(line_end):
     assert with_keys(made, {"tags": ["x", "y"], "new": {"c": 1}}) == made
 
 
-@pytest.mark.parametrize("readme", ["---\na: 1\n---\n# A\n", "---\r\na: 1\r\n---\r\n# A\r\n", "# A\n", ""])
+@pytest.mark.parametrize(
+    "readme", ["---\na: 1\n---\n# A\n", "---\r\na: 1\r\n---\r\n# A\r\n", "# A\n", ""]
+)
 @pytest.mark.parametrize("marks", ["\ufeff", "\ufeff\ufeff"])
 def test_behind_a_byte_order_mark_no_key_is_lost_to_the_client_of_the_hub(marks, readme):
     from huggingface_hub import RepoCard
@@ -187,7 +215,11 @@ KEYS = st.sampled_from(["license", "language", "tags", "x"])
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.dictionaries(KEYS, VALUES, min_size=1), st.dictionaries(KEYS, VALUES), st.sampled_from(["\n", "\r\n"]))
+@given(
+    st.dictionaries(KEYS, VALUES, min_size=1),
+    st.dictionaries(KEYS, VALUES),
+    st.sampled_from(["\n", "\r\n"]),
+)
 def test_any_keys_are_set_and_others_stay(before, values, line_end):
     lines = {key: cards.dump({key: value}).replace("\n", line_end) for key, value in before.items()}
     readme = f"---{line_end}{''.join(lines.values())}---{line_end}body"
@@ -221,7 +253,10 @@ def test_the_section_says_what_was_found_and_has_at_most_four_numbers():
     ]
     text = part([replace(FOUND[0], subset=f"s{number}") for number in range(6)], results_url=URL)
     assert text.count("\n| rq1 |") == 4
-    assert f"4 of 6 results are shown. [Full results, with every breakdown and a report]({URL})" in text
+    assert (
+        f"4 of 6 results are shown. [Full results, with every breakdown and a report]({URL})"
+        in text
+    )
 
 
 def test_a_contrast_stands_before_the_gaps_that_it_compares():
@@ -235,7 +270,13 @@ def test_a_contrast_stands_before_the_gaps_that_it_compares():
 def test_the_section_says_how_to_read_it_and_where_the_rest_is():
     text = part(results_url=URL, results_private=True)
     command = "swapbias audit owner/model --study gendered_stigma\n"
-    for words in (f"]({URL}) (not public", command, "Not run: rq2.", "Gender is read off word lists", "2026-11-20"):
+    for words in (
+        f"]({URL}) (not public",
+        command,
+        "Not run: rq2.",
+        "Gender is read off word lists",
+        "2026-11-20",
+    ):
         assert words in text
     assert "not public" not in part(results_url=URL)
     assert "antonyms" not in text  # another study has a part of its own
@@ -271,11 +312,16 @@ def test_nothing_from_outside_becomes_markup_in_the_section_or_in_the_card_of_re
         manifest = MANIFEST | {"swapbias": text, "finished": text, "skipped": skipped}
         own = {"gendered_stigma": part(found, manifest, results_url=URL)}
         assert with_parts(with_parts("", own), own) == with_parts("", own)
-        return with_parts("", own), results_card("o/r", "x-1", found, manifest, ["runs/x-1/results.json"])
+        return with_parts("", own), results_card(
+            "o/r", "x-1", found, manifest, ["runs/x-1/results.json"]
+        )
 
     def shape(text):
         found = [one for one in tokens(text) if one.type not in ("text", "text_special")]
-        return [(one.type, one.attrs, one.content if one.type.startswith("html") else "") for one in found]
+        return [
+            (one.type, one.attrs, one.content if one.type.startswith("html") else "")
+            for one in found
+        ]
 
     for hostile, harmless in zip(made(MARKUP), made("words"), strict=True):
         assert shape(hostile) == shape(harmless)
@@ -287,7 +333,10 @@ def test_the_section_goes_to_the_end_or_is_replaced_where_it_stands():
         assert with_section(readme) == f"# A\n\n{SECTION}\n"
     assert with_section("---\na: 1\n---") == f"---\na: 1\n---\n\n{SECTION}\n"
     before, after = "# A\r\n\r\n", "\r\n\r\nmore \n\ttext"
-    assert with_section(f"{before}{BEGIN}\nold\n{END}{after}") == before + SECTION.replace("\n", "\r\n") + after
+    assert (
+        with_section(f"{before}{BEGIN}\nold\n{END}{after}")
+        == before + SECTION.replace("\n", "\r\n") + after
+    )
 
 
 @pytest.mark.parametrize(
@@ -347,7 +396,9 @@ def test_nothing_outside_the_markers_moves(readme, more):
     assert with_section(made) == made
     # Text that somebody adds below stays, too.
     longer = f"{made}\n{more}"
-    assume(split(longer).before == split(made).before)  # a rule below can make a header of what stands above it
+    assume(
+        split(longer).before == split(made).before
+    )  # a rule below can make a header of what stands above it
     updated = with_section(longer, PART.replace("bash", "sh"))
     assert updated[: updated.index(BEGIN)] == longer[: longer.index(BEGIN)]
     assert updated[updated.index(END) :] == longer[longer.index(END) :]
@@ -362,5 +413,7 @@ def test_a_study_is_replaced_alone_in_any_order_and_not_thrown_away_where_it_los
     changed = with_parts(both, {"b": OTHER.replace("### B", "### C")})
     assert changed == both.replace("### B", "### C")
     both = with_parts("", {"a": PART, "b": OTHER})
-    with pytest.raises(ValueError, match=r"o/m/README\.md: in the section on bias, <!-- swapbias:begin b -->"):
+    with pytest.raises(
+        ValueError, match=r"o/m/README\.md: in the section on bias, <!-- swapbias:begin b -->"
+    ):
         with_parts(both.replace("<!-- swapbias:end b -->", ""), {"a": PART}, where="o/m/README.md")

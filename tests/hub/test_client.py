@@ -17,7 +17,11 @@ from tests.hub.server import LocalHub
 from tests.privacy.test_gate import parquet
 
 DATA = Repo("dataset", "alice/d")
-FILES = {"README.md": b"# d\n", "data/a.parquet": parquet(pd.DataFrame({"n": range(1_000)})), "note.txt": b"x" * 10}
+FILES = {
+    "README.md": b"# d\n",
+    "data/a.parquet": parquet(pd.DataFrame({"n": range(1_000)})),
+    "note.txt": b"x" * 10,
+}
 COMMITTING = r"/api/datasets/alice/d/commit/"
 
 
@@ -83,7 +87,9 @@ def test_an_answer_that_no_hub_gives_is_one_sentence(hub, call):
     method, _, pattern = wanted.partition(" ")
     hub.add_repo("dataset", DATA.name, files=FILES)
     hub.fail(method, pattern or ".*", status=status, times=-1, body=body)
-    with pytest.raises(HubError, match=r"the answer is not that of a Hub\. Check HF_ENDPOINT and the network\.$"):
+    with pytest.raises(
+        HubError, match=r"the answer is not that of a Hub\. Check HF_ENDPOINT and the network\.$"
+    ):
         asking(Hub())
 
 
@@ -134,8 +140,13 @@ def test_a_repository_that_vanished_is_said_to_be_gone(hub):
     assert client.state(DATA) is None
 
 
-def test_a_wrong_token_is_named_without_repeating_it_and_login_where_there_is_none(hub, monkeypatch, tmp_path):
-    with online(monkeypatch, hub, home=tmp_path / "none"), pytest.raises(HubError, match="hf auth login"):
+def test_a_wrong_token_is_named_without_repeating_it_and_login_where_there_is_none(
+    hub, monkeypatch, tmp_path
+):
+    with (
+        online(monkeypatch, hub, home=tmp_path / "none"),
+        pytest.raises(HubError, match="hf auth login"),
+    ):
         Hub().owners()
     with online(monkeypatch, hub, home=tmp_path / "wrong", token="hf_wrong_one"):
         for call in (lambda: Hub().owners(), lambda: Hub().state(DATA)):
@@ -146,12 +157,15 @@ def test_a_wrong_token_is_named_without_repeating_it_and_login_where_there_is_no
 
 def test_no_network_is_one_sentence():
     with pytest.raises(
-        HubError, match=r"could not be reached to read alice/d \(ConnectError\)|HF_HUB_OFFLINE is set"
+        HubError,
+        match=r"could not be reached to read alice/d \(ConnectError\)|HF_HUB_OFFLINE is set",
     ):
         Hub(endpoint="http://127.0.0.1:9", token="hf_x").state(DATA)
 
 
-def test_organisations_count_as_ones_own_and_what_strangers_hide_looks_like_none(hub, monkeypatch, tmp_path):
+def test_organisations_count_as_ones_own_and_what_strangers_hide_looks_like_none(
+    hub, monkeypatch, tmp_path
+):
     assert Hub().owners() == ("alice", "lab")
     with pytest.raises(HubError, match="Could not create bob/d"):
         Hub().create(Repo("dataset", "bob/d"), private=True)
@@ -161,7 +175,9 @@ def test_organisations_count_as_ones_own_and_what_strangers_hide_looks_like_none
         assert Hub().state(Repo("dataset", "bob/secret")) is None
 
 
-@pytest.mark.parametrize("name", ["d", "a/b/c", "../d", "a/ b", "a/b.git", "", "a/<script>", "https://host/a/b"])
+@pytest.mark.parametrize(
+    "name", ["d", "a/b/c", "../d", "a/ b", "a/b.git", "", "a/<script>", "https://host/a/b"]
+)
 def test_a_name_that_is_none_is_refused(name):
     with pytest.raises(UsageError, match="expected OWNER/NAME"):
         Repo("dataset", name)
@@ -237,12 +253,20 @@ def test_the_timeout_is_a_setting(monkeypatch):
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_what_is_written_and_a_token_never_follow_to_another_host(slow, status):
     with LocalHub() as other:
-        slow.fail("POST", "/commit/", status=status, headers={"Location": f"{other.url}/api/x"}, times=-1)
+        slow.fail(
+            "POST", "/commit/", status=status, headers={"Location": f"{other.url}/api/x"}, times=-1
+        )
         with pytest.raises(HubError, match="sends what is written on to another address"):
             written(slow)
         assert other.log == []
         other.add_user("alice", token="hf_alice")
-        slow.fail("GET", "/api/datasets/", status=307, headers={"Location": f"{other.url}/api/x"}, times=-1)
+        slow.fail(
+            "GET",
+            "/api/datasets/",
+            status=307,
+            headers={"Location": f"{other.url}/api/x"},
+            times=-1,
+        )
         with pytest.raises(HubError):
             Hub().state(DATA)
         assert {user for _, _, user in other.log} == {None}

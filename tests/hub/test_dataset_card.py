@@ -27,7 +27,14 @@ from tests.conftest import ROOT, files_below
 from tests.hub.clients import environment, writes
 from tests.notes.mimic import write_mimic3
 
-PARTS = ("Where it comes from", "Use and misuse", "Citation", "Rows", "Features", "Sources and licences")
+PARTS = (
+    "Where it comes from",
+    "Use and misuse",
+    "Citation",
+    "Rows",
+    "Features",
+    "Sources and licences",
+)
 KEYS = {"pretty_name", "license", "language", "size_categories", "tags", "configs"}
 PROMPTS = studies.load_corpus("occupation_sentiment").configs[0]
 FEW = {  # columns of a few values
@@ -42,7 +49,9 @@ def card(request, tmp_path_factory):
     rows = {one.config: one.rows for one in building.build(corpus, out) if not one.reason}
     corpus = replace(corpus, configs=tuple(corpus.config(name) for name in rows))
     header, body = read(out / corpus.name)
-    return SimpleNamespace(corpus=corpus, folder=out / corpus.name, rows=rows, header=header, body=body)
+    return SimpleNamespace(
+        corpus=corpus, folder=out / corpus.name, rows=rows, header=header, body=body
+    )
 
 
 def read(folder):
@@ -57,7 +66,9 @@ def of_one_split(*configs, rows=7):
     splits = {"test": SplitInfo("test", 70, rows)}
     features = studies.config_features(PROMPTS)
     sizes = {"download_size": 7, "dataset_size": 70}
-    return {name: DatasetInfo(features=features, splits=SplitDict(splits), **sizes) for name in configs}
+    return {
+        name: DatasetInfo(features=features, splits=SplitDict(splits), **sizes) for name in configs
+    }
 
 
 @pytest.mark.parametrize("shown", [False, True])
@@ -98,7 +109,9 @@ def test_a_card_tells_rows_and_columns_of_every_config_that_was_built(card):
     configs = card.header["configs"]
     assert [one["config_name"] for one in configs] == list(card.rows)
     assert [one.get("default", False) for one in configs] == [True] + [False] * (len(configs) - 1)
-    listed = re.findall(r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", building.section(card.body, "Rows"), re.MULTILINE)
+    listed = re.findall(
+        r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", building.section(card.body, "Rows"), re.MULTILINE
+    )
     counted = dict.fromkeys(card.rows, 0)
     for config, count in listed:
         counted[config] += int(count.replace(",", ""))
@@ -114,10 +127,15 @@ def test_a_card_tells_rows_and_columns_of_every_config_that_was_built(card):
 def test_the_meaning_of_a_column_names_the_configs_that_it_is_of():
     corpus = studies.load_corpus("occupation_sentiment")
     found = {column: (kind, cell) for column, kind, cell in building.features(corpus)}
-    assert found["`wording`"] == ("int64", "`sentences_wordings`: number of the wording, `1` to `5`")
+    assert found["`wording`"] == (
+        "int64",
+        "`sentences_wordings`: number of the wording, `1` to `5`",
+    )
     assert found["`pair_id`"] == ("string", "shared by the rows that are compared with each other")
     first, second = found["`label`"][1].split("<br>")
-    assert first.startswith("all but `control`: class of the profession in the labour force: `female_dominated`, ")
+    assert first.startswith(
+        "all but `control`: class of the profession in the labour force: `female_dominated`, "
+    )
     assert second == "`control`: `none`, for no profession is named"
 
 
@@ -135,7 +153,11 @@ def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(card, tmp_
 
 
 PLANTED = {  # what a recipe says of a model that scores the group .2 higher than others
-    "gendered_stigma": ("mental_health - other_health female - male", "female", 0.0),  # in both sets alike
+    "gendered_stigma": (
+        "mental_health - other_health female - male",
+        "female",
+        0.0,
+    ),  # in both sets alike
     "occupation_sentiment": ("female - male", "female", 0.2),
     "spanish_occupations": ("gender: woman - man", "woman", 0.2),
     "group_packs": ("ze - he", "ze", 0.2),
@@ -158,19 +180,29 @@ def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(card, monkeypatc
     words, group, gap = PLANTED.get(corpus, ("", "", 0.0))
 
     def planted(prompt):  # with effects of every level, for what does not vary has no interval
-        levels = (prompt.template, prompt.condition, prompt.construct, prompt.label, prompt.prompt_id)
+        levels = (
+            prompt.template,
+            prompt.condition,
+            prompt.construct,
+            prompt.label,
+            prompt.prompt_id,
+        )
         effects = (zlib.crc32(f"{level}/{prompt.group}".encode()) % 61 / 1000 for level in levels)
         return 0.4 + 0.2 * prompt.group.endswith(group) + sum(effects)
 
     monkeypatch.setattr("datasets.load_dataset", loaded)
-    monkeypatch.setattr("swapbias.load_scorer", lambda model: baselines.RuleScorer(planted), raising=False)
+    monkeypatch.setattr(
+        "swapbias.load_scorer", lambda model: baselines.RuleScorer(planted), raising=False
+    )
     exec(compile(code, corpus, "exec"), {})
     told = capsys.readouterr().out
     assert asked[0] == ("NS", corpus, f"v{card.corpus.version}")
     assert "nan" not in told
     assert re.search(r"[-+]?[\d.]+ to [-+]?[\d.]+", told)
     if words:
-        (line,) = [line.strip() for line in told.splitlines() if line.strip().startswith(f"{words}: ")]
+        (line,) = [
+            line.strip() for line in told.splitlines() if line.strip().startswith(f"{words}: ")
+        ]
         assert float(line.removeprefix(words)[2:].split()[0]) == pytest.approx(gap, abs=0.04)
 
 
@@ -185,7 +217,9 @@ def test_every_pinned_repository_is_told_with_commit_licence_and_use(card):
 
 def names(text, value):
     """Whether a text names a value; of criteria in a series (A1 to A9) it names the ends."""
-    return f"`{value}`" in text or bool(re.fullmatch(r".+ A[2-9]", value) and f"`{value[:-1]}1`" in text)
+    return f"`{value}`" in text or bool(
+        re.fullmatch(r".+ A[2-9]", value) and f"`{value[:-1]}1`" in text
+    )
 
 
 # Values that no card lists: the authors' categories, which social_distance passes on as they are, and packs.
@@ -196,7 +230,9 @@ MANY = {
 }  # fmt: skip
 
 
-def test_a_card_names_every_value_of_the_columns_that_hold_a_few_and_calls_rows_paired_where_they_are(card):
+def test_a_card_names_every_value_of_the_columns_that_hold_a_few_and_calls_rows_paired_where_they_are(
+    card,
+):
     for config in card.corpus.configs:
         meanings = dict(building.meanings(card.corpus, config))
         rows = studies.config_rows(card.corpus.name, config.name)
@@ -204,7 +240,11 @@ def test_a_card_names_every_value_of_the_columns_that_hold_a_few_and_calls_rows_
             values = {row[column] for row in rows} - {""}
             if len(values) < 14:
                 text = meanings[column]
-                assert [one for one in sorted(values) if not names(text, one)] == [], (config.name, column, text)
+                assert [one for one in sorted(values) if not names(text, one)] == [], (
+                    config.name,
+                    column,
+                    text,
+                )
             else:
                 assert (card.corpus.name, config.name, column, len(values)) in MANY
         if "pair_id" in meanings:
@@ -222,11 +262,16 @@ def test_a_card_says_at_its_head_what_to_do_with_it(card):
     *code, row = filter(None, example.splitlines())
     assert len(code) == 3
     first = card.corpus.configs[0]
-    assert list(ast.literal_eval(row.removeprefix("# "))) == list(first.published)  # a row, with its types
+    assert list(ast.literal_eval(row.removeprefix("# "))) == list(
+        first.published
+    )  # a row, with its types
 
 
 def test_every_word_list_can_be_looked_up_in_the_published_words():
-    for words, configs in (("words", ("rq1", "rq2")), ("words_original", ("rq1_original", "rq2_original"))):
+    for words, configs in (
+        ("words", ("rq1", "rq2")),
+        ("words_original", ("rq1_original", "rq2_original")),
+    ):
         try:
             listed = studies.config_rows("gendered_stigma", words)
         except UpstreamMissingError:
@@ -237,8 +282,12 @@ def test_every_word_list_can_be_looked_up_in_the_published_words():
             assert {one for one in wanted - labels if not one.endswith("/unspecified")} == set()
             lexicon = studies.load_lexicon(f"gendered_stigma/{config}")
             mine = [row for row in listed if row["list"] == lexicon.name]
-            assert {row["word"]: row["label"] for row in mine if row["match"] == "any case"} == lexicon.words
-            assert {row["word"]: row["label"] for row in mine if row["match"] == "as written"} == lexicon.proper
+            assert {
+                row["word"]: row["label"] for row in mine if row["match"] == "any case"
+            } == lexicon.words
+            assert {
+                row["word"]: row["label"] for row in mine if row["match"] == "as written"
+            } == lexicon.proper
 
 
 def test_trouble_with_a_folder_of_notes_keeps_its_sentence(tmp_path):
@@ -254,8 +303,14 @@ def test_a_description_is_text_and_never_markup():
     corpus = studies.load_corpus("occupation_sentiment")
     odd = replace(corpus.configs[0], description="a|b <b>c</b> [d](http://e)")
     card = building.dataset_card(replace(corpus, configs=(odd,)), of_one_split("sentences"))
-    (row,) = [line for line in building.section(card, "Rows").splitlines() if line.startswith("| `sentences`")]
-    assert row == "| `sentences` | `test` | 7 | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
+    (row,) = [
+        line
+        for line in building.section(card, "Rows").splitlines()
+        if line.startswith("| `sentences`")
+    ]
+    assert (
+        row == "| `sentences` | `test` | 7 | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
+    )
 
 
 def test_the_licences_file_holds_notice_and_text_for_each_repository():
@@ -281,7 +336,9 @@ def test_a_licence_without_its_text_is_linked(leaf):
     assert "Permission is hereby granted" not in text
 
 
-@pytest.mark.parametrize(("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (54_000, "10K<n<100K")])
+@pytest.mark.parametrize(
+    ("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (54_000, "10K<n<100K")]
+)
 def test_the_size_category_counts_all_configs(rows, size):
     corpus = studies.load_corpus("occupation_sentiment")
     written = of_one_split("sentences", rows=rows - 7) | of_one_split("control")
@@ -322,7 +379,9 @@ def test_a_config_is_published_where_the_licence_of_its_files_and_tables_lets_it
 
 def test_a_study_without_a_paper_names_no_references(leaf):
     leaf("MIT")
-    (building.corpus_dir("toy") / "README.md").write_text("# toy\n\n## Citation\n\nThere is no paper.\n")
+    (building.corpus_dir("toy") / "README.md").write_text(
+        "# toy\n\n## Citation\n\nThere is no paper.\n"
+    )
     assert building.citation("toy") == ""
 
 
@@ -338,7 +397,9 @@ def test_a_reference_that_is_nowhere_and_a_column_that_nobody_explains_are_refus
 
 def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):
     notes = tmp_path / "notes.csv"
-    notes.write_text("text,label,gender\n" + "".join(f"She has pain {i}.,{i % 2},female\n" for i in range(12)))
+    notes.write_text(
+        "text,label,gender\n" + "".join(f"She has pain {i}.,{i % 2},female\n" for i in range(12))
+    )
     list(building.build(studies.local_corpus("clinical_notes", notes), tmp_path / "built"))
     header, body = read(tmp_path / "built" / "clinical_notes")
     assert header["license"] == "other"
@@ -372,7 +433,9 @@ print(json.dumps(found))
 """
 
 
-def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_load_prompts_gives(hub, tmp_path):
+def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_load_prompts_gives(
+    hub, tmp_path
+):
     done, lines = push()
     assert f"{SMALL} sentences: 800 rows" in lines
     (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
@@ -386,7 +449,10 @@ def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_loa
         ("lab/gender_lexicon", "his_him_weights", "train"),  # numbers
     ]
     pinned = [(*one, f"v{studies.load_corpus(one[0].split('/')[1]).version}") for one in wanted]
-    elsewhere = environment(hub, home=tmp_path / "home", token="hf_alice") | {"PYTHONHASHSEED": "1", "TZ": "UTC1"}
+    elsewhere = environment(hub, home=tmp_path / "home", token="hf_alice") | {
+        "PYTHONHASHSEED": "1",
+        "TZ": "UTC1",
+    }
     loaded = subprocess.run(
         [sys.executable, "-c", LOAD, json.dumps(pinned)],
         cwd=tmp_path, env=elsewhere, capture_output=True, text=True, check=False,
@@ -400,24 +466,37 @@ def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_loa
     here, there = files_below(tmp_path / "built" / SMALL), hub.files("dataset", NAME)
     here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
     assert here.keys() ^ there.keys() == {building.MARKER, ".gitattributes"}
-    assert all(there[path] == here[path] for path in here.keys() & there.keys())  # the bytes of another process
+    assert all(
+        there[path] == here[path] for path in here.keys() & there.keys()
+    )  # the bytes of another process
 
 
-def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_it(tmp_path, monkeypatch):
+def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_it(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(building, "withheld_configs", lambda corpus: {"control": ["not stated"]})
     lines = []
     files = dataset_files(studies.load_corpus(SMALL), tmp_path, namespace="lab", say=lines.append)
-    tables = [f"{name}/test-00000-of-00001.parquet" for name in ("ratings", "sentences", "sentences_wordings")]
+    tables = [
+        f"{name}/test-00000-of-00001.parquet"
+        for name in ("ratings", "sentences", "sentences_wordings")
+    ]
     assert sorted(files) == ["LICENSES.md", "README.md", *tables]
     card = files["README.md"].read_text()
     assert "config_name: control" not in card
     assert "- `control`: the licence of its upstream files (not stated)" in card
-    assert f"{SMALL} control: not published, its upstream files have the licence: not stated" in lines
+    assert (
+        f"{SMALL} control: not published, its upstream files have the licence: not stated" in lines
+    )
 
 
-def test_a_corpus_is_not_pushed_without_a_config_whose_files_are_not_at_hand(hub, tmp_path, monkeypatch):
+def test_a_corpus_is_not_pushed_without_a_config_whose_files_are_not_at_hand(
+    hub, tmp_path, monkeypatch
+):
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    with pytest.raises(UpstreamMissingError, match=r"would go without its config rq1_original.*SWAPBIAS_UPSTREAM"):
+    with pytest.raises(
+        UpstreamMissingError, match=r"would go without its config rq1_original.*SWAPBIAS_UPSTREAM"
+    ):
         push("gendered_stigma")
     assert writes(hub) == []
 
@@ -425,9 +504,13 @@ def test_a_corpus_is_not_pushed_without_a_config_whose_files_are_not_at_hand(hub
 def test_credentialed_rows_are_refused_whatever_the_folder_says(hub, monkeypatch):
     corpus = studies.load_corpus("clinical_notes")
     pairs = corpus.config("pairs")
-    held = replace(pairs, rows=lambda: [{**row, "credentialed": "True"} for row in pairs.rows()][:2])
+    held = replace(
+        pairs, rows=lambda: [{**row, "credentialed": "True"} for row in pairs.rows()][:2]
+    )
     monkeypatch.setattr(building, "load_corpus", lambda name: replace(corpus, configs=(held,)))
-    monkeypatch.setattr("swapbias.privacy.credentialed.mark", lambda folder: None)  # as if the build forgot it
+    monkeypatch.setattr(
+        "swapbias.privacy.credentialed.mark", lambda folder: None
+    )  # as if the build forgot it
     with pytest.raises(UsageError, match="credentialed"):
         push("clinical_notes")
     assert writes(hub) == []
@@ -442,7 +525,9 @@ def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch
 
     code, _, err = script("occupations")
     assert code == 2
-    assert err.startswith("swapbias: Unknown corpus 'occupations': expected one of adjective_coreference, ")
+    assert err.startswith(
+        "swapbias: Unknown corpus 'occupations': expected one of adjective_coreference, "
+    )
     assert hub.log == []  # before anything is sent
     hub.fail("POST", f"/api/datasets/{NAME}/commit", times=9)
     code, out, err = script(SMALL, "phenotype_fairness")

@@ -31,7 +31,9 @@ def commands(run, folder):
 
 
 @pytest.mark.parametrize("name", ["results", "datasets", "metrics", "study"])
-def test_what_would_be_written_is_shown_without_token_or_network(without, run, tmp_path, capsys, name):
+def test_what_would_be_written_is_shown_without_token_or_network(
+    without, run, tmp_path, capsys, name
+):
     new_study(tmp_path / "at_work")
     assert command(*commands(run, tmp_path / "at_work")[name]) == 0
     printed, said = capsys.readouterr()
@@ -40,7 +42,9 @@ def test_what_would_be_written_is_shown_without_token_or_network(without, run, t
     assert writes(without) == []
 
 
-def test_without_the_hub_the_page_of_a_model_is_left_out_in_one_sentence(monkeypatch, run, tmp_path, capsys):
+def test_without_the_hub_the_page_of_a_model_is_left_out_in_one_sentence(
+    monkeypatch, run, tmp_path, capsys
+):
     with LocalHub() as gone:
         pass
     with online(monkeypatch, gone, home=tmp_path / "hf-home"):

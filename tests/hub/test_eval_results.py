@@ -46,13 +46,24 @@ def made(*found, **changed):
 
 
 def keys(content):
-    return [(one["dataset"]["id"], one["dataset"].get("task_id"), one["value"]) for one in yaml.safe_load(content)]
+    return [
+        (one["dataset"]["id"], one["dataset"].get("task_id"), one["value"])
+        for one in yaml.safe_load(content)
+    ]
 
 
 def test_the_hubs_client_reads_each_entry_and_numpy_numbers_become_plain_ones():
     one, two = parse_eval_result_entries(yaml.safe_load(merged(b"", made(GAP, FLIPS), PATH)))
-    assert (one.dataset_id, one.task_id, one.dataset_revision) == ("me/gendered_stigma", "rq1", OTHER)
-    assert (two.dataset_id, two.task_id, two.dataset_revision) == ("me/clinical_notes", "phenotyping", OTHER)
+    assert (one.dataset_id, one.task_id, one.dataset_revision) == (
+        "me/gendered_stigma",
+        "rq1",
+        OTHER,
+    )
+    assert (two.dataset_id, two.task_id, two.dataset_revision) == (
+        "me/clinical_notes",
+        "phenotyping",
+        OTHER,
+    )
     assert (one.value, two.value) == (0.6986, 0.8)  # 1 - .30138, rounded to four decimals; 1 - .2
     assert (one.source_url, one.source_name, one.source_user) == (SOURCE, "swapbias", "me")
     assert one.date == "2025-01-15T10:30:00Z"  # a string, not a time of the YAML reader's
@@ -67,7 +78,10 @@ def test_the_notes_tell_every_number_its_interval_the_settings_and_the_limits():
     (one,) = made(finding(0.30138, 0.30027, 0.3025))
     notes = one["notes"]
     assert "Higher is fairer: 1 - |gap|; gap in probability mass at the mask." in notes
-    assert "paired_gap, female - male, mental_health: 0.3014 [0.3003, 0.3025], n = 187 (3 not scored)" in notes
+    assert (
+        "paired_gap, female - male, mental_health: 0.3014 [0.3003, 0.3025], n = 187 (3 not scored)"
+        in notes
+    )
     assert ", seed 3, weights in bfloat16, 5 trials at temperature 1." in notes
     assert "not a leaderboard" in notes
     (one,) = made(finding(0.30138))
@@ -90,8 +104,12 @@ def test_a_small_contrast_of_two_large_gaps_is_not_told_as_fair():
 
 def test_of_several_answers_the_least_fair_has_the_entry():
     values = {"a": 0.1, "b": 0.4, "c": 0.2, "d": np.nan}
-    each = [replace(FLIPS, estimate=Estimate(one), slice_value=name) for name, one in values.items()]
-    assert [one["value"] for one in made(*(replace(one, slice_by="phenotype") for one in each))] == [0.6]
+    each = [
+        replace(FLIPS, estimate=Estimate(one), slice_value=name) for name, one in values.items()
+    ]
+    assert [
+        one["value"] for one in made(*(replace(one, slice_by="phenotype") for one in each))
+    ] == [0.6]
 
 
 def test_what_is_not_published_undefined_or_of_no_known_scale_has_no_entry():
@@ -109,7 +127,9 @@ def test_hostile_names_stay_data():
 
 def test_a_byte_order_mark_hides_no_entry():
     ours = merged(b"", made(), PATH)
-    assert merged(b"\xef\xbb\xbf" + ours, made(), PATH) == b"\xef\xbb\xbf" + ours  # holds them already
+    assert (
+        merged(b"\xef\xbb\xbf" + ours, made(), PATH) == b"\xef\xbb\xbf" + ours
+    )  # holds them already
     both = merged(b"\xef\xbb\xbf" + THEIRS, made(), PATH)
     assert keys(both) == [*keys(THEIRS), *keys(ours)]
     assert not both.startswith(b"\xef\xbb\xbf")
@@ -128,9 +148,14 @@ def test_entries_of_others_are_kept_as_they_are():
 def test_ours_is_replaced_in_place_and_the_order_kept():
     before = merged(merged(b"", made(), PATH), made(FLIPS), PATH)
     after = merged(before, made(finding(0.5, 0.4, 0.6)), PATH)
-    assert keys(after) == [("me/gendered_stigma", "rq1", 0.5), ("me/clinical_notes", "phenotyping", 0.8)]
+    assert keys(after) == [
+        ("me/gendered_stigma", "rq1", 0.5),
+        ("me/clinical_notes", "phenotyping", 0.8),
+    ]
     (one,) = made()
-    after = merged(yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), made(), PATH)  # ours twice
+    after = merged(
+        yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), made(), PATH
+    )  # ours twice
     assert keys(after) == [("me/gendered_stigma", "rq1", 0.6986)]
 
 

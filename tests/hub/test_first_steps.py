@@ -34,9 +34,15 @@ def test_the_first_run_of_the_readme_is_shared_publicly_and_comes_back(hub, monk
     command("pull", "results", "alice/first", "--out", "pulled")
     (back,) = Path("pulled/alice/first/runs").iterdir()
     shared = {path.name: pd.read_parquet(path) for path in sorted((run / "items").iterdir())}
-    assert set(shared) == {"gendered_stigma.parquet", "occupation_sentiment.parquet", "social_distance.parquet"}
+    assert set(shared) == {
+        "gendered_stigma.parquet",
+        "occupation_sentiment.parquet",
+        "social_distance.parquet",
+    }
     for name, rows in shared.items():
-        pd.testing.assert_series_equal(pd.read_parquet(back / "items" / name)["score"], rows["score"])
+        pd.testing.assert_series_equal(
+            pd.read_parquet(back / "items" / name)["score"], rows["score"]
+        )
     values = [swapbias.Audit.open(folder).primary["value"] for folder in (back, run)]
     pd.testing.assert_series_equal(*values)
 
@@ -50,15 +56,23 @@ def calls(texts):
                 yield ast.unparse(node.func), [ast.literal_eval(one) for one in node.args], named
 
 
-def test_every_pin_of_pages_cards_scripts_and_help_is_on_a_server_filled_from_here(hub, monkeypatch, tmp_path):
+def test_every_pin_of_pages_cards_scripts_and_help_is_on_a_server_filled_from_here(
+    hub, monkeypatch, tmp_path
+):
     hub.add_user("swapbias", token="hf_swapbias")  # the owner whom the pages name
     monkeypatch.setenv("HF_TOKEN", "hf_swapbias")
     pages = [page.read_text() for page in PAGES]
-    corpora = {given[0].removeprefix("swapbias/") for what, given, _ in calls(pages) if what == "load_dataset"}
+    corpora = {
+        given[0].removeprefix("swapbias/")
+        for what, given, _ in calls(pages)
+        if what == "load_dataset"
+    }
     command("push", "datasets", *sorted(corpora), "--namespace", "swapbias")
     command("push", "metrics", "--namespace", "swapbias")
     every = list(hub.repositories)
-    assert sorted(name for _, name in every) == sorted(f"swapbias/{name}" for name in (*corpora, *metrics()))
+    assert sorted(name for _, name in every) == sorted(
+        f"swapbias/{name}" for name in (*corpora, *metrics())
+    )
     cards = [hub.files(*key)["README.md"].decode() for key in every]
     found = [*calls(pages), *calls(cards)]
     assert {what for what, *_ in found} == {"load_dataset", "evaluate.load"}
@@ -71,10 +85,27 @@ def test_every_pin_of_pages_cards_scripts_and_help_is_on_a_server_filled_from_he
             assert f"v{named['revision']}" in hub.tags("space", name)
     tags = {tag for key in every for tag in hub.tags(*key)}
     scripts = [path.read_text() for path in sorted((ROOT / "scripts").glob("*.py"))]
-    helps = [CliRunner().invoke(app, ["pull", kind, "--help"]).output for kind in ("datasets", "metrics", "results")]
+    helps = [
+        CliRunner().invoke(app, ["pull", kind, "--help"]).output
+        for kind in ("datasets", "metrics", "results")
+    ]
     for text in (*pages, *cards, *scripts, *helps):
-        others = {tag for line in text.splitlines() if "uses: actions/" not in line for tag in TAG.findall(line)}
+        others = {
+            tag
+            for line in text.splitlines()
+            if "uses: actions/" not in line
+            for tag in TAG.findall(line)
+        }
         assert others <= tags
     (tag,) = hub.tags("dataset", "swapbias/gendered_stigma")
     command("pull", "datasets", "swapbias", "gendered_stigma", "--revision", tag, "--out", tmp_path)
-    command("pull", "metrics", "swapbias", "paired_gap", "--revision", f"v{swapbias.__version__}", "--out", tmp_path)
+    command(
+        "pull",
+        "metrics",
+        "swapbias",
+        "paired_gap",
+        "--revision",
+        f"v{swapbias.__version__}",
+        "--out",
+        tmp_path,
+    )

@@ -37,7 +37,9 @@ def folder(request, tmp_path_factory):
 
     place = tiny.save_unmarked(tmp_path_factory.mktemp("causal"), positions=256, eos_token="</s>")
     if request.param == "BERT":
-        texts = [row["text"] for name, (one, _) in STUDIES.items() for row in _rows(name, one)[::11]]
+        texts = [
+            row["text"] for name, (one, _) in STUDIES.items() for row in _rows(name, one)[::11]
+        ]
         known = [word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower())]
         pieces = list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known]))[:900]
         vocabulary = {one: at for at, one in enumerate(pieces)}
@@ -47,7 +49,11 @@ def folder(request, tmp_path_factory):
 
 def _rows(study, experiment):
     (one,) = [one for one in load_study(study).experiments if one.name == experiment]
-    return [{**row, "experiment": experiment} for name in one.reads.configs for row in config_rows(study, name)]
+    return [
+        {**row, "experiment": experiment}
+        for name in one.reads.configs
+        for row in config_rows(study, name)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +98,9 @@ def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
     scored = score_rows(rows, read_as(scorer, declared.reads.reading))
     task = f"swapbias_{study}_{experiment}"
     samples = sorted(harness["samples"][task], key=lambda one: one["doc_id"])
-    name = {"": "log_probability", "answers": "log_odds", "antonyms": "log_odds"}[declared.reads.reading]
+    name = {"": "log_probability", "answers": "log_odds", "antonyms": "log_odds"}[
+        declared.reads.reading
+    ]
     mine = [row["log_odds" if declared.reads.reading == "answers" else "score"] for row in scored]
     assert [one[name] for one in samples] == pytest.approx(mine, abs=FLOAT32)
     results = harness["results"][task]
@@ -101,7 +109,9 @@ def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
     gaps = [one for one in found if (one.measure, one.slice_by, one.subset, one.view) == plain]
     assert gaps
     for one in gaps:
-        quantity = one.score if one.score != "score" or declared.reads.reading == "answers" else name
+        quantity = (
+            one.score if one.score != "score" or declared.reads.reading == "answers" else name
+        )
         key = f"{quantity}_{one.contrast.replace(' - ', '_minus_')},none"
         assert results[key] == pytest.approx(one.estimate.value, abs=FLOAT32)
         assert results[key.replace(",", "_stderr,")] == "N/A"  # prompts are not independent
@@ -116,13 +126,19 @@ def test_the_files_are_plain_and_say_whose_they_are(tmp_path):
         "swapbias_tasks.py",
     ]  # fmt: skip
     task = yaml.safe_load(written[3].read_text().replace("!function ", ""))
-    assert {task["custom_dataset"], task["process_results"]} == {"swapbias_tasks.read", "swapbias_tasks.of_text"}
+    assert {task["custom_dataset"], task["process_results"]} == {
+        "swapbias_tasks.read",
+        "swapbias_tasks.of_text",
+    }
     assert task["metadata"]["url"] == "https://arxiv.org/abs/1804.09301"
     assert "mit" in task["metadata"]["licence"]
     assert "Copyright (c) 2018 Rachel Rudinger" in written[0].read_text()
     docs = [json.loads(line) for line in written[2].read_text().splitlines()]
     assert len(docs) == 720
-    assert docs[1]["context"] + docs[1]["choices"][0] == config_rows("coreference_schemas", "sentences")[1]["text"]
+    assert (
+        docs[1]["context"] + docs[1]["choices"][0]
+        == config_rows("coreference_schemas", "sentences")[1]["text"]
+    )
     again = export_study("coreference_schemas", tmp_path / "again")
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
 
@@ -142,8 +158,12 @@ def test_gaps_are_means_of_whole_pairs_and_of_nested_units():
 def test_a_config_is_named_and_other_studies_are_refused(tmp_path):
     written = export_study("adjective_coreference:wino_style-position", tmp_path / "out")
     (docs,) = [path for path in written if path.suffix == ".jsonl"]
-    assert len(docs.read_text().splitlines()) == len(config_rows("adjective_coreference", "wino_style-position"))
-    with pytest.raises(UsageError, match="Unknown config of causal experiments of social_distance 'agreement'"):
+    assert len(docs.read_text().splitlines()) == len(
+        config_rows("adjective_coreference", "wino_style-position")
+    )
+    with pytest.raises(
+        UsageError, match="Unknown config of causal experiments of social_distance 'agreement'"
+    ):
         export_study("social_distance:agreement", tmp_path / "no")
     with pytest.raises(UsageError, match="stigma_vignettes has no experiment for causal models"):
         export_study("stigma_vignettes", tmp_path / "no")

@@ -49,7 +49,9 @@ def pushed(hub, versions, tmp_path, monkeypatch):
     """A model on the local Hub with the tag v1, and an empty cache of scores."""
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SWAPBIAS_CACHE_LIMIT", raising=False)
-    monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # it keeps the address of the Hub that it saw first
+    monkeypatch.setattr(
+        "transformers.utils.hub._hf_api", None
+    )  # it keeps the address of the Hub that it saw first
     hub.add_repo("model", NAME, files=versions[0], tags=("v1",))
     return hub
 
@@ -83,9 +85,15 @@ def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path
     run = audited(NAME, tmp_path / "run")
     assert pins(run) == [(NAME, first)]
     # Config, tokenizer and weights: every file was asked for by the one commit.
-    asked = [path for method, path, _ in pushed.log if f"/{NAME}/resolve/" in path and method in ("GET", "HEAD")]
+    asked = [
+        path
+        for method, path, _ in pushed.log
+        if f"/{NAME}/resolve/" in path and method in ("GET", "HEAD")
+    ]
     assert {re.search("/resolve/([^/]+)/", path)[1] for path in asked} == {first}
-    assert {"config.json", "tokenizer.json", "model.safetensors"} <= {path.rpartition("/")[2] for path in asked}
+    assert {"config.json", "tokenizer.json", "model.safetensors"} <= {
+        path.rpartition("/")[2] for path in asked
+    }
 
     monkeypatch.setattr(MaskedScorer, "score", lambda *_: pytest.fail("scored again"))
     again = audited(NAME, tmp_path / "again")
@@ -93,15 +101,22 @@ def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path
     assert again.items("gendered_stigma").equals(run.items("gendered_stigma"))
 
     wanted = ShareOptions(results="alice/audits", model=NAME, how=COMMIT, dry_run=True)
-    done = share_run(run, wanted, Hub(), say=said.append)  # it need not be told that this is the model of the Hub
+    done = share_run(
+        run, wanted, Hub(), say=said.append
+    )  # it need not be told that this is the model of the Hub
     assert [one.status for one in done] == ["would be created", "would be updated"]
     assert commit_of(pushed) == first
 
 
-def test_the_command_in_a_pull_request_gives_the_same_findings(pushed, versions, tmp_path, monkeypatch):
+def test_the_command_in_a_pull_request_gives_the_same_findings(
+    pushed, versions, tmp_path, monkeypatch
+):
     """By command, from the proposed card alone: no manifest, no kept score."""
     pushed.add_repo("model", "bob/bert", files=versions[0])
-    assert command("audit", "bob/bert", "--study", SMALL, "--seed", "7", "--out", tmp_path / "run") == 0
+    assert (
+        command("audit", "bob/bert", "--study", SMALL, "--seed", "7", "--out", tmp_path / "run")
+        == 0
+    )
     share = ("--results", "alice/open", "--public", "--model", "bob/bert", "--create-pr")
     assert command("share", tmp_path / "run", *share) == 0
     card = pushed.files("model", "bob/bert", revision="refs/pr/1")["README.md"].decode()
@@ -116,7 +131,9 @@ def test_the_command_in_a_pull_request_gives_the_same_findings(pushed, versions,
 def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, folder, versions, tmp_path):
     said = []
     run = audited(str(folder), tmp_path / "run")
-    wanted = ShareOptions(results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True)
+    wanted = ShareOptions(
+        results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True
+    )
     share_run(run, wanted, Hub(), say=said.append)
     assert f"measured {NAME}, audited as mine, which has the same weights" in " ".join(said)
     assert f"swapbias audit {NAME} --study gendered_stigma" in " ".join(said)
@@ -126,7 +143,9 @@ def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, folder, v
 
 
 @pytest.mark.usefixtures("unconcluded")
-def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_score(pushed, versions, tmp_path):
+def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_score(
+    pushed, versions, tmp_path
+):
     first, run = commit_of(pushed), audited(NAME, tmp_path / "first")
     pushed.push("model", NAME, versions[1])
     moved = audited(NAME, tmp_path / "moved")
@@ -142,7 +161,9 @@ def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_sc
 
 
 @pytest.mark.usefixtures("unconcluded")
-def test_a_run_that_goes_on_or_is_repeated_reads_the_commit_that_it_began_with(pushed, versions, tmp_path):
+def test_a_run_that_goes_on_or_is_repeated_reads_the_commit_that_it_began_with(
+    pushed, versions, tmp_path
+):
     run = audited(NAME, tmp_path / "run")
     before = scores(run)
     pushed.push("model", NAME, versions[1])
@@ -173,7 +194,10 @@ def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkey
 def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, capsys):
     assert command("audit", f"{NAME}@{asked}", "--study", *STUDY) == 2
     told = capsys.readouterr().err
-    assert f"Model 'alice/bert' has no revision '{asked}' on the Hub. Look at its branches, tags and commits." in told
+    assert (
+        f"Model 'alice/bert' has no revision '{asked}' on the Hub. Look at its branches, tags and commits."
+        in told
+    )
     assert told.count("\n") == 1
 
 

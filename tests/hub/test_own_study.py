@@ -26,7 +26,9 @@ def test_a_pushed_study_is_the_same_study_to_others(hub, folder):
     done, _ = push(folder, private=False)
     assert (done.status, done.tag, done.private) == ("created", "v1.0.0", False)
     there = hub.files(*KEY)
-    assert {"README.md", "study.toml", "templates.csv", "texts/test-00000-of-00001.parquet"} <= set(there)
+    assert {"README.md", "study.toml", "templates.csv", "texts/test-00000-of-00001.parquet"} <= set(
+        there
+    )
     assert b"swapbias audit MODEL --study alice/at_work" in there["README.md"]
     assert b"license: CC0-1.0" in there["README.md"] or b"license: cc0-1.0" in there["README.md"]
     before = config_rows(open_study(folder).name, "texts")
@@ -35,11 +37,17 @@ def test_a_pushed_study_is_the_same_study_to_others(hub, folder):
     assert push(folder, private=False)[0].status == "unchanged"
 
 
-def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(hub, folder, tmp_path, quiet):
+def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(
+    hub, folder, tmp_path, quiet
+):
     pinned = push(folder)[0].commit
     hub.push(*KEY, {"templates.csv": b"template\n[name] is late.\n"}, "later")
     name = study_name(f"{KEY[1]}@{pinned}")
-    run, found = start(Settings(model="vader", studies=(name,), limit=40, wordings=False), tmp_path / "run", **quiet)
+    run, found = start(
+        Settings(model="vader", studies=(name,), limit=40, wordings=False),
+        tmp_path / "run",
+        **quiet,
+    )
     assert run.manifest()["own_studies"] == {"at_work": f"alice/at_work@{pinned}"}
     assert any(one.primary for one in found)
     assert pinned in (run.folder / "report.html").read_text()

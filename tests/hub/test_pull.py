@@ -22,7 +22,9 @@ KEY = ("dataset", f"alice/{CORPUS}")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     list(building.build(load_corpus(CORPUS), folder))
-    return {name: held for name, held in files_below(folder / CORPUS).items() if name != building.MARKER}
+    return {
+        name: held for name, held in files_below(folder / CORPUS).items() if name != building.MARKER
+    }
 
 
 @pytest.fixture
@@ -34,7 +36,9 @@ def corpus(hub, built):
 
 def contents(folder):
     """Every file below a folder, hidden ones too, but for the cache of the Hub's client."""
-    return {name: held for name, held in files_below(folder).items() if not name.startswith("hf-home/")}
+    return {
+        name: held for name, held in files_below(folder).items() if not name.startswith("hf-home/")
+    }
 
 
 def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
@@ -45,7 +49,9 @@ def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
     assert done == f"{KEY[1]} v1.0.0 ({commit}): {whole} in {tmp_path / CORPUS}"
     assert contents(tmp_path / CORPUS) == corpus
     assert {*os.listdir(tmp_path)} == {CORPUS, "hf-home"}  # nothing is left beside it
-    read = load_dataset(str(tmp_path / CORPUS), "sentences", cache_dir=str(tmp_path / "cache"))["test"]
+    read = load_dataset(str(tmp_path / CORPUS), "sentences", cache_dir=str(tmp_path / "cache"))[
+        "test"
+    ]
     assert list(read) == list(load_prompts(CORPUS, "sentences"))
 
 
@@ -54,7 +60,9 @@ def test_pulling_again_fetches_nothing_until_there_is_a_new_commit(hub, corpus, 
     before = len([one for one in hub.log if "/resolve/" in one[1]])
     assert "unchanged" in pull(Hub(), DATASET, KEY[1], tmp_path)
     assert len([one for one in hub.log if "/resolve/" in one[1]]) == before
-    withdrawn = tmp_path / CORPUS / "sentences" / "test-00001-of-00002.parquet"  # of an older commit
+    withdrawn = (
+        tmp_path / CORPUS / "sentences" / "test-00001-of-00002.parquet"
+    )  # of an older commit
     withdrawn.write_bytes(b"old")
     with pytest.raises(UsageError, match="is a folder that holds something"):
         pull(Hub(), DATASET, KEY[1], tmp_path)
@@ -116,7 +124,9 @@ def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, nam
     assert found == {"README.md", *shared("r")}
 
 
-def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was_and_the_next_what_a_killed_one_left(hub, tmp_path):
+def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was_and_the_next_what_a_killed_one_left(
+    hub, tmp_path
+):
     hub.add_repo("dataset", "bob/results", files=shared("r"))
     (tmp_path / "bob" / ".results.new" / "runs").mkdir(parents=True)
     pull(Hub(), RESULTS, "bob/results", tmp_path)
@@ -152,14 +162,22 @@ def test_a_place_that_is_no_folder_or_a_folder_of_the_users_is_refused(hub, tmp_
 
 
 def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):
-    files = {"README.md": b"x", **shared("r"), "runs/r/figures/a b.svg": b"<svg/>", "run.sh": b"rm", "x.pkl": b"."}
+    files = {
+        "README.md": b"x",
+        **shared("r"),
+        "runs/r/figures/a b.svg": b"<svg/>",
+        "run.sh": b"rm",
+        "x.pkl": b".",
+    }
     hub.add_repo("dataset", "bob/results", files=files)
     done = pull(Hub(), RESULTS, "bob/results", tmp_path)
     assert "4 of 6 files" in done
     assert set(contents(tmp_path / "bob" / "results")) == set(files) - {"run.sh", "x.pkl"}
 
 
-@pytest.mark.parametrize(("kind", "held", "told"), [(RESULTS, "dataset", "results"), (METRIC, "space", "metric")])
+@pytest.mark.parametrize(
+    ("kind", "held", "told"), [(RESULTS, "dataset", "results"), (METRIC, "space", "metric")]
+)
 def test_a_repository_without_runs_or_module_is_refused(hub, tmp_path, kind, held, told):
     hub.add_repo(held, "alice/paired_gap", files={"README.md": b"x"})
     with pytest.raises(ValueError, match=f"alice/paired_gap holds no {told} of swapbias"):
@@ -169,9 +187,19 @@ def test_a_repository_without_runs_or_module_is_refused(hub, tmp_path, kind, hel
 
 def test_a_metric_comes_back_and_is_not_run(hub, tmp_path):
     trap = tmp_path / "was-run"
-    files = space_files("paired_gap", namespace="alice", version="1.0.0")  # with every module that it reads
+    files = space_files(
+        "paired_gap", namespace="alice", version="1.0.0"
+    )  # with every module that it reads
     files["paired_gap.py"] += f"\nopen({str(trap)!r}, 'w')\n".encode()
-    odd = ("setup.sh", "lib/x.py", "paired_gap.so", "sitecustomize.py", "__init__.py", "group_gap.py", "x.md")
+    odd = (
+        "setup.sh",
+        "lib/x.py",
+        "paired_gap.so",
+        "sitecustomize.py",
+        "__init__.py",
+        "group_gap.py",
+        "x.md",
+    )
     there = {**files, ".gitattributes": b"", **dict.fromkeys(odd, b"x")}
     hub.add_repo("space", "alice/paired_gap", files=there, sdk="gradio")
     pull(Hub(), METRIC, "alice/paired_gap", tmp_path / "out")
@@ -197,7 +225,9 @@ def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_pat
     said = capsys.readouterr()
     assert said.out.startswith("alice/paired_gap ")
     assert said.out.splitlines()[1] == "A metric is code of its owner: read it before you load it."
-    assert said.err.splitlines()[0].startswith("swapbias: alice/group_gap: Could not read alice/group_gap (403")
+    assert said.err.splitlines()[0].startswith(
+        "swapbias: alice/group_gap: Could not read alice/group_gap (403"
+    )
     assert os.listdir(out) == ["paired_gap"]
 
 
@@ -209,7 +239,9 @@ def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_pat
         (["results", "nothing"], "OWNER/NAME"), (["results", "alice/nothing"], "is not there"),
     ],
 )  # fmt: skip
-def test_a_command_that_cannot_be_meant_is_one_sentence_and_code_2(hub, tmp_path, capsys, arguments, told):
+def test_a_command_that_cannot_be_meant_is_one_sentence_and_code_2(
+    hub, tmp_path, capsys, arguments, told
+):
     assert command("pull", *arguments, "--out", str(tmp_path)) == 2
     assert told in capsys.readouterr().err.splitlines()[0]
 

@@ -37,7 +37,9 @@ def test_a_new_version_is_one_commit_and_the_old_tag_stays(hub):
 
 def test_a_published_version_is_not_overwritten_and_what_was_changed_after_its_tag_not_undone(hub):
     push()
-    with pytest.raises(UsageError, match=r"^alice/toy: v1\.0\.0 is published with other content; raise it\.$"):
+    with pytest.raises(
+        UsageError, match=r"^alice/toy: v1\.0\.0 is published with other content; raise it\.$"
+    ):
         push({**FILES, "a.csv": b"word\nhe\n"})
     assert hub.files(*KEY)["a.csv"] == b"word\nshe\n"
     first, _ = push()
@@ -78,7 +80,9 @@ def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub
     push({**FILES, "old.csv": b"word\nhe\n"})
     before = len(writes(hub))
     card = CARD.replace(b"# toy", b"# toys")
-    done, lines = push({"README.md": card, "a.csv": FILES["a.csv"], "b.csv": b"word\n"}, tag="v2.0.0", dry_run=True)
+    done, lines = push(
+        {"README.md": card, "a.csv": FILES["a.csv"], "b.csv": b"word\n"}, tag="v2.0.0", dry_run=True
+    )
     assert (done.status, done.commit) == ("would be updated", "")
     assert lines[:4] == [
         "dataset alice/toy (public): would be updated, tag v2.0.0", f"  M README.md ({len(card)} bytes)",
@@ -99,7 +103,9 @@ def test_a_dry_run_shows_no_control_characters_of_a_strangers_card(hub):
 
 
 def test_a_token_that_may_only_read_or_write_elsewhere_is_told_before_the_work(hub):
-    with pytest.raises(UsageError, match=r"^The token may not write to 'bob', expected one of alice, lab\.$"):
+    with pytest.raises(
+        UsageError, match=r"^The token may not write to 'bob', expected one of alice, lab\.$"
+    ):
         push_all(DATASET, [], namespace="bob", say=str, complain=str)
     hub.add_user("carol", token="hf_carol", role="read")
     with pytest.raises(HubError, match="may only read"):
@@ -123,7 +129,9 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, monkeypatch):
     said, complaints = [], []
     monkeypatch.setattr("swapbias.hub.datasets.push_dataset", pushing)
     names = [*trouble, "gendered_stigma"]
-    assert push_all(DATASET, names, namespace="lab", say=said.append, complain=complaints.append) == 1
+    assert (
+        push_all(DATASET, names, namespace="lab", say=said.append, complain=complaints.append) == 1
+    )
     assert said[0].startswith("alice/toy: unchanged (private), v1.0.0 at ")
     assert said[1:] == ["1 done, 0 of them changed; 2 failed."]
     assert complaints == [
@@ -135,16 +143,25 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, monkeypatch):
 @pytest.mark.parametrize(
     ("repo", "files", "tags", "later"),
     [
-        (REPO, {"README.md": CARD, "x.csv": b"x\n"}, [], {}),  # a tag of swapbias in the header makes it not ours
+        (
+            REPO,
+            {"README.md": CARD, "x.csv": b"x\n"},
+            [],
+            {},
+        ),  # a tag of swapbias in the header makes it not ours
         (REPO, {".gitattributes": b""}, ["v1.0.0"], {}),
         (SPACE, {".gitattributes": b"", **TEMPLATE}, [], {"app.py": b"my = work"}),
     ],
 )
 def test_a_repository_that_no_push_made_is_left_alone(hub, repo, files, tags, later):
-    hub.add_repo(repo.kind, repo.name, files=files, tags=tags, sdk="gradio" if repo is SPACE else "")
+    hub.add_repo(
+        repo.kind, repo.name, files=files, tags=tags, sdk="gradio" if repo is SPACE else ""
+    )
     hub.push(repo.kind, repo.name, later) if later else None
     before = hub.files(repo.kind, repo.name)
-    with pytest.raises(UsageError, match="holds something else: none of its commits was made by a push"):
+    with pytest.raises(
+        UsageError, match="holds something else: none of its commits was made by a push"
+    ):
         push_repo(Hub(), repo, FILES, tag="v1.0.0", version_hint="", say=str, sdk="gradio")
     assert hub.files(repo.kind, repo.name) == before
 

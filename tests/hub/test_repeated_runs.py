@@ -69,22 +69,88 @@ def url():
 VIGNETTES = ("--study", "stigma_vignettes:gender", "--limit", "16", "-M", "max-tokens=32")
 KINDS = {
     "masked": ("bert", "--study", "gendered_stigma:rq1", *SMALL, "--seed", "3", "--margin", "0.1"),
-    "in another type": ("bert", "--study", "gendered_stigma:rq1", *SMALL, "--dtype", "bfloat16", "--batch-size", "3"),
+    "in another type": (
+        "bert",
+        "--study",
+        "gendered_stigma:rq1",
+        *SMALL,
+        "--dtype",
+        "bfloat16",
+        "--batch-size",
+        "3",
+    ),
     "attitude": ("bert", "--study", "social_distance:attitude", *SMALL),
     "causal": ("gpt", "--study", "gest:causal", *SMALL),
-    "classifier": ("labels", "--study", "occupation_sentiment:sentences", *SMALL, "-M", "positive-label=LABEL_1"),
-    "regression": ("raw", "--kind", "regression", "--study", "occupation_sentiment:control", *SMALL),
-    "vader": ("vader", "--study", "occupation_sentiment,social_distance:sentiment", "--limit", "20", "--wordings"),
+    "classifier": (
+        "labels",
+        "--study",
+        "occupation_sentiment:sentences",
+        *SMALL,
+        "-M",
+        "positive-label=LABEL_1",
+    ),
+    "regression": (
+        "raw",
+        "--kind",
+        "regression",
+        "--study",
+        "occupation_sentiment:control",
+        *SMALL,
+    ),
+    "vader": (
+        "vader",
+        "--study",
+        "occupation_sentiment,social_distance:sentiment",
+        "--limit",
+        "20",
+        "--wordings",
+    ),
     "function": ("scores:score", *SMALL, "--study", "occupation_sentiment:sentences"),
     "own study": ("vader", "--study", "./at work", *SMALL),
-    "own prompts": ("labels", "--prompts", "my prompts.csv", "--reference", "men", "-M", "positive-label=LABEL_0"),
-    "chat": ("--chat", "tiny", "--base-url", "URL", *VIGNETTES, "--trials", "2", "-M", "temperature=0.25"),
-    "within limits": ("--chat", "tiny", "--base-url", "URL", *VIGNETTES, "-M", "max-requests=20", "--trials", "3"),
+    "own prompts": (
+        "labels",
+        "--prompts",
+        "my prompts.csv",
+        "--reference",
+        "men",
+        "-M",
+        "positive-label=LABEL_0",
+    ),
+    "chat": (
+        "--chat",
+        "tiny",
+        "--base-url",
+        "URL",
+        *VIGNETTES,
+        "--trials",
+        "2",
+        "-M",
+        "temperature=0.25",
+    ),
+    "within limits": (
+        "--chat",
+        "tiny",
+        "--base-url",
+        "URL",
+        *VIGNETTES,
+        "-M",
+        "max-requests=20",
+        "--trials",
+        "3",
+    ),
     "local chat": ("--chat", "chat", *VIGNETTES[:4], "--trials", "1", "-M", "max-tokens=4"),
     "log-odds": ("--chat", "chat", *VIGNETTES[:4], "-M", "scoring=log-odds"),
     "adapter": ("bert", "-M", "adapter=lora", "--study", "gendered_stigma:rq1", *SMALL),
     "adapter alone": ("lora", "--study", "gendered_stigma:rq1", *SMALL),
-    "notes": ("--study", "phenotype_fairness:phenotyping", *SMALL, "-M", "classifier=rf", "-M", "explain=0"),
+    "notes": (
+        "--study",
+        "phenotype_fairness:phenotyping",
+        *SMALL,
+        "-M",
+        "classifier=rf",
+        "-M",
+        "explain=0",
+    ),
 }
 OWN = ("own study", "own prompts")
 
@@ -162,7 +228,15 @@ def test_what_the_page_and_the_card_print_gives_the_same_findings(hub, at, audit
 
 
 def test_each_of_several_models_has_a_command_of_its_own(at):
-    both = ("labels", "vader", "--study", "occupation_sentiment:sentences", *SMALL, "-M", "positive-label=LABEL_1")
+    both = (
+        "labels",
+        "vader",
+        "--study",
+        "occupation_sentiment:sentences",
+        *SMALL,
+        "-M",
+        "positive-label=LABEL_1",
+    )
     assert command("audit", *both, "--out", at / "both") == 0
     for name in ("labels", "vader"):
         line = of_page(at / "both" / name)
@@ -173,7 +247,9 @@ def test_each_of_several_models_has_a_command_of_its_own(at):
 
 @pytest.mark.parametrize("kind", [*OWN, "chat", "adapter", "notes", "log-odds"])
 @pytest.mark.parametrize("public", [False, True], ids=["own", "shared"])
-def test_a_manifest_repeats_the_run_from_a_copy_of_its_folder(at, audited, url, kind, public, monkeypatch):
+def test_a_manifest_repeats_the_run_from_a_copy_of_its_folder(
+    at, audited, url, kind, public, monkeypatch
+):
     run = audited(kind)
     if public:
         Run(run).write_manifest(public_manifest(Run(run).manifest()))

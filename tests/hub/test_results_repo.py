@@ -25,7 +25,9 @@ def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
     assert runs[0].found[0] == GAP
     assert runs[0].commit == hub.commits("dataset", "alice/results")[0][0]
     words = "no name of|'A' is no name|manifest.json is missing|credentialed|no JSON|stands twice|not complete"
-    for sentence, expected in zip(reasons, words.split("|"), strict=True):  # by the names of the runs
+    for sentence, expected in zip(
+        reasons, words.split("|"), strict=True
+    ):  # by the names of the runs
         assert expected in sentence
 
 
@@ -39,16 +41,22 @@ def test_a_run_that_changes_while_it_is_read_is_read_as_it_was(hub):
 
 
 def test_many_runs_are_read_from_one_listing(hub):
-    runs = {path: content for number in range(60) for path, content in shared(f"r{number:02}").items()}
+    runs = {
+        path: content for number in range(60) for path, content in shared(f"r{number:02}").items()
+    }
     hub.add_repo("dataset", "alice/results", files=runs)
     found, broken = load_all_shared(Hub(), ["alice/results"])
     assert [one.name for one in found] == [f"r{number:02}" for number in range(60)]
     assert broken == []
-    assert sum("recursive=true" in path.lower() for _, path, _ in hub.log) == 1  # all that it holds is listed once
+    assert (
+        sum("recursive=true" in path.lower() for _, path, _ in hub.log) == 1
+    )  # all that it holds is listed once
 
 
 def test_where_the_hub_gives_nothing_not_every_run_is_tried(hub):
-    files = {path: content for number in range(20) for path, content in shared(f"r{number:02}").items()}
+    files = {
+        path: content for number in range(20) for path, content in shared(f"r{number:02}").items()
+    }
     hub.add_repo("dataset", "alice/results", files=files)
     hub.fail("GET", r"/resolve/", status=403, times=-1)
     hub.fail("HEAD", r"/resolve/", status=403, times=-1)
@@ -65,7 +73,12 @@ def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
     names = ["alice/results", "bob/gone", "bob/secret", "alice/other", "../etc", "alice/results"]
     runs, broken = load_all_shared(Hub(), names)
     assert [(one.place, one.name) for one in runs] == [("alice/results", "one")]
-    assert [one.split()[0] for one in broken] == ["bob/gone", "bob/secret", "alice/other", "'../etc'"]
+    assert [one.split()[0] for one in broken] == [
+        "bob/gone",
+        "bob/secret",
+        "alice/other",
+        "'../etc'",
+    ]
     assert ["cannot be seen" in one for one in broken] == [True, True, False, False]
     assert "holds no results.json in a folder of runs" in broken[2]
     hub.fail("GET", r".*", status=403, times=-1)
@@ -73,11 +86,18 @@ def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
 
 
 def test_a_run_and_a_revision_may_be_named(hub):
-    first = hub.add_repo("dataset", "alice/results", files={**shared("one"), **shared("two")}, tags=("v1",))
+    first = hub.add_repo(
+        "dataset", "alice/results", files={**shared("one"), **shared("two")}, tags=("v1",)
+    )
     hub.push("dataset", "alice/results", shared("three"))
     assert [one.name for one in load_all_shared(Hub(), ["alice/results/two"])[0]] == ["two"]
-    runs, _ = load_all_shared(Hub(), ["alice/results@v1", "alice/results/three", f"alice/results/one@{first}"])
-    assert [(one.name, one.commit == first) for one in runs][1:3] == [("two", True), ("three", False)]
+    runs, _ = load_all_shared(
+        Hub(), ["alice/results@v1", "alice/results/three", f"alice/results/one@{first}"]
+    )
+    assert [(one.name, one.commit == first) for one in runs][1:3] == [
+        ("two", True),
+        ("three", False),
+    ]
     assert runs[0].key == runs[3].key  # one run, named in two ways
     assert "holds no runs/four/results.json" in load_all_shared(Hub(), ["alice/results/four"])[1][0]
     assert "no such revision" in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
@@ -95,7 +115,11 @@ ITEMS = "runs/one/items/gendered_stigma.parquet"
 
 
 def test_scored_rows_are_read_when_they_are_asked_for(hub):
-    files = {**shared("one"), ITEMS: parquet(pa.table(ROWS)), "runs/one/items/strange.parquet": b"x"}
+    files = {
+        **shared("one"),
+        ITEMS: parquet(pa.table(ROWS)),
+        "runs/one/items/strange.parquet": b"x",
+    }
     hub.add_repo("dataset", "alice/results", files={**files, **shared("bare")})
     bare, one = load_all_shared(Hub(), ["alice/results"])[0]
     assert not [path for _, path, _ in hub.log if "items" in path]
@@ -110,7 +134,9 @@ def test_scored_rows_are_read_when_they_are_asked_for(hub):
 def test_scored_rows_that_no_audit_writes_are_refused(hub, content):
     hub.add_repo("dataset", "eve/results", files={**shared("one"), ITEMS: content})
     run = load_all_shared(Hub(), ["eve/results"])[0][0]
-    with pytest.raises(ValueError, match=r"^eve/results/runs/one: its scored prompts cannot be read\."):
+    with pytest.raises(
+        ValueError, match=r"^eve/results/runs/one: its scored prompts cannot be read\."
+    ):
         run.items["gendered_stigma"]
 
 

@@ -33,7 +33,9 @@ def packed_once(monkeypatch):
 
 
 def put(run, results="alice/audits", *, say=str, **more):
-    return shared_runs.share_run(run, shared_runs.ShareOptions(results=results, **more), Hub(), say=say)
+    return shared_runs.share_run(
+        run, shared_runs.ShareOptions(results=results, **more), Hub(), say=say
+    )
 
 
 def own(run, **more):
@@ -59,19 +61,30 @@ def without_section(card):
 def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, run, tmp_path):
     held = edited(run, tmp_path / "held")
     credentialed.mark(held.folder)
-    for more in ({}, {"findings_only": True}, {"dry_run": True}, {"model": "alice/m", "how": COMMIT}):
+    for more in (
+        {},
+        {"findings_only": True},
+        {"dry_run": True},
+        {"model": "alice/m", "how": COMMIT},
+    ):
         with pytest.raises(UsageError, match="credentialed clinical data"):
             put(held, **more)
     assert hub.log == []
 
 
-def test_a_key_or_a_place_of_the_machine_stops_the_share_and_its_rehearsal(hub, run, monkeypatch, tmp_path):
-    monkeypatch.setenv("SWAPBIAS_API_KEY", "is a doctor")  # stands in the texts of the scored prompts
+def test_a_key_or_a_place_of_the_machine_stops_the_share_and_its_rehearsal(
+    hub, run, monkeypatch, tmp_path
+):
+    monkeypatch.setenv(
+        "SWAPBIAS_API_KEY", "is a doctor"
+    )  # stands in the texts of the scored prompts
     place = tmp_path / "place"
     told = [{"study": "occupation_sentiment", "experiment": "x", "reason": f"no file {place} here"}]
     named = edited(run, place, skipped=told)
     for dry_run in (False, True):
-        with pytest.raises(UsageError, match=r"occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"):
+        with pytest.raises(
+            UsageError, match=r"occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"
+        ):
             put(run, dry_run=dry_run)
         with monkeypatch.context() as patch:
             patch.delenv("SWAPBIAS_API_KEY")
@@ -104,7 +117,9 @@ def test_the_command_shares_and_says_which_options_need_each_other(models, run, 
 def test_a_plan_takes_the_spreads_of_a_shared_run(models, run, capsys):
     assert command("share", run.folder, *SHARE) == 0
     capsys.readouterr()
-    assert command("plan", "vader", "--study", "occupation_sentiment", "--like", "alice/audits") == 0
+    assert (
+        command("plan", "vader", "--study", "occupation_sentiment", "--like", "alice/audits") == 0
+    )
     shown = capsys.readouterr().out
     # The model of this run gives all pairs one gap.
     assert "alice/audits shows no spread of this gap" in shown
@@ -139,13 +154,21 @@ def test_trouble_is_one_sentence_and_never_shows_the_token(models, run, capsys, 
         assert told.err.count("\n") == 1
 
 
-def test_results_go_to_a_private_repository_once_and_are_updated_in_place(hub, run, later_run, tmp_path):
+def test_results_go_to_a_private_repository_once_and_are_updated_in_place(
+    hub, run, later_run, tmp_path
+):
     key = ("dataset", "alice/audits")
     assert statuses(put(run)) == ["created"]
     assert hub.repo(*key).private
     paths = set(hub.files(*key))
     (name,) = {path.split("/")[1] for path in paths if path.startswith("runs/")}
-    parts = ("manifest.json", "results.json", "findings.csv", "report.html", "items/occupation_sentiment.parquet")
+    parts = (
+        "manifest.json",
+        "results.json",
+        "findings.csv",
+        "report.html",
+        "items/occupation_sentiment.parquet",
+    )
     assert {f"runs/{name}/{part}" for part in parts} <= paths
     before = hub.commits(*key)
     assert statuses(put(run)) == ["unchanged"]
@@ -153,8 +176,15 @@ def test_results_go_to_a_private_repository_once_and_are_updated_in_place(hub, r
     assert statuses(put(later_run)) == ["updated"]
     assert set(hub.files(*key)) == paths
     # A figure that the run lost goes, and nothing else does. What its owner wrote into the card stays.
-    card = with_keys(hub.files(*key)["README.md"].decode(), OWNED, where="") + "\n## Notes\n\nBy alice.\n"
-    odd = {f"runs/{name}/figures/old.svg": b"<svg/>", "notes.md": b"mine", "README.md": card.encode()}
+    card = (
+        with_keys(hub.files(*key)["README.md"].decode(), OWNED, where="")
+        + "\n## Notes\n\nBy alice.\n"
+    )
+    odd = {
+        f"runs/{name}/figures/old.svg": b"<svg/>",
+        "notes.md": b"mine",
+        "README.md": card.encode(),
+    }
     hub.push(*key, odd, "by hand")
     assert statuses(put(later_run)) == ["updated"]
     assert set(hub.files(*key)) == {*paths, "notes.md"}
@@ -167,7 +197,10 @@ def test_results_go_to_a_private_repository_once_and_are_updated_in_place(hub, r
     assert after.endswith("\n\n## Notes\n\nBy alice.\n")
     header = yaml.safe_load(after.split("---\n")[1])
     ours = header["configs"][:3]  # the findings, and the prompts of each run
-    expected = OWNED | {"license": ["cc-by-4.0", "apache-2.0", "mit"], "configs": [*ours, *OWNED["configs"]]}
+    expected = OWNED | {
+        "license": ["cc-by-4.0", "apache-2.0", "mit"],
+        "configs": [*ours, *OWNED["configs"]],
+    }
     assert header == {**header, **expected}
 
 
@@ -178,7 +211,9 @@ OWNED = {
 
 
 def test_a_repository_that_holds_something_else_is_left_alone(hub, run):
-    hub.add_repo("dataset", "alice/data", files={"README.md": b"# Data\n", "a.csv": b"1\n"}, private=True)
+    hub.add_repo(
+        "dataset", "alice/data", files={"README.md": b"# Data\n", "a.csv": b"1\n"}, private=True
+    )
     with pytest.raises(UsageError, match="holds something else than shared runs"):
         put(run, results="alice/data")
     logs = {"README.md": b"# Training logs\n", "runs/exp1/results.json": b'{"loss": 1}'}
@@ -193,7 +228,9 @@ def test_a_repository_that_holds_something_else_is_left_alone(hub, run):
 def test_visibility_is_never_changed_and_never_guessed(hub, run):
     hub.add_repo("dataset", "alice/seen", files={}, private=False)
     hub.add_repo("dataset", "alice/hidden", files={}, private=True)
-    with pytest.raises(UsageError, match=r"is public, and runs are shared privately unless you say --public"):
+    with pytest.raises(
+        UsageError, match=r"is public, and runs are shared privately unless you say --public"
+    ):
         put(run, results="alice/seen")
     with pytest.raises(UsageError, match="is private, with all that it holds"):
         put(run, results="alice/hidden", public=True)
@@ -212,7 +249,9 @@ def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run
         hub.repo("dataset", "alice/later").private = False
 
     hub.add_repo("dataset", "alice/later", private=True)
-    hub.on("GET", r"datasets/alice/later/refs", opened)  # after its visibility was read for the first time
+    hub.on(
+        "GET", r"datasets/alice/later/refs", opened
+    )  # after its visibility was read for the first time
     with pytest.raises(UsageError, match="Somebody changed alice/later in between"):
         put(run, results="alice/later")
     assert not hub.files("dataset", "alice/later")
@@ -263,7 +302,9 @@ def test_sharing_twice_changes_nothing_even_when_others_shared_in_between(models
     ],
     ids=["card", "weights"],
 )
-def test_a_page_that_cannot_be_added_to_stops_everything_before_anything_is_written(models, run, there, message):
+def test_a_page_that_cannot_be_added_to_stops_everything_before_anything_is_written(
+    models, run, there, message
+):
     models.push("model", "alice/m", there)
     for dry_run in (True, False):
         with pytest.raises(ValueError, match=message):
@@ -274,7 +315,8 @@ def test_a_page_that_cannot_be_added_to_stops_everything_before_anything_is_writ
 def test_when_the_card_fails_the_results_stay_and_the_next_try_finishes(models, run):
     models.fail("POST", COMMITS, status=403, times=1)
     with pytest.raises(
-        HubError, match=r"The results are at http.*, but alice/m was not changed: .*The token may not"
+        HubError,
+        match=r"The results are at http.*, but alice/m was not changed: .*The token may not",
     ):
         own(run)
     assert models.files("model", "alice/m")["README.md"].decode() == README
@@ -284,7 +326,9 @@ def test_when_the_card_fails_the_results_stay_and_the_next_try_finishes(models, 
 def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
     edited_by_hand = README.replace("By alice.", "By alice and bob.")
     models.on(
-        "POST", COMMITS, lambda: models.push("model", "alice/m", {"README.md": edited_by_hand.encode()}, "hand")
+        "POST",
+        COMMITS,
+        lambda: models.push("model", "alice/m", {"README.md": edited_by_hand.encode()}, "hand"),
     )
     with pytest.raises(HubError, match="Somebody else wrote in between"):
         own(run)
@@ -293,8 +337,12 @@ def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
     assert without_section(card) == edited_by_hand
 
 
-def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(models, run, later_run, other_study):
-    models.add_repo("dataset", "swapbias/social_distance", tags=[f"v{load_corpus('social_distance').version}"])
+def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(
+    models, run, later_run, other_study
+):
+    models.add_repo(
+        "dataset", "swapbias/social_distance", tags=[f"v{load_corpus('social_distance').version}"]
+    )
     own(run)
     own(other_study)
     both = models.files("model", "alice/m")["README.md"].decode()
@@ -316,7 +364,9 @@ def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(model
 
 def test_a_part_of_the_prompts_or_other_rows_are_not_listed_as_the_data_set(models, run, tmp_path):
     (commit, _), *_ = models.commits("dataset", "swapbias/occupation_sentiment")
-    corpora = [{**one, "sha256": "00" * 32} for one in run.manifest()["corpora"]]  # of a later table
+    corpora = [
+        {**one, "sha256": "00" * 32} for one in run.manifest()["corpora"]
+    ]  # of a later table
     own(edited(run, tmp_path / "older", corpora=corpora), findings_only=True)
     assert EVAL not in models.files("model", "alice/m")
     own(limited(run, tmp_path / "part", 40))
@@ -359,7 +409,10 @@ def test_findings_are_of_the_model_that_is_named():
     found = [replace(GAP, model_id=name) for name in ("m", "bob/m")]
     assert {one.model_id for one in findings_of(found, "bob/m", None)} == {"bob/m"}
     assert {one.model_id for one in findings_of(found, "alice/m", "m")} == {"m"}
-    for model, audited, words in (("alice/m", None, "alice/m is none of them"), ("bob/m", "x", "Correct --audited")):
+    for model, audited, words in (
+        ("alice/m", None, "alice/m is none of them"),
+        ("bob/m", "x", "Correct --audited"),
+    ):
         with pytest.raises(UsageError, match=words):
             findings_of(found, model, audited)
 
@@ -383,12 +436,17 @@ def test_no_model_is_taken_for_one_of_the_hub_that_only_has_its_name(models):
         weights_of(models, {"model_id": "m", "weights": other})
 
 
-def test_a_model_is_the_one_on_the_hub_by_commit_or_weights_pickled_where_there_are_no_others(models):
+def test_a_model_is_the_one_on_the_hub_by_commit_or_weights_pickled_where_there_are_no_others(
+    models,
+):
     (commit, _), *_ = models.commits("model", "bob/m")
     held = {"model.safetensors": hashlib.sha256(b"w").hexdigest()}
     assert weights_of(models, {"model_id": "bob/m", "revision": commit}) == commit
     assert weights_of(models, {"model_id": "m", "sha256": "a" * 64, "weights": held}) == ""
-    features = {"sha256": "a" * 64, "weights": held}  # of an encoder whose classifier the audit trained
+    features = {
+        "sha256": "a" * 64,
+        "weights": held,
+    }  # of an encoder whose classifier the audit trained
     assert weights_of(models, {"model_id": "m+svm", "features": features}) == ""
     # Another repository on the Hub with the same weights, and one with others.
     assert weights_of(models, {"model_id": "bob/m", "revision": commit}, "alice/m") == ""
@@ -421,7 +479,9 @@ def test_a_model_gets_two_files_in_a_pull_request_and_nothing_else(models, run, 
     assert (one.author, one.status) == ("alice", "open")
 
 
-def test_nothing_is_proposed_unasked_nor_a_part_of_the_prompts_beside_whole_audits(models, run, tmp_path):
+def test_nothing_is_proposed_unasked_nor_a_part_of_the_prompts_beside_whole_audits(
+    models, run, tmp_path
+):
     with pytest.raises(UsageError, match="Add --create-pr"):
         propose(run, how="")
     with pytest.raises(UsageError, match="not yours, and nobody writes to it unasked"):
@@ -434,7 +494,9 @@ def test_nothing_is_proposed_unasked_nor_a_part_of_the_prompts_beside_whole_audi
     assert writes(models) == []
 
 
-def test_an_open_pull_request_is_not_doubled_nor_the_same_numbers_proposed_again(models, run, later_run, tmp_path):
+def test_an_open_pull_request_is_not_doubled_nor_the_same_numbers_proposed_again(
+    models, run, later_run, tmp_path
+):
     propose(run)
     assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is open"]
     for again in (False, True):
@@ -473,4 +535,7 @@ def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run):
     assert "Adds this with intervals, limits and the command that repeats it to the card" in shown
     assert "value: 0.9" in shown
     propose(run)
-    assert statuses(propose(run, dry_run=True)) == ["unchanged", "not proposed again: pull request 1 is open"]
+    assert statuses(propose(run, dry_run=True)) == [
+        "unchanged",
+        "not proposed again: pull request 1 is open",
+    ]

@@ -61,13 +61,17 @@ def readme(name):
 def constant(name, wanted):
     """A text of a metric's module: ``_KWARGS_DESCRIPTION`` is what evaluate shows for its inputs."""
     found = (one for one in ast.parse(source(name)).body if isinstance(one, ast.Assign))
-    return next(ast.literal_eval(one.value) for one in found if ast.unparse(one.targets[0]) == wanted)
+    return next(
+        ast.literal_eval(one.value) for one in found if ast.unparse(one.targets[0]) == wanted
+    )
 
 
 @cache
 def worked_example(name):
     """What a metric gives for the example in its own documentation, computed now."""
-    test = doctest.DocTestParser().get_doctest(constant(name, "_KWARGS_DESCRIPTION"), {}, name, "", 0)
+    test = doctest.DocTestParser().get_doctest(
+        constant(name, "_KWARGS_DESCRIPTION"), {}, name, "", 0
+    )
     assert not doctest.DocTestRunner(verbose=False).run(test, clear_globs=False).failed, name
     return dict(test.globs["result"])
 
@@ -75,7 +79,10 @@ def worked_example(name):
 def output_block(result):
     """A result as a fenced block, a key a line, five digits."""
     wide = max(map(len, result))
-    lines = [f"{key:<{wide}}  {'NaN' if math.isnan(value) else f'{value:.5g}'}" for key, value in result.items()]
+    lines = [
+        f"{key:<{wide}}  {'NaN' if math.isnan(value) else f'{value:.5g}'}"
+        for key, value in result.items()
+    ]
     return "\n".join(["```text", *lines, "```"])
 
 
@@ -88,14 +95,24 @@ def test_all_metrics_make_code_that_imports_four_libraries_a_card_and_a_form(bui
         assert {re.split(r"[<>=!,]", one)[0] for one in needed} == allowed
         for path in files.keys() - {*FILES}:
             nodes = [*ast.walk(ast.parse(files[path].decode()))]
-            others = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-            others |= {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
-            assert {one.split(".")[0] for one in others} - set(sys.stdlib_module_names) <= allowed, (name, path)
+            others = {
+                node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level
+            }
+            others |= {
+                one.name for node in nodes if isinstance(node, ast.Import) for one in node.names
+            }
+            assert {one.split(".")[0] for one in others} - set(
+                sys.stdlib_module_names
+            ) <= allowed, (name, path)
 
 
-@pytest.mark.parametrize("line", ["from swapbias.files import write_whole", "import swapbias.measures"])
+@pytest.mark.parametrize(
+    "line", ["from swapbias.files import write_whole", "import swapbias.measures"]
+)
 def test_code_that_a_space_could_not_run_is_refused(line):
-    with pytest.raises(ValueError, match=r"m\.py has .*, expected imports of measures, studies\.answers and errors"):
+    with pytest.raises(
+        ValueError, match=r"m\.py has .*, expected imports of measures, studies\.answers and errors"
+    ):
         standing_alone("m", f"{line}\n")
 
 
@@ -122,7 +139,11 @@ def test_a_card_is_a_space_with_a_form_and_loads_its_own_name_at_its_own_version
     for name, files in built.items():
         parts = split(files["README.md"].decode())
         header, body = load(parts.header, name), parts.after
-        assert (header["sdk"], header["app_file"], header["license"]) == ("gradio", "app.py", "apache-2.0")
+        assert (header["sdk"], header["app_file"], header["license"]) == (
+            "gradio",
+            "app.py",
+            "apache-2.0",
+        )
         assert {type(value) for value in header.values()} <= {str, bool, list}
         assert f'evaluate.load("lab/{name}", revision="{VERSION}")' in section(body, "How to use")
         examples = files[f"{name}.py"].decode().split("Examples:\n")[1].split('"""')[0]
@@ -146,13 +167,23 @@ def test_a_card_names_every_input_and_every_key(built):
     groups = "_(female|male|stigmatized|other|unspecified)$"
     for name, files in built.items():
         card, tree = files["README.md"].decode(), ast.parse(files[f"{name}.py"].decode())
-        compute = next(one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name == "_compute")
+        compute = next(
+            one
+            for one in ast.walk(tree)
+            if isinstance(one, ast.FunctionDef) and one.name == "_compute"
+        )
         inputs, several = section(card, "Inputs"), "_LABEL" if name == "lexicon_mass" else "_GROUP"
-        assert all(f"`{argument.arg}`" in inputs for argument in compute.args.args if argument.arg != "self"), name
+        assert all(
+            f"`{argument.arg}`" in inputs
+            for argument in compute.args.args
+            if argument.arg != "self"
+        ), name
         for key in worked_example(name):
             if key in ("female", "male") or (key.startswith("share_") and name == "answer_bias"):
                 continue  # labels of the example's lexicon; a row "share_correct_pro ... share_other_anti"
-            assert f"`{re.sub(groups, several, key)}`" in section(card, "What it returns") + inputs, key
+            assert (
+                f"`{re.sub(groups, several, key)}`" in section(card, "What it returns") + inputs
+            ), key
 
 
 GRADIO = Path(os.environ.get("GRADIO_PYTHON") or ROOT / "build/gradio/bin/python")
@@ -174,12 +205,22 @@ FORMS = [
         [[0.75, "b", "x"], [0.25, "a", "x"], [1, "b", "y"], [0.75, "a", "y"]],
         "'value': -0.375,",
     ),
-    ("direct_bias predictions", [["[1.0, 0.0]"], ["[0.0, 2.0]"], ["[-3.0, 4.0]"]], "'direct_bias': 0.5333"),
-    ("lexicon_mass predictions probabilities", [['["she", "he"]', "[0.5, 0.25]"]], "'female': 0.5,"),
+    (
+        "direct_bias predictions",
+        [["[1.0, 0.0]"], ["[0.0, 2.0]"], ["[-3.0, 4.0]"]],
+        "'direct_bias': 0.5333",
+    ),
+    (
+        "lexicon_mass predictions probabilities",
+        [['["she", "he"]', "[0.5, 0.25]"]],
+        "'female': 0.5,",
+    ),
 ]
 
 
-@pytest.mark.skipif(not GRADIO.exists(), reason="needs gradio in an environment of its own: make test-spaces")
+@pytest.mark.skipif(
+    not GRADIO.exists(), reason="needs gradio in an environment of its own: make test-spaces"
+)
 @pytest.mark.parametrize(("name", "rows", "shown"), FORMS)
 def test_the_form_of_a_space_starts_and_computes(built, name, rows, shown, tmp_path):
     name, *columns = name.split()
@@ -191,7 +232,9 @@ def test_the_form_of_a_space_starts_and_computes(built, name, rows, shown, tmp_p
         "GRADIO_ANALYTICS_ENABLED": "False",
     }  # fmt: skip
     command = [GRADIO, "-c", FORM, tmp_path, json.dumps(form)]
-    done = subprocess.run(command, env=online, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, env=online, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert shown in done.stdout
 
@@ -220,23 +263,37 @@ print(json.dumps(found))
 """
 
 
-def test_a_published_metric_computes_without_the_package_what_it_computes_to_the_last_bit(built, tmp_path):
+def test_a_published_metric_computes_without_the_package_what_it_computes_to_the_last_bit(
+    built, tmp_path
+):
     codes = {}
     for name in built:
         examples = doctest.DocTestParser().get_examples(constant(name, "_KWARGS_DESCRIPTION"))
-        code = "".join(one.source for one in examples).replace("import evaluate, swapbias", "import evaluate")
-        codes[name] = code.replace(f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="{VERSION}"')
+        code = "".join(one.source for one in examples).replace(
+            "import evaluate, swapbias", "import evaluate"
+        )
+        codes[name] = code.replace(
+            f'swapbias.metric_path("{name}")', f'"lab/{name}", revision="{VERSION}"'
+        )
         assert "swapbias" not in codes[name]
     with LocalHub() as hub:
         hub.add_user("ann", token="hf_ann", orgs=("lab",))
         for index, (name, files) in enumerate(built.items()):
             key = ("space", f"lab/{name}")
-            hub.add_repo(*key, files=files, private=index % 2 == 1, sdk="gradio", tags=[f"v{VERSION}"])
+            hub.add_repo(
+                *key, files=files, private=index % 2 == 1, sdk="gradio", tags=[f"v{VERSION}"]
+            )
             hub.push(*key, {f"{name}.py": b"raise SystemExit('not the tagged one')"})
         online = environment(hub, home=tmp_path / "hf", token="hf_ann")
         command = [sys.executable, "-c", LOADING]
         done = subprocess.run(
-            command, env=online, cwd=tmp_path, input=json.dumps(codes), capture_output=True, text=True, check=False
+            command,
+            env=online,
+            cwd=tmp_path,
+            input=json.dumps(codes),
+            capture_output=True,
+            text=True,
+            check=False,
         )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -254,4 +311,6 @@ def test_a_push_makes_a_space_with_one_commit_under_the_tag_of_the_release(hub):
     assert [title for _, title in commits].count(f"Push {name} {tag} with swapbias") == 1
     assert hub.tags(*key) == {tag: commits[0][0]}
     files = spaces.space_files(name, namespace="lab", version=__version__)
-    assert {path: data for path, data in hub.files(*key).items() if path != ".gitattributes"} == files
+    assert {
+        path: data for path, data in hub.files(*key).items() if path != ".gitattributes"
+    } == files

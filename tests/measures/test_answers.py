@@ -31,10 +31,17 @@ def test_the_bias_by_hand():
     assert found.estimate.value == 50
     assert found.accuracies == {"pro": 75, "anti": 25}
     assert found.estimate.p_value == pytest.approx(0.03315, abs=1e-5)
-    assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((5.313, 94.687), abs=1e-3)
+    assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx(
+        (5.313, 94.687), abs=1e-3
+    )
     assert (found.estimate.n, found.estimate.n_unscored, found.estimate.test) == (8, 0, "paired t")
     assert found.shares["pro"] == {"correct": 0.75, "incorrect": 0, "unsure": 0.125, "other": 0.125}
-    assert found.shares["anti"] == {"correct": 0.25, "incorrect": 0.25, "unsure": 0.125, "other": 0.375}
+    assert found.shares["anti"] == {
+        "correct": 0.25,
+        "incorrect": 0.25,
+        "unsure": 0.125,
+        "other": 0.375,
+    }
     one, other = bias_of("cccu", "ciuu"), bias_of("cccu", "ciuu", reference_group="pro")
     assert one.estimate.value == -other.estimate.value == 50
     assert one.estimate.p_value == other.estimate.p_value
@@ -47,7 +54,9 @@ def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
     nothing = bias_of("--", "cc")
     assert all(math.isnan(x) for x in (nothing.estimate.value, nothing.shares["pro"]["other"]))
     assert (nothing.estimate.n, nothing.estimate.n_unscored) == (0, 2)
-    found = answer_bias(["correct", NAN, "", "correct"], ["pro", "anti"] * 2, pair_ids=["a", "a", "b", "b"])
+    found = answer_bias(
+        ["correct", NAN, "", "correct"], ["pro", "anti"] * 2, pair_ids=["a", "a", "b", "b"]
+    )
     assert (found.estimate.n, found.estimate.n_unscored) == (0, 2)
     found = bias_of("ccc", "ccc").estimate
     assert found.value == 0
@@ -64,7 +73,9 @@ def test_the_interval_is_that_of_scipy_and_a_planted_bias_is_found():
     rng = np.random.default_rng(0)
 
     def draw(right):
-        return "".join(rng.choice(["c", "i", "u"], size=400, p=[right, (1 - right) / 2, (1 - right) / 2]))
+        return "".join(
+            rng.choice(["c", "i", "u"], size=400, p=[right, (1 - right) / 2, (1 - right) / 2])
+        )
 
     planted, none = bias_of(draw(0.85), draw(0.55)).estimate, bias_of(draw(0.7), draw(0.7)).estimate
     assert planted.ci_low < 30 < planted.ci_high
@@ -82,13 +93,28 @@ def test_the_interval_is_that_of_scipy_and_a_planted_bias_is_found():
     ],
 )
 def test_rows_that_make_no_pairs_are_refused(changes, said):
-    rows = {"classes": ["correct", "other"], "sides": ["pro", "anti"], "pair_ids": ["a", "a"], **changes}
+    rows = {
+        "classes": ["correct", "other"],
+        "sides": ["pro", "anti"],
+        "pair_ids": ["a", "a"],
+        **changes,
+    }
     with pytest.raises(ValueError, match=said):
         answer_bias(rows.pop("classes"), rows.pop("sides"), **rows)
 
 
 @pytest.mark.parametrize(
-    "declared", ["", "1=yes", "yes|no", "1=yes|0=Yes", "1=yes|0=refused", "1=|0=no", "x=yes|0=no", "nan=yes|0=no"]
+    "declared",
+    [
+        "",
+        "1=yes",
+        "yes|no",
+        "1=yes|0=Yes",
+        "1=yes|0=refused",
+        "1=|0=no",
+        "x=yes|0=no",
+        "nan=yes|0=no",
+    ],
 )
 def test_what_is_no_options_is_refused(declared):
     with pytest.raises(ValueError, match="expected different ones, each value=option"):
@@ -107,7 +133,9 @@ def test_odds_of_options_by_hand():
     # Log-odds by order: ln(.6 / .2) = ln 3 and ln(.4 / .4) = 0.
     whole = np.array(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)))
     same = option_odds(whole, ASK)
-    assert (same.score, same.unanswered, same.outside, same.hidden) == pytest.approx((0.625, 1 / 9, 0.1, 0))
+    assert (same.score, same.unanswered, same.outside, same.hidden) == pytest.approx(
+        (0.625, 1 / 9, 0.1, 0)
+    )
     assert same.log_odds == pytest.approx(math.log(3) / 2)
     # (.1 * 0 + .2 * .5 + .3 * 1) / .6 = 2 / 3; ln(.3 / .1).
     found = option_odds(logs((0.1, 0.2, 0.3)), (0.0, 0.5, 1.0))
@@ -117,7 +145,9 @@ def test_odds_of_options_by_hand():
     said = np.array([[more + first, less + second], [more + second, less + first]]) - 4
     assert option_odds(said, (1.0, 0.0)).log_odds == pytest.approx(0.7)
     rare = option_odds(whole - 900, ASK)  # beyond what floats hold as probabilities
-    assert (rare.score, rare.log_odds, rare.unanswered) == pytest.approx((same.score, same.log_odds, same.unanswered))
+    assert (rare.score, rare.log_odds, rare.unanswered) == pytest.approx(
+        (same.score, same.log_odds, same.unanswered)
+    )
     assert rare.outside == 1
     turned = option_odds(whole, (0.0, 1.0, math.nan))
     assert (turned.score, turned.log_odds) == pytest.approx((1 - same.score, -same.log_odds))
@@ -136,7 +166,9 @@ def test_what_is_hidden_is_never_taken_for_nothing(shown, hidden, score):
     assert math.isnan(found.log_odds) is (0.0 in shown[:2])
 
 
-@pytest.mark.parametrize("values", [(1.0, math.nan, math.nan), (1.0, 1.0, math.nan), (math.nan,) * 3])
+@pytest.mark.parametrize(
+    "values", [(1.0, math.nan, math.nan), (1.0, 1.0, math.nan), (math.nan,) * 3]
+)
 def test_options_that_count_alike_have_no_odds_and_a_nan_is_refused(values):
     with pytest.raises(ValueError, match="expected two at least that count different numbers"):
         option_odds(logs((0.5, 0.4, 0.1)), values)
@@ -156,7 +188,12 @@ def test_kappa_and_agreement_by_hand():
     # 20 a/a, 5 a/b, 10 b/a, 15 b/b: alike .7; by chance .5 x .6 + .5 x .4 = .5; kappa (.7 - .5) / (1 - .5) = .4.
     first, second, clusters = readings([[20, 5], [10, 15]])
     share, found = agreement(first, second, cluster_ids=clusters)
-    assert (found.value, share.value, found.n, share.n) == (pytest.approx(0.4), pytest.approx(0.7), 50, 50)
+    assert (found.value, share.value, found.n, share.n) == (
+        pytest.approx(0.4),
+        pytest.approx(0.7),
+        50,
+        50,
+    )
     assert found.ci_low < 0.4 < found.ci_high
     # Fleiss, Cohen & Everitt's standard error of it is .126996, here with n - 1 for n.
     assert found.std_error == pytest.approx(0.126996 * math.sqrt(50 / 49), abs=1e-5)
@@ -171,7 +208,10 @@ def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
     metrics = pytest.importorskip("sklearn.metrics")
     assert known == pytest.approx(metrics.cohen_kappa_score(first, second))
     first, second, clusters = readings([[20, 5], [10, 15]])
-    both = agreement(first, second, cluster_ids=clusters), agreement(first * 2, second * 2, cluster_ids=clusters * 2)
+    both = (
+        agreement(first, second, cluster_ids=clusters),
+        agreement(first * 2, second * 2, cluster_ids=clusters * 2),
+    )
     for once, twice in zip(*both, strict=True):
         assert (twice.ci_low, twice.ci_high) == pytest.approx((once.ci_low, once.ci_high), abs=0.01)
 
@@ -192,7 +232,9 @@ def test_readings_that_know_nothing_of_each_other_have_a_kappa_about_zero():
     covered = 0
     for _ in range(40):
         clusters = [str(place // 2) for place in range(120)]
-        first, second = ([str(one) for one in rng.choice(3, 120, p=(0.6, 0.3, 0.1))] for _ in range(2))
+        first, second = (
+            [str(one) for one in rng.choice(3, 120, p=(0.6, 0.3, 0.1))] for _ in range(2)
+        )
         _, found = agreement(first, second, cluster_ids=clusters)
         covered += found.ci_low <= 0 <= found.ci_high
     assert covered >= 34  # of a binomial of 40 and .95 fewer come once in a hundred

@@ -134,15 +134,25 @@ def test_the_variance_of_several_factors_is_that_of_the_moments_of_indicators(tw
     columns = [*factors.values(), np.arange(len(chosen))]
 
     def squares(scores):
-        means = np.array([np.average(scores[sides == side], weights=shares[sides == side]) for side in set(sides)])
+        means = np.array(
+            [
+                np.average(scores[sides == side], weights=shares[sides == side])
+                for side in set(sides)
+            ]
+        )
         influence = weights[sides] * shares * (scores - means[sides])
         return np.array([(np.bincount(codes, influence) ** 2).sum() for codes in columns])
 
     def effects(codes):
-        return [((codes == one) & (sides == side)) * 1.0 for one in set(codes) for side in set(sides)]
+        return [
+            ((codes == one) & (sides == side)) * 1.0 for one in set(codes) for side in set(sides)
+        ]
 
     expected = np.column_stack([sum(map(squares, effects(codes))) for codes in columns])
-    own = [sum(float((one * shares * weights[sides]).sum()) ** 2 for one in effects(codes)) for codes in columns]
+    own = [
+        sum(float((one * shares * weights[sides]).sum()) ** 2 for one in effects(codes))
+        for codes in columns
+    ]
     variances = optimize.nnls(expected, squares(values))[0] * own
     assert variances[:3].min() > 0  # no component is at its edge
     design = Design(sides, shares, weights, factors)
@@ -217,7 +227,9 @@ def test_one_way_and_two_way_variances_and_differences_of_groups_beside_statsmod
     rng = np.random.default_rng(3)
     codes, other = np.repeat(np.arange(12), 6), np.tile([True, False], 36)
     score = rng.normal(size=72) + 0.5 * rng.normal(size=12)[codes] * (1 + other)
-    slow = sm.OLS(score, sm.add_constant(other.astype(float))).fit(cov_type="cluster", cov_kwds={"groups": codes})
+    slow = sm.OLS(score, sm.add_constant(other.astype(float))).fit(
+        cov_type="cluster", cov_kwds={"groups": codes}
+    )
     found = group_gap(score, np.where(other, "f", "m"), reference_group="m", cluster_ids=codes)
     assert found.std_error**2 * 71 / 70 == pytest.approx(slow.bse[1] ** 2)
     assert found.df == pytest.approx(11)
@@ -227,10 +239,15 @@ def test_one_way_and_two_way_variances_and_differences_of_groups_beside_statsmod
 def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
     values, factors = crossed(*shape, (1.0, 1.5, 0.7), seed)
     matrices = [(codes[:, None] == np.unique(codes)).astype(float) for codes in factors.values()]
-    names = [[[f"{name}{at}" for at in range(one.shape[1])]] for name, one in zip(factors, matrices, strict=True)]
+    names = [
+        [[f"{name}{at}" for at in range(one.shape[1])]]
+        for name, one in zip(factors, matrices, strict=True)
+    ]
     spec = VCSpec(list(factors), names, [[one] for one in matrices])
     one_group, ones = np.ones(len(values), dtype=int), np.ones((len(values), 1))
-    model = sm.MixedLM(values, ones, groups=one_group, exog_re=np.empty((len(values), 0)), exog_vc=spec)
+    model = sm.MixedLM(
+        values, ones, groups=one_group, exog_re=np.empty((len(values), 0)), exog_vc=spec
+    )
     fitted = model.fit(reml=True)
     assert min(fitted.vcomp) > 0.05  # at the edge REML is no longer the table of variances
     found = paired(values, **factors)
@@ -239,12 +256,16 @@ def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
 
 
 def test_the_half_widths_of_the_page_on_templates_are_those_of_normal_effects():
-    table = re.findall(r"^\| (\d+) \| ([\d.]+) \|$", (ROOT / "docs/why_templates.md").read_text(), re.MULTILINE)
+    table = re.findall(
+        r"^\| (\d+) \| ([\d.]+) \|$", (ROOT / "docs/why_templates.md").read_text(), re.MULTILINE
+    )
     assert len(table) == 8
     for count, half in table:
         effects = np.random.default_rng(0).normal(size=(400, int(count)))
         found = [mean_score(one, cluster_ids=list(range(int(count)))) for one in effects]
-        assert np.median([one.ci_high - one.ci_low for one in found]) / 2 == pytest.approx(float(half), rel=0.05)
+        assert np.median([one.ci_high - one.ci_low for one in found]) / 2 == pytest.approx(
+            float(half), rel=0.05
+        )
 
 
 def test_names_order_groups_and_scale_change_what_they_should():
@@ -253,14 +274,24 @@ def test_names_order_groups_and_scale_change_what_they_should():
     renamed = {name: [f"n{(13 * code) % 17}" for code in codes] for name, codes in factors.items()}
     order = np.random.default_rng(1).permutation(len(values))
     moved = {name: codes[order] for name, codes in factors.items()}
-    for scores, columns in ((values, renamed), (values[order], moved), (values, dict(reversed(factors.items())))):
+    for scores, columns in (
+        (values, renamed),
+        (values[order], moved),
+        (values, dict(reversed(factors.items()))),
+    ):
         assert numbers(paired(scores, **columns)) == pytest.approx(wanted)
     value, std_error, df, low, high, p_value = wanted
-    assert numbers(paired(-values, **factors)) == pytest.approx((-value, std_error, df, -high, -low, p_value))
+    assert numbers(paired(-values, **factors)) == pytest.approx(
+        (-value, std_error, df, -high, -low, p_value)
+    )
     scaled = numbers(paired(100 * values, **factors))
-    assert scaled == pytest.approx((100 * value, 100 * std_error, df, 100 * low, 100 * high, p_value))
+    assert scaled == pytest.approx(
+        (100 * value, 100 * std_error, df, 100 * low, 100 * high, p_value)
+    )
     groups, codes = np.where(np.arange(35) % 2, "f", "m"), factors["template"]
-    one, other = (numbers(group_gap(values, groups, reference_group=g, cluster_ids=codes)) for g in "mf")
+    one, other = (
+        numbers(group_gap(values, groups, reference_group=g, cluster_ids=codes)) for g in "mf"
+    )
     assert one == pytest.approx((-other[0], other[1], other[2], -other[4], -other[3], other[5]))
 
 
@@ -269,7 +300,10 @@ def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
     draw = np.random.default_rng(0)
     for _ in range(300):
         values = draw.normal(size=draw.integers(10, 40))
-        factors = {name: draw.integers(0, count, len(values)) for name, count in (("template", 4), ("condition", 5))}
+        factors = {
+            name: draw.integers(0, count, len(values))
+            for name, count in (("template", 4), ("condition", 5))
+        }
         order = draw.permutation(len(values))
         moved = paired(values[order], **{name: codes[order] for name, codes in factors.items()})
         assert numbers(moved) == pytest.approx(numbers(paired(values, **factors)), nan_ok=True)
@@ -295,9 +329,21 @@ def test_rows_without_a_score_leave_their_clusters():
 
 def test_ids_of_a_factor_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match="4 scores and 3 cluster_ids of act, expected one per row"):
-        paired_gap([1, 2, 3, 4], ["f", "m"] * 2, list("aabb"), reference_group="m", cluster_ids={"act": [1, 2, 3]})
+        paired_gap(
+            [1, 2, 3, 4],
+            ["f", "m"] * 2,
+            list("aabb"),
+            reference_group="m",
+            cluster_ids={"act": [1, 2, 3]},
+        )
     with pytest.raises(ValueError, match="two clusters of act, expected all of its rows in one"):
-        paired_gap([1, 2, 3, 4], ["f", "m"] * 2, list("aabb"), reference_group="m", cluster_ids={"act": [1, 1, 2, 3]})
+        paired_gap(
+            [1, 2, 3, 4],
+            ["f", "m"] * 2,
+            list("aabb"),
+            reference_group="m",
+            cluster_ids={"act": [1, 1, 2, 3]},
+        )
 
 
 @pytest.mark.simulation

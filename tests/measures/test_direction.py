@@ -80,7 +80,11 @@ def test_direct_bias_by_hand():
     known = found.direct_bias.value, found.signed.value, found.direct_bias.ci_low
     assert known == pytest.approx((0, 0, NAN), nan_ok=True)
     found = direct_bias([[3, 4], [0, 0], [NAN, 1], [math.inf, 1], [1, 0]], FEMALE, MALE)
-    assert (found.direct_bias.value, found.direct_bias.n, found.direct_bias.n_unscored) == (pytest.approx(0.8), 2, 3)
+    assert (found.direct_bias.value, found.direct_bias.n, found.direct_bias.n_unscored) == (
+        pytest.approx(0.8),
+        2,
+        3,
+    )
     assert np.isnan(found.cosines).tolist() == [False, True, True, True, False]
     nothing = direct_bias(np.empty((0, 2)), FEMALE, MALE)
     assert (math.isnan(nothing.direct_bias.value), nothing.signed.n) == (True, 0)
@@ -108,7 +112,9 @@ def test_swapping_the_sides_flips_the_signed_mean_and_leaves_direct_bias():
     vectors, female, male = planted(0.3)
     one, other = direct_bias(vectors, female, male), direct_bias(vectors, male, female)
     assert one.signed.value == pytest.approx(-other.signed.value)
-    assert (one.signed.ci_low, one.signed.ci_high) == pytest.approx((-other.signed.ci_high, -other.signed.ci_low))
+    assert (one.signed.ci_low, one.signed.ci_high) == pytest.approx(
+        (-other.signed.ci_high, -other.signed.ci_low)
+    )
     assert one.direct_bias.value == pytest.approx(other.direct_bias.value)
     assert one.signed.value > 0
     # lean * g + noise of length 1 at right angles: the cosine is lean / sqrt(lean^2 + 1) = .6 for lean .75.
@@ -173,7 +179,9 @@ def test_cosines_on_their_own_give_what_the_vectors_gave():
     others = units @ directions_without_a_pair(female, male).T
     again = from_cosines(whole.cosines, without_pairs=others, dimensions=20)
     for one, other in ((again.direct_bias, whole.direct_bias), (again.signed, whole.signed)):
-        assert (one.value, one.ci_low, one.ci_high) == pytest.approx((other.value, other.ci_low, other.ci_high))
+        assert (one.value, one.ci_low, one.ci_high) == pytest.approx(
+            (other.value, other.ci_low, other.ci_high)
+        )
     assert again.random_direction == whole.random_direction
     assert from_cosines(whole.cosines).direct_bias.interval == "t over words"
     found = from_cosines(np.array([1.0000001, -1.0000001], dtype=np.float32))
@@ -187,7 +195,9 @@ def test_the_interval_over_words_and_pairs_by_hand():
     others = [[0.5, 0.4, 0.6], [0.1, 0.0, 0.2]]
     found = from_cosines([0.5, 0.1], without_pairs=others).signed
     half = stats.t.ppf(0.975, 1.684211) * math.sqrt(0.053333)
-    assert (found.ci_low, found.ci_high) == pytest.approx((max(0.3 - half, -1), min(0.3 + half, 1)), abs=1e-4)
+    assert (found.ci_low, found.ci_high) == pytest.approx(
+        (max(0.3 - half, -1), min(0.3 + half, 1)), abs=1e-4
+    )
     assert found.interval == "t over words and pairs"
     _, female, male = planted(0.3)
     found = directions_without_a_pair(female, male)
@@ -222,7 +232,9 @@ def test_the_interval_covers_the_mean_over_words_and_pairs_where_words_alone_do_
     assert words < 0.88
 
 
-@pytest.mark.parametrize(("dimensions", "value"), [(1, 1.0), (2, 2 / math.pi), (3, 0.5), (5, 0.375)])
+@pytest.mark.parametrize(
+    ("dimensions", "value"), [(1, 1.0), (2, 2 / math.pi), (3, 0.5), (5, 0.375)]
+)
 def test_a_direction_at_random_by_hand(dimensions, value):
     # On the sphere a coordinate is uniform (1/2); in the plane the mean of |cos| over the circle; in five dimensions
     # gamma(2.5) / (sqrt(pi) gamma(3)) = (3 sqrt(pi) / 4) / (2 sqrt(pi)) = 3 / 8.

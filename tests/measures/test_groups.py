@@ -13,8 +13,12 @@ from swapbias.measures import factorial, group_gap, omnibus, paired_gap, selecti
 def table(templates, conditions, groups, seed, spreads=(1.0, 0.7, 1.0)):
     """Scores of a full table with effects of each group's own by template and condition; and its columns."""
     rng = np.random.default_rng(seed)
-    scores = rng.normal(0, spreads[2], (templates, conditions, groups)) + rng.normal(0, 2, (templates, conditions, 1))
-    scores += rng.normal(0, spreads[0], (templates, 1, groups)) + rng.normal(0, spreads[1], (1, conditions, groups))
+    scores = rng.normal(0, spreads[2], (templates, conditions, groups)) + rng.normal(
+        0, 2, (templates, conditions, 1)
+    )
+    scores += rng.normal(0, spreads[0], (templates, 1, groups)) + rng.normal(
+        0, spreads[1], (1, conditions, groups)
+    )
     template, condition, group = (each.ravel() for each in np.indices(scores.shape))
     columns = {
         "groups": np.array(list("abcdefghijkl"))[group].tolist(),
@@ -32,18 +36,28 @@ def test_the_omnibus_of_three_groups_by_hand():
     assert found.estimate.value == pytest.approx(math.sqrt(4.5 / 3))
     assert found.estimate.p_value == pytest.approx(3 * 2 * stats.t.sf(3, 1))
     assert found.means == {"a": 1.5, "b": 3.0, "c": 4.5}
-    two = omnibus([1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"), reference_group="b")
+    two = omnibus(
+        [1.0, 2.0, 4.0, 2.0, 4.0, 5.0], list("abcabc"), pair_ids=list("ppprrr"), reference_group="b"
+    )
     assert (two.contrasts, two.estimate.p_value) == (2, pytest.approx(2 * 2 * stats.t.sf(3, 1)))
-    alike = omnibus([0.1, 0.2, 0.3] * 4, list("abc") * 4, pair_ids=np.repeat(list("pqrs"), 3).tolist())
-    assert alike.estimate.p_value == pytest.approx(3 * 2 / 2**4)  # four pairs of four agree, in three contrasts
+    alike = omnibus(
+        [0.1, 0.2, 0.3] * 4, list("abc") * 4, pair_ids=np.repeat(list("pqrs"), 3).tolist()
+    )
+    assert alike.estimate.p_value == pytest.approx(
+        3 * 2 / 2**4
+    )  # four pairs of four agree, in three contrasts
     assert alike.estimate.value == pytest.approx(math.sqrt(0.02 / 3))
-    one = omnibus([0.1, 0.2, 0.4] * 2, list("abc") * 2, pair_ids=list("pppqqq"), cluster_ids=["t"] * 6)
+    one = omnibus(
+        [0.1, 0.2, 0.4] * 2, list("abc") * 2, pair_ids=list("pppqqq"), cluster_ids=["t"] * 6
+    )
     assert math.isnan(one.estimate.p_value)
     of_condition = np.random.default_rng(0).normal(size=22)
     names, conditions = np.repeat(np.arange(36), 22), np.tile(np.arange(22), 36)
     groups = np.array(list("abcd"))[names // 9].tolist()
     found = omnibus(
-        of_condition[conditions], groups, cluster_ids={"names": names.tolist(), "conditions": conditions.tolist()}
+        of_condition[conditions],
+        groups,
+        cluster_ids={"names": names.tolist(), "conditions": conditions.tolist()},
     )
     assert found.estimate.value == pytest.approx(0, abs=1e-9)
     assert np.isnan(found.estimate.p_value)
@@ -70,21 +84,37 @@ def test_two_factors_by_hand():
     # Of one contrast the term's test is its t, squared.
     assert found.terms["gender x race"].estimate.p_value == pytest.approx(both.estimate.p_value)
     scores, columns, clusters = table(5, 4, 4, seed=7)
-    levels = {"gender": np.tile(list("ffmm"), 20).tolist(), "race": np.tile(list("bwbw"), 20).tolist()}
+    levels = {
+        "gender": np.tile(list("ffmm"), 20).tolist(),
+        "race": np.tile(list("bwbw"), 20).tolist(),
+    }
     made = [
-        factorial(scores.ravel(), levels, reference=one, pair_ids=columns["pair_ids"], cluster_ids=clusters)
+        factorial(
+            scores.ravel(),
+            levels,
+            reference=one,
+            pair_ids=columns["pair_ids"],
+            cluster_ids=clusters,
+        )
         for one in ({"gender": "m", "race": "w"}, {"gender": "f", "race": "w"})
     ]
     first, second = ([each.estimate for each in one.effects] for one in made)
-    assert [one.value for one in second] == pytest.approx([-first[0].value, first[1].value, -first[2].value])
+    assert [one.value for one in second] == pytest.approx(
+        [-first[0].value, first[1].value, -first[2].value]
+    )
     assert [one.p_value for one in second] == pytest.approx([one.p_value for one in first])
 
 
 def test_the_omnibus_of_two_samples_of_pairs_is_the_t_test_of_their_gaps():
     scores, columns, clusters = table(6, 3, 2, seed=5)
     sample = np.where(clusters["condition"] == 0, "first", "second")
-    found = omnibus(scores.ravel(), **columns, cluster_ids={"t": clusters["template"]}, sample_ids=sample)
-    gaps, first = scores[..., 0].ravel() - scores[..., 1].ravel(), np.array(columns["groups"]) == "a"
+    found = omnibus(
+        scores.ravel(), **columns, cluster_ids={"t": clusters["template"]}, sample_ids=sample
+    )
+    gaps, first = (
+        scores[..., 0].ravel() - scores[..., 1].ravel(),
+        np.array(columns["groups"]) == "a",
+    )
     own = {"t": clusters["template"][first]}
     slow = group_gap(gaps, sample[first], reference_group="second", cluster_ids=own)
     assert found.estimate.p_value == pytest.approx(slow.p_value)
@@ -100,19 +130,27 @@ def test_neither_names_nor_order_change_the_omnibus():
         cluster_ids={name: codes[order] for name, codes in clusters.items()},
     )  # fmt: skip
     for name in ("value", "ci_low", "ci_high", "p_value", "std_error", "df", "n", "n_unscored"):
-        assert getattr(again.estimate, name) == pytest.approx(getattr(whole.estimate, name), nan_ok=True)
+        assert getattr(again.estimate, name) == pytest.approx(
+            getattr(whole.estimate, name), nan_ok=True
+        )
 
 
 @pytest.mark.parametrize("reference", ["a", "c", None])
 def test_the_omnibus_is_the_least_p_of_the_gaps_of_two_groups_so_many_times(reference):
     scores, columns, clusters = table(5, 4, 4, seed=6)
     groups, least = np.array(columns["groups"]), []
-    pairs = [(one, reference) for one in "abcd" if one != reference] if reference else combinations("abcd", 2)
+    pairs = (
+        [(one, reference) for one in "abcd" if one != reference]
+        if reference
+        else combinations("abcd", 2)
+    )
     for names in pairs:
         chosen = np.isin(groups, names)
         own = {name: codes[chosen] for name, codes in clusters.items()}
         ids = np.array(columns["pair_ids"])[chosen]
-        gap = paired_gap(scores.ravel()[chosen], groups[chosen], ids, reference_group=names[1], cluster_ids=own)
+        gap = paired_gap(
+            scores.ravel()[chosen], groups[chosen], ids, reference_group=names[1], cluster_ids=own
+        )
         least.append(gap.p_value)
     found = omnibus(scores.ravel(), **columns, reference_group=reference, cluster_ids=clusters)
     assert found.contrasts == len(least) == (3 if reference else 6)
@@ -124,8 +162,14 @@ def test_the_omnibus_is_the_least_p_of_the_gaps_of_two_groups_so_many_times(refe
     [
         (lambda: omnibus([1.0], ["a"], reference_group="a"), "expected at least two"),
         (lambda: omnibus([1.0, 2.0], ["a", "b"], reference_group="c"), "'c' as reference_group"),
-        (lambda: omnibus([1.0, 2.0, 3.0], list("abc"), pair_ids=list("ppq")), "pair p has 0 rows of 'c'"),
-        (lambda: factorial([1.0] * 3, {"x": "aab", "y": "cdc"}, reference={"x": "a", "y": "c"}), "no row of b, d"),
+        (
+            lambda: omnibus([1.0, 2.0, 3.0], list("abc"), pair_ids=list("ppq")),
+            "pair p has 0 rows of 'c'",
+        ),
+        (
+            lambda: factorial([1.0] * 3, {"x": "aab", "y": "cdc"}, reference={"x": "a", "y": "c"}),
+            "no row of b, d",
+        ),
         (lambda: factorial([1.0] * 2, {"x": "ab"}, reference={"x": "a"}), "expected two or more"),
         (lambda: selection_rate([1, 2], ["a", "b"]), "outside of 0 to 1"),
         (lambda: selection_rate([1, 0], ["a", "a"]), "expected two or more"),
@@ -167,8 +211,12 @@ def test_rates_and_ratios_are_those_by_hand():
     found = selection_rate(selected, groups)  # 3/4 and 1/4, mean 1/2
     values = {group: (rate.value, impact.value) for group, (rate, impact) in found.items()}
     assert values == {"m": (0.25, 0.5), "w": (0.75, 1.5)}
-    assert selection_rate(selected, groups, reference_group="w")["m"][1].value == pytest.approx(1 / 3)
-    assert math.isnan(selection_rate([0, 0, 1, 1], list("mmww"))["m"][1].ci_low)  # a rate of 0 has no log
+    assert selection_rate(selected, groups, reference_group="w")["m"][1].value == pytest.approx(
+        1 / 3
+    )
+    assert math.isnan(
+        selection_rate([0, 0, 1, 1], list("mmww"))["m"][1].ci_low
+    )  # a rate of 0 has no log
 
 
 def test_the_interval_of_two_independent_rates_is_that_of_the_delta_method():
@@ -178,8 +226,12 @@ def test_the_interval_of_two_independent_rates_is_that_of_the_delta_method():
     parts = np.array([one.var(ddof=1) / one.mean() ** 2 / len(one) for one in (a, b)])
     df = parts.sum() ** 2 / (parts**2 / (np.array([len(a), len(b)]) - 1)).sum()
     half = stats.t.ppf(0.975, df) * math.sqrt(parts.sum())
-    assert [impact.ci_low, impact.ci_high] == pytest.approx([impact.value * math.exp(one) for one in (-half, half)])
-    assert impact.p_value == pytest.approx(2 * stats.t.sf(abs(math.log(impact.value)) / math.sqrt(parts.sum()), df))
+    assert [impact.ci_low, impact.ci_high] == pytest.approx(
+        [impact.value * math.exp(one) for one in (-half, half)]
+    )
+    assert impact.p_value == pytest.approx(
+        2 * stats.t.sf(abs(math.log(impact.value)) / math.sqrt(parts.sum()), df)
+    )
 
 
 @pytest.mark.simulation
@@ -188,6 +240,8 @@ def test_of_rankings_without_a_preference_one_ratio_in_twenty_leaves_out_one():
     for _ in range(count):
         first = rng.integers(0, 8, 400)
         selected = (first[:, None] == np.arange(8)).astype(float).ravel()
-        found = selection_rate(selected, list("abcdefgh") * 400, pair_ids=np.repeat(np.arange(400), 8).tolist())
+        found = selection_rate(
+            selected, list("abcdefgh") * 400, pair_ids=np.repeat(np.arange(400), 8).tolist()
+        )
         wrong += not found["a"][1].ci_low <= 1 <= found["a"][1].ci_high
     assert 0.02 <= wrong / count <= 0.08

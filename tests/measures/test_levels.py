@@ -16,7 +16,9 @@ def uneven(counts, spreads, seed):
     """Values with effects of levels and of rows of these SDs, and the level of each row."""
     rng = np.random.default_rng(seed)
     levels = np.repeat(np.arange(len(counts)), counts)
-    return spreads[0] * rng.normal(size=len(counts))[levels] + spreads[1] * rng.normal(size=len(levels)), levels
+    return spreads[0] * rng.normal(size=len(counts))[levels] + spreads[1] * rng.normal(
+        size=len(levels)
+    ), levels
 
 
 def equal_shares(levels):
@@ -27,10 +29,14 @@ def equal_shares(levels):
 
 def test_the_shares_of_levels_are_those_of_their_counts():
     levels = np.array([0, 2, 2, 1, 2])
-    assert level_shares(np.zeros(5, dtype=int), levels) == pytest.approx([1 / 3, 1 / 9, 1 / 9, 1 / 3, 1 / 9])
+    assert level_shares(np.zeros(5, dtype=int), levels) == pytest.approx(
+        [1 / 3, 1 / 9, 1 / 9, 1 / 3, 1 / 9]
+    )
     assert level_shares(np.zeros(5, dtype=int), levels) == pytest.approx(equal_shares(levels))
     # Of two sides each has its own levels: the first 0 and 2, the second 2 and 1.
-    assert level_shares(np.array([0, 0, 1, 1, 1]), levels) == pytest.approx([1 / 2, 1 / 2, 1 / 4, 1 / 2, 1 / 4])
+    assert level_shares(np.array([0, 0, 1, 1, 1]), levels) == pytest.approx(
+        [1 / 2, 1 / 2, 1 / 4, 1 / 2, 1 / 4]
+    )
 
 
 def contrast(values, factors, shares):
@@ -81,7 +87,9 @@ def moments(values, levels):
     return theta / size + rest * per_level, theta, rest
 
 
-@pytest.mark.parametrize("spreads", [(1.0, 0.2), (0.5, 0.5), (0.0, 1.0)], ids=["levels", "both", "rows"])
+@pytest.mark.parametrize(
+    "spreads", [(1.0, 0.2), (0.5, 0.5), (0.0, 1.0)], ids=["levels", "both", "rows"]
+)
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_the_error_is_that_of_the_moment_equations(spreads, seed):
     values, levels = uneven((2, 3, 5, 8, 13), spreads, seed)
@@ -90,7 +98,9 @@ def test_the_error_is_that_of_the_moment_equations(spreads, seed):
     assert estimate.df == pytest.approx(4)
 
 
-@pytest.mark.parametrize("counts", [(1, 2, 3, 9), (50, 1, 1, 1, 1, 1, 1, 1), tuple(range(1, 41, 3))])
+@pytest.mark.parametrize(
+    "counts", [(1, 2, 3, 9), (50, 1, 1, 1, 1, 1, 1, 1), tuple(range(1, 41, 3))]
+)
 def test_levels_and_rows_that_both_vary_have_the_t_interval_of_the_level_means(counts):
     """As an intercept of ordinary least squares over the means: neither variance is at its edge."""
     draws = (uneven(counts, (1.0, 0.7), seed) for seed in range(40))
@@ -100,7 +110,9 @@ def test_levels_and_rows_that_both_vary_have_the_t_interval_of_the_level_means(c
         means = level_means(values, levels)
         fitted = sm.OLS(means, np.ones(len(means))).fit()
         estimate = contrast(values, {"template": levels}, equal_shares(levels))
-        assert (estimate.value, estimate.std_error) == pytest.approx((fitted.params[0], fitted.bse[0]))
+        assert (estimate.value, estimate.std_error) == pytest.approx(
+            (fitted.params[0], fitted.bse[0])
+        )
         assert estimate.df == pytest.approx(fitted.df_resid)
         low, high = fitted.conf_int()[0]  # skewness moves an end outwards, never inwards
         assert estimate.ci_low <= low + 1e-9
@@ -128,7 +140,9 @@ def test_a_mixed_model_of_levels_that_vary_more_than_rows_has_the_same_mean_and_
     assert estimate.value == pytest.approx(fitted.params[0], abs=0.01 * estimate.std_error)
     assert estimate.std_error == pytest.approx(fitted.bse[0], rel=0.01)
     rows = contrast(values, {"template": levels}, None)
-    assert abs(rows.value - fitted.params[0]) > 0.2 * estimate.std_error  # the mean of rows is another one
+    assert (
+        abs(rows.value - fitted.params[0]) > 0.2 * estimate.std_error
+    )  # the mean of rows is another one
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -141,7 +155,9 @@ def test_two_factors_have_the_variance_of_the_moments_of_indicators(seed):
     rng = np.random.default_rng(seed)
     name = np.repeat(np.arange(6), (12, 9, 7, 5, 3, 1))
     template = np.concatenate([rng.permutation(12)[:count] for count in (12, 9, 7, 5, 3, 1)])
-    values = rng.normal(size=6)[name] + rng.normal(size=12)[template] + 0.5 * rng.normal(size=len(name))
+    values = (
+        rng.normal(size=6)[name] + rng.normal(size=12)[template] + 0.5 * rng.normal(size=len(name))
+    )
     shares = equal_shares(name)
     columns = [name, template, np.arange(len(name))]
 
@@ -161,8 +177,12 @@ def test_two_factors_have_the_variance_of_the_moments_of_indicators(seed):
 
 def test_equal_levels_change_nothing_where_every_level_has_as_many_rows():
     values, levels = uneven((4,) * 6, (1.0, 0.5), 2)
-    estimate, rows = (contrast(values, {"template": levels}, shares) for shares in (equal_shares(levels), None))
-    assert (estimate.value, estimate.std_error, estimate.df) == pytest.approx((rows.value, rows.std_error, rows.df))
+    estimate, rows = (
+        contrast(values, {"template": levels}, shares) for shares in (equal_shares(levels), None)
+    )
+    assert (estimate.value, estimate.std_error, estimate.df) == pytest.approx(
+        (rows.value, rows.std_error, rows.df)
+    )
     assert not math.isnan(estimate.p_value)
 
 

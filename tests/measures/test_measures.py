@@ -37,7 +37,9 @@ def test_paired_gap_by_hand_and_by_scipy():
     assert found.effect_size_z == pytest.approx(2)
     assert found.effect_size == pytest.approx(2 * math.sqrt(2))
     assert found.p_value == pytest.approx(0.0741799, abs=1e-7)
-    assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
+    assert (found.ci_low, found.ci_high) == pytest.approx(
+        (0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6
+    )
     assert (found.n, found.n_unscored, found.test) == (3, 0, "paired t")
     other, reference = planted()
     found = paired_gap(*pairs(other, reference), reference_group="m")
@@ -53,7 +55,9 @@ def test_paired_gap_by_hand_and_by_scipy():
     nothing = paired_gap(*pairs([NAN], [NAN]), reference_group="m")
     assert (nothing.value, nothing.n, nothing.n_unscored) == pytest.approx((NAN, 0, 1), nan_ok=True)
     single = paired_gap(*pairs([0.5], [0.25]), reference_group="m")
-    assert (single.value, single.ci_low, single.p_value) == pytest.approx((0.25, NAN, NAN), nan_ok=True)
+    assert (single.value, single.ci_low, single.p_value) == pytest.approx(
+        (0.25, NAN, NAN), nan_ok=True
+    )
 
 
 def test_a_constant_gap_has_no_p_value_however_it_rounds():
@@ -64,7 +68,9 @@ def test_a_constant_gap_has_no_p_value_however_it_rounds():
     assert all(math.isnan(x) for x in (found.p_value, found.effect_size_z))
     found = paired_gap(*pairs([0.5] * 5, [0.5] * 5), reference_group="m")
     assert found.value == 0
-    assert all(math.isnan(x) for x in (found.ci_low, found.effect_size, found.effect_size_z, found.p_value))
+    assert all(
+        math.isnan(x) for x in (found.ci_low, found.effect_size, found.effect_size_z, found.p_value)
+    )
     # Every cluster holds the differences .1 and .3: the cluster means are equal, nothing is left to estimate from.
     rows = pairs(0.5 + np.tile([0.1, 0.3], 3), np.full(6, 0.5))
     found = paired_gap(*rows, reference_group="m", cluster_ids=np.repeat(["a", "b", "c"], 4))
@@ -85,7 +91,11 @@ def test_the_sign_test_counts_clusters_and_no_sizes():
 @pytest.mark.parametrize(
     ("groups", "ids", "sentence"),
     [
-        (["f", "m", "x", "m"], ["a", "a", "b", "b"], r"groups \['f', 'm', 'x'\], expected exactly two"),
+        (
+            ["f", "m", "x", "m"],
+            ["a", "a", "b", "b"],
+            r"groups \['f', 'm', 'x'\], expected exactly two",
+        ),
         (["f", "f", "f", "f"], ["a", "b", "c", "d"], r"expected exactly two"),
         (["f", "m", "f", "m"], ["a", "a", "b", "c"], r"pair b has 0 rows of 'm', expected one"),
         (["f", "f", "m", "f"], ["a", "b", "b", "c"], r"pair a has 0 rows of 'm', expected one"),
@@ -133,9 +143,16 @@ def test_group_gap_by_hand():
     # sqrt(.03125 * 2 / 3) = .144338, t(4) at .975 = 2.776445: half width .400746. Welch has 2 degrees of freedom.
     rows = ([0.75, 1.0, 0.5, 0.25, 0.25, 0.25], [*"fffmmm"])
     pooled, welch = (group_gap(*rows, reference_group="m", test=test) for test in ("t", "welch"))
-    assert (pooled.ci_low, pooled.ci_high) == pytest.approx((0.5 - 0.400746, 0.5 + 0.400746), abs=1e-6)
-    assert (welch.ci_low, welch.ci_high) == pytest.approx((0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6)
-    assert (pooled.p_value < 0.05 < welch.p_value, pooled.test) == (True, "independent t (equal variance)")
+    assert (pooled.ci_low, pooled.ci_high) == pytest.approx(
+        (0.5 - 0.400746, 0.5 + 0.400746), abs=1e-6
+    )
+    assert (welch.ci_low, welch.ci_high) == pytest.approx(
+        (0.5 - 0.621034, 0.5 + 0.621034), abs=1e-6
+    )
+    assert (pooled.p_value < 0.05 < welch.p_value, pooled.test) == (
+        True,
+        "independent t (equal variance)",
+    )
     found = group_gap([1.0, NAN, 3.0, 2.0], ["f", "f", "m", "m"], reference_group="m")
     assert (found.value, found.n, found.n_unscored) == (-1.5, 3, 1)
     assert math.isnan(found.p_value)  # one scored row of f: no spread to estimate
@@ -156,7 +173,9 @@ def test_group_gap_equals_scipy():
         assert found.p_value == pytest.approx(slow.pvalue)
         assert (found.ci_low, found.ci_high) == pytest.approx(tuple(slow.confidence_interval()))
         assert found.interval == named
-    assert group_gap(*rows, reference_group="m") == group_gap(*rows, reference_group="m", test="welch")
+    assert group_gap(*rows, reference_group="m") == group_gap(
+        *rows, reference_group="m", test="welch"
+    )
 
 
 def test_mean_and_correlations_by_hand():
@@ -181,7 +200,9 @@ def test_mean_and_correlations_by_hand():
         correlation([1, 2], [1, 2], method="kendall")
 
 
-@pytest.mark.parametrize(("scores", "low", "high"), [([0.9] * 10, 0.722467, 1), ([0.1] * 10, 0, 0.277533)])
+@pytest.mark.parametrize(
+    ("scores", "low", "high"), [([0.9] * 10, 0.722467, 1), ([0.1] * 10, 0, 0.277533)]
+)
 def test_a_share_of_none_or_all_has_an_interval(scores, low, high):
     # Wilson of 10 of 10 begins at 10 / (10 + z^2) = 10 / 13.841459.
     found = share_above(scores)
@@ -202,7 +223,9 @@ def test_holm_by_hand():
         adjust([0.5], "sidak")
 
 
-@pytest.mark.parametrize("p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]])  # statsmodels takes long
+@pytest.mark.parametrize(
+    "p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]]
+)  # statsmodels takes long
 def test_corrections_equal_statsmodels(p_values):
     for method in ("holm", "bonferroni"):
         expected = multipletests(p_values, method=method)[1]
@@ -210,7 +233,9 @@ def test_corrections_equal_statsmodels(p_values):
 
 
 def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
-    one, other = (Estimate(0.1, n=4, p_value=float("nan")) for _ in range(2))  # two NaN, which Python tells apart
+    one, other = (
+        Estimate(0.1, n=4, p_value=float("nan")) for _ in range(2)
+    )  # two NaN, which Python tells apart
     assert one == other
     assert hash(one) == hash(other)
     assert one != Estimate(0.1, n=4, p_value=0.5)
@@ -235,7 +260,11 @@ def test_a_share_of_dependent_units_holds_the_truth_in_its_interval():
 def test_an_id_that_is_missing_is_named(missing):
     ids = [1, 1, missing, missing]
     for measure, scores in ((paired_gap, [0.3, 0.1, 0.5, 0.2]), (flip_rate, [1, 0, 1, 1])):
-        with pytest.raises(ValueError, match=f"pair_ids: row 3 holds {missing}, expected an id in every row"):
+        with pytest.raises(
+            ValueError, match=f"pair_ids: row 3 holds {missing}, expected an id in every row"
+        ):
             measure(scores, list("fmfm"), ids, reference_group="m")
     with pytest.raises(ValueError, match=f"cluster_ids: row 3 holds {missing}"):
-        paired_gap([0.3, 0.1, 0.5, 0.2], list("fmfm"), list("aabb"), reference_group="m", cluster_ids=ids)
+        paired_gap(
+            [0.3, 0.1, 0.5, 0.2], list("fmfm"), list("aabb"), reference_group="m", cluster_ids=ids
+        )

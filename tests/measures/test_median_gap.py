@@ -31,7 +31,9 @@ CROSSED = {
 
 def of(values, factors=None, **more):
     values = np.asarray(values, dtype=np.float64)
-    return MEDIAN.estimate(values, np.zeros(len(values), dtype=np.intp), (1.0,), factors or {}, **more)
+    return MEDIAN.estimate(
+        values, np.zeros(len(values), dtype=np.intp), (1.0,), factors or {}, **more
+    )
 
 
 # --- the estimate ---------------------------------------------------------------------------------------
@@ -40,7 +42,9 @@ def of(values, factors=None, **more):
 def test_three_pairs_by_hand():
     """Differences .1, .2 and .9 have the averages .15, .5 and .55, whose median is .5; their mean is .4."""
     scores = [0.6, 0.5, 0.7, 0.5, 1.4, 0.5]
-    found = MEDIAN.of_rows(scores, ["f", "m"] * 3, ["a", "a", "b", "b", "c", "c"], reference_group="m")
+    found = MEDIAN.of_rows(
+        scores, ["f", "m"] * 3, ["a", "a", "b", "b", "c", "c"], reference_group="m"
+    )
     assert found.value == pytest.approx(0.5)
     assert found.n == 3
 
@@ -58,7 +62,10 @@ def test_a_shift_shifts_a_scale_scales_and_swapped_groups_turn_it():
     for name in ("value", "ci_low", "ci_high"):
         assert getattr(moved, name) == pytest.approx(3 * getattr(plain, name) + 1, abs=1e-8)
     turned = of(-values, CROSSED)
-    assert (turned.value, turned.ci_low) == (pytest.approx(-plain.value), pytest.approx(-plain.ci_high))
+    assert (turned.value, turned.ci_low) == (
+        pytest.approx(-plain.value),
+        pytest.approx(-plain.ci_high),
+    )
     assert turned.p_value == pytest.approx(plain.p_value)
 
 
@@ -81,7 +88,9 @@ def test_a_few_large_differences_move_the_mean_and_not_the_median():
 def test_weights_count_as_copies_do():
     values, times = RNG.normal(size=12), np.arange(1, 13)
     shares = times / times.sum()
-    assert of(values, shares=shares).value == pytest.approx(of(np.repeat(values, times)).value, abs=0.2)
+    assert of(values, shares=shares).value == pytest.approx(
+        of(np.repeat(values, times)).value, abs=0.2
+    )
     assert of(values, shares=np.full(12, 1 / 12)).value == of(values).value
 
 
@@ -97,7 +106,9 @@ def test_one_value_for_more_than_half_of_the_pairs_says_nothing():
     values = np.where(np.arange(40) < 22, 0.0, RNG.normal(0.4, 0.1, 40))
     assert MEDIAN.why_unmeasured(values, np.zeros(40, dtype=np.intp)) == MOSTLY_TIED
     assert math.isnan(of(values).value)
-    assert of(np.full(40, 0.2)).value == pytest.approx(0.2)  # all the same is the same rule as of a mean
+    assert of(np.full(40, 0.2)).value == pytest.approx(
+        0.2
+    )  # all the same is the same rule as of a mean
     assert of(np.full(40, 0.2)).test == "sign test"
 
 
@@ -139,14 +150,20 @@ unit = {{name = "stars", range = [0, 1]}}
 
 def study_folder(folder, measure="median_gap", words=("a woman", "a man")):
     folder.mkdir()
-    groups = list(zip("fm", words, strict=True)) if len(words) == 2 else list(zip("fmx", words, strict=True))
+    groups = (
+        list(zip("fm", words, strict=True))
+        if len(words) == 2
+        else list(zip("fmx", words, strict=True))
+    )
     lines = [
         f"{number}{place},{group},The {title} {carrier} {word}.,{place},{title}"
         for number, title in enumerate(TITLES)
         for place, carrier in enumerate(CARRIERS)
         for group, word in groups
     ]
-    (folder / "prompts.csv").write_text("\n".join(["pair,group,text,template,title", *lines]) + "\n")
+    (folder / "prompts.csv").write_text(
+        "\n".join(["pair,group,text,template,title", *lines]) + "\n"
+    )
     (folder / "study.toml").write_text(STUDY_FILE.format(measure=measure))
     return folder
 
@@ -226,7 +243,9 @@ def test_scores_of_0_and_1_are_not_measured_and_say_what_to_do(tmp_path):
 def test_several_groups_have_a_median_gap_each_and_one_test(tmp_path):
     folder = study_folder(tmp_path / "study", words=("a woman", "a man", "a person"))
     outcome = swapbias.audit(planted, prompts=folder, progress=False)
-    gaps = {one.contrast: one for one in outcome.found if one.primary and one.measure == "median_gap"}
+    gaps = {
+        one.contrast: one for one in outcome.found if one.primary and one.measure == "median_gap"
+    }
     (spread,) = [one for one in outcome.found if one.primary and one.measure == "group_spread"]
     assert gaps["f - m"].estimate.value == pytest.approx(0.2, abs=0.02)
     assert abs(gaps["x - m"].estimate.value) < 0.02
@@ -238,9 +257,13 @@ def test_a_plan_needs_a_little_more_for_a_median_than_for_a_mean(tmp_path):
     """The error of the estimate is that of a mean over the root of its efficiency, 3 / pi, for normal effects."""
     gaps = {}
     for measure in ("paired_gap", "median_gap"):
-        experiment = load_study("gendered_stigma").experiments[0].changed(compares={"measure": measure})
+        experiment = (
+            load_study("gendered_stigma").experiments[0].changed(compares={"measure": measure})
+        )
         study = load_study("gendered_stigma").changed(experiments=(experiment,))
-        (gap,), *_ = plan_gaps([PlannedExperiment(study, experiment, config_rows("gendered_stigma", "rq1"))])
+        (gap,), *_ = plan_gaps(
+            [PlannedExperiment(study, experiment, config_rows("gendered_stigma", "rq1"))]
+        )
         gaps[measure] = gap.detectable
     assert gaps["median_gap"] / gaps["paired_gap"] == pytest.approx(math.sqrt(math.pi / 3))
 
@@ -264,8 +287,12 @@ def test_a_shipped_experiment_is_asked_by_the_median_gap():
 
 @pytest.mark.usefixtures("audits")
 def test_a_name_that_no_measure_has_is_refused_with_file_and_line(tmp_path):
-    with pytest.raises(StudyError, match=r"study.toml:5: measure is 'median_gpa', .* Did you mean median_gap\?"):
-        swapbias.audit(planted, prompts=study_folder(tmp_path / "study", "median_gpa"), progress=False)
+    with pytest.raises(
+        StudyError, match=r"study.toml:5: measure is 'median_gpa', .* Did you mean median_gap\?"
+    ):
+        swapbias.audit(
+            planted, prompts=study_folder(tmp_path / "study", "median_gpa"), progress=False
+        )
 
 
 def command(*words, code=0):
@@ -291,7 +318,9 @@ def test_every_command_reads_a_median_gap(tmp_path):
     assert "failures=" in (tmp_path / "checks.xml").read_text()
     assert "The gate passes" in command("check", tmp_path / "calm")
     command("check", tmp_path / "run", "--baseline", tmp_path / "calm", code=1)
-    compared = command("compare", tmp_path / "run", tmp_path / "calm", "--out", tmp_path / "compared")
+    compared = command(
+        "compare", tmp_path / "run", tmp_path / "calm", "--out", tmp_path / "compared"
+    )
     assert "Gap" in compared or "difference" in compared.lower()
     like = command("plan", model, "--study", folder, "--like", tmp_path / "run")
     assert "detects gaps of" in like
@@ -359,7 +388,9 @@ def test_a_measure_of_another_distribution_audits_at_once(tmp_path):
 def test_what_is_no_measure_is_named_in_a_sentence(text, sentence, tmp_path):
     point = {"swapbias.measures": {"zz_gap": "trimming:TRIMMED"}}
     install(tmp_path / "site", "trimming", point, {"trimming.py": text})
-    done = run(AUDIT.format(folder=str(study_folder(tmp_path / "study", "zz_gap"))), tmp_path / "site")
+    done = run(
+        AUDIT.format(folder=str(study_folder(tmp_path / "study", "zz_gap"))), tmp_path / "site"
+    )
     assert done.returncode != 0
     assert sentence in " ".join(done.stderr.split())
 
@@ -370,8 +401,15 @@ def test_no_code_compares_the_name_of_a_comparison():
     for path in sorted((ROOT / "swapbias").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
-            texts = [one.value for side in sides for one in ast.walk(side) if isinstance(one, ast.Constant)]
-            places += [f"{path.name}:{node.lineno}" for name in COMPARISONS.names() if name in texts]
+            texts = [
+                one.value
+                for side in sides
+                for one in ast.walk(side)
+                if isinstance(one, ast.Constant)
+            ]
+            places += [
+                f"{path.name}:{node.lineno}" for name in COMPARISONS.names() if name in texts
+            ]
     assert places == []
 
 

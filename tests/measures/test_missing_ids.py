@@ -13,7 +13,11 @@ from swapbias import paired_gap
 from swapbias.measures import factorial, flip_rate, group_gap, selection_rate
 from swapbias.studies import config_rows, open_study
 
-SCORES, GROUPS, PAIRS = [0.9, 0.8, 0.7, 0.6, 0.9, 0.1], ["f", "m"] * 3, ["a", "a", "b", "b", "c", "c"]
+SCORES, GROUPS, PAIRS = (
+    [0.9, 0.8, 0.7, 0.6, 0.9, 0.1],
+    ["f", "m"] * 3,
+    ["a", "a", "b", "b", "c", "c"],
+)
 TYPES = ["string", "string[pyarrow]", "category", "object", "Int64", "int64[pyarrow]"]
 MISSING = [None, math.nan, pd.NA, pd.NaT, "", " "]
 
@@ -36,8 +40,14 @@ def test_a_missing_id_is_refused_by_its_row(argument, missing):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_column_of_any_type_is_read_and_what_it_lacks_is_refused(dtype):
     whole = paired_gap(SCORES, GROUPS, PAIRS, reference_group="m")
-    assert paired_gap(pd.Series(SCORES, dtype="Float64"), GROUPS, ids_of(dtype), reference_group="m") == whole
-    assert paired_gap(pa.array(SCORES), pa.array(GROUPS), pa.array(PAIRS), reference_group="m") == whole
+    assert (
+        paired_gap(pd.Series(SCORES, dtype="Float64"), GROUPS, ids_of(dtype), reference_group="m")
+        == whole
+    )
+    assert (
+        paired_gap(pa.array(SCORES), pa.array(GROUPS), pa.array(PAIRS), reference_group="m")
+        == whole
+    )
     with pytest.raises(ValueError, match="pair_ids: row 5 "):
         paired_gap(SCORES, GROUPS, ids_of(dtype, (1, 1, 2, 2, None, None)), reference_group="m")
     is_f = pd.Series([True, False] * 3, dtype="boolean")
@@ -54,7 +64,11 @@ def test_a_missing_score_is_left_out_and_counted(missing):
 def test_a_missing_level_of_a_factor_is_no_level():
     race = ["b", "w", math.nan] * 2
     with pytest.raises(ValueError, match="levels of race: row 3 holds nan"):
-        factorial(SCORES, {"gender": ["f"] * 3 + ["m"] * 3, "race": race}, reference={"gender": "m", "race": "w"})
+        factorial(
+            SCORES,
+            {"gender": ["f"] * 3 + ["m"] * 3, "race": race},
+            reference={"gender": "m", "race": "w"},
+        )
 
 
 def test_a_missing_group_is_no_group():
@@ -96,9 +110,13 @@ def test_modules_take_batches_of_numbers_and_refuse_missing_ids(name):
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, pd.NA], ids=repr)
-@pytest.mark.parametrize("column", ["pair_id", "group", "template", "prompt_id", "model_id", "experiment"])
+@pytest.mark.parametrize(
+    "column", ["pair_id", "group", "template", "prompt_id", "model_id", "experiment"]
+)
 def test_scored_rows_without_an_id_are_refused(column, missing):
-    rows = pd.DataFrame(config_rows("occupation_sentiment", "control")).assign(experiment="control", model_id="toy")
+    rows = pd.DataFrame(config_rows("occupation_sentiment", "control")).assign(
+        experiment="control", model_id="toy"
+    )
     rows = rows.assign(score=np.linspace(0, 1, len(rows))).astype({column: object})
     rows.loc[3, column] = missing
     with pytest.raises(ValueError, match=f"column {column}: row 3 has no value"):

@@ -14,7 +14,11 @@ NAN = math.nan
 
 def pairs(other, reference):
     answers = np.column_stack([np.asarray(other, float), np.asarray(reference, float)]).ravel()
-    return answers, ["f", "m"] * len(other), np.repeat([f"p{index:04d}" for index in range(len(other))], 2)
+    return (
+        answers,
+        ["f", "m"] * len(other),
+        np.repeat([f"p{index:04d}" for index in range(len(other))], 2),
+    )
 
 
 def clinic(n=60, seed=3, blind=False):
@@ -31,7 +35,10 @@ def clinic(n=60, seed=3, blind=False):
 
 def numbers(found):
     """All numbers of estimates and of what holds them, in order."""
-    return [float(one) for one in re.findall(r"(?:(?<=[=(])|(?<=: ))-?(?:[\d.]+(?:e-?\d+)?|nan)", repr(found))]
+    return [
+        float(one)
+        for one in re.findall(r"(?:(?<=[=(])|(?<=: ))-?(?:[\d.]+(?:e-?\d+)?|nan)", repr(found))
+    ]
 
 
 def measured(answers, labels, groups, ids, **more):
@@ -64,14 +71,18 @@ def slow_wilson(share, n, z):
 def test_flips_and_mcnemar_by_hand():
     # Pairs f/m: 1/0, 1/0, 1/0, 0/1, 1/1, 0/0, 0/0, 0/0: four of eight differ, three towards f, one towards m.
     # McNemar: P(X <= 1) for Binomial(4, 1/2) = (1 + 4) / 16, doubled = .625.
-    found = flip_rate(*pairs([1, 1, 1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0, 0]), reference_group="m")
+    found = flip_rate(
+        *pairs([1, 1, 1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0, 0]), reference_group="m"
+    )
     assert found.estimate.value == 0.5
     assert (found.more, found.fewer, found.higher_group) == (3, 1, "f")
     assert found.estimate.p_value == pytest.approx(0.625)
     assert (found.estimate.n, found.estimate.n_unscored) == (8, 0)
     assert (found.estimate.test, found.estimate.interval) == ("exact McNemar", "Wilson")
     # Wilson at 1/2: .5 -+ 1.959964 / (2 sqrt(8 + 1.959964^2)) = .5 -+ .284784.
-    assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx((0.215216, 0.784784), abs=1e-6)
+    assert (found.estimate.ci_low, found.estimate.ci_high) == pytest.approx(
+        (0.215216, 0.784784), abs=1e-6
+    )
     # 3 and 0: 2 * (1/2)^3 = .25; 1 and 1: the middle of the distribution, 1; none: no test.
     sides = (([1, 1, 1], [0, 0, 0]), ([0, 0, 0], [1, 1, 1]), ([1, 0], [0, 1]), ([1, 0], [1, 0]))
     found = [flip_rate(*pairs(*one), reference_group="m").estimate.p_value for one in sides]
@@ -79,7 +90,9 @@ def test_flips_and_mcnemar_by_hand():
     found = flip_rate(*pairs([1, NAN, 0, 1], [0, 1, NAN, 1]), reference_group="m")
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (0.5, 2, 2)
     found = flip_rate(*pairs([NAN], [1]), reference_group="m")
-    assert all(math.isnan(x) for x in (found.estimate.value, found.estimate.ci_low, found.estimate.p_value))
+    assert all(
+        math.isnan(x) for x in (found.estimate.value, found.estimate.ci_low, found.estimate.p_value)
+    )
     assert (found.estimate.n, found.estimate.n_unscored, found.higher_group) == (0, 1, "")
 
 
@@ -90,11 +103,19 @@ def test_swapping_the_reference_turns_sides_and_leaves_sizes():
     assert one.more > one.fewer
     assert one.estimate == other.estimate
     assert one.higher_group == other.higher_group == "f"
-    one, other = (rate_ratio(answers, labels, groups, reference_group=g, pair_ids=ids) for g in "mf")
-    assert (one.estimate.value, one.rates, one.higher_group) == (other.estimate.value, other.rates, "f")
+    one, other = (
+        rate_ratio(answers, labels, groups, reference_group=g, pair_ids=ids) for g in "mf"
+    )
+    assert (one.estimate.value, one.rates, one.higher_group) == (
+        other.estimate.value,
+        other.rates,
+        "f",
+    )
     for name in ("difference", "log_ratio"):
         here, there = getattr(one, name), getattr(other, name)
-        assert (here.value, here.ci_low, here.ci_high) == pytest.approx((-there.value, -there.ci_high, -there.ci_low))
+        assert (here.value, here.ci_low, here.ci_high) == pytest.approx(
+            (-there.value, -there.ci_high, -there.ci_low)
+        )
         assert here.p_value == pytest.approx(there.p_value)
         assert here.value > 0 > there.value
     assert (list(one.rates), list(other.rates)) == (["f", "m"], ["m", "f"])
@@ -119,8 +140,12 @@ def test_a_blind_classifier_never_flips_and_has_the_ratio_one():
 
 @pytest.mark.parametrize(("flips", "n"), [(0, 5), (1, 20), (3, 7), (19, 20), (20, 20)])
 def test_the_interval_of_flips_is_the_slow_search_for_rates_that_the_data_do_not_refuse(flips, n):
-    found = flip_rate(*pairs([1] * flips + [0] * (n - flips), [0] * n), reference_group="m").estimate
-    assert (found.ci_low, found.ci_high) == pytest.approx(slow_wilson(flips / n, n, 1.959964), abs=1e-6)
+    found = flip_rate(
+        *pairs([1] * flips + [0] * (n - flips), [0] * n), reference_group="m"
+    ).estimate
+    assert (found.ci_low, found.ci_high) == pytest.approx(
+        slow_wilson(flips / n, n, 1.959964), abs=1e-6
+    )
 
 
 @settings(deadline=None)
@@ -146,19 +171,27 @@ def test_rate_ratio_by_hand():
     assert (found.estimate.n, found.estimate.test) == (8, "none")
     assert (found.difference.value, found.log_ratio.value) == pytest.approx((0.25, math.log(1.5)))
     false = rate_ratio(answers, labels, groups, reference_group="m", pair_ids=ids, rate="fpr")
-    assert (false.estimate.value, false.rates, false.higher_group) == (0.5, {"f": 0.5, "m": 1.0}, "m")
+    assert (false.estimate.value, false.rates, false.higher_group) == (
+        0.5,
+        {"f": 0.5, "m": 1.0},
+        "m",
+    )
     assert false.estimate.n == 4
     groups, labels = ["f", "m", "f", "m"], [1, 1, 1, 1]
     neither = rate_ratio([0, 0, 0, 0], labels, groups, reference_group="m")
     assert math.isnan(neither.estimate.value)
     assert (neither.rates, neither.higher_group) == ({"f": 0.0, "m": 0.0}, "")
     absent = rate_ratio([1, 0, 1, 0], [1, 0, 1, 0], groups, reference_group="m")
-    assert (absent.estimate.value, *absent.rates.values()) == pytest.approx((NAN, 1.0, NAN), nan_ok=True)
+    assert (absent.estimate.value, *absent.rates.values()) == pytest.approx(
+        (NAN, 1.0, NAN), nan_ok=True
+    )
     assert absent.higher_group == ""
     one = rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m")
     assert (one.estimate.value, one.difference.value) == (0, 0.5)
     assert -1 < one.difference.ci_low < 0.5 < one.difference.ci_high < 1
-    assert all(math.isnan(x) for x in (one.log_ratio.value, one.log_ratio.ci_low, one.log_ratio.p_value))
+    assert all(
+        math.isnan(x) for x in (one.log_ratio.value, one.log_ratio.ci_low, one.log_ratio.p_value)
+    )
     unlabelled = rate_ratio([1, 0, 0, 0], labels, groups, reference_group="m", rate="fpr").estimate
     assert (unlabelled.value, unlabelled.n) == pytest.approx((NAN, 0), nan_ok=True)
     answers, groups, ids = pairs([1, NAN, NAN], [1, 0, 1])
@@ -182,9 +215,14 @@ def test_macro_f1_by_hand():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_macro_f1_and_uar_are_those_of_scikit_learn(seed):
-    metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
+    metrics = pytest.importorskip(
+        "sklearn.metrics", reason="needs scikit-learn: pip install 'swapbias[clinical]'"
+    )
     rng = np.random.default_rng(seed)
-    labels, answers = rng.integers(2, size=20), (rng.random(20) < 0.2 * seed).astype(int)  # seed 0 never answers 1
+    labels, answers = (
+        rng.integers(2, size=20),
+        (rng.random(20) < 0.2 * seed).astype(int),
+    )  # seed 0 never answers 1
     slow = metrics.f1_score(labels, answers, labels=[0, 1], average="macro", zero_division=0)
     assert macro_f1(answers, labels).value == pytest.approx(slow)
     rng = np.random.default_rng(0)
@@ -204,9 +242,13 @@ def test_uar_by_hand():
     assert all(math.isnan(uar(*both).value) for both in (("fm", "ff"), (["f", ""], "fm"), ([], [])))
     perfect = uar(["f", "m"] * 5, ["f", "m"] * 5)
     # Wilson of 5 of 5 begins at 5 / (5 + z^2) = .565518: 1 - sqrt(2 * .434482^2) / 2 = .692775.
-    assert (perfect.value, perfect.ci_low, perfect.ci_high) == pytest.approx((1, 0.692775, 1), abs=1e-6)
+    assert (perfect.value, perfect.ci_low, perfect.ci_high) == pytest.approx(
+        (1, 0.692775, 1), abs=1e-6
+    )
     wrong = uar(["m", "f"] * 5, ["f", "m"] * 5)
-    assert (wrong.value, wrong.ci_low, wrong.ci_high) == pytest.approx((0, 0, 1 - 0.692775), abs=1e-6)
+    assert (wrong.value, wrong.ci_low, wrong.ci_high) == pytest.approx(
+        (0, 0, 1 - 0.692775), abs=1e-6
+    )
 
 
 def test_the_difference_of_rates_by_newcombes_methods():
@@ -224,7 +266,9 @@ def test_the_difference_of_rates_by_newcombes_methods():
     # .2 - sqrt(.1094^2 + .1006^2) = .0524, .2 + sqrt(.0770^2 + .1095^2) = .3339.
     answers = [1] * 56 + [0] * 14 + [1] * 48 + [0] * 32
     found = rate_ratio(answers, [1] * 150, ["f"] * 70 + ["m"] * 80, reference_group="m").difference
-    assert (found.value, found.ci_low, found.ci_high) == pytest.approx((0.2, 0.0524, 0.3339), abs=1e-4)
+    assert (found.value, found.ci_low, found.ci_high) == pytest.approx(
+        (0.2, 0.0524, 0.3339), abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("scale", [np.asarray, np.log])
@@ -235,12 +279,16 @@ def test_the_p_value_is_where_the_interval_reaches_zero(scale):
     shares = rows & (answers == 1)[:, None], rows, (1.0, -1.0), units, None
     p_value = share_sum(*shares, scale=scale, tested=True).p_value
     assert 0.0001 < p_value < 0.05
-    assert share_sum(*shares, scale=scale, confidence=1 - p_value).ci_low == pytest.approx(0, abs=1e-6)
+    assert share_sum(*shares, scale=scale, confidence=1 - p_value).ci_low == pytest.approx(
+        0, abs=1e-6
+    )
 
 
 def test_clusters_of_one_pair_change_nothing_and_copies_of_notes_add_nothing():
     notes = clinic()
-    for alone, clustered in zip(estimates(*notes), estimates(*notes, cluster_ids=notes[-1]), strict=True):
+    for alone, clustered in zip(
+        estimates(*notes), estimates(*notes, cluster_ids=notes[-1]), strict=True
+    ):
         assert (clustered.ci_low, clustered.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
     for found in estimates(*notes, cluster_ids=["s"] * len(notes[-1])):
         assert math.isfinite(found.value)
@@ -249,7 +297,11 @@ def test_clusters_of_one_pair_change_nothing_and_copies_of_notes_add_nothing():
     answers, labels, groups, ids = clinic(n=80)
     copies = [f"{pair}/{copy}" for copy in range(10) for pair in ids]
     many = np.tile(answers, 10), np.tile(labels, 10), groups * 10, copies
-    three = estimates(answers, labels, groups, ids), estimates(*many), estimates(*many, cluster_ids=np.tile(ids, 10))
+    three = (
+        estimates(answers, labels, groups, ids),
+        estimates(*many),
+        estimates(*many, cluster_ids=np.tile(ids, 10)),
+    )
     for each in zip(*three, strict=True):
         one, naive, ten = (found.ci_high - found.ci_low for found in each)
         assert ten == pytest.approx(one, rel=0.08)
@@ -270,7 +322,9 @@ def test_the_test_of_flips_flips_whole_clusters():
 
 def covered(estimates, truth):
     estimates = [one for one in estimates if math.isfinite(one.value)]
-    return np.mean([one.ci_low <= truth + 1e-9 and truth - 1e-9 <= one.ci_high for one in estimates])
+    return np.mean(
+        [one.ci_low <= truth + 1e-9 and truth - 1e-9 <= one.ci_high for one in estimates]
+    )
 
 
 def versions(rng, n, rate, again=0.5):
@@ -324,7 +378,9 @@ def test_the_interval_of_uar_covers(recalls, n):
 def test_the_interval_of_macro_f1_covers(sensitivity, specificity):
     rng = np.random.default_rng(9)
     wrong = (2 - sensitivity - specificity) / 2
-    truth = np.mean([right / (right + wrong) for right in (sensitivity, specificity)])  # 2 TP / (2 TP + wrong)
+    truth = np.mean(
+        [right / (right + wrong) for right in (sensitivity, specificity)]
+    )  # 2 TP / (2 TP + wrong)
     found = []
     for _ in range(400):
         label = rng.random(60) < 0.5
@@ -340,7 +396,9 @@ def test_whole_notes_are_resampled():
     answers = np.where(right == 1, labels, 1 - labels)
     rows = macro_f1(answers, labels)
     notes = macro_f1(answers, labels, pair_ids=np.repeat(np.arange(100), 2).tolist())
-    assert (notes.ci_high - notes.ci_low) / (rows.ci_high - rows.ci_low) == pytest.approx(math.sqrt(2), rel=0.1)
+    assert (notes.ci_high - notes.ci_low) / (rows.ci_high - rows.ci_low) == pytest.approx(
+        math.sqrt(2), rel=0.1
+    )
 
 
 F_M, A_A = ["f", "m"], ["a", "a"]
@@ -349,13 +407,25 @@ F_M, A_A = ["f", "m"], ["a", "a"]
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: flip_rate([0.3, 1], F_M, A_A, reference_group="m"), r"answers .* \[0.3\], expected 1, 0"),
+        (
+            lambda: flip_rate([0.3, 1], F_M, A_A, reference_group="m"),
+            r"answers .* \[0.3\], expected 1, 0",
+        ),
         (lambda: flip_rate([0, 1], F_M, ["a", "b"], reference_group="m"), "expected one"),
         (lambda: flip_rate([0, 1], F_M, A_A, reference_group="x"), "expected exactly two"),
         (lambda: rate_ratio([1, 1], [1, NAN], F_M, reference_group="m"), "no label NaN"),
-        (lambda: rate_ratio([1, 1], [1, 1], F_M, reference_group="m", pair_ids=["a"]), "2 rows and 1 ids"),
-        (lambda: rate_ratio([1, 1], [1, 1], F_M, reference_group="m", cluster_ids=["a"]), "1 cluster_ids"),
-        (lambda: flip_rate([1, 1], F_M, A_A, reference_group="m", cluster_ids=["x", "y"]), "two clusters"),
+        (
+            lambda: rate_ratio([1, 1], [1, 1], F_M, reference_group="m", pair_ids=["a"]),
+            "2 rows and 1 ids",
+        ),
+        (
+            lambda: rate_ratio([1, 1], [1, 1], F_M, reference_group="m", cluster_ids=["a"]),
+            "1 cluster_ids",
+        ),
+        (
+            lambda: flip_rate([1, 1], F_M, A_A, reference_group="m", cluster_ids=["x", "y"]),
+            "two clusters",
+        ),
         (lambda: macro_f1([1, 1], [1]), "2 answers, 1 labels"),
         (lambda: share_right([True], ["a"], confidence=95), "confidence 95"),
         (lambda: uar(["f"], ["f", "m"]), "1 predicted, 2 truth"),

@@ -12,7 +12,20 @@ from swapbias.measures import MEASURES, UNITS, Estimate, Unit, named_unit, with_
 from swapbias.report import text
 from tests.conftest import ROOT
 
-TITLES = ["nurse", "pilot", "cook", "judge", "baker", "clerk", "guard", "tutor", "coach", "miner", "actor", "diver"]
+TITLES = [
+    "nurse",
+    "pilot",
+    "cook",
+    "judge",
+    "baker",
+    "clerk",
+    "guard",
+    "tutor",
+    "coach",
+    "miner",
+    "actor",
+    "diver",
+]
 ROWS = pd.DataFrame(
     [
         {"pair": str(number), "group": group, "text": f"The {title}, {word}, left.", "title": title}
@@ -54,7 +67,10 @@ def test_a_unit_of_the_package_is_read_back_from_a_table_by_its_name(name):
     one = Finding(study="s", experiment="e", model_id="m", measure="paired_gap", contrast="f - m",
                   estimate=Estimate(0.0), unit=name, unit_low=low, unit_high=high, own_unit="score")  # fmt: skip
     assert one.scale.taken_from == "score"
-    assert (one.scale.ratio_of, one.scale.span) == (unit.ratio_of, pytest.approx(unit.span, nan_ok=True))
+    assert (one.scale.ratio_of, one.scale.span) == (
+        unit.ratio_of,
+        pytest.approx(unit.span, nan_ok=True),
+    )
     assert named_unit(name, low, high) == unit
 
 
@@ -73,15 +89,23 @@ def test_an_amount_is_written_as_its_unit_says(name, value, wanted):
 
 
 def test_scales_of_ratios_say_what_is_divided():
-    said = {name: MEASURES["paired_gap"].scale_in(unit).how for name, unit in UNITS.items() if math.isinf(unit.span)}
+    said = {
+        name: MEASURES["paired_gap"].scale_in(unit).how
+        for name, unit in UNITS.items()
+        if math.isinf(unit.span)
+    }
     for name, unit in UNITS.items():
         if name in said:
-            assert f"a ratio of {unit.ratio_of.plural} with the smaller over the larger" in said[name]
+            assert (
+                f"a ratio of {unit.ratio_of.plural} with the smaller over the larger" in said[name]
+            )
 
 
 def test_a_range_is_taken_from_scores_only_where_a_unit_may_have_one():
     assert with_range_of(UNITS["raw score of the model"], [0.2, 0.9]).in_points is False
-    assert with_range_of(UNITS["score"], [0.2, 0.9]) == Unit("score", 0.0, 1.0, is_named=False, symbol="")
+    assert with_range_of(UNITS["score"], [0.2, 0.9]) == Unit(
+        "score", 0.0, 1.0, is_named=False, symbol=""
+    )
     assert with_range_of(named_unit("stars"), [0.2, 0.9]).ends == (0.0, 1.0)
 
 

@@ -23,9 +23,15 @@ ROWS = {
 KEYS = ["value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value", "n", "n_unscored"]
 
 
-@pytest.mark.parametrize(("name", "without", "n"), [("paired_gap", "", 3), ("group_gap", "effect_size_z", 6)])
+@pytest.mark.parametrize(
+    ("name", "without", "n"), [("paired_gap", "", 3), ("group_gap", "effect_size_z", 6)]
+)
 def test_a_gap_gives_the_keys_as_native_floats(name, without, n):
-    rows = {column: values for column, values in ROWS.items() if column != "pair_ids" or name == "paired_gap"}
+    rows = {
+        column: values
+        for column, values in ROWS.items()
+        if column != "pair_ids" or name == "paired_gap"
+    }
     found = evaluate.load(studies.metric_path(name)).compute(**rows, reference_group="male")
     assert list(found) == [key for key in KEYS if key != without]
     assert {type(value) for value in found.values()} == {float}
@@ -49,11 +55,18 @@ PLAIN = {"paired_gap", "group_gap", "flip_rate", "rate_ratio"}
 def test_numbers_are_ids_and_arrays_are_columns(name, kind):
     rows = {"predictions": [1, 0, 1, 1, 0, 0, 1, 0], "references": [1, 1, 1, 1, 0, 0, 0, 0], **IDS}
     module = evaluate.load(studies.metric_path(name))
-    taken = {column: kind(values) for column, values in rows.items() if column in module._feature_names()}
-    texts = {column: list(map(str, values)) if column in IDS else list(values) for column, values in taken.items()}
+    taken = {
+        column: kind(values) for column, values in rows.items() if column in module._feature_names()
+    }
+    texts = {
+        column: list(map(str, values)) if column in IDS else list(values)
+        for column, values in taken.items()
+    }
     found = module.compute(**taken, reference_group=0, cluster_ids=kind([1, 1, 2, 2, 3, 3, 4, 4]))
     clusters = {"subject": list("aabbccdd")}
-    np.testing.assert_equal(found, module.compute(**texts, reference_group="0", cluster_ids=clusters))
+    np.testing.assert_equal(
+        found, module.compute(**texts, reference_group="0", cluster_ids=clusters)
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +81,9 @@ def test_numbers_are_ids_and_arrays_are_columns(name, kind):
         ({"she": "female"}, [0.5], "expected one for each"),
     ],
 )  # fmt: skip
-def test_a_lexicon_that_would_count_nothing_or_hide_a_label_and_no_shares_are_refused(lexicon, shares, sentence):
+def test_a_lexicon_that_would_count_nothing_or_hide_a_label_and_no_shares_are_refused(
+    lexicon, shares, sentence
+):
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
     with pytest.raises(ValueError, match=sentence):
         mass.compute(predictions=[["she", "he"]], probabilities=[shares], lexicon=lexicon)
@@ -80,7 +95,9 @@ def test_masses_by_hand():
     rows = {"predictions": [[" She", "he", "mother", "it"]], "probabilities": [[0.5, 0.2, 0.1, 0.05]],
             "lexicon": {"she": "female", "mother": "female", "he": "male"}}  # fmt: skip
     found = mass.compute(**rows)
-    assert [found[label] for label in ("female", "male", "unspecified")] == pytest.approx([0.6, 0.2, 0.05])
+    assert [found[label] for label in ("female", "male", "unspecified")] == pytest.approx(
+        [0.6, 0.2, 0.05]
+    )
     assert mass.compute(**rows, threshold=0.1)["unspecified"] == 0
 
 
@@ -94,7 +111,9 @@ def test_capitals_and_marks_of_tokenizers_change_no_mass():
         # By hand: female .25 + .125 and .25, mean .3125; male .125 + .0625 and 0; "##he" is a piece of a longer word.
         assert (found["female"], found["male"], found["n"]) == (0.3125, 0.09375, 2)
         # Their difference is .125, so the error is .0625, and t(1) is 12.7062.
-        assert found["ci_high_female"] - found["female"] == pytest.approx(0.0625 * 12.7062, abs=1e-4)
+        assert found["ci_high_female"] - found["female"] == pytest.approx(
+            0.0625 * 12.7062, abs=1e-4
+        )
     clustered = mass.compute(**masses, lexicon=lexicon, cluster_ids=["a", "a"])
     assert math.isnan(clustered["ci_low_female"])
 
@@ -102,10 +121,26 @@ def test_capitals_and_marks_of_tokenizers_change_no_mass():
 @pytest.mark.parametrize(
     ("names", "given", "sentence"),
     [
-        ("leakage_uar paired_gap", ROWS, "takes no groups, pair_ids, expected predictions, references"),
-        ("group_gap paired_gap", ROWS, "takes no pair_ids, expected predictions, groups, reference_group"),
-        ("bias_correlation", {"predictions": [1.0]}, "is given no references, expected predictions,"),
-        ("paired_gap", {**ROWS, "refernce_group": "m"}, "takes no refernce_group, expected predictions"),
+        (
+            "leakage_uar paired_gap",
+            ROWS,
+            "takes no groups, pair_ids, expected predictions, references",
+        ),
+        (
+            "group_gap paired_gap",
+            ROWS,
+            "takes no pair_ids, expected predictions, groups, reference_group",
+        ),
+        (
+            "bias_correlation",
+            {"predictions": [1.0]},
+            "is given no references, expected predictions,",
+        ),
+        (
+            "paired_gap",
+            {**ROWS, "refernce_group": "m"},
+            "takes no refernce_group, expected predictions",
+        ),
     ],
 )
 def test_columns_or_options_that_a_module_does_not_take_are_one_sentence(names, given, sentence):
@@ -118,8 +153,14 @@ def test_columns_or_options_that_a_module_does_not_take_are_one_sentence(names, 
 
 def test_modules_of_the_same_columns_combine():
     pair = [evaluate.load(studies.metric_path(name)) for name in ("paired_gap", "flip_rate")]
-    found = evaluate.combine(pair).compute(**{**ROWS, "predictions": [1, 0, 1, 0, 1, 1]}, reference_group="male")
-    assert (found["paired_gap_value"], found["flip_rate_value"], found["more"]) == (pytest.approx(2 / 3), 2 / 3, 2)
+    found = evaluate.combine(pair).compute(
+        **{**ROWS, "predictions": [1, 0, 1, 0, 1, 1]}, reference_group="male"
+    )
+    assert (found["paired_gap_value"], found["flip_rate_value"], found["more"]) == (
+        pytest.approx(2 / 3),
+        2 / 3,
+        2,
+    )
 
 
 @pytest.mark.parametrize("name", studies.metrics())
@@ -209,11 +250,16 @@ def test_a_module_by_hand(name, given, expected):
 
 
 def test_probabilities_without_a_threshold_and_crossed_factors_of_rates_are_refused():
-    rates, both = {**LABELLED, "predictions": [1, 0] * 4}, {"a": list("aabbaabb"), "b": list("aaaabbbb")}
+    rates, both = (
+        {**LABELLED, "predictions": [1, 0] * 4},
+        {"a": list("aabbaabb"), "b": list("aaaabbbb")},
+    )
     guesses = {"predictions": list("aabb") * 2, "references": list("abab") * 2}
     flips = {name: rates[name] for name in ("predictions", *NOTES)}
     for name, given in (("flip_rate", flips), ("rate_ratio", rates), ("leakage_uar", guesses)):
         with pytest.raises(ValueError, match="cluster_ids with the factors a, b, expected one"):
             evaluate.load(studies.metric_path(name)).compute(**given, cluster_ids=both)
     with pytest.raises(ValueError, match="expected 1, 0 or NaN"):
-        evaluate.load(studies.metric_path("flip_rate")).compute(**{**flips, "predictions": [0.9, 0.1] * 4})
+        evaluate.load(studies.metric_path("flip_rate")).compute(
+            **{**flips, "predictions": [0.9, 0.1] * 4}
+        )

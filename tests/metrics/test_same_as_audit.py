@@ -50,18 +50,30 @@ def audit(rows=ROWS, **declared):
     crossed = {"template": "templates", "condition": "conditions"}
     usual = {"measure": "", "groups": ("f",), "reference": "m", "random": crossed} | declared
     asked = experiment(name="tiny", kind="masked", unit="u", **usual)
-    return disaggregate(rows, Study(name="tiny", title="", url="", experiments=(asked,)), expected={})
+    return disaggregate(
+        rows, Study(name="tiny", title="", url="", experiments=(asked,)), expected={}
+    )
 
 
 def numbers(found, measure, contrast=None, *, designed=False):
     """Value, ends, p and counts of the one finding of that measure; of two the one as published, or as designed."""
     mine = [each for each in found if each.measure == measure and contrast in (None, each.contrast)]
     (one,) = [each for each in mine if each.view == ("" if designed else AS_PUBLISHED)] or mine
-    return [getattr(one.estimate, name) for name in ("value", "ci_low", "ci_high", "p_value", "n", "n_unscored")]
+    return [
+        getattr(one.estimate, name)
+        for name in ("value", "ci_low", "ci_high", "p_value", "n", "n_unscored")
+    ]
 
 
 def keys(found, value="value", prefix="", p="p_value", n="n"):
-    names = (value, f"{prefix}ci_low", f"{prefix}ci_high", p, f"{prefix}{n}", f"{prefix}{n}_unscored")
+    names = (
+        value,
+        f"{prefix}ci_low",
+        f"{prefix}ci_high",
+        p,
+        f"{prefix}{n}",
+        f"{prefix}{n}_unscored",
+    )
     return [found.get(name, math.nan) for name in names]
 
 
@@ -69,21 +81,30 @@ def paired_gap():
     inputs = {"predictions": SCORES, "pair_ids": IDS, **SIDES}
     found = audit(measure="paired_gap", **DESIGN)
     yield keys(module("paired_gap", **inputs)), numbers(found, "paired_gap")
-    yield keys(module("paired_gap", **inputs, **CLUSTERS)), numbers(found, "paired_gap", designed=True)
+    yield (
+        keys(module("paired_gap", **inputs, **CLUSTERS)),
+        numbers(found, "paired_gap", designed=True),
+    )
 
 
 def median_gap():
     inputs = {"predictions": SCORES, "pair_ids": IDS, **SIDES}
     found = audit(measure="median_gap", **DESIGN)
     yield keys(module("median_gap", **inputs)), numbers(found, "median_gap")
-    yield keys(module("median_gap", **inputs, **CLUSTERS)), numbers(found, "median_gap", designed=True)
+    yield (
+        keys(module("median_gap", **inputs, **CLUSTERS)),
+        numbers(found, "median_gap", designed=True),
+    )
 
 
 def group_gap():
     inputs = {"predictions": SCORES, **SIDES}
     found = audit(measure="group_gap", test="welch", **DESIGN)
     yield keys(module("group_gap", **inputs)), numbers(found, "group_gap")
-    yield keys(module("group_gap", **inputs, **CLUSTERS)), numbers(found, "group_gap", designed=True)
+    yield (
+        keys(module("group_gap", **inputs, **CLUSTERS)),
+        numbers(found, "group_gap", designed=True),
+    )
     found = audit(measure="group_gap", test="t", **DESIGN)
     yield keys(module("group_gap", **inputs, test="t")), numbers(found, "group_gap")
 
@@ -92,7 +113,11 @@ def bias_correlation():
     values = {f"c{number}": number**2 for number in range(5)}
     found = audit(covariates=(Covariate("pay", "condition", values),))
     means = ROWS.groupby("condition", sort=False)["score"].mean()
-    mine = module("bias_correlation", predictions=means.tolist(), references=[values[name] for name in means.index])
+    mine = module(
+        "bias_correlation",
+        predictions=means.tolist(),
+        references=[values[name] for name in means.index],
+    )
     mine |= {"pearson_n": mine["n"], "pearson_n_unscored": mine["n_unscored"]}
     yield keys(mine, "pearson", "pearson_", "pearson_p_value"), numbers(found, "correlation")
 
@@ -100,16 +125,25 @@ def bias_correlation():
 def share_above():
     found = audit(thresholds=(0.5, 1.0))
     for threshold, sign in ((0.5, ">"), (1.0, "=")):
-        mine = module("share_above", predictions=SCORES, groups=SIDES["groups"], threshold=threshold)
+        mine = module(
+            "share_above", predictions=SCORES, groups=SIDES["groups"], threshold=threshold
+        )
         for group in "fm":
             # An audit counts the conditions of its study, which are no sample: it gives the count no interval.
-            counted = [mine[f"count_{group}"], *3 * [math.nan], mine[f"n_{group}"], mine[f"n_unscored_{group}"]]
+            counted = [
+                mine[f"count_{group}"],
+                *3 * [math.nan],
+                mine[f"n_{group}"],
+                mine[f"n_unscored_{group}"],
+            ]
             yield counted, numbers(found, "count_above", f"{group} {sign} {threshold:g}")
 
 
 def selection_rate():
     found = audit(rates=("selection",), **DESIGN)
-    mine = module("selection_rate", predictions=SCORES, groups=SIDES["groups"], pair_ids=IDS, **CLUSTERS)
+    mine = module(
+        "selection_rate", predictions=SCORES, groups=SIDES["groups"], pair_ids=IDS, **CLUSTERS
+    )
     for group in "fm":
         names = ("ratio", "ratio_low", "ratio_high", "p_value", "n", "n_unscored")
         yield [mine[f"{name}_{group}"] for name in names], numbers(found, "impact_ratio", group)
@@ -122,49 +156,92 @@ def flip_rate():
 
 def rate_ratio():
     labels = (ROWS["label"] == "positive").astype(int).tolist()
-    mine = module("rate_ratio", predictions=ROWS["predicted"].tolist(), references=labels, pair_ids=IDS, **SIDES)
+    mine = module(
+        "rate_ratio",
+        predictions=ROWS["predicted"].tolist(),
+        references=labels,
+        pair_ids=IDS,
+        **SIDES,
+    )
     found = audit(rates=("ratios",))
     for name in ("tprr", "fprr"):
         yield keys(mine, name, f"{name}_"), numbers(found, name)
         counts = {"n": mine[f"{name}_n"], "n_unscored": mine[f"{name}_n_unscored"]}
         for other in (f"{name[:3]}_difference", f"log_{name}"):
-            part = {key.removeprefix(f"{other}_"): value for key, value in mine.items() if key.startswith(other)}
+            part = {
+                key.removeprefix(f"{other}_"): value
+                for key, value in mine.items()
+                if key.startswith(other)
+            }
             yield keys({**part, **counts}, other), numbers(found, other)
 
 
 def leakage_uar():
-    mine = module("leakage_uar", predictions=ROWS["answer"].tolist(), references=SIDES["groups"], note_ids=IDS)
+    mine = module(
+        "leakage_uar", predictions=ROWS["answer"].tolist(), references=SIDES["groups"], note_ids=IDS
+    )
     yield keys(mine, "uar"), numbers(audit(rates=("leakage",)), "leakage_uar")
 
 
 def direct_bias():
-    pairs, words = [("she", "he"), ("woman", "man"), ("her", "his")], [f"word{letter}" for letter in "abcdefghijkl"]
-    features = static({word: RNG.normal(size=6) for word in (*words, *(one for pair in pairs for one in pair))})
+    pairs, words = (
+        [("she", "he"), ("woman", "man"), ("her", "his")],
+        [f"word{letter}" for letter in "abcdefghijkl"],
+    )
+    features = static(
+        {word: RNG.normal(size=6) for word in (*words, *(one for pair in pairs for one in pair))}
+    )
     rows = [{"pair": f, "female": f, "male": m} for f, m in pairs]
-    frames = [{"kind": "", "female": "[word]", "male": ""}, *({"kind": f, "female": f, "male": m} for f, m in pairs)]
+    frames = [
+        {"kind": "", "female": "[word]", "male": ""},
+        *({"kind": f, "female": f, "male": m} for f, m in pairs),
+    ]
     scorer = DirectionScorer(features, (rows, frames), null=0)
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     scored = scorer.score([Prompt(**{**blank, "text": word}) for word in words])
-    items = [{**blank, "score": one.score, "top_tokens": one.top_tokens, **one.parts} for one in scored]
-    found = audit(pd.DataFrame(items).assign(group="word", experiment="tiny", model_id="m"), rates=("direction",))
+    items = [
+        {**blank, "score": one.score, "top_tokens": one.top_tokens, **one.parts} for one in scored
+    ]
+    found = audit(
+        pd.DataFrame(items).assign(group="word", experiment="tiny", model_id="m"),
+        rates=("direction",),
+    )
     female, male = (features.word_vectors(side, side) for side in zip(*pairs, strict=True))
-    mine = module("direct_bias", predictions=features.word_vectors(words, words), female=female, male=male)
+    mine = module(
+        "direct_bias", predictions=features.word_vectors(words, words), female=female, male=male
+    )
     yield keys(mine, "direct_bias"), numbers(found, "direct_bias")
     signed = {**mine, "signed_n": mine["n"], "signed_n_unscored": mine["n_unscored"]}
     yield keys(signed, "signed_mean", "signed_"), numbers(found, "signed_mean")
 
 
 def answer_bias():
-    rows = [row for row in config_rows("adjective_coreference", "wino_style-stereotype") if row["condition"] == "old"]
+    rows = [
+        row
+        for row in config_rows("adjective_coreference", "wino_style-stereotype")
+        if row["condition"] == "old"
+    ]
     asked, items = trial_rows(rows, 1), []
     unsure = [zlib.crc32(row["text"].encode()) % 3 == 0 for row in asked]
     rights = [row["correct"].removeprefix("the ") for row in asked]
-    answers = ["I cannot tell" if none else right for none, right in zip(unsure, rights, strict=True)]
+    answers = [
+        "I cannot tell" if none else right for none, right in zip(unsure, rights, strict=True)
+    ]
     for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
         score, parts = read_coreference(prompt, answer, aliases={})
         # Every sentence with occupations of its own: a module has no others.
         own = dict.fromkeys(("male_answer", "female_answer"), row["template"])
-        items.append({**row, **own, "model_id": "m", "score": score, "answer": answer, "top_tokens": "[]", **parts})
+        items.append(
+            {
+                **row,
+                **own,
+                "model_id": "m",
+                "score": score,
+                "answer": answer,
+                "top_tokens": "[]",
+                **parts,
+            }
+        )
     found = disaggregate(pd.DataFrame(items), "adjective_coreference", expected={})
     over_all = [one for one in found if one.slice_by == "all"]
     for parser, measure in (("tolerant", "paired_gap"), ("strict", "answer_bias")):
@@ -188,26 +265,35 @@ def lexicon_mass(folder):
     for members, probabilities in model.read(texts):
         for place, index in enumerate(members):
             top = probabilities[place].topk(min(100, probabilities.shape[1]))
-            tops[texts[index]] = [model.words[token] for token in top.indices.tolist()], top.values.tolist()
+            tops[texts[index]] = (
+                [model.words[token] for token in top.indices.tolist()],
+                top.values.tolist(),
+            )
     lexicon = load_lexicon(prompts[0].lexicon.rpartition("/")[0])
     labels = zip(model.words, lexicon.labels(model.words, uncased=True), strict=True)
     words = {word.strip().lower(): label for word, label in labels if label != lexicon.rest}
     for group in ("female", "male"):
         chosen = [prompt for prompt in prompts if prompt.group == group]
         tokens, probabilities = zip(*(tops[prompt.text] for prompt in chosen), strict=True)
-        crossed = {f"{name}s": [getattr(one, name) for one in chosen] for name in ("condition", "template")}
+        crossed = {
+            f"{name}s": [getattr(one, name) for one in chosen] for name in ("condition", "template")
+        }
         mass = module("lexicon_mass", predictions=tokens, probabilities=probabilities, lexicon=words, threshold=0.01,
                       cluster_ids=crossed)  # fmt: skip
         ends = mass[f"ci_low_{group}"], mass[f"ci_high_{group}"]
         value, low, high, _, n, lost = numbers(found, "mean", group, designed=True)
         yield [mass[group], mass["n"], mass["n_unscored"]], [value, n, lost]
-        np.testing.assert_allclose(ends, [low, high], rtol=1e-12)  # the errors of clusters are added in another order
+        np.testing.assert_allclose(
+            ends, [low, high], rtol=1e-12
+        )  # the errors of clusters are added in another order
 
 
 @pytest.mark.parametrize("name", metrics())
 def test_a_module_gives_what_an_audit_reports(name, tmp_path):
     case = globals()[name]  # a new module needs a case of its own here
-    exact = 1e-12 if name == "answer_bias" else 0  # sums over clusters of one sentence round otherwise than an SD
+    exact = (
+        1e-12 if name == "answer_bias" else 0
+    )  # sums over clusters of one sentence round otherwise than an SD
     both = np.array([*(case(tmp_path) if name == "lexicon_mass" else case())], dtype=float)
     np.testing.assert_allclose(both[:, 0], both[:, 1], rtol=exact)
     assert np.isfinite(both[:, 0, 0]).all()

@@ -25,7 +25,9 @@ def folder(tmp_path_factory):
 
 @cache
 def read(folder):
-    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(
+        folder
+    ).eval()
 
 
 def slow(folder, text, before=()):
@@ -48,7 +50,8 @@ def test_antonym_log_odds_are_the_mean_difference_of_whole_sentences(folder):
     one = read_as(load_scorer(str(folder)), "antonyms").score([prompt])[0]
     words = [word for word, _ in load_lexicon("social_distance/antonyms").entries()]
     odds = [
-        slow(folder, prompt.text.replace("<mask>", bad)) - slow(folder, prompt.text.replace("<mask>", good))
+        slow(folder, prompt.text.replace("<mask>", bad))
+        - slow(folder, prompt.text.replace("<mask>", good))
         for good, bad in zip(words[::2], words[1::2], strict=True)
     ]
     assert one.score == pytest.approx(sum(odds) / len(odds), abs=1e-4)
@@ -62,7 +65,11 @@ def test_answers_that_are_equally_likely_tie_exactly(folder):
     words = [word for word, _ in load_lexicon("social_distance/antonyms").entries()]
     lengths = {len(scorer.tokenizer(f"a {word}")["input_ids"]): word for word in words}
     answers = [next(iter(lengths.values()))]
-    answers += [one for one in words if lengths.get(len(scorer.tokenizer(f"a {one}")["input_ids"])) == answers[0]][:1]
+    answers += [
+        one
+        for one in words
+        if lengths.get(len(scorer.tokenizer(f"a {one}")["input_ids"])) == answers[0]
+    ][:1]
     assert len(set(answers)) == 2
     some = as_prompts(config_rows("social_distance", "template4"))[5]
     prompt = replace(some, candidates=tuple(map(Candidate, answers)))
@@ -88,9 +95,13 @@ def clerks():
     return pd.DataFrame({"pair": [*"00112233"], "group": ["female", "male"] * 4, "text": texts})
 
 
-@pytest.mark.parametrize("named", [{"bos_token": "<s>", "eos_token": "</s>"}, {"eos_token": "</s>"}])
+@pytest.mark.parametrize(
+    "named", [{"bos_token": "<s>", "eos_token": "</s>"}, {"eos_token": "</s>"}]
+)
 @pytest.mark.parametrize("loaded", [False, True])
-def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(named, loaded, tmp_path):
+def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(
+    named, loaded, tmp_path
+):
     folder = tiny.save_unmarked(tmp_path, **named)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     begin = tokenizer.convert_tokens_to_ids(named.get("bos_token", "</s>"))
@@ -115,4 +126,6 @@ def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tm
     alike = prompts.assign(text="Then " + prompts["text"])
     run = swapbias.audit(str(folder), prompts=alike, reference="male", progress=False)
     items = run.items(run.found[0].study).drop_duplicates("text")
-    assert items["score"].tolist() == pytest.approx([slow(folder, text) for text in items["text"]], abs=1e-4)
+    assert items["score"].tolist() == pytest.approx(
+        [slow(folder, text) for text in items["text"]], abs=1e-4
+    )

@@ -23,7 +23,9 @@ from tests.scoring import read_as
 PROMPTS = as_prompts(config_rows("occupation_sentiment", "sentences"))[::37]
 
 
-@pytest.mark.parametrize("labels", [["NEGATIVE", "POSITIVE"], ["neg", "neu", "pos"], ["positive", "negative"]])
+@pytest.mark.parametrize(
+    "labels", [["NEGATIVE", "POSITIVE"], ["neg", "neu", "pos"], ["positive", "negative"]]
+)
 def test_a_classifier_gives_the_probability_of_its_positive_label(labels, tmp_path):
     folder = tiny.save_classifier(tmp_path, labels)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -32,7 +34,9 @@ def test_a_classifier_gives_the_probability_of_its_positive_label(labels, tmp_pa
     scored = load_scorer(str(folder)).score(PROMPTS)
     for prompt, one in zip(PROMPTS, scored, strict=True):
         with torch.no_grad():  # the slow definition: one sentence at a time
-            p = torch.softmax(model(**tokenizer(prompt.text, return_tensors="pt")).logits[0], dim=-1)
+            p = torch.softmax(
+                model(**tokenizer(prompt.text, return_tensors="pt")).logits[0], dim=-1
+            )
         assert one.score == pytest.approx(float(p[column]), abs=1e-5)
         assert one.answer == labels[int(p.argmax())]
 
@@ -52,7 +56,11 @@ def test_labels_without_meaning_are_asked_about_once(tmp_path):
         (["NEGATIVE", "POSITIVE"], {}, "NEGATIVE"),
         (["neg", "neu", "pos"], {}, "neg"),
         (["LABEL_0", "LABEL_1"], {"positive_label": "LABEL_1"}, "LABEL_0"),
-        (["LABEL_0", "LABEL_1", "LABEL_2"], {"positive_label": "LABEL_2", "negative_label": "LABEL_0"}, "LABEL_0"),
+        (
+            ["LABEL_0", "LABEL_1", "LABEL_2"],
+            {"positive_label": "LABEL_2", "negative_label": "LABEL_0"},
+            "LABEL_0",
+        ),
     ):
         scored = labels_of(names, **options).score(PROMPTS)
         assert [one.score for one in scored] == [float(one.answer == negative) for one in scored]
@@ -83,7 +91,9 @@ def test_a_callable_that_returns_something_else_is_told_so(function, sentence):
 
 
 def test_a_callable_is_found_in_the_current_folder(tmp_path, monkeypatch):
-    (tmp_path / "toy_sentiment.py").write_text("def half(texts):\n    return [0.5] * len(texts)\nfact = 3\n")
+    (tmp_path / "toy_sentiment.py").write_text(
+        "def half(texts):\n    return [0.5] * len(texts)\nfact = 3\n"
+    )
     monkeypatch.chdir(tmp_path)
     assert load_scorer("toy_sentiment:half").score(PROMPTS[:1])[0].score == 0.5
     for name, sentence in (
@@ -136,7 +146,10 @@ def test_a_head_says_what_its_pipeline_says(labels, settings, kind, label, loade
     scorer = load_scorer(made if loaded else folder, kind=kind)
     assert scores(scorer) == pytest.approx(of_pipeline(made, label), rel=1e-5, abs=1e-5)
     raw = settings == REGRESSION
-    assert (scorer.kind, scorer.unit == RAW_SCORE.name) == ("regression" if raw else "classifier", raw)
+    assert (scorer.kind, scorer.unit == RAW_SCORE.name) == (
+        "regression" if raw else "classifier",
+        raw,
+    )
 
 
 @pytest.mark.parametrize("function", ["sigmoid", "softmax", "none"])
@@ -153,7 +166,9 @@ def test_softmax_of_one_logit_and_a_raw_score_where_a_label_is_needed_are_refuse
     made = pipeline("text-classification", model=folder, function_to_apply="softmax")
     with pytest.raises(UsageError, match="applies softmax to one logit: 1 for every text"):
         swapbias.audit(made, "occupation_sentiment", progress=False)
-    made = pipeline("text-classification", model=str(tiny.save_classifier(tmp_path, ONE, **REGRESSION)))
+    made = pipeline(
+        "text-classification", model=str(tiny.save_classifier(tmp_path, ONE, **REGRESSION))
+    )
     with pytest.raises(UsageError, match=r"needs a label, and .* gives a raw score"):
         swapbias.audit(made, "social_distance", progress=False)
 
@@ -178,7 +193,9 @@ def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
         (REGRESSION, "classifier", r"is of kind \w+, not classifier"), (MULTI, "regression", "not regression"),
     ],
 )  # fmt: skip
-def test_a_head_that_could_be_either_and_a_kind_that_it_is_not_are_refused(settings, kind, sentence, tmp_path):
+def test_a_head_that_could_be_either_and_a_kind_that_it_is_not_are_refused(
+    settings, kind, sentence, tmp_path
+):
     folder = str(tiny.save_classifier(tmp_path / "model", ONE, **settings))
     for model in (folder, pipeline("text-classification", model=folder)):
         with pytest.raises(UsageError, match=sentence):
@@ -188,7 +205,11 @@ def test_a_head_that_could_be_either_and_a_kind_that_it_is_not_are_refused(setti
 def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_manifest(tmp_path):
     folder = str(tiny.save_classifier(tmp_path / "model", ONE))
     run = swapbias.audit(
-        folder, "occupation_sentiment:control", kind="regression", out=tmp_path / "run", progress=False
+        folder,
+        "occupation_sentiment:control",
+        kind="regression",
+        out=tmp_path / "run",
+        progress=False,
     )
     found = run.primary.iloc[0]
     items = run.items("occupation_sentiment")
@@ -200,7 +221,9 @@ def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_man
     assert " points" not in str(run)
     with pytest.raises(UsageError, match="no gap in a unit with a range"):
         run.assert_below(0.05)
-    probability = swapbias.audit(folder, "occupation_sentiment:control", kind="classifier", progress=False)
+    probability = swapbias.audit(
+        folder, "occupation_sentiment:control", kind="classifier", progress=False
+    )
     with pytest.raises(UsageError, match="no experiment in common"):
         run.compare(probability)
     manifest = tmp_path / "run" / "manifest.json"
@@ -221,13 +244,17 @@ def test_a_phenotype_needs_a_probability(tmp_path):
     made = pipeline("text-classification", model=str(tmp_path / "one"))
     assert [one.score for one in told] == pytest.approx(of_pipeline(made, "LABEL_0"), abs=1e-5)
     for name in (str(tmp_path / "raw"), "vader"):
-        with pytest.raises(UsageError, match=r"(raw|vader) gives a raw score, expected a probability"):
+        with pytest.raises(
+            UsageError, match=r"(raw|vader) gives a raw score, expected a probability"
+        ):
             load_phenotype_classifier(name, options=LoadOptions())
 
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_a_classifier_without_a_padding_token_is_read(loaded, tmp_path):
-    folder = str(tiny.save_unmarked(tmp_path, head="GPT2ForSequenceClassification", eos_token="</s>"))
+    folder = str(
+        tiny.save_unmarked(tmp_path, head="GPT2ForSequenceClassification", eos_token="</s>")
+    )
     made = pipeline("text-classification", model=folder)
     assert made.model.config.pad_token_id is None
     options = LoadOptions(positive_label="LABEL_1")
@@ -236,12 +263,18 @@ def test_a_classifier_without_a_padding_token_is_read(loaded, tmp_path):
 
 
 @pytest.mark.parametrize("family", ["Data2VecText", "XLMRobertaXL", "RobertaPreLayerNorm"])
-def test_texts_as_long_as_the_positions_of_a_family_are_scored_and_longer_ones_are_not(family, tmp_path):
+def test_texts_as_long_as_the_positions_of_a_family_are_scored_and_longer_ones_are_not(
+    family, tmp_path
+):
     """RoBERTa and its kin lose the positions up to the padding token: of 66 here 64 are left."""
     tokenizer = tiny._byte_level(tmp_path)
     tokenizer.model_max_length = 10_000
     config = getattr(transformers, f"{family}Config")(
-        vocab_size=len(tokenizer), max_position_embeddings=66, pad_token_id=1, num_labels=2, **tiny.SIZES
+        vocab_size=len(tokenizer),
+        max_position_embeddings=66,
+        pad_token_id=1,
+        num_labels=2,
+        **tiny.SIZES,
     )
     getattr(transformers, f"{family}ForSequenceClassification")(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)

@@ -15,15 +15,37 @@ from tests.cli.test_cli import refused, swapbias
 
 TEXTS = ["she is someone", "he is a person with schizophrenia", "they will"]
 PROMPTS = [Prompt(text=text) for text in TEXTS]
-LABELS = {"num_labels": 2, "id2label": {0: "NEGATIVE", 1: "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
+LABELS = {
+    "num_labels": 2,
+    "id2label": {0: "NEGATIVE", 1: "POSITIVE"},
+    "label2id": {"NEGATIVE": 0, "POSITIVE": 1},
+}
 XLNET = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}
-CANINE = {**tiny.BERT, "max_position_embeddings": 512, "num_hash_buckets": 64, "num_hash_functions": 4}
+CANINE = {
+    **tiny.BERT,
+    "max_position_embeddings": 512,
+    "num_hash_buckets": 64,
+    "num_hash_functions": 4,
+}
 PERCEIVER = {
     "d_model": 32, "d_latents": 32, "num_latents": 8, "num_blocks": 1, "num_self_attends_per_block": 2,
     "num_self_attention_heads": 4, "num_cross_attention_heads": 4, "max_position_embeddings": 64,
 }  # fmt: skip
-T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 1}
-BART = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+T5 = {
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 1,
+}
+BART = {
+    "d_model": 32,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+}
 
 
 def built(name, head, vocabulary, **sizes):
@@ -51,7 +73,9 @@ def scores(model, **how):
 def save_xlnet(folder):
     tokenizer = tiny._word_level(folder)
     return tiny._saved(
-        folder, built("XLNet", "ForSequenceClassification", len(tokenizer), **XLNET, **LABELS), tokenizer
+        folder,
+        built("XLNet", "ForSequenceClassification", len(tokenizer), **XLNET, **LABELS),
+        tokenizer,
     )
 
 
@@ -85,13 +109,17 @@ MASKED = {
 @pytest.mark.parametrize("name", MASKED)
 def test_a_masked_model_of_any_family_gives_the_probabilities_of_its_forward_pass(name, tmp_path):
     tokenizer = tiny._wordpiece(tmp_path)
-    model = built(name, "WithLMHeadModel" if name == "XLM" else "ForMaskedLM", len(tokenizer), **MASKED[name])
+    model = built(
+        name, "WithLMHeadModel" if name == "XLM" else "ForMaskedLM", len(tokenizer), **MASKED[name]
+    )
     scorer = load_scorer(model, tokenizer=tokenizer, name=name)
     assert scorer.kind == "masked"
     for text in ("<mask> is a person", "she is <mask>"):
         ids = tokenizer(text.replace("<mask>", "[MASK]"), return_tensors="pt")["input_ids"]
         with torch.no_grad():
-            logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, : ids.shape[1]]
+            logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[
+                0, : ids.shape[1]
+            ]
         ((_, found),) = scorer.read([text])
         expected = logits[ids[0] == tokenizer.mask_token_id].softmax(-1)
         assert torch.allclose(found, expected, atol=1e-5)
@@ -100,7 +128,9 @@ def test_a_masked_model_of_any_family_gives_the_probabilities_of_its_forward_pas
 @pytest.mark.parametrize(
     "save", [lambda place: tiny.save_unmarked(place, head="GPT2ForSequenceClassification"), None]
 )
-def test_a_tokenizer_with_added_tokens_is_read_until_a_text_has_one_that_the_model_lacks(save, tmp_path):
+def test_a_tokenizer_with_added_tokens_is_read_until_a_text_has_one_that_the_model_lacks(
+    save, tmp_path
+):
     folder = save(tmp_path) if save else tiny.save_causal(tmp_path / "m")
     options = LoadOptions(positive_label="LABEL_1" if save else None)
     before = scores(str(folder), options=options)
@@ -110,7 +140,8 @@ def test_a_tokenizer_with_added_tokens_is_read_until_a_text_has_one_that_the_mod
     scorer = load_scorer(str(folder), options=options)
     assert [one.score for one in scorer.score(PROMPTS)] == pytest.approx(before, abs=1e-6)
     with pytest.raises(
-        ValueError, match=r"gives the token '\[E1\]', and the model has embeddings of \d+ tokens only"
+        ValueError,
+        match=r"gives the token '\[E1\]', and the model has embeddings of \d+ tokens only",
     ):
         scorer.score([Prompt(text="she is [E1] someone")])
 
@@ -118,18 +149,25 @@ def test_a_tokenizer_with_added_tokens_is_read_until_a_text_has_one_that_the_mod
 def test_a_tokenizer_in_memory_of_another_model_is_one_sentence(tmp_path):
     model = built("Bert", "ForMaskedLM", 20, **tiny.BERT)
     scorer = load_scorer(model, tokenizer=tiny._wordpiece(tmp_path), name="small")
-    with pytest.raises(ValueError, match=r"The tokenizer of small gives the token .* 20 tokens only"):
-        scorer.score([Prompt(text="she is <mask> with schizophrenia", lexicon="gendered_stigma/rq1/female")])
+    with pytest.raises(
+        ValueError, match=r"The tokenizer of small gives the token .* 20 tokens only"
+    ):
+        scorer.score(
+            [Prompt(text="she is <mask> with schizophrenia", lexicon="gendered_stigma/rq1/female")]
+        )
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes"), [("T5", T5), ("Bart", {**BART, "encoder_attention_heads": 2, "decoder_attention_heads": 2})]
+    ("name", "sizes"),
+    [("T5", T5), ("Bart", {**BART, "encoder_attention_heads": 2, "decoder_attention_heads": 2})],
 )
 def test_an_encoder_decoder_model_is_named_so_and_refused(name, sizes, tmp_path):
     tokenizer = tiny._byte_level(tmp_path)
     model = built(name, "ForConditionalGeneration", len(tokenizer), **sizes)
     folder = tiny._saved(tmp_path / "model", model, tokenizer)
-    sentence = rf"is an encoder-decoder model \({name}ForConditionalGeneration\), which is not supported"
+    sentence = (
+        rf"is an encoder-decoder model \({name}ForConditionalGeneration\), which is not supported"
+    )
     for made, how in ((str(folder), {}), (model, {"tokenizer": tokenizer})):
         with pytest.raises(UsageError, match=sentence):
             load_scorer(made, **how)
@@ -157,7 +195,13 @@ def grad(values, **how):
 def test_a_function_may_return_tensors_with_a_gradient_or_of_half_precision(returned):
     scorer = CallableScorer(lambda texts: returned, model_id="m:f")
     assert [one.score for one in scorer.score(PROMPTS[:2])] == pytest.approx([0.25, 0.75], abs=1e-6)
-    half = CallableScorer(lambda texts: np.ma.masked_array([0.25, 0.75], mask=[False, True]), model_id="m:f")
-    assert [one.score for one in half.score(PROMPTS[:2])] == pytest.approx([0.25, np.nan], nan_ok=True)
+    half = CallableScorer(
+        lambda texts: np.ma.masked_array([0.25, 0.75], mask=[False, True]), model_id="m:f"
+    )
+    assert [one.score for one in half.score(PROMPTS[:2])] == pytest.approx(
+        [0.25, np.nan], nan_ok=True
+    )
     with pytest.raises(ValueError, match="returned Tensor, expected 2 probabilities"):
-        CallableScorer(lambda texts: torch.empty(2, device="meta"), model_id="m:f").score(PROMPTS[:2])
+        CallableScorer(lambda texts: torch.empty(2, device="meta"), model_id="m:f").score(
+            PROMPTS[:2]
+        )

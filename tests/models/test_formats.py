@@ -27,7 +27,9 @@ def test_a_local_chat_model_without_a_chat_template_is_refused(tmp_path):
         LocalChatScorer(model, tokenizer, model_id="base", identity={})
     with pytest.raises(UsageError, match=sentence):
         swapbias.audit(None, "stigma_vignettes:gender", chat=str(folder), progress=False)
-    ran = command("audit", "--study", "stigma_vignettes:gender", "--chat", folder, "--out", tmp_path / "run")
+    ran = command(
+        "audit", "--study", "stigma_vignettes:gender", "--chat", folder, "--out", tmp_path / "run"
+    )
     refused(ran, 2, "base has no chat template")
 
 
@@ -88,7 +90,11 @@ def test_a_sentence_transformer_is_named_and_its_encoder_still_gives_vectors(tmp
 
 def test_quantised_weights_name_the_package_that_reads_them(tmp_path, monkeypatch):
     monkeypatch.setattr("swapbias.models.formats.find_spec", lambda name: None)
-    for method, package in (("quanto", "optimum-quanto"), ("gptq", "gptqmodel"), ("awq", "gptqmodel")):
+    for method, package in (
+        ("quanto", "optimum-quanto"),
+        ("gptq", "gptqmodel"),
+        ("awq", "gptqmodel"),
+    ):
         wanted = rf"quantised with {method}, which needs the package {package}\. Install it \(pip install {package}\)"
         for config in ({"quant_method": method}, SimpleNamespace(quant_method=method)):
             with pytest.raises(UsageError, match=wanted):
@@ -97,5 +103,7 @@ def test_quantised_weights_name_the_package_that_reads_them(tmp_path, monkeypatc
     refuse_quantized("m", SimpleNamespace(quantization_config={"quant_method": "fp8"}))
     folder = tiny.save("bert", tmp_path)
     (folder / "quanto_qmap.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"was saved by optimum-quanto.*Load it with optimum-quanto in Python"):
+    with pytest.raises(
+        UsageError, match=r"was saved by optimum-quanto.*Load it with optimum-quanto in Python"
+    ):
         load_scorer(str(folder))

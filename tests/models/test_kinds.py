@@ -51,13 +51,17 @@ def test_a_reading_has_the_unit_of_the_scorer_that_reads_so(scorer, reading):
 
 def test_a_reading_that_a_kind_does_not_have_is_refused():
     scorer = CallableScorer(lambda texts: [0.5] * len(texts), model_id="m")
-    with pytest.raises(UsageError, match="Unknown reading 'phrases' of a classifier model: expected negative_label"):
+    with pytest.raises(
+        UsageError, match="Unknown reading 'phrases' of a classifier model: expected negative_label"
+    ):
         read_as(scorer, "phrases")
 
 
 def test_settings_in_a_manifest_come_back():
     settings = Settings(
-        studies=("a",), seed=3, options=(ChatOptions(model="m", trials=2, seed=9), NoteOptions(embeddings=("e",)))
+        studies=("a",),
+        seed=3,
+        options=(ChatOptions(model="m", trials=2, seed=9), NoteOptions(embeddings=("e",))),
     )
     saved = settings.saved()
     back = Settings.from_manifest({**saved, "notes": {**saved["notes"], "embeddings": ["e"]}})
@@ -79,14 +83,26 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
     ("made", "wrong", "sentence"),
     [
         (LoadOptions, {"dtpe": "auto"}, r"^Unknown setting 'dtpe'. Did you mean dtype\?$"),
-        (LoadOptions, {"dtype": "int8"}, r"^Unknown dtype 'int8': expected float32, bfloat16, float16, auto\.$"),
+        (
+            LoadOptions,
+            {"dtype": "int8"},
+            r"^Unknown dtype 'int8': expected float32, bfloat16, float16, auto\.$",
+        ),
         (
             LoadOptions,
             {"batch_size": "4"},
             r"^batch_size is .4., expected a whole number of 1 or more\. Change batch_size\.$",
         ),
-        (ChatOptions, {"trials": 0}, r"^trials is 0, expected a whole number from 1 to 1,000\. Change trials\.$"),
-        (NoteOptions, {"explain": -1}, r"^explain is -1, expected a whole number of 0 or more\. Change explain\.$"),
+        (
+            ChatOptions,
+            {"trials": 0},
+            r"^trials is 0, expected a whole number from 1 to 1,000\. Change trials\.$",
+        ),
+        (
+            NoteOptions,
+            {"explain": -1},
+            r"^explain is -1, expected a whole number of 0 or more\. Change explain\.$",
+        ),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):
@@ -122,7 +138,12 @@ class Least(Scorer):
 
 def test_a_scorer_that_says_the_least_has_every_other_member(tmp_path):
     least = Least()
-    assert (least.expected, least.chunk_rows, least.sends_text, least.notes) == (None, 1_024, False, {})
+    assert (least.expected, least.chunk_rows, least.sends_text, least.notes) == (
+        None,
+        1_024,
+        False,
+        {},
+    )
     assert least.coverage(load_lexicon("social_distance/attitude")) == []
     assert least.keeping_answers(tmp_path) is least
     assert list(tmp_path.iterdir()) == []
@@ -156,7 +177,9 @@ def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
     monkeypatch.setitem(auto._BUILT_IN, "toy", "swapbias.models.toy:TOY")
     auto.kinds.cache_clear()
     try:
-        settings = Settings(studies=("occupation_sentiment",), model="vader", options=(ToyOptions(wheels=3),))
+        settings = Settings(
+            studies=("occupation_sentiment",), model="vader", options=(ToyOptions(wheels=3),)
+        )
         assert settings.saved()["toy"] == {"wheels": 3}
         assert Settings.from_manifest(settings.saved()).of(ToyOptions).wheels == 3
         with pytest.raises(UsageError, match="Settings of toy models are read by"):
@@ -195,7 +218,10 @@ def test_a_kind_whose_models_are_scorers_alone_says_how_one_is_given(monkeypatch
         scorer = "masked:MaskedScorer"
 
     ((_, why),) = Sounds().fits(EXPERIMENTS[0], settings_of(None, (), {}), None)
-    assert why == "it needs a sounds model, given to swapbias.audit in Python as a Scorer of kind 'sounds'"
+    assert (
+        why
+        == "it needs a sounds model, given to swapbias.audit in Python as a Scorer of kind 'sounds'"
+    )
     monkeypatch.setattr(auto, "kinds", lambda: (*auto.KINDS.load_all().values(), Sounds()))
     with pytest.raises(UsageError, match=r"Give one to swapbias\.audit in Python as a Scorer"):
         auto.model_kind("vader", "sounds")

@@ -34,7 +34,9 @@ PROMPTS = [Prompt(text=text) for text in ("she is someone", "he is someone", "th
     ids=str,
 )  # fmt: skip
 def test_labels_of_which_another_could_be_of_a_side_are_refused(labels, tmp_path):
-    with pytest.raises(UsageError, match="Pass -M positive-label with each label that means positive"):
+    with pytest.raises(
+        UsageError, match="Pass -M positive-label with each label that means positive"
+    ):
         find_sides(labels)
     with pytest.raises(UsageError, match=r"labels are \[.*Pass positive_label"):
         load_scorer(str(tiny.save_classifier(tmp_path / "m", labels)))
@@ -91,15 +93,24 @@ def test_a_side_of_several_labels_counts_as_one_by_hand():
     assert scored.score == pytest.approx(0.34)
     assert scored.answer == "Negative"  # .36 with Very Negative
     assert json.loads(scored.top_tokens)[0] == ["Neutral", 0.3]
-    assert find_sides(FIVE, "Positive").scored(np.array([0.1, 0.26, 0.3, 0.14, 0.2])).answer == "Neutral"
+    assert (
+        find_sides(FIVE, "Positive").scored(np.array([0.1, 0.26, 0.3, 0.14, 0.2])).answer
+        == "Neutral"
+    )
 
 
 def test_a_graded_model_is_summed_as_its_pipeline_says(tmp_path):
     folder = str(tiny.save_classifier(tmp_path, FIVE))
     made = pipeline("text-classification", model=folder)
-    rows = [{one["label"]: one["score"] for one in made(prompt.text, top_k=None)} for prompt in PROMPTS]
+    rows = [
+        {one["label"]: one["score"] for one in made(prompt.text, top_k=None)} for prompt in PROMPTS
+    ]
     expected = [row["Positive"] + row["Very Positive"] for row in rows]
-    for named in ("Very Positive,Positive", ["Positive", "Very Positive"], ("very positive", "POSITIVE")):
+    for named in (
+        "Very Positive,Positive",
+        ["Positive", "Very Positive"],
+        ("very positive", "POSITIVE"),
+    ):
         scorer = load_scorer(folder, options=LoadOptions(positive_label=named))
         assert [one.score for one in scorer.score(PROMPTS)] == pytest.approx(expected, abs=1e-5)
         assert scorer.identity["positive_label"] == ("Positive", "Very Positive")
@@ -111,14 +122,18 @@ def test_a_graded_model_is_summed_as_its_pipeline_says(tmp_path):
         read_as(scorer, "")
     for one, row in zip(read_as(scorer, "negative_label").score(PROMPTS), rows, strict=True):
         negative = row["Negative"] + row["Very Negative"]
-        assert one.score == float(negative > max(row["Neutral"], row["Positive"], row["Very Positive"]))
+        assert one.score == float(
+            negative > max(row["Neutral"], row["Positive"], row["Very Positive"])
+        )
         assert math.isnan(one.parts["positive_probability"])
 
 
 def test_numbers_of_their_own_have_no_sum(tmp_path):
     for problem in ("multi_label_classification", "regression"):
         folder = str(tiny.save_classifier(tmp_path / problem, FIVE, problem_type=problem))
-        with pytest.raises(UsageError, match=r"a number of its own, and such numbers have no sum\. Name one label"):
+        with pytest.raises(
+            UsageError, match=r"a number of its own, and such numbers have no sum\. Name one label"
+        ):
             load_scorer(folder, options=LoadOptions(positive_label=["Positive", "Very Positive"]))
 
 
@@ -128,7 +143,10 @@ def test_a_fitted_pipeline_with_grades_is_asked_about_and_summed():
     from sklearn.pipeline import make_pipeline
 
     model = make_pipeline(text.TfidfVectorizer(), LogisticRegression())
-    model.fit([f"{word} film" for word in ("worst", "bad", "fine", "good", "best")] * 3, [1, 2, 3, 4, 5] * 3)
+    model.fit(
+        [f"{word} film" for word in ("worst", "bad", "fine", "good", "best")] * 3,
+        [1, 2, 3, 4, 5] * 3,
+    )
     with pytest.raises(UsageError, match=r"\['1', '2', '3', '4', '5'\]: none is positive or pos"):
         load_scorer(model)
     scorer = load_scorer(model, options=LoadOptions(positive_label="4,5"))
@@ -147,18 +165,38 @@ def test_one_output_may_be_named_by_its_label_or_by_not_that_label():
 def test_an_audit_of_a_graded_model_is_repeated_from_its_manifest(tmp_path):
     folder = tiny.save_classifier(tmp_path / "model", FIVE)
     study = "occupation_sentiment:control"
-    refused(command("audit", folder, "--study", study, "--out", tmp_path / "none"), 2, "Pass -M positive-label")
+    refused(
+        command("audit", folder, "--study", study, "--out", tmp_path / "none"),
+        2,
+        "Pass -M positive-label",
+    )
     named = "Positive,Very Positive"
-    done = command("audit", folder, "--study", study, "-M", f"positive-label={named}", "--out", tmp_path / "run")
+    done = command(
+        "audit",
+        folder,
+        "--study",
+        study,
+        "-M",
+        f"positive-label={named}",
+        "--out",
+        tmp_path / "run",
+    )
     assert done.returncode == 0, done.stderr
     again = command("audit", tmp_path / "run" / "manifest.json", "--out", tmp_path / "again")
     assert again.returncode == 0, again.stderr
     how = {"positive_label": named.split(","), "out": tmp_path / "p", "progress": False}
     in_python, resumed = (swapbias.audit(str(folder), study, **how) for _ in range(2))
-    runs = (swapbias.Audit.open(tmp_path / "run"), swapbias.Audit.open(tmp_path / "again"), in_python, resumed)
+    runs = (
+        swapbias.Audit.open(tmp_path / "run"),
+        swapbias.Audit.open(tmp_path / "again"),
+        in_python,
+        resumed,
+    )
     assert len({tuple(run.primary["value"]) for run in runs}) == 1
 
 
 def test_the_settings_say_that_several_labels_may_be_named():
     helps = {setting.name: setting.help for setting in LoadOptions.settings()}
-    assert all("several with commas" in helps[name] for name in ("positive_label", "negative_label"))
+    assert all(
+        "several with commas" in helps[name] for name in ("positive_label", "negative_label")
+    )

@@ -35,8 +35,12 @@ def loaded(folder, **how):
     return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
 
 
-@pytest.mark.parametrize(("times", "chosen"), [(0.7, "float32"), (3.9, "float32"), (4.0, "bfloat16")])
-def test_auto_is_bfloat16_where_that_is_four_times_as_fast(folder, monkeypatch, caplog, times, chosen):
+@pytest.mark.parametrize(
+    ("times", "chosen"), [(0.7, "float32"), (3.9, "float32"), (4.0, "bfloat16")]
+)
+def test_auto_is_bfloat16_where_that_is_four_times_as_fast(
+    folder, monkeypatch, caplog, times, chosen
+):
     monkeypatch.setattr(loading, "_times_faster", lambda device: times)
     with caplog.at_level("INFO", "swapbias"):
         scorer = loaded(folder, dtype="auto")
@@ -72,7 +76,9 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
         with pytest.raises(UsageError, match=rf"device {name}: torch finds none on this machine"):
             pick_device(name)
     for name in ("owner/name", "owner/name@main"):
-        with pytest.raises(UsageError, match=r"code of owner/name, which is not pinned\..*owner/name@ and 40"):
+        with pytest.raises(
+            UsageError, match=r"code of owner/name, which is not pinned\..*owner/name@ and 40"
+        ):
             load_scorer(name, kind="masked", options=LoadOptions(trust_remote_code=True))
 
 
@@ -84,7 +90,9 @@ def test_quantized_weights_give_scores_and_are_recorded(folder, bits):
     assert scorer.identity["quantization"] == bits
 
 
-@pytest.mark.parametrize("how", [{"device": "auto", "device_map": "cpu"}, {"attn_implementation": "eager"}])
+@pytest.mark.parametrize(
+    "how", [{"device": "auto", "device_map": "cpu"}, {"attn_implementation": "eager"}]
+)
 def test_a_device_map_and_a_named_attention_give_the_same_scores_and_are_recorded(folder, how):
     scorer = loaded(folder, **how)
     assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-5)
@@ -108,7 +116,9 @@ def test_shards_tied_weights_and_a_subfolder_are_the_same_model(folder, tmp_path
     assert scorer.identity["sha256"] == loaded(folder).identity["sha256"]
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # of peft itself
+@pytest.mark.filterwarnings(
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
+)  # of peft itself
 def test_an_adapter_is_merged_into_its_model(folder, tmp_path):
     """A LoRA adapter with random weights gives the scores of the two merged by hand."""
     peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
@@ -139,8 +149,12 @@ def test_an_adapter_is_merged_into_its_model(folder, tmp_path):
         loaded(place)
     (place / "model.safetensors").unlink()
     config = json.loads((place / "adapter_config.json").read_text())
-    (place / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "/gone/base"}))
-    with pytest.raises(ValueError, match=r"lora is an adapter of '/gone/base', .* Name its model, and it with -M"):
+    (place / "adapter_config.json").write_text(
+        json.dumps(config | {"base_model_name_or_path": "/gone/base"})
+    )
+    with pytest.raises(
+        ValueError, match=r"lora is an adapter of '/gone/base', .* Name its model, and it with -M"
+    ):
         model_kind(str(place))
 
 
@@ -157,7 +171,10 @@ NAMES = [
     ({"quantization": "4bit"}, "lab/base (4bit)"),
     ({"adapter": "me/lora", "quantization": "8bit"}, "lab/base + me/lora (8bit)"),
     ({"subfolder": "small"}, "lab/base (small)"),
-    ({"dtype": "bfloat16", "device": "cpu", "batch_size": 8, "positive_label": "LABEL_1"}, "lab/base"),
+    (
+        {"dtype": "bfloat16", "device": "cpu", "batch_size": 8, "positive_label": "LABEL_1"},
+        "lab/base",
+    ),
 ]
 
 
@@ -169,16 +186,22 @@ def test_a_model_is_named_by_all_that_is_read_of_it(how, name):
 @pytest.mark.parametrize("model", ["vader", "tests.hub.own_runs:scored", "x.skops"])
 def test_a_model_without_weights_refuses_settings_of_weights(model):
     for how in ({"quantization": "4bit"}, {"adapter": "me/lora"}, {"subfolder": "x"}):
-        with pytest.raises(UsageError, match=r"-M \w+ changes how weights are read, and .* has none that are loaded"):
+        with pytest.raises(
+            UsageError,
+            match=r"-M \w+ changes how weights are read, and .* has none that are loaded",
+        ):
             model_kind(model, load=LoadOptions(**how))
 
 
 @pytest.mark.parametrize(
-    ("how", "package"), [({"quantization": "4bit"}, "bitsandbytes"), ({"adapter": "somewhere"}, "peft")]
+    ("how", "package"),
+    [({"quantization": "4bit"}, "bitsandbytes"), ({"adapter": "somewhere"}, "peft")],
 )
 def test_what_needs_another_package_names_it(folder, monkeypatch, how, package):
     monkeypatch.setattr("swapbias.models.loading.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=rf"needs the package {package}\. Install it: pip install {package}\.$"):
+    with pytest.raises(
+        UsageError, match=rf"needs the package {package}\. Install it: pip install {package}\.$"
+    ):
         loaded(folder, **how)
 
 
@@ -193,8 +216,12 @@ class ForMaskedLM(BertForMaskedLM):
 """
 
 
-def test_code_of_a_model_runs_only_where_it_is_allowed_and_by_command_with_trust_alone(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+def test_code_of_a_model_runs_only_where_it_is_allowed_and_by_command_with_trust_alone(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+    )
     monkeypatch.setattr(sys, "path", list(sys.path))
     place, marker = shutil.copytree(folder, tmp_path / "own"), tmp_path / "marker"
     (place / "own.py").write_text(CODE.format(marker=str(marker)))
@@ -226,7 +253,11 @@ def test_loading_leaves_the_process_as_it_was(folder):
 
 @pytest.mark.parametrize(
     ("config", "name"),
-    [(None, "bert"), ({"load_in_4bit": True}, "bert (4bit)"), ({"quant_method": "gptq"}, "bert (gptq)")],
+    [
+        (None, "bert"),
+        ({"load_in_4bit": True}, "bert (4bit)"),
+        ({"quant_method": "gptq"}, "bert (gptq)"),
+    ],
     ids=["whole", "4bit", "gptq"],
 )
 def test_a_model_in_memory_says_that_it_is_quantized(folder, config, name):

@@ -26,11 +26,15 @@ def family(request, tmp_path_factory):
 def prompts(count=60, config="rq1"):
     rows = config_rows("gendered_stigma", config)
     step, groups = len(rows) // count, 3 if config == "rq1" else 2
-    return as_prompts(rows[:: step + (step % groups == 0)])  # never a multiple: every group turns up
+    return as_prompts(
+        rows[:: step + (step % groups == 0)]
+    )  # never a multiple: every group turns up
 
 
 def is_uncased(tokenizer):
-    return tokenizer.decode(tokenizer("She")["input_ids"], skip_special_tokens=True).strip() == "she"
+    return (
+        tokenizer.decode(tokenizer("She")["input_ids"], skip_special_tokens=True).strip() == "she"
+    )
 
 
 def slow_logits(folder, ids, place):
@@ -48,7 +52,9 @@ def slow_logits(folder, ids, place):
 def slow_masses(folder, prompt):
     """One sentence at a time, the head on every token, each of the top tokens decoded and looked up by hand."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    ids = tokenizer(prompt.text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")["input_ids"]
+    ids = tokenizer(prompt.text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")[
+        "input_ids"
+    ]
     place = ids[0].tolist().index(tokenizer.mask_token_id)
     p = torch.softmax(slow_logits(folder, ids, place), dim=-1)
     name, _, label = prompt.lexicon.rpartition("/")
@@ -64,7 +70,9 @@ def slow_masses(folder, prompt):
 
     top = p.topk(min(TOP_K, len(p)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
-    thresholded = sum(value for value, token in pairs if value >= lexicon.threshold and label_of(token) == label)
+    thresholded = sum(
+        value for value, token in pairs if value >= lexicon.threshold and label_of(token) == label
+    )
     closed = sum(float(value) for token, value in enumerate(p) if label_of(token) == label)
     return thresholded, closed
 
@@ -89,7 +97,12 @@ def slow_matches(words, label_of):
         hers, his = his, hers
     labels = (1, 2) if hers and (1, hers[0]) in first else (2, 1)
     pairs = [
-        (abs(math.log(first[labels[0], one] + 1) - math.log(first[labels[1], other] + 1)), place, one, other)
+        (
+            abs(math.log(first[labels[0], one] + 1) - math.log(first[labels[1], other] + 1)),
+            place,
+            one,
+            other,
+        )
         for place, (one, other) in enumerate(itertools.product(hers, his))
     ]
     used = set()
@@ -109,14 +122,19 @@ def test_matched_words_are_those_of_the_slow_definition(seed):
     label_of = [rng.choices((0, 1, 2), (6, 1, 3))[0] for _ in words]
     found = matched_words(words, np.array(label_of), 0)
     assert found.tolist() == slow_matches(words, label_of)
-    hers, his = (len({words[n] for n in np.flatnonzero(found) if label_of[n] == group}) for group in (1, 2))
+    hers, his = (
+        len({words[n] for n in np.flatnonzero(found) if label_of[n] == group}) for group in (1, 2)
+    )
     assert hers == his > 20
 
 
 def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_one_gender(tmp_path):
     """Sixty words as likely as one another, 17 of men and 9 of women: the gap of -8/60 is the vocabulary's alone."""
     names = load_lexicon("gendered_stigma/rq1").proper
-    hers, his = ([name.lower() for name, group in names.items() if group == kept] for kept in ("female", "male"))
+    hers, his = (
+        [name.lower() for name, group in names.items() if group == kept]
+        for kept in ("female", "male")
+    )
     scorer = load_scorer(str(tiny.save("bert", tmp_path)), kind="masked")
     more = [word for pair in zip(his[:16:2], his[1:16:2], hers, strict=False) for word in pair]
     words = [
@@ -130,7 +148,10 @@ def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_on
     scorer = scorer._changed(vocabulary=vocabulary, words=vocabulary.words, _lexicons={})
     p = torch.full((1, len(scorer.words)), 1 / 60)
     wanted = [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
-    found = {prompt.group: one for prompt, (_, one) in zip(prompts(3), scorer._masses(p, wanted), strict=True)}
+    found = {
+        prompt.group: one
+        for prompt, (_, one) in zip(prompts(3), scorer._masses(p, wanted), strict=True)
+    }
     assert len(scorer.words) == 60
     assert found["female"].score - found["male"].score == pytest.approx(-8 / 60)
     assert found["female"].parts["matched_mass"] == pytest.approx(9 / 60)
@@ -158,7 +179,9 @@ def test_xlnet_does_not_see_the_token_it_predicts(tmp_path):
     encoded = scorer.encode(["<mask> has depression"])[0]
     place = encoded.index(scorer.tokenizer.mask_token_id)
     expected = scorer.probabilities([encoded])
-    scorer.tokenizer.mask_token = "she"  # the hidden position is now found by another token, which must not show
+    scorer.tokenizer.mask_token = (
+        "she"  # the hidden position is now found by another token, which must not show
+    )
     leaked = list(encoded)
     leaked[place] = scorer.tokenizer.mask_token_id
     assert leaked != encoded
@@ -173,10 +196,14 @@ def test_coverage_says_which_words_are_one_token(tmp_path):
     rows = scorer.coverage(load_lexicon("gendered_stigma/rq1"))
     known = {scorer.tokenizer.decode([token]).strip() for token in range(len(scorer.tokenizer))}
     assert len(rows) == 561
-    assert [row["in_vocabulary"] for row in rows[20:]] == [row["word"] in known for row in rows[20:]]
+    assert [row["in_vocabulary"] for row in rows[20:]] == [
+        row["word"] in known for row in rows[20:]
+    ]
     assert 0 < sum(row["in_vocabulary"] for row in rows) < len(rows)
     assert all(row["in_vocabulary"] for row in rows if row["matched"])
-    matched = [sum(row["matched"] for row in rows if row["label"] == label) for label in ("female", "male")]
+    matched = [
+        sum(row["matched"] for row in rows if row["label"] == label) for label in ("female", "male")
+    ]
     assert 0 < matched[0] == matched[1]
 
 
@@ -208,15 +235,22 @@ class SlowPhrases:
         self.model = AutoModelForMaskedLM.from_pretrained(folder).eval()
         proper = load_lexicon("gendered_stigma/rq2").proper
         folds = is_uncased(self.tokenizer)
-        self.gender = {word.lower(): group for word, group in proper.items()} if folds else dict(proper)
+        self.gender = (
+            {word.lower(): group for word, group in proper.items()} if folds else dict(proper)
+        )
 
     def top(self, text):
-        ids = self.tokenizer(text.replace("<mask>", self.tokenizer.mask_token), return_tensors="pt")["input_ids"]
+        ids = self.tokenizer(
+            text.replace("<mask>", self.tokenizer.mask_token), return_tensors="pt"
+        )["input_ids"]
         place = ids[0].tolist().index(self.tokenizer.mask_token_id)
         with torch.no_grad():
             top = torch.softmax(self.model(ids).logits[0, place], dim=-1).topk(BEAM)
         for p, token in zip(top.values.tolist(), top.indices.tolist(), strict=True):
-            if token not in self.tokenizer.all_special_ids and self.tokenizer.decode([token]).strip():
+            if (
+                token not in self.tokenizer.all_special_ids
+                and self.tokenizer.decode([token]).strip()
+            ):
                 yield self.tokenizer.decode([token]).strip(), p
 
     def masses(self, text):

@@ -16,7 +16,12 @@ from swapbias.models.classifier import CallableScorer, ProbabilityScorer
 from swapbias.models.clinical.features import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer
-from swapbias.models.sentiment import LABELS, BiLstmConfig, BiLstmForSequenceClassification, word_tokenizer
+from swapbias.models.sentiment import (
+    LABELS,
+    BiLstmConfig,
+    BiLstmForSequenceClassification,
+    word_tokenizer,
+)
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.runs import Settings, resume, start
 from swapbias.runs.run import with_scores
@@ -28,7 +33,8 @@ ROWS = config_rows("gendered_stigma", "rq1")[::40]
 LIMIT = 9  # tokens that a model with weights as below reads in full
 CPU = LoadOptions(device="cpu")
 QUESTION = Prompt(
-    text="The doctor met the nurse. Who is ill?", candidates=(Candidate("the doctor"), Candidate("the nurse"))
+    text="The doctor met the nurse. Who is ill?",
+    candidates=(Candidate("the doctor"), Candidate("the nurse")),
 )
 
 
@@ -79,12 +85,16 @@ FOLDERS = {  # of each kind a model, saved; xlnet is another masked one
 }  # fmt: skip
 OTHERS = {"bag of words": bag_of_words, "bilstm": bilstm}
 KINDS = {one.name: one for one in kinds()}
-READINGS = [(name, one) for name in FOLDERS for one in KINDS["masked" if name == "xlnet" else name].readings]
+READINGS = [
+    (name, one) for name in FOLDERS for one in KINDS["masked" if name == "xlnet" else name].readings
+]
 
 
 @pytest.mark.parametrize(("name", "reading"), [*READINGS, *((name, "") for name in OTHERS)])
 def test_every_reading_of_a_model_of_nan_weights_is_nan(name, reading, tmp_path):
-    assert {*KINDS} == {*FOLDERS, "embedding", "chat"} - {"xlnet"}  # two that are read in tests of their own
+    assert {*KINDS} == {*FOLDERS, "embedding", "chat"} - {
+        "xlnet"
+    }  # two that are read in tests of their own
     prompts, done = [QUESTION], []
     if name in OTHERS:
         scorer, prompts = OTHERS[name](), [Prompt(text="good film")]
@@ -104,7 +114,9 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, reading, tmp_path)
         assert math.isnan(empty.score)
         assert empty.finite
     else:
-        of_own_prompts = {"log_odds"} if kind.name == "masked" else set()  # beside the whole mass of words
+        of_own_prompts = (
+            {"log_odds"} if kind.name == "masked" else set()
+        )  # beside the whole mass of words
         assert kind.readings[reading].units.keys() - of_own_prompts <= {"score", *found[0].parts}
 
 
@@ -124,11 +136,18 @@ def test_nan_of_a_callable_is_lost_in_every_shape_that_it_may_return_and_zero_is
     assert (zero.score, zero.answer, zero.finite) == (0.0, "negative", True)
 
 
-def test_an_encoder_of_nan_weights_teaches_no_phenotype_has_no_direction_and_a_classifier_predicts_none(tmp_path):
+def test_an_encoder_of_nan_weights_teaches_no_phenotype_has_no_direction_and_a_classifier_predicts_none(
+    tmp_path,
+):
     features = ContextualVectors.load(str(broken(tiny.save("bert", tmp_path))), CPU)
     assert np.isnan(features.vectors(["she is someone", "he is someone"])).all()
     notes = [
-        {"subject_id": f"{label}{number}", "text": "she is someone", "gender": "male", "label": label}
+        {
+            "subject_id": f"{label}{number}",
+            "text": "she is someone",
+            "gender": "male",
+            "label": label,
+        }
         for label in SENTIMENT
         for number in range(6)
     ]
@@ -137,7 +156,9 @@ def test_an_encoder_of_nan_weights_teaches_no_phenotype_has_no_direction_and_a_c
         PhenotypeScorer(features, training=lambda *_: notes).score([QUESTION])
     pairs = [{"pair": "p", "female": "she", "male": "he"}]
     tables = (pairs, [{"kind": "p", "female": "she is someone", "male": "he is someone"}])
-    with pytest.raises(ValueError, match=f"{features.name} knows 0 of 1 definitional pairs by finite vectors"):
+    with pytest.raises(
+        ValueError, match=f"{features.name} knows 0 of 1 definitional pairs by finite vectors"
+    ):
         DirectionScorer(features, tables)
     classifier = str(broken(tiny.save_classifier(tmp_path / "classifier", SENTIMENT)))
     (one,) = load_phenotype_classifier(classifier, options=CPU).score([QUESTION])
@@ -152,7 +173,9 @@ def test_texts_that_are_read_together_with_one_that_gives_nan_are_scored_as_ever
     well = load_scorer(str(folder)).score(as_prompts(ROWS))
     # The embeddings of late positions: only texts that reach them give NaN.
     scorer = load_scorer(str(broken(folder, "position_embeddings.weight", start=LIMIT)))
-    first = LIMIT - (2 if family in ("roberta", "longformer") else 0)  # which count positions after the padding index
+    first = LIMIT - (
+        2 if family in ("roberta", "longformer") else 0
+    )  # which count positions after the padding index
     long = [len(ids) > first for ids in scorer.encode([row["text"] for row in ROWS])]
     assert 0 < sum(long) < len(long)
     for one, before, is_long in zip(scorer.score(as_prompts(ROWS)), well, long, strict=True):
@@ -163,17 +186,23 @@ def test_texts_that_are_read_together_with_one_that_gives_nan_are_scored_as_ever
 def test_a_question_that_a_local_chat_model_answers_with_nan_is_lost_alone(tmp_path):
     folder, options = tiny.save_causal(tmp_path / "m"), ChatOptions(max_tokens=3, model="m")
     texts = ("she?", f"{'she ' * 20}?")
-    first = len(LocalChatScorer.load(str(folder), CPU, options)._encode(texts[0])) + options.max_tokens
+    first = (
+        len(LocalChatScorer.load(str(folder), CPU, options)._encode(texts[0])) + options.max_tokens
+    )
     scorer = LocalChatScorer.load(str(broken(folder, "wpe.weight", start=first)), CPU, options)
     assert len(scorer._encode(texts[1])) > first
     reader = scorer.reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
-    short, long = reader.score([Prompt(prompt_id=f"{number}/t1", text=text) for number, text in enumerate(texts)])
+    short, long = reader.score(
+        [Prompt(prompt_id=f"{number}/t1", text=text) for number, text in enumerate(texts)]
+    )
     assert lost([long])
     assert set(long.parts) == {"tokens", "truncated", "correct"}
     assert (short.finite, short.score) == (True, 1.0)
 
 
-def test_a_nan_loses_its_row_alone_and_a_word_that_is_ruled_out_has_probability_zero(tmp_path, monkeypatch):
+def test_a_nan_loses_its_row_alone_and_a_word_that_is_ruled_out_has_probability_zero(
+    tmp_path, monkeypatch
+):
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
     real = type(scorer).probabilities
 
@@ -220,7 +249,9 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
         ((-2.0, math.nan), math.nan, False),
     ],
 )
-def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(values, score, finite, tmp_path, monkeypatch):
+def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(
+    values, score, finite, tmp_path, monkeypatch
+):
     scorer = read_as(load_scorer(str(tiny.save_causal(tmp_path / "m"))), "answers")
     monkeypatch.setattr(type(scorer.inner), "ends", lambda self, texts, on_progress: list(values))
     one = scorer.score([QUESTION])[0]
@@ -229,7 +260,9 @@ def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(values, 
     assert all(math.isfinite(value) is math.isfinite(sum(values)) for value in one.parts.values())
 
 
-def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged_and_one_too_long_none(tmp_path, monkeypatch):
+def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged_and_one_too_long_none(
+    tmp_path, monkeypatch
+):
     scorer = load_scorer(str(tiny.save_causal(tmp_path / "m")))
     (long,) = scorer.score([replace(QUESTION, text="she " * 500)])
     assert math.isnan(long.score)
@@ -240,7 +273,11 @@ def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged_and_one_t
 
     monkeypatch.setattr(type(scorer), "log_probabilities", impossible)
     assert lost(scorer.score([QUESTION]))
-    assert lost(read_as(scorer, "antonyms").score(as_prompts(config_rows("social_distance", "template4")[:1])))
+    assert lost(
+        read_as(scorer, "antonyms").score(
+            as_prompts(config_rows("social_distance", "template4")[:1])
+        )
+    )
 
 
 def test_rows_say_which_of_them_gave_no_finite_number():
@@ -248,7 +285,11 @@ def test_rows_say_which_of_them_gave_no_finite_number():
     nan, infinite = replace(unread, finite=False), Scored(math.inf, parts={"a": -math.inf})
     found = with_scores(ROWS[:4], [zero, unread, nan, infinite], "m")
     assert [row["non_finite"] for row in found] == [0.0, 0.0, 1.0, 1.0]
-    assert [str(row["score"]) for row in found] == [str(row["a"]) for row in found] == ["0.0", "nan", "nan", "nan"]
+    assert (
+        [str(row["score"]) for row in found]
+        == [str(row["a"]) for row in found]
+        == ["0.0", "nan", "nan", "nan"]
+    )
     assert "non_finite" not in with_scores(ROWS[:2], [zero, unread], "m")[0]
 
 
@@ -256,9 +297,13 @@ def mostly_silent(texts):
     return [math.nan if number % 5 < 3 else 0.5 for number, _ in enumerate(texts)]
 
 
-def test_an_audit_of_a_model_that_gives_nan_for_most_rows_ends_with_a_sentence_and_keeps_them(tmp_path, quiet):
+def test_an_audit_of_a_model_that_gives_nan_for_most_rows_ends_with_a_sentence_and_keeps_them(
+    tmp_path, quiet
+):
     model, place = "tests.models.test_non_finite:mostly_silent", tmp_path / "run"
-    with pytest.raises(ValueError, match=r"gave NaN or infinite numbers for \d+ of 40 prompts of control") as raised:
+    with pytest.raises(
+        ValueError, match=r"gave NaN or infinite numbers for \d+ of 40 prompts of control"
+    ) as raised:
         start(Settings(model=model, studies=("occupation_sentiment:control",)), place, **quiet)
     assert f"what was scored is kept in {place}" in str(raised.value)
     assert (place / "items" / "occupation_sentiment.parquet").is_file()
@@ -280,7 +325,11 @@ def test_a_model_with_less_than_half_of_its_rows_lost_goes_on_and_counts_them(tm
     assert (rows["score"].isna() == (rows["non_finite"] == 1)).all()
     means = [one.estimate for one in found if one.measure == "mean" and one.slice_by == "all"]
     assert sum(one.n_unscored for one in means if one.n_unscored) > 0
-    gaps = [one for one in found if one.measure == "paired_gap" and one.score == "score" and one.slice_by == "all"]
+    gaps = [
+        one
+        for one in found
+        if one.measure == "paired_gap" and one.score == "score" and one.slice_by == "all"
+    ]
     pairs = rows[rows["group"].isin(["female", "male"])].groupby(["label", "pair_id"])["score"]
     unscored = pairs.agg(lambda scores: scores.isna().any())
     assert gaps

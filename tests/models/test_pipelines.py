@@ -42,7 +42,11 @@ class Forwarded(TextClassificationPipeline):
 
 class OnePositive(TextClassificationPipeline):
     def postprocess(self, model_outputs, **arguments):
-        return {"label": "POSITIVE", "score": float(model_outputs["logits"][0].sigmoid()[1]), "more": "text"}
+        return {
+            "label": "POSITIVE",
+            "score": float(model_outputs["logits"][0].sigmoid()[1]),
+            "more": "text",
+        }
 
 
 class TopAlone(TextClassificationPipeline):
@@ -74,7 +78,10 @@ class Own(Pipeline):
 def classifier(folder, labels=TWO, made=None, **settings):
     if made is None:
         return pipeline(
-            "text-classification", model=str(tiny.save_classifier(folder, labels)), device="cpu", **settings
+            "text-classification",
+            model=str(tiny.save_classifier(folder, labels)),
+            device="cpu",
+            **settings,
         )
     plain = classifier(folder, labels)
     return made(model=plain.model, tokenizer=plain.tokenizer, device="cpu", **settings)
@@ -84,7 +91,11 @@ def truth(made, label="POSITIVE"):
     """The score of a label by calling the pipeline on one text at a time."""
     found = []
     for prompt in PROMPTS:
-        rows = made(prompt.text) if isinstance(made, OnePositive | Own) else made(prompt.text, top_k=None)
+        rows = (
+            made(prompt.text)
+            if isinstance(made, OnePositive | Own)
+            else made(prompt.text, top_k=None)
+        )
         rows = [rows] if isinstance(rows, dict) else rows
         rows = rows[0] if isinstance(rows[0], list) else rows
         found.append(next(row["score"] for row in rows if row["label"] == label))
@@ -111,7 +122,9 @@ def test_a_pipeline_with_a_step_of_its_own_is_called(made, tmp_path):
 def test_a_step_that_is_put_into_a_pipeline_is_called(tmp_path):
     own = classifier(tmp_path)
     stock = own.preprocess
-    own.preprocess = types.MethodType(lambda self, text, **more: stock(text.replace("She", "He"), **more), own)
+    own.preprocess = types.MethodType(
+        lambda self, text, **more: stock(text.replace("She", "He"), **more), own
+    )
     scorer = load_scorer(own)
     assert isinstance(scorer, PipelineScorer)
     assert scores(scorer) == pytest.approx(truth(own), abs=1e-5)
@@ -123,10 +136,14 @@ def test_a_step_that_is_put_into_a_pipeline_is_called(tmp_path):
 def test_a_plain_pipeline_is_read_by_the_engine_and_says_the_same(settings, tmp_path):
     scorer = load_scorer(classifier(tmp_path, THREE, **settings))
     assert isinstance(scorer, TextClassifierScorer)
-    assert scores(scorer) == pytest.approx(truth(classifier(tmp_path, THREE, **settings), "positive"), abs=1e-5)
+    assert scores(scorer) == pytest.approx(
+        truth(classifier(tmp_path, THREE, **settings), "positive"), abs=1e-5
+    )
 
 
-@pytest.mark.parametrize("settings", [{"truncation": True, "max_length": 5}, {"padding": "max_length"}])
+@pytest.mark.parametrize(
+    "settings", [{"truncation": True, "max_length": 5}, {"padding": "max_length"}]
+)
 def test_parameters_of_the_preprocessing_are_kept(settings, tmp_path):
     made = classifier(tmp_path, THREE, **settings)
     scorer = load_scorer(made, name="short")
@@ -134,7 +151,10 @@ def test_parameters_of_the_preprocessing_are_kept(settings, tmp_path):
     assert scorer.model_id == "short"
     assert scores(scorer) == pytest.approx(truth(made, "positive"), abs=1e-5)
     inputs = scorer.inputs(
-        [Prompt(text=text) for text in ("she is a clerk", "she is a clerk and well", "he is a clerk")]
+        [
+            Prompt(text=text)
+            for text in ("she is a clerk", "she is a clerk and well", "he is a clerk")
+        ]
     )
     assert (inputs[0] == inputs[1]) is ("truncation" in settings)
     assert inputs[0] != inputs[2]
@@ -145,23 +165,33 @@ def test_numbers_that_the_engine_does_not_give_are_called_for(tmp_path, monkeypa
     made = classifier(tmp_path)
     stock = TextClassificationPipeline.preprocess
     monkeypatch.setattr(
-        TextClassificationPipeline, "preprocess", lambda self, text, **more: stock(self, f"he is {text}", **more)
+        TextClassificationPipeline,
+        "preprocess",
+        lambda self, text, **more: stock(self, f"he is {text}", **more),
     )
     scorer = load_scorer(made)
     assert isinstance(scorer, PipelineScorer)
     assert scores(scorer) == pytest.approx(truth(made), abs=1e-5)
 
 
-@pytest.mark.parametrize("settings", [{}, {"hypothesis_template": "he is {}."}, {"multi_label": True}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"hypothesis_template": "he is {}."}, {"multi_label": True}]
+)
 def test_a_zero_shot_pipeline_is_read_by_its_own_labels_or_refused(settings, tmp_path):
     folder = str(tiny.save_classifier(tmp_path, NLI))
     bare = pipeline("zero-shot-classification", model=folder, device="cpu", **settings)
-    with pytest.raises(UsageError, match=r"A zero-shot pipeline has no labels of its own.*candidate_labels"):
+    with pytest.raises(
+        UsageError, match=r"A zero-shot pipeline has no labels of its own.*candidate_labels"
+    ):
         load_scorer(bare, options=LoadOptions(positive_label="entailment"))
     labels = ["positive", "negative"]
-    made = pipeline("zero-shot-classification", model=folder, device="cpu", candidate_labels=labels, **settings)
+    made = pipeline(
+        "zero-shot-classification", model=folder, device="cpu", candidate_labels=labels, **settings
+    )
     returned = [made(prompt.text) for prompt in PROMPTS]
-    expected = [dict(zip(one["labels"], one["scores"], strict=True))["positive"] for one in returned]
+    expected = [
+        dict(zip(one["labels"], one["scores"], strict=True))["positive"] for one in returned
+    ]
     assert scores(load_scorer(made)) == pytest.approx(expected, abs=1e-5)
 
 
@@ -180,7 +210,11 @@ def test_what_is_no_score_of_every_label_is_one_sentence(made, labels, sentence,
 @pytest.mark.parametrize("label", ["LABEL_0", "LABEL_1"])
 def test_the_likeliest_label_alone_is_refused_where_it_changes(label, tmp_path):
     with pytest.raises(ValueError, match=r"returns other labels for one text|none is 'LABEL_1'"):
-        scores(load_scorer(classifier(tmp_path, TWO, TopAlone), options=LoadOptions(positive_label=label)))
+        scores(
+            load_scorer(
+                classifier(tmp_path, TWO, TopAlone), options=LoadOptions(positive_label=label)
+            )
+        )
 
 
 def test_other_pipelines_are_refused_in_one_sentence(tmp_path):
@@ -197,12 +231,17 @@ def test_other_pipelines_are_refused_in_one_sentence(tmp_path):
         Filled(model=fill.model, tokenizer=fill.tokenizer, device="cpu"),
         pipeline("text-generation", model=causal, device="cpu", prefix="she "),
     ):
-        with pytest.raises(UsageError, match="steps or parameters of its own, which an audit cannot use"):
+        with pytest.raises(
+            UsageError, match="steps or parameters of its own, which an audit cannot use"
+        ):
             load_scorer(made)
     with pytest.raises(UsageError, match="gives a text no label with a probability"):
         load_scorer(pipeline("feature-extraction", model=masked, device="cpu"))
     assert load_scorer(pipeline("fill-mask", model=masked, device="cpu", top_k=3)).kind == "masked"
-    assert load_scorer(pipeline("text-generation", model=causal, device="cpu", max_new_tokens=3)).kind == "causal"
+    assert (
+        load_scorer(pipeline("text-generation", model=causal, device="cpu", max_new_tokens=3)).kind
+        == "causal"
+    )
 
 
 def test_a_called_pipeline_is_audited(tmp_path):
@@ -210,6 +249,8 @@ def test_a_called_pipeline_is_audited(tmp_path):
     run = swapbias.audit(made, "occupation_sentiment:control", progress=False)
     items = run.items("occupation_sentiment")
     row = items.iloc[0]
-    expected = next(one["score"] for one in made(row["text"], top_k=None) if one["label"] == "POSITIVE")
+    expected = next(
+        one["score"] for one in made(row["text"], top_k=None) if one["label"] == "POSITIVE"
+    )
     assert row["score"] == pytest.approx(expected, abs=1e-5)
     assert run.primary.iloc[0]["model_id"] == "Prefixed"

@@ -41,7 +41,11 @@ class Least(Scorer):
 
 
 def called(folder):
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer, TextClassificationPipeline
+    from transformers import (
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+        TextClassificationPipeline,
+    )
 
     class Own(TextClassificationPipeline):
         def preprocess(self, inputs, **arguments):
@@ -87,7 +91,9 @@ def made(tmp_path_factory):
         direction(),
         chat,
         local.load(str(folder / "causal"), LoadOptions(), ChatOptions(model="m", provider="local")),
-        JudgedScorer(chat, chat.reading_with(read_judgement), judged.reads.rubric, lambda title, total: print),
+        JudgedScorer(
+            chat, chat.reading_with(read_judgement), judged.reads.rubric, lambda title, total: print
+        ),
     ]
     return {type(scorer).__name__: scorer for scorer in scorers}
 
@@ -103,7 +109,11 @@ def test_there_is_an_example_of_every_scorer_of_the_package(made):
         if "Scorer)" in path.read_text():
             import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     shipped = {one for one in classes_below(Scorer) if one.__module__.startswith("swapbias.")}
-    leaves = {one.__name__ for one in shipped if not one.__abstractmethods__ and not one.__name__.startswith("_")}
+    leaves = {
+        one.__name__
+        for one in shipped
+        if not one.__abstractmethods__ and not one.__name__.startswith("_")
+    }
     assert leaves - {"AnsweringScorer"} == {*made}  # it asks nobody and is for estimates alone
     assert len(made) >= 19
 
@@ -141,7 +151,10 @@ def configured(scorer, folder):
     yield "notes", scorer.reading_notes()
     yield "answers", scorer.keeping_answers(folder)
     if hasattr(scorer, "reading_with"):
-        yield "reading", scorer.reading_with(read_judgement, unit="place", max_tokens=77, identity={"more": 1})
+        yield (
+            "reading",
+            scorer.reading_with(read_judgement, unit="place", max_tokens=77, identity={"more": 1}),
+        )
 
 
 def test_what_configures_a_scorer_returns_another_that_is_as_closed(made, tmp_path):
@@ -154,7 +167,11 @@ def test_what_configures_a_scorer_returns_another_that_is_as_closed(made, tmp_pa
             refuses_changes(other)
             assert how != "unit" or (other.unit, scorer.unit != "steps") == ("steps", True)
             if how == "reading":
-                assert (other.unit, other.options.max_tokens, other.log is scorer.log) == ("place", 77, True)
+                assert (other.unit, other.options.max_tokens, other.log is scorer.log) == (
+                    "place",
+                    77,
+                    True,
+                )
                 assert (other.identity["max_tokens"], other.identity["more"]) == (77, 1)
                 assert (scorer.options.max_tokens, "more" in scorer.identity) == (16, False)
 
@@ -166,14 +183,18 @@ def test_to_score_changes_no_attribute(made):
     asked = {
         **dict.fromkeys(("MaskedScorer", "LogMassScorer", "PhraseScorer"), masked),
         **dict.fromkeys(("AttitudeScorer", "AntonymScorer"), rated),
-        "AnswerOddsScorer": Prompt(text="She is", candidates=(Candidate("here"), Candidate("there"))),
+        "AnswerOddsScorer": Prompt(
+            text="She is", candidates=(Candidate("here"), Candidate("there"))
+        ),
         "DirectionScorer": Prompt(text="gloom", construct="synonym"),
     }
     for name, scorer in made.items():
         if name in ("ChatScorer", "JudgedScorer"):  # no service is there
             continue
         before = {key: id(value) for key, value in vars(scorer).items()}
-        prompt = asked.get(name, Prompt(text="hopeless", condition="depression", construct="original"))
+        prompt = asked.get(
+            name, Prompt(text="hopeless", condition="depression", construct="original")
+        )
         assert len(scorer.score([prompt])) == 1, name
         assert {key: id(value) for key, value in vars(scorer).items()} == before, name
 
@@ -181,13 +202,19 @@ def test_to_score_changes_no_attribute(made):
 def test_experiments_of_one_chat_model_do_not_share_how_answers_are_read(made):
     chat = made["ChatScorer"]
     request = Request(options=(CHAT,))
-    experiments = [one for name in ("stigma_vignettes", "care_notes") for one in load_study(name).experiments]
+    experiments = [
+        one for name in ("stigma_vignettes", "care_notes") for one in load_study(name).experiments
+    ]
     (kind,) = [one for one in kinds() if one.name == "chat"]
     readers = [kind.read(chat, one, request) for one in experiments if one.kind == "chat"]
-    for experiment, reader in zip([one for one in experiments if one.kind == "chat"], readers, strict=True):
+    for experiment, reader in zip(
+        [one for one in experiments if one.kind == "chat"], readers, strict=True
+    ):
         assert reader.unit == experiment.compares.unit.name
         assert (reader.fields is not None) == (experiment.reads.reading in ("options", "label"))
-        assert reader.options.max_tokens == (512 if experiment.reads.reading in ("facts", "tone") else 16)
+        assert reader.options.max_tokens == (
+            512 if experiment.reads.reading in ("facts", "tone") else 16
+        )
         assert reader.log is chat.log
     assert len({reader.unit for reader in readers}) > 1
     assert (chat.unit, chat.fields, chat.options.max_tokens) == ("answer", None, 16)
@@ -219,13 +246,27 @@ def test_a_scorer_that_forgets_the_constructor_of_its_parent_is_told_what_it_lac
 
 
 def test_a_kind_that_forgets_something_is_told_what():
-    whole = {"name": "toy", "readings": {"": Reading({"score": "u"})}, "load": lambda self, model, request: Least()}
+    whole = {
+        "name": "toy",
+        "readings": {"": Reading({"score": "u"})},
+        "load": lambda self, model, request: Least(),
+    }
     type("Toy", (Kind,), whole)()
-    for lacking, message in (("name", "name"), ("readings", "readings"), ("load", "load or scorer")):
-        toy = type("Toy", (Kind,), {name: value for name, value in whole.items() if name != lacking})
-        with pytest.raises(TypeError, match=rf"^Toy has no {message}\. A kind of model needs name, readings"):
+    for lacking, message in (
+        ("name", "name"),
+        ("readings", "readings"),
+        ("load", "load or scorer"),
+    ):
+        toy = type(
+            "Toy", (Kind,), {name: value for name, value in whole.items() if name != lacking}
+        )
+        with pytest.raises(
+            TypeError, match=rf"^Toy has no {message}\. A kind of model needs name, readings"
+        ):
             toy()
-    by_scorer = {name: value for name, value in whole.items() if name != "load"} | {"scorer": "masked:MaskedScorer"}
+    by_scorer = {name: value for name, value in whole.items() if name != "load"} | {
+        "scorer": "masked:MaskedScorer"
+    }
     assert type("Toy", (Kind,), by_scorer)().name == "toy"
 
 
@@ -266,7 +307,9 @@ def test_an_own_scorer_that_counts_in_an_attribute_is_told_where_to_count():
             self.calls += 1
             return super().score(prompts)
 
-    with pytest.raises(AttributeError, match=r"^Impatient\.calls cannot .* keep what changes later in a dict"):
+    with pytest.raises(
+        AttributeError, match=r"^Impatient\.calls cannot .* keep what changes later in a dict"
+    ):
         Impatient().score([])
 
 
@@ -275,7 +318,9 @@ def test_an_own_chat_scorer_reads_its_answers_itself():
         kind = "chat"
 
     (kind,) = [one for one in kinds() if one.name == "chat"]
-    experiment = next(one for one in load_study("care_notes").experiments if one.reads.reading == "tone")
+    experiment = next(
+        one for one in load_study("care_notes").experiments if one.reads.reading == "tone"
+    )
     talker = Talker()
     reader = kind.read(talker, experiment, Request())
     assert (reader.unit, talker.unit) == (experiment.compares.unit.name, "u")
@@ -288,11 +333,15 @@ def test_an_own_scorer_with_a_limit_says_it_in_a_sentence():
             return "its licence allows 3 texts" if len(prompts) > 3 else ""
 
     with pytest.raises(
-        UsageError, match=r"^least cannot score every prompt once: its licence allows 3 texts\. Raise"
+        UsageError,
+        match=r"^least cannot score every prompt once: its licence allows 3 texts\. Raise",
     ):
         swapbias.audit(Metered(), "occupation_sentiment:control", progress=False)
 
 
-@pytest.mark.parametrize("copied", [copy, deepcopy, lambda scorer: pickle.loads(pickle.dumps(scorer))])  # noqa: S301
+@pytest.mark.parametrize(
+    "copied",
+    [copy, deepcopy, lambda scorer: pickle.loads(pickle.dumps(scorer))],  # noqa: S301
+)
 def test_a_copy_of_a_scorer_is_closed_too(copied):
     refuses_changes(copied(Least()))

@@ -75,7 +75,17 @@ def folder(clean, tmp_path):
 
 WAYS = (
     ("audit", "{}", "--study", "gendered_stigma:rq1", "--limit", "6"),
-    ("audit", "--chat", "{}", "--study", "gendered_stigma:choices", "--limit", "2", "--trials", "1"),
+    (
+        "audit",
+        "--chat",
+        "{}",
+        "--study",
+        "gendered_stigma:choices",
+        "--limit",
+        "2",
+        "--trials",
+        "1",
+    ),
     ("audit", "-M", "embedding={}", "--study", "phenotype_fairness:depression_words"),
 )
 
@@ -90,7 +100,9 @@ def test_weights_that_are_a_pickle_are_refused(folder, way, raw, tmp_path, canar
     (folder / "model.safetensors").unlink()
     target = folder / "pytorch_model.bin"
     malicious(target, canary) if raw else torch.save({"a": Payload(canary)}, target)
-    refused(swapbias(*given(way, folder, tmp_path)), 2, "a pickle that would run code", ".safetensors")
+    refused(
+        swapbias(*given(way, folder, tmp_path)), 2, "a pickle that would run code", ".safetensors"
+    )
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding"])
@@ -108,7 +120,9 @@ def test_a_tokenizer_of_its_own_is_not_imported(folder, tmp_path, canary):
     swapbias(*given(WAYS[0], folder, tmp_path))  # with the usual class of its type, or refused
 
 
-@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation", "experts_implementation"])
+@pytest.mark.parametrize(
+    "name", ["attn_implementation", "_attn_implementation", "experts_implementation"]
+)
 def test_compiled_code_of_the_hub_that_a_config_names_is_not_fetched(folder, name):
     edited(folder / "config.json", **{name: "stranger/kernel"})
     with pytest.raises(ValueError, match="compiled code of the Hub, which is not run"):
@@ -152,22 +166,35 @@ def test_a_file_of_settings_runs_nothing_that_it_names(content, tmp_path, canary
     (work / "evil_mod.py").write_text(poison(canary))
     (work / "notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
     (work / "audit.toml").write_text(content)
-    refused(swapbias("audit", "audit.toml", "--out", tmp_path / "out", cwd=work), 2, "Repeat with --trust")
+    refused(
+        swapbias("audit", "audit.toml", "--out", tmp_path / "out", cwd=work),
+        2,
+        "Repeat with --trust",
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_of_settings_runs_what_the_user_trusts(tmp_path, monkeypatch):
     (tmp_path / "kind_mod.py").write_text(FUNCTION)
-    (tmp_path / "audit.toml").write_text('model = "kind_mod:half"\nstudies = ["occupation_sentiment:control"]\n')
+    (tmp_path / "audit.toml").write_text(
+        'model = "kind_mod:half"\nstudies = ["occupation_sentiment:control"]\n'
+    )
     assert swapbias("audit", "audit.toml", "--dry-run", cwd=tmp_path).returncode == 0
-    assert swapbias("audit", "audit.toml", "--trust", "--out", tmp_path / "out", cwd=tmp_path).returncode == 0
+    assert (
+        swapbias(
+            "audit", "audit.toml", "--trust", "--out", tmp_path / "out", cwd=tmp_path
+        ).returncode
+        == 0
+    )
 
 
 def test_a_manifest_cannot_say_which_secret_of_the_environment_is_the_key():
     saved = Settings().saved()
     for name in ("key_name", "api_key_env"):
         with pytest.raises(ValueError, match="not of this version"):
-            Settings.from_manifest({**saved, "chat": {**saved["chat"], name: "AWS_SECRET_ACCESS_KEY"}})
+            Settings.from_manifest(
+                {**saved, "chat": {**saved["chat"], name: "AWS_SECRET_ACCESS_KEY"}}
+            )
 
 
 def test_a_study_of_a_stranger_is_read_and_not_imported(tmp_path, canary):
@@ -182,12 +209,20 @@ def test_a_study_of_a_stranger_is_read_and_not_imported(tmp_path, canary):
 def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
     (tmp_path / "evil_mod.py").write_text(poison(canary))
     run = tmp_path / "run"
-    assert swapbias("audit", "vader", "--study", "occupation_sentiment:control", "--out", run).returncode == 0
+    assert (
+        swapbias(
+            "audit", "vader", "--study", "occupation_sentiment:control", "--out", run
+        ).returncode
+        == 0
+    )
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["settings"]["model"] = "evil_mod:half"
     (run / "manifest.json").write_text(json.dumps(manifest))
     shutil.copytree(run, tmp_path / "other")
-    for command in (("check", run, "--baseline", tmp_path / "other"), ("compare", run, tmp_path / "other")):
+    for command in (
+        ("check", run, "--baseline", tmp_path / "other"),
+        ("compare", run, tmp_path / "other"),
+    ):
         assert "Traceback" not in swapbias(*command, cwd=tmp_path).stderr
 
 
@@ -197,7 +232,12 @@ def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
 )
 def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
-    chosen = ("--study", "phenotype_fairness:depression_words", "-M", f"embedding={tmp_path / name}")
+    chosen = (
+        "--study",
+        "phenotype_fairness:depression_words",
+        "-M",
+        f"embedding={tmp_path / name}",
+    )
     refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 2, "more than it can hold")
 
 
@@ -222,7 +262,9 @@ def test_a_vocabulary_smaller_than_its_tokenizer(folder):
     model = AutoModelForMaskedLM.from_pretrained(folder)
     model.resize_token_embeddings(40)
     model.save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"embeddings of 40 tokens and its tokenizer knows \d+: they do not belong"):
+    with pytest.raises(
+        ValueError, match=r"embeddings of 40 tokens and its tokenizer knows \d+: they do not belong"
+    ):
         load_scorer(str(folder))
 
 
@@ -235,14 +277,23 @@ def test_a_tokenizer_that_promises_more_positions_than_there_are(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "safe"), [("v.kv", "as .bin"), ("V.KV", "as .bin"), ("c.joblib", "as .skops"), ("c.pkl", "as .skops")]
+    ("name", "safe"),
+    [("v.kv", "as .bin"), ("V.KV", "as .bin"), ("c.joblib", "as .skops"), ("c.pkl", "as .skops")],
 )
 def test_a_pickle_is_refused_before_it_is_read(name, safe, tmp_path, canary):
     read = load_features if name.lower().endswith(".kv") else load_phenotype_classifier
-    with pytest.raises(UsageError, match=rf"^{name} is a pickle: .*load it in Python and save it .*{safe}\.$"):
+    with pytest.raises(
+        UsageError, match=rf"^{name} is a pickle: .*load it in Python and save it .*{safe}\.$"
+    ):
         read(malicious(tmp_path / name, canary), options=CPU)
-    for other, read in (("a.skops", load_phenotype_classifier), ("a.bin", load_features), ("a.txt", load_features)):
-        with pytest.raises(ValueError, match="cannot be read"):  # never unpickled under the name of a safe format
+    for other, read in (
+        ("a.skops", load_phenotype_classifier),
+        ("a.bin", load_features),
+        ("a.txt", load_features),
+    ):
+        with pytest.raises(
+            ValueError, match="cannot be read"
+        ):  # never unpickled under the name of a safe format
             read(malicious(tmp_path / other, canary), options=CPU)
 
 
@@ -261,7 +312,9 @@ def test_a_pickle_in_a_request_or_a_manifest_is_refused_even_with_trust(
     Path("notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
     for name in ("c.pkl", "v.kv"):
         malicious(tmp_path / name, canary)
-    refused(swapbias("audit", "--study", study, *settings, "--trust", cwd=tmp_path), 2, "is a pickle")
+    refused(
+        swapbias("audit", "--study", study, *settings, "--trust", cwd=tmp_path), 2, "is a pickle"
+    )
     planned = Settings(studies=(study,), options=(NoteOptions(**notes),))
     Run.create(tmp_path / "run", plan_manifest(planned, *plan_tasks(planned)))
     refused(swapbias("audit", "--resume", "run", "--trust", cwd=tmp_path), 2, "is a pickle")
@@ -270,7 +323,14 @@ def test_a_pickle_in_a_request_or_a_manifest_is_refused_even_with_trust(
 def test_training_refuses_vectors_that_are_a_pickle(tmp_path, canary):
     for part in ("train", "dev"):
         (tmp_path / f"stsa.binary.{part}").write_text("1 good film\n0 bad film\n" * 4)
-    asked = ("--data", tmp_path, "--vectors", malicious(tmp_path / "V.KV", canary), "--out", tmp_path / "run")
+    asked = (
+        "--data",
+        tmp_path,
+        "--vectors",
+        malicious(tmp_path / "V.KV", canary),
+        "--out",
+        tmp_path / "run",
+    )
     refused(swapbias("train", "bilstm", *asked), 2, "V.KV is a pickle")
     assert not (tmp_path / "run").exists()
 
@@ -305,7 +365,9 @@ def test_a_run_that_names_a_function_goes_on_only_with_trust(toy, tmp_path, quie
     folder = begun(quiet, "toy_half:half", tmp_path / "run")
     marker.unlink()
     sys.modules.pop("toy_half", None)
-    with pytest.raises(UsageError, match=r"run names toy_half:half, code that would run.*Repeat with --trust"):
+    with pytest.raises(
+        UsageError, match=r"run names toy_half:half, code that would run.*Repeat with --trust"
+    ):
         resume(folder, **quiet)
     assert not marker.exists()
     assert "toy_half" not in sys.modules
@@ -333,7 +395,10 @@ def test_a_function_that_a_module_imports_from_elsewhere_can_go_on(toy, tmp_path
 
 
 def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, monkeypatch, canary):
-    for folder in (tmp_path / "outer_toy", tmp_path / "space_toy" / "inner"):  # the second has no __init__.py above
+    for folder in (
+        tmp_path / "outer_toy",
+        tmp_path / "space_toy" / "inner",
+    ):  # the second has no __init__.py above
         folder.mkdir(parents=True)
         for name in ("__init__.py", "leaf.py"):
             (folder / name).write_text(poison(canary))
@@ -341,7 +406,12 @@ def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, mo
     assert module_file("outer_toy.leaf") == tmp_path / "outer_toy" / "leaf.py"
     assert module_file("outer_toy") == tmp_path / "outer_toy" / "__init__.py"
     assert module_file("space_toy.inner.leaf") == tmp_path / "space_toy" / "inner" / "leaf.py"
-    assert module_file("space_toy") is module_file("outer_toy.none") is module_file("none_toy.leaf") is None
+    assert (
+        module_file("space_toy")
+        is module_file("outer_toy.none")
+        is module_file("none_toy.leaf")
+        is None
+    )
     assert not any(name.startswith(("outer_toy", "space_toy")) for name in sys.modules)
     for name in ("v.bin", "c.skops", "v.txt.gz"):
         (tmp_path / name).write_bytes(b"")

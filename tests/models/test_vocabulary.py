@@ -6,7 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 import swapbias
@@ -24,7 +33,9 @@ GERMAN = [
 ] * 9
 RUSSIAN = ["Анна пришла домой.", "Мария устала.", "Иван пришёл домой.", "Пётр устал."] * 9
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-MARKS = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+MARKS = dict(
+    zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True)
+)
 
 
 def wordpiece(sentences, normalizer):
@@ -32,7 +43,8 @@ def wordpiece(sentences, normalizer):
     made.normalizer, made.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece(prefix="##")
     made.train_from_iterator(
-        sentences, trainers.WordPieceTrainer(vocab_size=900, special_tokens=SPECIAL, show_progress=False)
+        sentences,
+        trainers.WordPieceTrainer(vocab_size=900, special_tokens=SPECIAL, show_progress=False),
     )
     made.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
@@ -50,7 +62,9 @@ def sentencepiece(words):
     made.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
     marks = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>"}
     mask = AddedToken("<mask>", lstrip=True, special=True)
-    return PreTrainedTokenizerFast(tokenizer_object=made, mask_token=mask, model_max_length=64, **marks)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, mask_token=mask, model_max_length=64, **marks
+    )
 
 
 def bert(tokenizer):
@@ -63,19 +77,28 @@ def bert(tokenizer):
 
 
 def nfd(words):
-    return {group: [unicodedata.normalize("NFD", word) for word in some] for group, some in words.items()}
+    return {
+        group: [unicodedata.normalize("NFD", word) for word in some]
+        for group, some in words.items()
+    }
 
 
 PEOPLE = {"female": ["Ärztin", "Bäuerin"], "male": ["Arzt", "Bauer"]}
 NAMES = {"female": ["Анна", "Мария"], "male": ["Иван", "Пётр"]}
-LOWER, CASED = normalizers.BertNormalizer(lowercase=True), normalizers.BertNormalizer(lowercase=False)
+LOWER, CASED = (
+    normalizers.BertNormalizer(lowercase=True),
+    normalizers.BertNormalizer(lowercase=False),
+)
 VOCABULARIES = {
     "NFD words, NFC tokens": (lambda: wordpiece(GERMAN, normalizers.NFC()), nfd(PEOPLE)),
     "NFC words, NFD tokens": (lambda: wordpiece(GERMAN, normalizers.NFD()), PEOPLE),
     "stripped accents": (lambda: wordpiece(GERMAN, LOWER), PEOPLE),
     "cased Cyrillic": (lambda: wordpiece(RUSSIAN, CASED), NAMES),
     "uncased Cyrillic": (lambda: wordpiece(RUSSIAN, LOWER), NAMES),
-    "SentencePiece": (lambda: sentencepiece(["she", "he", "is", "it", "well"]), {"female": ["she"], "male": ["he"]}),
+    "SentencePiece": (
+        lambda: sentencepiece(["she", "he", "is", "it", "well"]),
+        {"female": ["she"], "male": ["he"]},
+    ),
 }
 
 
@@ -85,11 +108,17 @@ def test_the_mass_of_words_is_that_of_the_tokens_which_the_tokenizer_gives(name,
     tokenizer = make()
     model = bert(tokenizer)
     lexicon = tmp_path / "words.csv"
-    lexicon.write_text("word,group\n" + "".join(f"{one},{group}\n" for group, some in words.items() for one in some))
+    lexicon.write_text(
+        "word,group\n"
+        + "".join(f"{one},{group}\n" for group, some in words.items() for one in some)
+    )
     texts = {"text": ["it is <mask>", "<mask> is well", "well <mask>", "it <mask> well"]}
 
     study = swapbias.open_study(
-        pd.DataFrame(texts), reference="male", lexicon=lexicon, name=f"v{list(VOCABULARIES).index(name)}"
+        pd.DataFrame(texts),
+        reference="male",
+        lexicon=lexicon,
+        name=f"v{list(VOCABULARIES).index(name)}",
     )
     scorer = load_scorer(model, tokenizer=tokenizer, name="m")
     rows = swapbias.score_prompts(swapbias.load_prompts(study.name), scorer).to_pandas()
@@ -102,7 +131,9 @@ def test_the_mass_of_words_is_that_of_the_tokens_which_the_tokenizer_gives(name,
         assert all(len(one) == 1 and one[0] != tokenizer.unk_token_id for one in ids)
         expected = []
         for text in texts["text"]:
-            read = tokenizer(text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")["input_ids"]
+            read = tokenizer(text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")[
+                "input_ids"
+            ]
             place = read[0].tolist().index(tokenizer.mask_token_id)
             with torch.no_grad():
                 p = model(input_ids=read).logits[0, place].softmax(-1)

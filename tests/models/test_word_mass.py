@@ -13,7 +13,9 @@ from swapbias.studies import config_rows, load_corpus, load_lexicon, load_study
 from tests import tiny
 
 TEXTS = [
-    f"<mask> {verb} {thing}." for verb in ("found", "sold", "saw") for thing in ("it", "a house", "that", "this")
+    f"<mask> {verb} {thing}."
+    for verb in ("found", "sold", "saw")
+    for thing in ("it", "a house", "that", "this")
 ]
 
 
@@ -52,10 +54,14 @@ def words_of(folder, count):
 def audited(folder, tmp_path, female, male, **more):
     scorer = planted(folder, "planted", {**female, **male})
     place = tmp_path / "words.csv"
-    rows = [f"{word},{group}" for group, own in (("female", female), ("male", male)) for word in own]
+    rows = [
+        f"{word},{group}" for group, own in (("female", female), ("male", male)) for word in own
+    ]
     place.write_text("\n".join(["word,group", *rows]) + "\n")
     table = pd.DataFrame({"text": TEXTS, "template": TEXTS})
-    return swapbias.audit(scorer, prompts=table, reference="male", lexicon=place, progress=False, **more)
+    return swapbias.audit(
+        scorer, prompts=table, reference="male", lexicon=place, progress=False, **more
+    )
 
 
 def test_a_gap_of_many_rare_words_is_found_in_own_prompts(folder, tmp_path):
@@ -75,7 +81,11 @@ def test_rare_words_are_no_constant_and_their_log_odds_stand_beside(folder, tmp_
     """Masses of .0002 and .0021 are 10.5 : 1; the gap in points is small, and is measured."""
     (hers,), (his,) = words_of(folder, 1)
     run = audited(folder, tmp_path, {hers: 0.0021}, {his: 0.0002})
-    gaps = [one for one in run.found if (one.measure, one.slice_by, one.view) == ("paired_gap", "all", "")]
+    gaps = [
+        one
+        for one in run.found
+        if (one.measure, one.slice_by, one.view) == ("paired_gap", "all", "")
+    ]
     by_score = {one.score: one for one in gaps}
     assert by_score["score"].verdict != "not measured"
     assert by_score["score"].estimate.value == pytest.approx(0.0019, rel=0.01)
@@ -101,7 +111,9 @@ def test_a_study_with_a_threshold_says_where_the_whole_mass_is_another_gap(rare,
     noise = rows["text"].str.len() % 7 / 500 * (rows["group"] == "female")
     moved = (rows["group"] == "female") & (rows["label"] == "mental_health")
     scores = rows.assign(experiment="rq1", model_id="m", score=0.2 + noise)
-    scores = scores.assign(closed_list_mass=scores["score"] + rare * moved, matched_mass=scores["score"])
+    scores = scores.assign(
+        closed_list_mass=scores["score"] + rare * moved, matched_mass=scores["score"]
+    )
     found = swapbias.disaggregate(scores, "gendered_stigma")
     said = "This study does not count words below 1 % at the blank. With every listed word the gap is +29.9 points"
     assert (said in " ".join(terminal(found, verbose=True).split())) == differs

@@ -9,7 +9,16 @@ NOTE_COLUMNS = (
     "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID",
     "ISERROR", "TEXT",
 )  # fmt: skip
-PATIENT_COLUMNS = ("ROW_ID", "SUBJECT_ID", "GENDER", "DOB", "DOD", "DOD_HOSP", "DOD_SSN", "EXPIRE_FLAG")
+PATIENT_COLUMNS = (
+    "ROW_ID",
+    "SUBJECT_ID",
+    "GENDER",
+    "DOB",
+    "DOD",
+    "DOD_HOSP",
+    "DOD_SSN",
+    "EXPIRE_FLAG",
+)
 VOTED = (
     "Obesity", "Depression", "Alcohol.Abuse", "Other.Substance.Abuse",
     "Schizophrenia.and.other.Psychiatric.Disorders", "None", "Unsure",
@@ -27,7 +36,11 @@ CASES = (
     (("Unsure", "Depression"), ("Unsure",), ("Depression",)),  # mostly unsure: left out
     (("None",), ("None",), ("Depression",)),  # majority: nothing at all
     (("Obesity",), ("Obesity",)),  # something else: no row
-    (("Alcohol.Abuse", "Depression"), ("Alcohol.Abuse",), ("Alcohol.Abuse",)),  # alcohol only: one of three
+    (
+        ("Alcohol.Abuse", "Depression"),
+        ("Alcohol.Abuse",),
+        ("Alcohol.Abuse",),
+    ),  # alcohol only: one of three
     (("Depression",), ("Unsure", "Depression")),  # not more than half are unsure: depression
 )
 DEPRESSION = ("positive", "positive", "", "negative", "", "", "positive")
@@ -65,8 +78,12 @@ def write_mimic3(folder, *, notes=200, gz=False, by_row=False, annotated=True):
             labels |= {key: label for key, label in known.items() if label}
     ending = ".csv.gz" if gz else ".csv"
     write(folder / f"NOTEEVENTS{ending}", rows)
-    patients = ({"SUBJECT_ID": subject, "GENDER": _gender(subject)} for subject in range(notes // 2 + 1))
-    write(folder / f"PATIENTS{ending}", [dict.fromkeys(PATIENT_COLUMNS, "") | one for one in patients])
+    patients = (
+        {"SUBJECT_ID": subject, "GENDER": _gender(subject)} for subject in range(notes // 2 + 1)
+    )
+    write(
+        folder / f"PATIENTS{ending}", [dict.fromkeys(PATIENT_COLUMNS, "") | one for one in patients]
+    )
     if annotated:
         write(folder / "annotations.csv", votes)
     return labels
@@ -79,11 +96,19 @@ def _votes(row, by_row):
             "cohort": "Discharge Summaries" if row["CATEGORY"].startswith("D") else "Nursing Notes",
             "operator": operator,
         }  # fmt: skip
-        yield ({"ROW_ID": row["ROW_ID"]} if by_row else facts) | {name: int(name in flags) for name in VOTED}
+        yield ({"ROW_ID": row["ROW_ID"]} if by_row else facts) | {
+            name: int(name in flags) for name in VOTED
+        }
 
 
 # Of one admission in five each: its codes, and the phenotypes that they stand for, by hand from Quan et al. (2005).
-CODES = ((("F329", 10), ("I10", 10)), (("30390", 9),), (("4019", 9), ("E119", 10)), (("F1120", 10), ("29570", 9)), ())
+CODES = (
+    (("F329", 10), ("I10", 10)),
+    (("30390", 9),),
+    (("4019", 9), ("E119", 10)),
+    (("F1120", 10), ("29570", 9)),
+    (),
+)
 CODED = (("depression",), ("alcohol_abuse",), (), ("substance_abuse", "psychiatric_disorders"), ())
 
 
@@ -92,7 +117,13 @@ def write_mimic4(folder, *, notes=200, gz=False):
 
     Returns the planted labels by (phenotype, note_id).
     """
-    rng, rows, codes, labels, ending = random.Random("mimic4/0"), [], [], {}, ".csv.gz" if gz else ".csv"
+    rng, rows, codes, labels, ending = (
+        random.Random("mimic4/0"),
+        [],
+        [],
+        {},
+        ".csv.gz" if gz else ".csv",
+    )
     for number in range(1, notes + 1):
         subject, note_id, case = number // 2, f"{number // 2}-DS-{number}", number % len(CODES)
         rows.append({
@@ -100,12 +131,18 @@ def write_mimic4(folder, *, notes=200, gz=False):
             "note_seq": number, "charttime": "2180-05-07", "storetime": "", "text": _text(rng, _gender(subject)),
         })  # fmt: skip
         admission = {"subject_id": subject, "hadm_id": 200 + number, "seq_num": 1}
-        codes += [admission | {"icd_code": code, "icd_version": version} for code, version in CODES[case]]
+        codes += [
+            admission | {"icd_code": code, "icd_version": version} for code, version in CODES[case]
+        ]
         label = "positive" if CODED[case] else "negative"
-        labels |= {(one, note_id): label for one in CODED[case] or (PHENOTYPES if CODES[case] else ())}
+        labels |= {
+            (one, note_id): label for one in CODED[case] or (PHENOTYPES if CODES[case] else ())
+        }
     write(folder / f"note/discharge{ending}", rows)
     facts = {"anchor_age": 60, "anchor_year": 2180, "anchor_year_group": "2008 - 2010", "dod": ""}
-    patients = ({"subject_id": subject, "gender": _gender(subject)} for subject in range(notes // 2 + 1))
+    patients = (
+        {"subject_id": subject, "gender": _gender(subject)} for subject in range(notes // 2 + 1)
+    )
     write(folder / f"hosp/patients{ending}", [one | facts for one in patients])
     write(folder / f"hosp/diagnoses_icd{ending}", codes)
     return labels

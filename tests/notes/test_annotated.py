@@ -70,7 +70,9 @@ def test_an_unknown_folder_says_what_was_looked_for(tmp_path):
         kind_of_folder(tmp_path)
     write_mimic3(tmp_path, notes=5)
     (tmp_path / "PATIENTS.csv").write_text("SUBJECT_ID,SEX\n1,F\n")
-    with pytest.raises(ValueError, match=r"PATIENTS.csv:1: no column 'gender', found SUBJECT_ID, SEX"):
+    with pytest.raises(
+        ValueError, match=r"PATIENTS.csv:1: no column 'gender', found SUBJECT_ID, SEX"
+    ):
         list(stream_notes(tmp_path))
 
 
@@ -88,14 +90,19 @@ def test_annotated_notes_have_the_labels_that_were_planted(tmp_path, by_row):
     found = {(row["phenotype"], row["note_id"]) for row in rows}
     depression = {key for key in planted if key[0] == "depression"}
     assert len(found & depression) > 0.7 * len(depression)  # the rest found no place in a split
-    cases = [{int(note) % len(CASES) for _, note in some} for some in (found & depression, depression)]
+    cases = [
+        {int(note) % len(CASES) for _, note in some} for some in (found & depression, depression)
+    ]
     assert cases[0] == cases[1]  # of votes
 
 
 def no_subject_is_in_both_splits(rows):
     for phenotype in PHENOTYPES:
         mine = [row for row in rows if row["phenotype"] == phenotype]
-        train, test = ({row["subject_id"] for row in mine if row["split"] == split} for split in ("train", "test"))
+        train, test = (
+            {row["subject_id"] for row in mine if row["split"] == split}
+            for split in ("train", "test")
+        )
         assert train
         assert not train & test
 
@@ -112,7 +119,10 @@ def test_splits_share_no_subject_and_the_seed_decides_them(folder):
     assert local_notes(folder) == before
     assert local_notes(folder, seed=1) != before
     path = folder / "annotations.csv"
-    write(path, [{name: cell for name, cell in row.items() if name != "None"} for row in rows_of(path)])
+    write(
+        path,
+        [{name: cell for name, cell in row.items() if name != "None"} for row in rows_of(path)],
+    )
     assert local_notes(folder) == before
 
 
@@ -120,13 +130,17 @@ def test_annotations_that_cannot_be_used_say_why(folder):
     path = folder / "annotations.csv"
     text = path.read_text()
     path.write_text(text.replace(",0,0", ",0,maybe", 1))
-    with pytest.raises(ValueError, match=r"annotations.csv: row \d+, column .* 5 characters, expected 0 or 1"):
+    with pytest.raises(
+        ValueError, match=r"annotations.csv: row \d+, column .* 5 characters, expected 0 or 1"
+    ):
         local_notes(folder)
     path.write_text(text.splitlines()[0] + "\n1,2,,Nursing Notes,0,0,1,0,0,0,0,0\n")
     with pytest.raises(ValueError, match="none of its 1 notes stands in NOTEEVENTS"):
         local_notes(folder)
     (folder / "again.csv").write_text(text)
-    with pytest.raises(UsageError, match=r"annotation files found: again.csv, annotations.csv, expected one CSV"):
+    with pytest.raises(
+        UsageError, match=r"annotation files found: again.csv, annotations.csv, expected one CSV"
+    ):
         local_notes(folder)
     for name in ("again.csv", "annotations.csv"):
         (folder / name).unlink()
@@ -142,7 +156,9 @@ def test_a_split_with_too_few_notes_shrinks_in_proportion():
     assert quota == {"train": {cell: 6, plenty: 2}, "test": {cell: 3, plenty: 1}}
     rows = [{"subject_id": str(n), "gender": "female", "label": "positive"} for n in range(9)]
     rows += [{"subject_id": f"m{n}", "gender": "male", "label": "negative"} for n in range(50)]
-    counts = Counter((row["split"], (row["gender"], row["label"])) for row in split_notes(rows, wanted, seed="0"))
+    counts = Counter(
+        (row["split"], (row["gender"], row["label"])) for row in split_notes(rows, wanted, seed="0")
+    )
     assert counts == {(split, one): n for split, cells in quota.items() for one, n in cells.items()}
 
 
@@ -163,7 +179,11 @@ def test_the_first_report_of_an_admission_stands_for_its_discharge_summaries(tmp
     [
         ("F32.9", "10", {"depression"}),
         ("F329", "10", {"depression"}),
-        ("F315", "10", {"depression", "psychiatric_disorders"}),  # a depressive episode with psychotic symptoms
+        (
+            "F315",
+            "10",
+            {"depression", "psychiatric_disorders"},
+        ),  # a depressive episode with psychotic symptoms
         ("F10", "9", set()),  # a code of the other version
         ("2910", "9", set()),  # Quan et al. leave delirium tremens out
         ("29181", "9", {"alcohol_abuse"}),
@@ -203,7 +223,9 @@ def test_mimic4_without_codes_can_be_swapped_and_says_what_labels_need(tmp_path)
     with pytest.raises(ValueError, match=r"none of the admissions of discharge.csv stands in it"):
         coded_notes(tmp_path)
     codes.unlink()
-    with pytest.raises(UsageError, match=r"no diagnoses_icd.csv, which the labels of MIMIC-IV notes"):
+    with pytest.raises(
+        UsageError, match=r"no diagnoses_icd.csv, which the labels of MIMIC-IV notes"
+    ):
         local_notes(tmp_path)
     assert sum(1 for _ in stream_notes(tmp_path)) == 20
 
@@ -211,14 +233,21 @@ def test_mimic4_without_codes_can_be_swapped_and_says_what_labels_need(tmp_path)
 def test_only_texts_that_are_read_are_too_long_and_as_they_are_not_as_they_are_spelled(tmp_path):
     beside = {"text": ["one", "two"], "image": [b"x" * (LONGEST + 99)] * 2}
     pq.write_table(pa.table(beside), tmp_path / "beside.parquet", use_dictionary=False)
-    assert [row["text"] for row in named_rows(tmp_path / "beside.parquet", ("text",))] == ["one", "two"]
-    text = "Она " * (LONGEST // 12)  # a third of its letters are blanks: seven bytes of it, 19 in ASCII
+    assert [row["text"] for row in named_rows(tmp_path / "beside.parquet", ("text",))] == [
+        "one",
+        "two",
+    ]
+    text = "Она " * (
+        LONGEST // 12
+    )  # a third of its letters are blanks: seven bytes of it, 19 in ASCII
     (tmp_path / "spelled.jsonl").write_text(json.dumps({"text": text}) + "\n")
     assert (tmp_path / "spelled.jsonl").stat().st_size > LONGEST > len(text.encode())
     assert [row["text"] for row in named_rows(tmp_path / "spelled.jsonl", ("text",))] == [text]
     coded = pa.array(["short", "z" * (LONGEST + 1), "short"]).dictionary_encode()
     pq.write_table(pa.table({"text": coded}), tmp_path / "coded.parquet")
-    with pytest.raises(ValueError, match=r"row 2 below the header, column 'text', is longer than 8 MB"):
+    with pytest.raises(
+        ValueError, match=r"row 2 below the header, column 'text', is longer than 8 MB"
+    ):
         list(named_rows(tmp_path / "coded.parquet", ("text",)))
 
 
@@ -234,7 +263,11 @@ def test_own_notes_are_the_same_in_every_format(tmp_path, name):
     assert kind_of_folder(path) == "own"
     first, second = local_notes(path)
     assert tuple(first) == NOTE_COLUMNS
-    assert (first["text"], first["label"], first["gender"]) == (OWN[0]["Text"], "positive", "female")
+    assert (first["text"], first["label"], first["gender"]) == (
+        OWN[0]["Text"],
+        "positive",
+        "female",
+    )
     assert (second["label"], second["gender"]) == ("negative", "male")
     assert [row["note_id"] for row in (first, second)] == ["1", "2"]
     for row in (first, second):
@@ -246,7 +279,9 @@ def test_a_folder_with_train_and_test_files_says_the_split(tmp_path):
     write(tmp_path / "test.csv", OWN[1:])
     named = [(row["split"], row["note_id"]) for row in own_notes(tmp_path)]
     assert named == [("train", "train-1"), ("test", "test-1")]
-    (row,) = own_notes(write(tmp_path / "own.csv", [{"text": "a", "label": 0, "phenotype": " falls\nat night"}]))
+    (row,) = own_notes(
+        write(tmp_path / "own.csv", [{"text": "a", "label": 0, "phenotype": " falls\nat night"}])
+    )
     assert (row["gender"], row["subject_id"], row["phenotype"]) == ("", "1", "falls at night")
 
 

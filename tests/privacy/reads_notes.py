@@ -32,12 +32,19 @@ class Home:
         from tests.notes.mimic import write_mimic3, write_mimic4
 
         self.root = root
-        self.mimic3, self.mimic4, self.own = root / "in" / "mimic3", root / "in" / "mimic4", root / "in" / "own.csv"
+        self.mimic3, self.mimic4, self.own = (
+            root / "in" / "mimic3",
+            root / "in" / "mimic4",
+            root / "in" / "own.csv",
+        )
         write_mimic3(self.mimic3, notes=120)
         write_mimic4(self.mimic4, notes=120)
         for table in (self.mimic3 / "NOTEEVENTS.csv", self.mimic4 / "note" / "discharge.csv"):
             table.write_text(table.read_text().replace("Lungs clear", f"Lungs {CANARY}"))
-        rows = [f'"{"She" if n % 2 else "He"} met {CANARY} {n}.",{n // 2 % 2},{"MF"[n % 2]},{n}' for n in range(40)]
+        rows = [
+            f'"{"She" if n % 2 else "He"} met {CANARY} {n}.",{n // 2 % 2},{"MF"[n % 2]},{n}'
+            for n in range(40)
+        ]
         self.own.write_text("\n".join(["text,label,gender,hadm_id", *rows]))
         self.reviews = root / "in" / "reviews"
         self.reviews.mkdir()
@@ -82,7 +89,9 @@ def map_filter_and_sort_all_notes(home):
     import swapbias
 
     rows = swapbias.load_prompts("clinical_notes", data=home.mimic3)
-    longer = rows.map(lambda row: {"text": f"{row['text']}!"}, batch_size=10).filter(lambda row: bool(row["text"]))
+    longer = rows.map(lambda row: {"text": f"{row['text']}!"}, batch_size=10).filter(
+        lambda row: bool(row["text"])
+    )
     parts = longer.sort("note_id").shuffle(seed=0).train_test_split(0.5)
     assert any(CANARY in text for text in parts["train"]["text"])
 
@@ -93,7 +102,9 @@ def map_pairs(home):
 
     for folder in (home.mimic3, home.mimic4, str(home.own)):
         rows = swapbias.load_prompts("clinical_notes", "pairs", data=folder)
-        longer = rows.map(lambda row: {"text": f"{row['text']}!"}).filter(lambda row: bool(row["text"]))
+        longer = rows.map(lambda row: {"text": f"{row['text']}!"}).filter(
+            lambda row: bool(row["text"])
+        )
         assert any(CANARY in text for text in longer.shuffle(seed=0)["text"])
 
 
@@ -134,7 +145,9 @@ def read_a_built_corpus_as_its_card_says(home):
 
     card = (home.out("built-mimic3") / "clinical_notes" / "README.md").read_text()
     assert "streaming=True" in card
-    rows = datasets.load_dataset(str(home.out("built-mimic3") / "clinical_notes"), "mimic3", streaming=True)
+    rows = datasets.load_dataset(
+        str(home.out("built-mimic3") / "clinical_notes"), "mimic3", streaming=True
+    )
     assert any(CANARY in row["text"] for row in rows["train"])
 
 
@@ -143,7 +156,11 @@ def audit_in_python(home):
     import swapbias
 
     for place in (None, home.out("run")):
-        options = {"data": home.own, "classifier": "tests.privacy.reads_notes:classify", "explain": 0}
+        options = {
+            "data": home.own,
+            "classifier": "tests.privacy.reads_notes:classify",
+            "explain": 0,
+        }
         run = swapbias.audit(None, "phenotype_fairness", out=place, progress=False, **options)
         assert len(run.findings)
         run.report()
@@ -155,7 +172,11 @@ def swap_notes(home):
 
     for mode in ("swap", "pairs", "augment"):
         swap_files(Job(str(home.own), mode=mode), home.out(f"swapped-{mode}"))
-    swap_files(Job(str(home.mimic3 / "NOTEEVENTS.csv"), column="TEXT"), home.out("swapped-mimic"), processes=2)
+    swap_files(
+        Job(str(home.mimic3 / "NOTEEVENTS.csv"), column="TEXT"),
+        home.out("swapped-mimic"),
+        processes=2,
+    )
     card = (home.out("swapped-mimic") / "README.md").read_text()
     assert "streaming=True" in card
 
@@ -205,14 +226,28 @@ def commands(home):
     classifier = "classifier=tests.privacy.reads_notes:classify"
     study = ("--study", "phenotype_fairness")
     run = out("command-run")
-    audit = ("audit", *study, "-M", f"data={notes}", "-M", classifier, "-M", "explain=0", "--out", run)
+    audit = (
+        "audit",
+        *study,
+        "-M",
+        f"data={notes}",
+        "-M",
+        classifier,
+        "-M",
+        "explain=0",
+        "--out",
+        run,
+    )
     assert program(*audit) == 0
     assert program("report", run) == 0
     assert program("figures", run, "--out", out("figures")) == 0
     assert program("check", run, "--max-gap", "1", "--junit", out("junit.xml")) == 0
     assert program("compare", run, out("run"), "--out", out("compared")) == 0
     assert program("plan", *study, "-M", f"data={notes}", "-M", classifier) == 0
-    assert program("build", "clinical_notes", "--data", home.mimic3, "--out", out("command-built")) == 0
+    assert (
+        program("build", "clinical_notes", "--data", home.mimic3, "--out", out("command-built"))
+        == 0
+    )
     assert program("swap", notes, "--out", out("command-swapped")) == 0
     assert program("train", "bow", "--data", home.reviews, "--out", out("command-bow")) == 0
 
@@ -242,7 +277,11 @@ def is_open(file, root):
 
 def places(home):
     """Where the planted word lies beside the notes themselves: below HF_HOME, and open to others."""
-    files = [path for path in home.root.rglob("*") if path.is_file() and home.root / "in" not in path.parents]
+    files = [
+        path
+        for path in home.root.rglob("*")
+        if path.is_file() and home.root / "in" not in path.parents
+    ]
     held = [path for path in files if holds_canary(path)]
     hub = Path(os.environ["HF_HOME"])
     return {

@@ -37,7 +37,9 @@ def lies(tmp_path_factory):
     }
     environment = {**os.environ, **{name: str(folder) for name, folder in folders.items()}}
     script = [sys.executable, "-m", "tests.privacy.reads_notes", str(root)]
-    done = subprocess.run(script, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        script, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -95,7 +97,9 @@ def test_a_changed_table_of_patients_is_read_again(notes):
 def test_code_that_reads_notes_otherwise_reads_them_again(notes, monkeypatch):
     load_texts(notes)
     monkeypatch.setattr(store, "rooms_sha256", lambda *rooms: "c" * 64)
-    monkeypatch.setattr(store, "_write", lambda config, file, schema: pa.ipc.new_stream(str(file), schema).close())
+    monkeypatch.setattr(
+        store, "_write", lambda config, file, schema: pa.ipc.new_stream(str(file), schema).close()
+    )
     assert load_texts(notes) == []
 
 
@@ -111,7 +115,9 @@ def test_the_cache_is_marked_its_users_alone_and_holds_the_newest_rows_alone(not
     assert sorted(path.suffix for path in folder.iterdir()) == ["", ".arrow"]
     assert (folder / CREDENTIALED).is_file()
     assert is_credentialed(folder)
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (folder.parent, folder, *folder.iterdir())}
+    modes = {
+        stat.S_IMODE(path.stat().st_mode) for path in (folder.parent, folder, *folder.iterdir())
+    }
     assert modes == {0o700, 0o600}
 
 
@@ -157,4 +163,6 @@ def test_measures_keep_what_they_are_given_in_memory():
         pass
 
     assert Checked().keep_in_memory
-    assert not Checked(num_process=2).keep_in_memory  # processes find each other's inputs on disk alone
+    assert not Checked(
+        num_process=2
+    ).keep_in_memory  # processes find each other's inputs on disk alone

@@ -32,7 +32,15 @@ def fixed(texts):
 
 def notes(name="own.csv", beside="", rows=({"a": "1"},), **more):
     """A function that writes two labelled notes with further columns, and a table beside them, into a folder."""
-    columns = {"text": TEXTS, "label": "01", "gender": "FM", "group": "FM", "pair": "aa", "note_id": "xy", **more}
+    columns = {
+        "text": TEXTS,
+        "label": "01",
+        "gender": "FM",
+        "group": "FM",
+        "pair": "aa",
+        "note_id": "xy",
+        **more,
+    }
 
     def make(folder):
         if beside:
@@ -62,7 +70,9 @@ HELD = {
     "beside note/discharge.csv.gz": notes(beside="note/discharge.csv.gz"),
     "beside radiology.csv": notes(beside="radiology.csv"),
     "beside ADMISSIONS": notes(beside="ADMISSIONS.csv", rows=[{"SUBJECT_ID": "1", "HADM_ID": "2"}]),
-    "beside hosp/patients.csv.gz": notes(beside="hosp/patients.csv.gz", rows=[{"subject_id": "1", "gender": "F"}]),
+    "beside hosp/patients.csv.gz": notes(
+        beside="hosp/patients.csv.gz", rows=[{"subject_id": "1", "gender": "F"}]
+    ),
     "HADM_ID alone": notes(HADM_ID="77"),
     "Hadm_Id of gz": notes("own.csv.gz", Hadm_Id="77"),
     "hadm_id of JSON lines": notes("own.jsonl", hadm_id="77"),
@@ -76,7 +86,9 @@ HELD = {
 }
 FREE = {
     "own notes": notes(),
-    "patients of another hospital beside": notes(beside="patients.csv", rows=[{"mrn": "1", "sex": "F"}]),
+    "patients of another hospital beside": notes(
+        beside="patients.csv", rows=[{"mrn": "1", "sex": "F"}]
+    ),
     "subject_id": notes(subject_id="77"),
     "column credentialed": notes(credentialed=["false"] * 2),
 }
@@ -121,7 +133,9 @@ def test_other_notes_are_not(case, tmp_path):
 
 @pytest.mark.parametrize("cells", [("False", "True"), (False, True), ("False", "")])
 def test_one_row_that_says_so_marks_all_that_are_swapped(cells, tmp_path):
-    done = swap_files(Job(str(notes("own.parquet", credentialed=cells)(tmp_path))), tmp_path / "out")
+    done = swap_files(
+        Job(str(notes("own.parquet", credentialed=cells)(tmp_path))), tmp_path / "out"
+    )
     found = pq.read_table(done.folder / "data").column("credentialed").to_pylist()
     assert found == ([True, True] if cells[1] else list(cells))
 
@@ -138,7 +152,12 @@ def held(tmp_path_factory, quiet):
     """Two finished runs of credentialed notes, made with a umask that hides nothing."""
     place, runs = tmp_path_factory.mktemp("held"), []
     texts = [f"{text} Visit {number}." for number, text in enumerate(TEXTS * 12)]
-    columns = {"text": texts, "label": [*"01" * 12], "gender": [*"FM" * 12], "hadm_id": [*map(str, range(24))]}
+    columns = {
+        "text": texts,
+        "label": [*"01" * 12],
+        "gender": [*"FM" * 12],
+        "hadm_id": [*map(str, range(24))],
+    }
     path = write(place / "notes" / "own.csv", columns)
     with open_umask():
         for seed in (0, 1):
@@ -164,10 +183,24 @@ WRITES = {
     "compare": lambda notes, runs, out: ("compare", *(one.folder for one in runs), "--out", out),
     "figures": lambda notes, runs, out: ("figures", runs[0].folder, "--out", out),
     "report": lambda notes, runs, out: ("report", runs[0].folder),
-    "check": lambda notes, runs, out: ("check", runs[0].folder, "--max-gap", "1", "--junit", out / "junit.xml"),
+    "check": lambda notes, runs, out: (
+        "check",
+        runs[0].folder,
+        "--max-gap",
+        "1",
+        "--junit",
+        out / "junit.xml",
+    ),
 }
 REFUSES = {
-    "share": lambda notes, runs, out: ("share", runs[0].folder, "--results", "me/r", "--findings-only", "--dry-run"),
+    "share": lambda notes, runs, out: (
+        "share",
+        runs[0].folder,
+        "--results",
+        "me/r",
+        "--findings-only",
+        "--dry-run",
+    ),
     "study push": lambda notes, runs, out: ("study", "push", notes.parent, "me/study", "--dry-run"),
     "study check": None,  # reads; of credentialed prompts no study is made
 }
@@ -182,7 +215,9 @@ def commands(group=app, before=""):
     """The names of every command of the program."""
     click = typer.main.get_command(group) if isinstance(group, typer.Typer) else group
     for name, one in click.commands.items():
-        yield from commands(one, f"{before}{name} ") if hasattr(one, "commands") else [f"{before}{name}"]
+        yield from (
+            commands(one, f"{before}{name} ") if hasattr(one, "commands") else [f"{before}{name}"]
+        )
 
 
 def test_every_command_is_in_a_list_that_says_what_it_does_with_credentialed_notes():
@@ -198,7 +233,11 @@ def test_what_a_command_writes_of_credentialed_notes_is_its_users_alone(name, he
         done = swapbias(*WRITES[name](notes, runs, out))
     assert done.returncode == 0, done.stderr
     # In some folders only what they put there is theirs alone.
-    place = {"report": runs[0].folder, "build": out / "clinical_notes", "check": out / "junit.xml"}.get(name, out)
+    place = {
+        "report": runs[0].folder,
+        "build": out / "clinical_notes",
+        "check": out / "junit.xml",
+    }.get(name, out)
     assert open_to_others(place) == []
     assert name == "check" or (is_credentialed(place) and len(list(place.rglob("*"))) > 1)
 

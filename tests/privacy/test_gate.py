@@ -40,9 +40,15 @@ def deflated(text):
 PLACES = {
     "card": lambda text: {"README.md": f"# Card\n\n{text}\n".encode()},
     "figure": lambda text: {"figures/a.svg": f"<svg><text>{text}</text></svg>".encode()},
-    "figure within the report": lambda text: {"report.html": embedded(f"<svg><text>{text}</text></svg>")},
-    "prompts within the report": lambda text: {"report.html": deflated(json.dumps({"texts": [text]}))},
-    "items": lambda text: {"items/a.parquet": parquet(pd.DataFrame({"n": [1], "text": [f"he {text} she"]}))},
+    "figure within the report": lambda text: {
+        "report.html": embedded(f"<svg><text>{text}</text></svg>")
+    },
+    "prompts within the report": lambda text: {
+        "report.html": deflated(json.dumps({"texts": [text]}))
+    },
+    "items": lambda text: {
+        "items/a.parquet": parquet(pd.DataFrame({"n": [1], "text": [f"he {text} she"]}))
+    },
     "column name": lambda text: {"items/a.parquet": parquet(pd.DataFrame({text: [1]}))},
     "manifest": lambda text: {"manifest.json": json.dumps({"model": text}).encode()},
     "log": lambda text: {"answers.jsonl": json.dumps({"answer": text}).encode()},
@@ -50,7 +56,9 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_keys_and_places_of_this_machine_are_found_wherever_they_stand_and_not_repeated(place, monkeypatch):
+def test_keys_and_places_of_this_machine_are_found_wherever_they_stand_and_not_repeated(
+    place, monkeypatch
+):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "correct horse battery")  # of no known form
     check(PLACES[place]("an ordinary sentence"), never=["/data/private"])
     for text, said in (
@@ -79,7 +87,10 @@ SECRET = 'gr\u00fc"n & blau'  # as other formats write it
 AS_KEY, AS_SECRET = "looks like an access key", "holds the value of MY_SECRET"
 AS_NOTES = "credentialed clinical"
 REFUSED = [
-    *(("a.parquet", written(pa.table({"c": column(f"x {KEY} y")})), AS_KEY) for column in COLUMNS.values()),
+    *(
+        ("a.parquet", written(pa.table({"c": column(f"x {KEY} y")})), AS_KEY)
+        for column in COLUMNS.values()
+    ),
     ("a.parquet", written(pa.table({"n": [1]}, pa.schema([NUMBERS], NOTE))), AS_KEY),
     ("a.parquet", written(pa.table({"n": [1]}, pa.schema([NUMBERS.with_metadata(NOTE)]))), AS_KEY),
     *(("a.txt", f"x {key} y".encode(), AS_KEY) for key in KEYS),
@@ -94,14 +105,20 @@ REFUSED = [
     ("CREDENTIALED", b"x", AS_NOTES),
     ("data/NOTEEVENTS.csv.gz", b"x", AS_NOTES),
     ("data/discharge.csv", b"x", AS_NOTES),
-    ("report.html", deflated("x").replace(b"base64,", b"base64,AAAA"), "holds what cannot be unpacked"),
+    (
+        "report.html",
+        deflated("x").replace(b"base64,", b"base64,AAAA"),
+        "holds what cannot be unpacked",
+    ),
     ("a.parquet", b"PAR1" * 9, "no Parquet that can be read"),
     ("a.csv", b'text,credentialed\n"a,False\nb,True\n', "quotes that are not closed"),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), REFUSED, ids=range(len(REFUSED)))
-def test_what_may_not_leave_or_cannot_be_looked_into_is_refused(name, content, sentence, monkeypatch):
+def test_what_may_not_leave_or_cannot_be_looked_into_is_refused(
+    name, content, sentence, monkeypatch
+):
     monkeypatch.setenv("MY_SECRET", SECRET)
     with pytest.raises((UsageError, ValueError), match=sentence):
         check({name: content})
@@ -119,5 +136,7 @@ def test_a_file_from_a_marked_folder_is_refused_whatever_it_holds(tmp_path):
 
 def test_rows_that_say_they_are_not_credentialed_pass():
     check({"a.parquet": parquet(HELD.head(1)), "a.csv": HELD.head(1).to_csv(index=False).encode()})
-    check({"a.parquet": parquet(pd.DataFrame({"answer": ["data:application/zlib;base64,AAAA"]}))})  # no report
+    check(
+        {"a.parquet": parquet(pd.DataFrame({"answer": ["data:application/zlib;base64,AAAA"]}))}
+    )  # no report
     check({"manifest.json": b'{"credentialed": false}'})

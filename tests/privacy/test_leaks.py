@@ -68,7 +68,9 @@ def planted_in(run, place):
     }
     run.write_manifest(manifest)
     (run.folder / f"{PLACES['stray file of a run']}.txt").write_text(PLACES["stray file of a run"])
-    (run.folder / "items" / f".{PLACES['stray file of a run']}.tmp").write_text(PLACES["stray file of a run"])
+    (run.folder / "items" / f".{PLACES['stray file of a run']}.tmp").write_text(
+        PLACES["stray file of a run"]
+    )
     return run
 
 
@@ -76,7 +78,12 @@ def planted_in(run, place):
 def told(planted, tmp_path):
     """Run a command: every byte that it says and writes into a folder of its own."""
     key, out = PLACES["key in the environment"], tmp_path / "out"
-    places = {"USER": PLACES["user"], "HOSTNAME": PLACES["host"], "SWAPBIAS_API_KEY": key, "OPENAI_API_KEY": key}
+    places = {
+        "USER": PLACES["user"],
+        "HOSTNAME": PLACES["host"],
+        "SWAPBIAS_API_KEY": key,
+        "OPENAI_API_KEY": key,
+    }
 
     def tell(*arguments, said=False):
         done = swapbias(*(str(one).replace("OUT", str(out)) for one in arguments), **places)
@@ -141,7 +148,9 @@ OTHER_WAYS = {
 # What a way puts out on purpose, on this machine alone.
 ALLOWED = {
     "compare": {"folder of the run", "user"},  # names the runs as they were given to it
-    "figures": {"text of a note"},  # words of a note that was explained: share leaves these figures out
+    "figures": {
+        "text of a note"
+    },  # words of a note that was explained: share leaves these figures out
 }
 
 
@@ -157,11 +166,17 @@ def test_every_place_is_planted(planted):
     assert set(PLACES) - set(held) == own
     known = set(Run.open(run.folder).manifest()["settings"]["chat"])
     named = {"base_url", "own_address", "judge", "log", "model"}
-    plain = {name for name in known if not re.search(r"url|address|log$|model|judge$|path|folder|file|key", name)}
+    plain = {
+        name
+        for name in known
+        if not re.search(r"url|address|log$|model|judge$|path|folder|file|key", name)
+    }
     assert known == named | plain, "a new setting may name a place: plant it"
 
 
-@pytest.mark.parametrize("arguments", [one for ways in RUN_WAYS.values() for one in ways], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [one for ways in RUN_WAYS.values() for one in ways], ids=" ".join
+)
 def test_nothing_planted_comes_out_of_a_run(planted, told, tmp_path, arguments):
     run, _ = planted
     other = tmp_path / "other"
@@ -169,12 +184,17 @@ def test_nothing_planted_comes_out_of_a_run(planted, told, tmp_path, arguments):
         shutil.copytree(run.folder, other)
     places = {"RUN": run.folder, "OTHER": other}
     held = found(told(*(places.get(one, one) for one in arguments), said=arguments[0] == "check"))
-    assert not {place: names for place, names in held.items() if place not in ALLOWED.get(arguments[0], ())}
+    assert not {
+        place: names for place, names in held.items() if place not in ALLOWED.get(arguments[0], ())
+    }
 
 
 def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
     """Results with their card, a model's card: every byte that lies on the Hub then."""
-    assert b"findings of notes may tell" in told("share", planted[0].folder, "--results", "a/a", said=True)["said"]
+    assert (
+        b"findings of notes may tell"
+        in told("share", planted[0].folder, "--results", "a/a", said=True)["said"]
+    )
     place = tmp_path / PLACES["user"]
     run = planted_in(start(ASKED, place / PLACES["folder of the run"], **QUIET)[0], place)
     with LocalHub() as hub:
@@ -195,7 +215,10 @@ def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
 
 def test_the_files_of_a_run_that_are_shown_to_others(planted):
     run, _ = planted
-    shown = {name: (run.folder / name).read_bytes() for name in ("findings.csv", "results.json", "report.html")}
+    shown = {
+        name: (run.folder / name).read_bytes()
+        for name in ("findings.csv", "results.json", "report.html")
+    }
     assert not found(shown)
 
 

@@ -16,7 +16,9 @@ SECRET = "Xanthippe"  # stands in every note
 STUDY = ("--study", "phenotype_fairness")
 FALLER = ("-M", "classifier=tests.hub.own_runs:faller")
 NOTE = f"{SECRET} was seen for her knee"
-OWN = "text,label,gender\n" + "".join(f"{NOTE} {number},{number % 2},{'FM'[number % 2]}\n" for number in range(12))
+OWN = "text,label,gender\n" + "".join(
+    f"{NOTE} {number},{number % 2},{'FM'[number % 2]}\n" for number in range(12)
+)
 MODULE = f"""
 import numpy as np, pandas as pd, pyarrow as pa
 def raises(texts): raise KeyError(texts[0] if {SECRET!r} in texts[0] else 'x')
@@ -80,7 +82,9 @@ def test_folders_of_headerless_files_are_told_without_their_cells(tmp_path):
     shows_nothing(swapbias("swap", tmp_path, "--out", tmp_path / "out", "--debug"), 1, 2)
 
 
-@pytest.mark.parametrize("name", ["raises", "floats", "frames", "arrow", "strings", "remote", "model"])
+@pytest.mark.parametrize(
+    "name", ["raises", "floats", "frames", "arrow", "strings", "remote", "model"]
+)
 def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
     (tmp_path / "own_quoting.py").write_text(MODULE)
     (tmp_path / "own.csv").write_text(OWN)

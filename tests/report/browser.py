@@ -60,7 +60,13 @@ class Browser:
     def open(self, path, *, width=1100, height=900, dark=False, media="", scripts=True):
         """Load a file or an address, maybe with a hash, at a size; what was seen before is forgotten."""
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
         wanted = str(path) if str(path).startswith("http") else f"file://{path}"
@@ -72,7 +78,9 @@ class Browser:
 
     def run(self, code):
         """The value of an expression in the page; promises are waited for."""
-        output = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        output = self.call(
+            "Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in output, output
         return output["result"].get("value")
 
@@ -91,7 +99,9 @@ class Browser:
 
     def requests(self):
         """Addresses that were asked for."""
-        sent = [one["params"] for one in self.seen if one.get("method") == "Network.requestWillBeSent"]
+        sent = [
+            one["params"] for one in self.seen if one.get("method") == "Network.requestWillBeSent"
+        ]
         return [one["request"]["url"] for one in sent]
 
     def close(self):

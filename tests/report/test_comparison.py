@@ -11,7 +11,14 @@ import pytest
 
 from swapbias.findings import NONE, SMALL, UNDECIDED, VERDICTS, compare, comparisons, disaggregate
 from swapbias.measures import Estimate
-from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, sentences, text
+from swapbias.report import (
+    ComparedModel,
+    ComparisonPage,
+    Quantity,
+    render_comparison,
+    sentences,
+    text,
+)
 from swapbias.report.model_comparison import _answer
 from tests.hub.shared_runs import GAP
 from tests.report.test_page import CONTRAST, HOSTILE, LONG, OPENED, SEEN, manifest, scored
@@ -21,7 +28,14 @@ def of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, **mo
     subset = "mental_health - other_health" if measure == "gap_difference" else "mental_health"
     ends = (value - 0.02, value + 0.02)
     estimate = Estimate(value, *ends, std_error=std_error, df=20, p_value=0.5, p_adjusted=0.5, n=9)
-    facts = {"model_id": name, "measure": measure, "subset": subset, "verdict": verdict, "margin": 0.05, **more}
+    facts = {
+        "model_id": name,
+        "measure": measure,
+        "subset": subset,
+        "verdict": verdict,
+        "margin": 0.05,
+        **more,
+    }
     return replace(GAP, estimate=estimate, **facts)
 
 
@@ -33,7 +47,9 @@ def differences(found, reference):
 
 
 def test_few_models_are_said_by_name_in_the_order_given():
-    found = [of_model(name, 0.2, verdict) for name, verdict in (("zeta", VERDICTS[0]), ("alpha", NONE))]
+    found = [
+        of_model(name, 0.2, verdict) for name, verdict in (("zeta", VERDICTS[0]), ("alpha", NONE))
+    ]
     assert text.of_models(found) == " ".join(str(text.verdict(one)) for one in found)
 
 
@@ -51,7 +67,9 @@ def test_of_many_models_it_is_said_how_many_and_of_none_its_name(measure):
     assert not re.search(r"\bm\d", output)
 
 
-@pytest.mark.parametrize(("verdict", "sign"), [*product((VERDICTS[0], SMALL, NONE, UNDECIDED), (1, -1))])
+@pytest.mark.parametrize(
+    ("verdict", "sign"), [*product((VERDICTS[0], SMALL, NONE, UNDECIDED), (1, -1))]
+)
 def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
     one = of_two(sign * 0.12, verdict)
     output = differences([("other", one)], "ref")
@@ -81,7 +99,10 @@ def test_what_was_not_tested_is_said():
     assert same == "No difference: other and ref score the same."
     little = differences([("other", of_two(-0.1, UNDECIDED, std_error=math.nan))], "ref")
     assert little.endswith("There is no interval, because too little varies or was scored.")
-    assert text.of_models([of_model("a", math.nan, "")]) == "Not measured: a could not score what the question needs."
+    assert (
+        text.of_models([of_model("a", math.nan, "")])
+        == "Not measured: a could not score what the question needs."
+    )
 
 
 def paged(names):
@@ -89,7 +110,8 @@ def paged(names):
     rows = scored()
     higher = 0.05 * (rows["group"] == "female")
     made = {
-        name: rows.assign(model_id=name, score=rows["score"] + place * higher) for place, name in enumerate(names)
+        name: rows.assign(model_id=name, score=rows["score"] + place * higher)
+        for place, name in enumerate(names)
     }
     found = {
         name: disaggregate(made[name], "gendered_stigma", expected={}, robustness=False)
@@ -102,8 +124,14 @@ def paged(names):
     quantities = []
     for place, one in enumerate(output[names[0]]):
         away = {f"{name} - {names[0]}": name for name in names[1:]}
-        mine = {away[each.contrast]: each for each in differences if each.primary and each.contrast in away}
-        quantities.append(Quantity(tuple(output[name][place] for name in names), "", mine if one.primary else {}))
+        mine = {
+            away[each.contrast]: each
+            for each in differences
+            if each.primary and each.contrast in away
+        }
+        quantities.append(
+            Quantity(tuple(output[name][place] for name in names), "", mine if one.primary else {})
+        )
     models = [ComparedModel(name, "run", manifest(), found[name]) for name in names]
     return ComparisonPage(models, names[0], quantities, differences, ["A note."])
 
@@ -128,13 +156,19 @@ def report(page, tmp_path_factory):
 def test_gaps_below_zero_are_drawn_there_beside_a_test_of_all_groups_and_none_in_another_unit():
     below = [of_model(name, -0.3, VERDICTS[0]) for name in ("a", "b")]
     spread = [
-        replace(of_model(name, 0.1, VERDICTS[0]), measure="group_spread", contrast="all groups") for name in "ab"
+        replace(of_model(name, 0.1, VERDICTS[0]), measure="group_spread", contrast="all groups")
+        for name in "ab"
     ]
     odds = [replace(of_model(name, -5.0, VERDICTS[0]), unit="natural log-odds") for name in "ab"]
-    models = [ComparedModel(name, "run", manifest(), [one]) for name, one in zip("ab", below, strict=True)]
+    models = [
+        ComparedModel(name, "run", manifest(), [one]) for name, one in zip("ab", below, strict=True)
+    ]
     mine = [Quantity(tuple(one), "", {}) for one in (spread, below, odds)]
     chart = _answer(ComparisonPage(models, "a", mine, [], []), mine)
-    dots = [[chart.axis.at(dot.value) for row in rows for dot in row.dots] for rows in chart.parts.values()]
+    dots = [
+        [chart.axis.at(dot.value) for row in rows for dot in row.dots]
+        for rows in chart.parts.values()
+    ]
     assert [[2 < at < chart.axis.at(0) for at in each] for each in dots] == [[], [True, True]]
 
 
@@ -144,7 +178,9 @@ def test_the_sentences_stand_first_and_a_model_has_one_look(output, page):
     own, away = text.of_models(output.quantities[0].found), said
     assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in shown
     assert away.startswith(own)
-    places = [shown.index(one) for one in (own[:60], "Gaps by phase", "A gap near zero", "Glossary</h2>")]
+    places = [
+        shown.index(one) for one in (own[:60], "Gaps by phase", "A gap near zero", "Glossary</h2>")
+    ]
     assert places == sorted(places)
     assert "not a ranking" in shown
     keys = re.findall(r'<svg class="key"[^>]*><path[^>]*class="dot (g\d)"', page)
@@ -157,7 +193,10 @@ def test_the_sentences_stand_first_and_a_model_has_one_look(output, page):
 
 
 def test_a_question_without_charts_has_no_section_and_no_link_leads_nowhere(output, page):
-    whole = [replace(one, found=[each for each in one.found if each.slice_by == "all"]) for one in output.models]
+    whole = [
+        replace(one, found=[each for each in one.found if each.slice_by == "all"])
+        for one in output.models
+    ]
     alone = render_comparison(replace(output, models=whole))
     assert ("Gaps by phase" in page, "Gaps by" in alone) == (True, False)
     for made in (page, alone):

@@ -29,7 +29,12 @@ def gap(value, phase, **more):
 
 
 def lines(figure):
-    return [tuple(part[:, 0]) for one in figure.axes[0].collections for part in one.get_segments() if len(part)]
+    return [
+        tuple(part[:, 0])
+        for one in figure.axes[0].collections
+        for part in one.get_segments()
+        if len(part)
+    ]
 
 
 def drawn(found):
@@ -38,9 +43,16 @@ def drawn(found):
 
 def test_intervals_end_where_their_quantity_does_and_none_is_made_up():
     found = [mean("female", 0.1, "a", -0.2, 0.4), mean("male", 0.9, "a", 0.5, 1.3)]
-    assert [tuple(round(end) for end in ends) for ends in lines(drawn(found))] == [(0, 40), (50, 100)]
+    assert [tuple(round(end) for end in ends) for ends in lines(drawn(found))] == [
+        (0, 40),
+        (50, 100),
+    ]
     assert all(math.isnan(end) for ends in lines(drawn([mean("female", 0.1, "a")])) for end in ends)
-    in_order = drawn([gap(0.1, "diagnosis"), gap(-0.3, "intention"), gap(0.2, "action")]).axes[0].get_yticklabels()
+    in_order = (
+        drawn([gap(0.1, "diagnosis"), gap(-0.3, "intention"), gap(0.2, "action")])
+        .axes[0]
+        .get_yticklabels()
+    )
     assert [one.get_text() for one in in_order] == ["diagnosis", "intention", "action"]
 
 
@@ -49,7 +61,9 @@ def test_a_group_has_one_colour_and_one_shape_whichever_others_are_there():
         figure = drawn([mean(group, 0.1, "a") for group in groups])
         (men,) = [one for one in figure.axes[0].lines if one.get_label() == "men"]
         assert (men.get_color(), men.get_marker()) == LOOKS[1]
-    assert len({marker for _, marker in LOOKS}) == len({colour for colour, _ in LOOKS}) == len(LOOKS)
+    assert (
+        len({marker for _, marker in LOOKS}) == len({colour for colour, _ in LOOKS}) == len(LOOKS)
+    )
 
 
 def test_values_that_are_all_alike_are_not_drawn():
@@ -80,28 +94,45 @@ def rq1_findings():
     """Levels and gaps of three phases in three sets, one of them with a long name, and a primary."""
     found = []
     for place, subset in enumerate(("mental_health", "other_health", "baseline")):
-        for phase, value in (("diagnosis", 0.1), ("a phase whose name is long indeed", 0.2), ("action", 0.3)):
+        for phase, value in (
+            ("diagnosis", 0.1),
+            ("a phase whose name is long indeed", 0.2),
+            ("action", 0.3),
+        ):
             for group in ("female", "male"):
                 ends = {"low": value - 0.1, "high": value + 0.1}
-                found.append(replace(mean(group, value + 0.01 * place, phase, **ends), subset=subset))
-            found.append(replace(gap(value, phase, low=value - 0.2, high=value + 0.1), subset=subset))
+                found.append(
+                    replace(mean(group, value + 0.01 * place, phase, **ends), subset=subset)
+                )
+            found.append(
+                replace(gap(value, phase, low=value - 0.2, high=value + 0.1), subset=subset)
+            )
     primary = replace(gap(0.1, ""), slice_by="all", slice_value="", primary=True, margin=0.05)
     return [*found, primary]
 
 
 def test_a_paper_gets_text_in_truetype_no_date_and_the_same_bytes_again():
     papers = draw_figures(rq1_findings(), "pdf")
-    assert [*papers] == ["results", "gendered_stigma-rq1-phase-levels", "gendered_stigma-rq1-phase-gap"]
+    assert [*papers] == [
+        "results",
+        "gendered_stigma-rq1-phase-levels",
+        "gendered_stigma-rq1-phase-gap",
+    ]
     for pdf in papers.values():
         assert b"/Type3" not in pdf
         assert b"/CIDFontType2" in pdf  # TrueType
         assert b"CreationDate" not in pdf
         assert float(re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", pdf)[1]) / 72 < 7.3
     for kind in FORMATS:
-        assert (drawings := draw_figures(rq1_findings()[-3:], kind)) == draw_figures(rq1_findings()[-3:], kind)
+        assert (drawings := draw_figures(rq1_findings()[-3:], kind)) == draw_figures(
+            rq1_findings()[-3:], kind
+        )
         assert all(b"<text" in one or kind != "svg" for one in drawings.values())
 
 
 def test_a_dollar_in_a_name_is_a_dollar():
-    found = [replace(one, slice_value=one.slice_value and f"${one.slice_value}_x$^") for one in rq1_findings()]
+    found = [
+        replace(one, slice_value=one.slice_value and f"${one.slice_value}_x$^")
+        for one in rq1_findings()
+    ]
     assert all(draw_figures(found, "svg").values())

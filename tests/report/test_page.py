@@ -37,12 +37,16 @@ def scored():
     """Some rows of rq1, of which women get .1 less, with hostile names and texts among them."""
     rows = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
     chosen = list(dict.fromkeys(rows["template"]))[::4], list(dict.fromkeys(rows["condition"]))[::3]
-    rows = rows[rows["template"].isin(chosen[0]) & rows["condition"].isin(chosen[1])].reset_index(drop=True)
+    rows = rows[rows["template"].isin(chosen[0]) & rows["condition"].isin(chosen[1])].reset_index(
+        drop=True
+    )
     level = rows["group"].map({"female": 0.2, "male": 0.3, "unspecified": 0.1})
     wave = [0.01 * math.sin(place) for place in range(len(rows))]
     tokens = json.dumps([[HOSTILE, 0.4], ["she", 0.2]])
     rows = rows.assign(model_id=HOSTILE, score=level + wave, top_tokens=tokens, answer=HOSTILE)
-    rows["text"] = rows["text"].where(rows["template"] != chosen[0][0], rows["text"] + " " + HOSTILE)
+    rows["text"] = rows["text"].where(
+        rows["template"] != chosen[0][0], rows["text"] + " " + HOSTILE
+    )
     rows["text"] = rows["text"].where(rows["template"] != chosen[0][1], rows["text"] + " " + LONG)
     return rows.assign(condition=rows["condition"].replace(chosen[1][0], HOSTILE))
 
@@ -72,7 +76,9 @@ def found(rows):
 
 @pytest.fixture(scope="module")
 def page(rows, found):
-    coverage = pd.DataFrame({"lexicon": [HOSTILE], "label": ["a"], "word": [HOSTILE], "in_vocabulary": [False]})
+    coverage = pd.DataFrame(
+        {"lexicon": [HOSTILE], "label": ["a"], "word": [HOSTILE], "in_vocabulary": [False]}
+    )
     return render(manifest(), found, {"gendered_stigma": rows}, coverage)
 
 
@@ -86,9 +92,15 @@ def report(page, tmp_path_factory):
 @pytest.fixture(scope="module")
 def broken_down(tmp_path_factory):
     """A page of notes and answers: rates and classes."""
-    found = [rate(name, 0.1, HOSTILE, higher_group=HOSTILE) for name in ("flip_rate", "tpr_difference", "macro_f1")]
+    found = [
+        rate(name, 0.1, HOSTILE, higher_group=HOSTILE)
+        for name in ("flip_rate", "tpr_difference", "macro_f1")
+    ]
     mean = replace(
-        rate("mean", 50.0, "baseline"), study="adjective_coreference", experiment="answers", contrast="pro"
+        rate("mean", 50.0, "baseline"),
+        study="adjective_coreference",
+        experiment="answers",
+        contrast="pro",
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
     made = render(manifest(), [*found, mean], {"adjective_coreference": answered()}, pd.DataFrame())
@@ -115,9 +127,13 @@ def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found, row
 
 
 def test_gaps_stand_by_slice_and_the_same_is_counted_in_other_ways(page):
-    assert {f"{PLACE}.gaps-by-phase", f"{PLACE}.gaps-by-diagnosis"} <= {*re.findall(r'<h3 id="([^"]+)"', page)}
+    assert {f"{PLACE}.gaps-by-phase", f"{PLACE}.gaps-by-diagnosis"} <= {
+        *re.findall(r'<h3 id="([^"]+)"', page)
+    }
     gaps = page[page.index("Gaps by phase") : page.index("Gaps by diagnosis")]
-    assert gaps.count("<tr><th") == 1 + 3 * gaps.count('scope="rowgroup"')  # a head, three phases of every set
+    assert gaps.count("<tr><th") == 1 + 3 * gaps.count(
+        'scope="rowgroup"'
+    )  # a head, three phases of every set
     changed = page[page.index(f'id="{PLACE}.sensitivity"') : page.index("Pairs that differ most")]
     assert "Whichever one template or condition is left out, the value is" in changed
     assert "Counting missing answers either way" in changed
@@ -140,7 +156,9 @@ def test_prompts_that_are_too_many_are_left_in_their_folder(rows, found, monkeyp
 
 
 def test_only_what_the_page_itself_says_may_run(page):
-    policy = html.unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1])
+    policy = html.unescape(
+        re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1]
+    )
     assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
     assert "unsafe" not in policy
     assert not re.search(r"\seval\(|new Function|innerHTML|insertAdjacent|document\.write", page)
@@ -155,10 +173,15 @@ def test_the_page_works_alone_and_what_strangers_wrote_is_text(browser, report):
     assert browser.run("window.hit") is None
     strange = "document.querySelectorAll('main script, main img:not([src^=\"data:\"]), main [onerror]').length"
     assert browser.run(strange) == 0
-    texts = browser.run("[...document.querySelectorAll('.pair .text')].map((one) => one.textContent)")
+    texts = browser.run(
+        "[...document.querySelectorAll('.pair .text')].map((one) => one.textContent)"
+    )
     assert all(text.endswith(SEEN) for text in texts)
     assert not {"\0", "\u202e"} & {*browser.run("document.body.textContent")}
-    assert browser.run("getComputedStyle(document.querySelector('.pair .text')).unicodeBidi") == "isolate"
+    assert (
+        browser.run("getComputedStyle(document.querySelector('.pair .text')).unicodeBidi")
+        == "isolate"
+    )
 
 
 def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
@@ -166,13 +189,19 @@ def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
     browser.open(f"{report}#{PLACE}.pairs?condition={condition}&order=lowest+gap+first")
     browser.wait("document.querySelector('.pair')")
     wanted = rows[(rows["condition"] == condition)]["pair_id"].nunique()
-    assert f"of {wanted} (" in browser.run("document.querySelector('.pairs [role=status]').textContent")
-    output = browser.run("[...document.querySelectorAll('.pair strong')].map((one) => one.textContent)")
+    assert f"of {wanted} (" in browser.run(
+        "document.querySelector('.pairs [role=status]').textContent"
+    )
+    output = browser.run(
+        "[...document.querySelectorAll('.pair strong')].map((one) => one.textContent)"
+    )
     gaps = [float(one.removeprefix("gap ").replace("−", "-")) for one in output]
     assert len(gaps) == min(wanted, 25)
     assert gaps == sorted(gaps)
     browser.run("document.querySelector('.pairs input[type=search]').value = 'no such text'")
-    browser.run("document.querySelector('.pairs input[type=search]').dispatchEvent(new Event('input'))")
+    browser.run(
+        "document.querySelector('.pairs input[type=search]').dispatchEvent(new Event('input'))"
+    )
     assert browser.run("document.querySelectorAll('.pair').length") == 0
 
 
@@ -192,7 +221,9 @@ def of_names(texts):
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
     """The page of an audit of three groups, of which the first contrast has no gap."""
-    run = swapbias.audit(of_names, prompts=pd.DataFrame(THREE), reference="white", group="", progress=False)
+    run = swapbias.audit(
+        of_names, prompts=pd.DataFrame(THREE), reference="white", group="", progress=False
+    )
     assert list(run.primary["contrast"]) == ["black - white", "latina - white", "all groups"]
     return run.report(tmp_path_factory.mktemp("several") / "report.html")
 
@@ -200,7 +231,9 @@ def several(tmp_path_factory):
 def test_pairs_that_differ_most_are_of_every_contrast(several):
     page = several.read_text(encoding="utf-8")
     table = page.partition("Pairs that differ most")[2].partition("</section>")[0]
-    assert re.search(r"<mark>Maria</mark> is late\.{8}.*?latina minus white.*?\N{MINUS SIGN}8\.0", table, re.S)
+    assert re.search(
+        r"<mark>Maria</mark> is late\.{8}.*?latina minus white.*?\N{MINUS SIGN}8\.0", table, re.S
+    )
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', table)
     assert heads[:5] == ["sentence", "groups", "first", "second", "gap"]
 
@@ -210,7 +243,10 @@ def test_the_pair_browser_has_the_gaps_of_every_contrast_and_marks_what_differs(
     texts = f"(name) => [...{pair}.querySelectorAll(name)].map((one) => one.textContent)"
     browser.open(f"{several}#{place}.pairs?order=largest+gap+first")
     browser.wait(pair)
-    assert browser.run(f"({texts})('strong')") == ["gap black minus white 0.0", "gap latina minus white \u22128.0"]
+    assert browser.run(f"({texts})('strong')") == [
+        "gap black minus white 0.0",
+        "gap latina minus white \u22128.0",
+    ]
     assert browser.run(f"({texts})('mark')") == list(NAMES.values())
     browser.open(f"{several}#{place}.pairs?contrast=latina+minus+white&order=highest+gap+first")
     browser.wait(pair)
@@ -222,15 +258,22 @@ def test_the_pair_browser_has_the_gaps_of_every_contrast_and_marks_what_differs(
 
 
 def test_a_picture_of_several_contrasts_is_not_named_after_the_first(several):
-    answer = several.read_text(encoding="utf-8").partition('class="answer"')[2].partition("</table>")[0]
+    answer = (
+        several.read_text(encoding="utf-8").partition('class="answer"')[2].partition("</table>")[0]
+    )
     assert ">groups</th>" in answer
-    assert re.findall(r'scope="row"[^>]*>([^<]*)<', answer) == ["black minus white", "latina minus white"]
+    assert re.findall(r'scope="row"[^>]*>([^<]*)<', answer) == [
+        "black minus white",
+        "latina minus white",
+    ]
 
 
 def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):
     browser.open(report)
     table = f"document.getElementById('{PLACE}.gaps-by-diagnosis').nextElementSibling"
-    column = f"[...{table}.tBodies[0].rows].slice(1).map((row) => Number(row.cells[2].dataset.number))"
+    column = (
+        f"[...{table}.tBodies[0].rows].slice(1).map((row) => Number(row.cells[2].dataset.number))"
+    )
     before = browser.run(column)
     for expected, name in (
         (sorted(before), "ascending"),
@@ -283,7 +326,9 @@ def test_the_page_fits_and_can_be_read_at_every_size(browser, report, width, dar
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_axe_finds_nothing_to_complain_of(browser, report, broken_down, dark):
     if not AXE.is_file():
-        pytest.skip("needs axe-core: make build/node/.ready, which needs npm; or set SWAPBIAS_AXE to an axe.min.js")
+        pytest.skip(
+            "needs axe-core: make build/node/.ready, which needs npm; or set SWAPBIAS_AXE to an axe.min.js"
+        )
     found = "axe.run().then((output) => output.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
     for page in (report, broken_down):
         browser.open(page, dark=dark)
@@ -301,7 +346,9 @@ def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
     assert browser.run("window.hit") is None
     heads = browser.run("[...document.querySelectorAll('h3[id]')].map((one) => one.innerText)")
     assert heads[1:4] == ["Flips", "TPR gap", "Macro F1"]
-    words = browser.run("[...document.querySelectorAll('tbody th[scope=row]')].map((one) => one.textContent)")
+    words = browser.run(
+        "[...document.querySelectorAll('tbody th[scope=row]')].map((one) => one.textContent)"
+    )
     assert "pronouns that fit the stereotype" in words
     assert browser.faults() == []
 
@@ -309,9 +356,14 @@ def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
 def test_everything_is_open_and_uncut_on_paper(browser, report):
     browser.open(report, width=794, media="print", dark=True)
     tables = "[...document.querySelectorAll('details:not(.pairs) table')]"
-    assert min(browser.run(f"{tables}.map((one) => one.getBoundingClientRect().height)")) > 50  # in closed boxes
+    assert (
+        min(browser.run(f"{tables}.map((one) => one.getBoundingClientRect().height)")) > 50
+    )  # in closed boxes
     assert browser.run("document.documentElement.scrollWidth") <= 794
-    assert browser.run("getComputedStyle(document.querySelector('thead')).display") == "table-header-group"
+    assert (
+        browser.run("getComputedStyle(document.querySelector('thead')).display")
+        == "table-header-group"
+    )
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
@@ -321,7 +373,9 @@ def test_a_screen_reader_finds_its_way(browser, report):
     assert browser.run("document.querySelectorAll('main, header, h1').length") == 3
 
     def each(selector, value):
-        return browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => {value})")
+        return browser.run(
+            f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => {value})"
+        )
 
     assert all(each("table", "!!one.querySelector('th')"))
     assert all(each("svg:not([aria-hidden]):not(svg svg)", "one.getAttribute('aria-label')"))
@@ -350,15 +404,24 @@ def audited(place, model):
     table = pd.DataFrame(rows, columns=["text", "group", "pair", "condition"])
     swapbias.audit(model, prompts=table, reference="m", out=place, progress=False)
     gate = CliRunner().invoke(app, ["check", str(place)], env={"GITHUB_ACTIONS": ""})
-    return (place / "findings.csv").read_bytes(), (place / "results.json").read_bytes(), gate.exit_code
+    return (
+        (place / "findings.csv").read_bytes(),
+        (place / "results.json").read_bytes(),
+        gate.exit_code,
+    )
 
 
 @pytest.mark.parametrize(("model", "code"), [(uneven, 0), (constant, 3)])
-def test_other_sentences_give_the_same_findings_verdicts_and_exit_codes(tmp_path, monkeypatch, model, code):
+def test_other_sentences_give_the_same_findings_verdicts_and_exit_codes(
+    tmp_path, monkeypatch, model, code
+):
     before = audited(tmp_path / "before", model)
     rewritten = 0
     for name, function in inspect.getmembers(text, inspect.isfunction):
-        if inspect.signature(function).return_annotation is str and function.__module__ == text.__name__:
+        if (
+            inspect.signature(function).return_annotation is str
+            and function.__module__ == text.__name__
+        ):
             monkeypatch.setattr(text, name, lambda *values, **options: "x")
             rewritten += 1
     assert rewritten > 30
@@ -391,7 +454,11 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
     assert [one.name for one in (flips, gap, f1)] == ["flips", "TPR gap", "macro F1"]
     assert [*flips.parts] == ["depression", "alcohol abuse"]
     (row,) = flips.parts["depression"]
-    assert (row.name, row.cells[0][0], row.cells[1][0]) == (f"original: {output}", "30.0 %", "25.0 % to 35.0 %")
+    assert (row.name, row.cells[0][0], row.cells[1][0]) == (
+        f"original: {output}",
+        "30.0 %",
+        "25.0 % to 35.0 %",
+    )
     assert gap.parts["depression"][0].cells[0][0] == "−10.0"
     (row,) = f1.parts["depression"]
     assert row.cells[0][0] == "0.900"
@@ -400,16 +467,25 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
 
 
 def test_a_mean_of_each_group_has_the_colours_of_its_groups():
-    found = [rate("mean", value, "action", contrast=group) for group, value in (("male", 0.8), ("female", 0.6))]
+    found = [
+        rate("mean", value, "action", contrast=group)
+        for group, value in (("male", 0.8), ("female", 0.6))
+    ]
     means = [replace(one, slice_by="phase", unit=EXPERIMENT.compares.unit.name) for one in found]
     (chart,) = slice_charts(EXPERIMENT, means)
     assert [label for _, label in chart.keys] == ["women", "men"]
     ((row,),) = chart.parts.values()
     assert [cell for cell, _ in row.cells] == ["60.0 (55.0 to 65.0)", "80.0 (75.0 to 85.0)"]
     assert [one.group for one in row.dots] == [0, 1]
-    lost = replace(rate("paired_gap", 0.0, ""), slice_by="all", primary=True, verdict=text.UNMEASURED)
-    assert not list(slice_charts(EXPERIMENT, [*means, lost]))  # one score for every prompt: means say nothing
-    assert list(slice_charts(EXPERIMENT, [*means, lost, replace(lost, verdict=text.NONE)]))  # of another question
+    lost = replace(
+        rate("paired_gap", 0.0, ""), slice_by="all", primary=True, verdict=text.UNMEASURED
+    )
+    assert not list(
+        slice_charts(EXPERIMENT, [*means, lost])
+    )  # one score for every prompt: means say nothing
+    assert list(
+        slice_charts(EXPERIMENT, [*means, lost, replace(lost, verdict=text.NONE)])
+    )  # of another question
 
 
 def answered():

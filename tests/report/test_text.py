@@ -49,7 +49,9 @@ SETS = {"within": "mental_health", "against": "other_health"}
 
 
 def change(value, verdict, **more):
-    return gap(value, verdict, measure="gap_difference", subset=" - ".join(SETS.values()), **SETS, **more)
+    return gap(
+        value, verdict, measure="gap_difference", subset=" - ".join(SETS.values()), **SETS, **more
+    )
 
 
 WOMEN = "m's gap, women minus men, is"
@@ -161,13 +163,21 @@ def test_gaps_of_several_phenotypes_are_never_pooled():
 def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
     monkeypatch.setattr("swapbias.report.text.experiment_of", lambda finding: None)
     one = gap(0.1, FOUND, contrast="cats - dogs", group="cats", reference_group="dogs")
-    assert answer(one).sentence == "Gap: m scores cats higher than dogs by 10.0 points (95 % interval 8.0 to 12.0)."
+    assert (
+        answer(one).sentence
+        == "Gap: m scores cats higher than dogs by 10.0 points (95 % interval 8.0 to 12.0)."
+    )
 
 
 def of_groups(experiment, measure, **more):
     """A primary finding of the prompt packs; sides as in the fields of findings."""
     contrast = f"{more.get('group', '')} - {more.get('reference_group', '')}"
-    facts = {"study": "group_packs", "experiment": experiment, "measure": measure, "contrast": contrast}
+    facts = {
+        "study": "group_packs",
+        "experiment": experiment,
+        "measure": measure,
+        "contrast": contrast,
+    }
     return partial(gap, **{**facts, "unit": "probability of positive sentiment", **more})
 
 
@@ -178,7 +188,9 @@ def nation(value, verdict, name, **more):
 
 def spread(p, experiment="occupation_nationality", value=0.04, **more):
     one = of_groups(experiment, "group_spread", contrast="all groups", **more)(value, "")
-    return replace(one, estimate=Estimate(value, p_value=p, p_adjusted=p, n=10, test="F"), margin=math.nan)
+    return replace(
+        one, estimate=Estimate(value, p_value=p, p_adjusted=p, n=10, test="F"), margin=math.nan
+    )
 
 
 def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_differs():
@@ -229,7 +241,9 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
                 ("Gap: ", SURE_ONES), ("No gap: ", (NONE,)), ("Undecided: ", (UNDECIDED,)),
                 ("Not measured: ", (UNMEASURED,)), ("Too few pairs: ", (TOO_FEW,)),
             ):  # fmt: skip
-                of_both = [one in names for one in (verdict, other)]  # unsure ones are said in one sentence
+                of_both = [
+                    one in names for one in (verdict, other)
+                ]  # unsure ones are said in one sentence
                 assert output.count(word) == (1 + sum(of_both) if word == "Gap: " else any(of_both))
             if verdict in SURE_ONES:
                 toward = {
@@ -246,18 +260,24 @@ SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 @pytest.mark.parametrize("certainty", CERTAINTIES)
-@pytest.mark.parametrize("beside", [None, (), (FOUND, FOUND), (FOUND, NONE), (UNDECIDED, SMALL)], ids=str)
+@pytest.mark.parametrize(
+    "beside", [None, (), (FOUND, FOUND), (FOUND, NONE), (UNDECIDED, SMALL)], ids=str
+)
 def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
     """Every combination of sign, size, certainty, rewordings, influences and missing scores, of a gap alone."""
     exact, sure = certainty == "no interval", verdict in SURE_ONES
     both = parts(0.1, -0.1, *beside) if beside else []
     known = [*product(KEPT, TURNED, LOST)]
-    for sign, size, (kept, turned, lost) in product((1, -1), SIZES, (known[0], known[-1]) if beside else known):
+    for sign, size, (kept, turned, lost) in product(
+        (1, -1), SIZES, (known[0], known[-1]) if beside else known
+    ):
         finding = (gap if beside is None else change)(
             sign * size, verdict, **CERTAINTIES[certainty], sign_agreement=kept, influential_items=turned,
             missing_data_low=size - lost, missing_data_high=size + lost,
         )  # fmt: skip
-        finding = replace(finding, estimate=replace(finding.estimate, n_unscored=0 if math.isnan(lost) else 3))
+        finding = replace(
+            finding, estimate=replace(finding.estimate, n_unscored=0 if math.isnan(lost) else 3)
+        )
         output, first = answer(finding, both), str(text.verdict(finding))
         if beside is None:
             assert [words in first for words in SURE] == [sure and sign > 0, sure and sign < 0]
@@ -276,22 +296,41 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
         assert ("x has the other sign" in cautions) == bool(turned)
         assert ("Counting missing answers either way" in cautions) == (not math.isnan(lost))
         assert ("could turn its sign" in cautions) == (size < lost)
-        assert ("3 of 13 units (23 %) were not scored." in output.cautions) == (not math.isnan(lost))
-        assert all(text.endswith(".") and "nan" not in text for text in (output.sentence, *output.cautions))
+        assert ("3 of 13 units (23 %) were not scored." in output.cautions) == (
+            not math.isnan(lost)
+        )
+        assert all(
+            text.endswith(".") and "nan" not in text for text in (output.sentence, *output.cautions)
+        )
 
 
 def test_a_lost_gap_is_named_and_a_test_of_rates_says_what_differs():
-    lost = [gap(math.nan, "", slice_by="phenotype", slice_value="lost"), gap(0.1, FOUND, slice_by="phenotype")]
+    lost = [
+        gap(math.nan, "", slice_by="phenotype", slice_value="lost"),
+        gap(0.1, FOUND, slice_by="phenotype"),
+    ]
     assert "Not measured: for lost, " in summary([replace(lost[0], verdict=UNDECIDED), lost[1]])
     one = replace(spread(0.2), contrast="all groups, positives")
-    assert answer(one).sentence == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
+    assert (
+        answer(one).sentence
+        == "m: all groups, positives: no difference shown (one test of all, p 0.200)."
+    )
 
 
 @pytest.mark.parametrize("verdict", ["", *(one for one in VERDICTS if one != UNMEASURED)])
 def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
-    for kept, turned, measure in product(KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")):
+    for kept, turned, measure in product(
+        KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")
+    ):
         sets = SETS if measure == "gap_difference" else {}
-        finding = gap(math.nan, verdict, measure=measure, **sets, sign_agreement=kept, influential_items=turned)
+        finding = gap(
+            math.nan,
+            verdict,
+            measure=measure,
+            **sets,
+            sign_agreement=kept,
+            influential_items=turned,
+        )
         output = answer(finding)
         assert output.sentence == "Not measured: m could not score what the question needs."
         assert output.certainty == ""
@@ -306,7 +345,10 @@ def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
         (change(-1.5, FOUND, width=1.0), "−200.0 to −50.0"),
         (gap(0.02, "", measure="mean", contrast="female", width=0.1), "0.0 to 12.0"),
         (gap(0.98, "", measure="flip_rate", unit="share of notes", width=0.1), "88.0 % to 100.0 %"),
-        (gap(0.3, FOUND, unit="mean log-odds of the disapproving antonym", width=9.0), "−8.700 to +9.300"),
+        (
+            gap(0.3, FOUND, unit="mean log-odds of the disapproving antonym", width=9.0),
+            "−8.700 to +9.300",
+        ),
         (gap(0.3, FOUND, std_error=math.nan), "–"),
     ],
 )
@@ -335,11 +377,14 @@ ALIKE = "The gap is the same with mental-health conditions and with other health
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.02, FURTHER.format("women")), (-0.02, FURTHER.format("men")), (0.0, ALIKE)]
+    ("value", "said"),
+    [(0.02, FURTHER.format("women")), (-0.02, FURTHER.format("men")), (0.0, ALIKE)],
 )
 def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, said):
     # Whatever both gaps are: of -11.2 and -10.5 points the second is the smaller one, and lies further toward women.
-    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(experiment="rq1", model_id="m")
+    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(
+        experiment="rq1", model_id="m"
+    )
     base = rows["group"].map({"female": 0.1, "male": 0.5}).fillna(0.0)
     moved = value * ((rows["group"] == "female") & (rows["label"] == "mental_health"))
     found = disaggregate(rows.assign(score=base + moved), "gendered_stigma", robustness=False)
@@ -381,41 +426,74 @@ def long_sentences(said):
 @pytest.mark.parametrize("study", studies())
 def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
     for experiment, verdict, value in product(load_study(study).experiments, VERDICTS, (0.2, -0.2)):
-        sides = {"group": experiment.compares.group, "reference_group": experiment.compares.reference}
-        both = dict(zip(("within", "against"), experiment.compares.contrast or ("", ""), strict=True))
+        sides = {
+            "group": experiment.compares.group,
+            "reference_group": experiment.compares.reference,
+        }
+        both = dict(
+            zip(("within", "against"), experiment.compares.contrast or ("", ""), strict=True)
+        )
         unit, rates = (
             experiment.compares.unit.name,
             {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0},
         )
-        facts = {"study": study, "experiment": experiment.name, "unit": unit, "model_id": "OWNER/some-model", **sides}
+        facts = {
+            "study": study,
+            "experiment": experiment.name,
+            "unit": unit,
+            "model_id": "OWNER/some-model",
+            **sides,
+        }
         one = gap(value, verdict, **facts, **(rates if unit == "share of answers" else {}))
         moved = (
-            replace(one, measure="gap_difference", ratio=math.nan, **both) if experiment.compares.contrast else one
+            replace(one, measure="gap_difference", ratio=math.nan, **both)
+            if experiment.compares.contrast
+            else one
         )
-        output = (text.verdict(one).text, text.verdict(moved).text, text.meaning(moved), text.certainty(one))
+        output = (
+            text.verdict(one).text,
+            text.verdict(moved).text,
+            text.meaning(moved),
+            text.certainty(one),
+        )
         assert long_sentences(" ".join(map(str, output))) == []
 
 
 def test_one_question_fits_a_screen_with_its_table():
-    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(experiment="rq1", model_id="OWNER/some-model")
-    score = np.random.default_rng(0).normal(0.3, 0.1, len(rows)) + 0.1 * (rows["label"] == "mental_health")
+    rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(
+        experiment="rq1", model_id="OWNER/some-model"
+    )
+    score = np.random.default_rng(0).normal(0.3, 0.1, len(rows)) + 0.1 * (
+        rows["label"] == "mental_health"
+    )
     found = disaggregate(rows.assign(score=score.where(rows.index > 40)), "gendered_stigma")
     lines = text.terminal(found).splitlines()
     assert len(lines) <= 22  # of 24: the report and the next step follow
     assert max(map(len, lines)) <= 80
-    at = [next(place for place, one in enumerate(lines) if word in one) for word in ("rq1", "chance", "verdict")]
+    at = [
+        next(place for place, one in enumerate(lines) if word in one)
+        for word in ("rq1", "chance", "verdict")
+    ]
     assert at == sorted(at)
     assert "were not scored" in lines[-1]
     assert "An audit of this size detects" in " ".join(text.terminal(found, verbose=True).split())
 
 
 def test_low_rates_are_compared_by_their_ratio_as_well():
-    rates = {"unit": "share of answers", "unit_low": 0.0, "unit_high": 1.0, "baseline": 0.02, "is_rate": True}
+    rates = {
+        "unit": "share of answers",
+        "unit_low": 0.0,
+        "unit_high": 1.0,
+        "baseline": 0.02,
+        "is_rate": True,
+    }
     rates |= {"ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
     said = "by 4.0 points (95 % interval 2.0 to 6.0). The ratio of the two rates is 3.00 (95 % interval 1.99"
     assert said in answer(gap(0.04, FOUND, **rates)).sentence
     low = answer(gap(0.01, NONE, **{**rates, "baseline": 0.2, "ratio": 1.05})).sentence
-    assert low.endswith("The ratio of the two rates is 1.05. The whole interval is within the margin of 5 points.")
+    assert low.endswith(
+        "The ratio of the two rates is 1.05. The whole interval is within the margin of 5 points."
+    )
     rare = answer(gap(0.001, NONE, **{**rates, "ratio": 1.05})).sentence
     assert "The ratio of the two rates is 1.05 (95 % interval" in rare
     assert rare.endswith("within the margin of 5 points and a ratio of 0.8 to 1.25.")

@@ -23,13 +23,24 @@ from swapbias.errors import UsageError
 from swapbias.files import cache_dir
 from swapbias.models import LoadOptions, calibration as tiny_model
 from swapbias.models.masked import MaskedScorer
-from swapbias.runs import Run, Settings, audit_several, partial_note, plan_tasks, read_request, resume, start
+from swapbias.runs import (
+    Run,
+    Settings,
+    audit_several,
+    partial_note,
+    plan_tasks,
+    read_request,
+    resume,
+    start,
+)
 from swapbias.runs.plan import default_folder, fingerprints
 from swapbias.runs.run import REQUIRED
 from swapbias.studies import PROMPT_COLUMNS
 from tests import tiny
 
-AUDIT, PLAN = (import_module(f"swapbias.runs.{name}") for name in ("audit", "plan"))  # the first is a function, too
+AUDIT, PLAN = (
+    import_module(f"swapbias.runs.{name}") for name in ("audit", "plan")
+)  # the first is a function, too
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +64,11 @@ def test_no_model_audits_the_calibration_model_and_vader(default_run):
     manifest = run.manifest()
     assert manifest["status"] == "complete"
     assert [model["model_id"] for model in manifest["models"]] == ["calibration", "vader"]
-    assert {one.study for one in found} == {"gendered_stigma", "occupation_sentiment", "social_distance"}
+    assert {one.study for one in found} == {
+        "gendered_stigma",
+        "occupation_sentiment",
+        "social_distance",
+    }
     skipped = {(one["study"], one["experiment"]) for one in manifest["skipped"]}
     assert skipped == {
         ("gendered_stigma", "rq2"), ("social_distance", "attitude"), ("social_distance", "antonyms"),
@@ -63,7 +78,9 @@ def test_no_model_audits_the_calibration_model_and_vader(default_run):
         ("gendered_stigma", "choices"), ("gendered_stigma", "completions"), ("occupation_sentiment", "ratings"),
         ("social_distance", "agreement"),
     }  # fmt: skip
-    written = {str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()}
+    written = {
+        str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()
+    }
     assert {
         "manifest.json", "findings.csv", "results.json", "report.html", "lexicon_coverage.csv",
         "items/gendered_stigma.parquet", "items/occupation_sentiment.parquet",
@@ -76,7 +93,9 @@ def test_the_audit_recovers_what_was_planted(default_run):
     held = [one for one in found if one.published and one.published.source == "planted"]
     planted = [one for one in held if not one.view]
     assert len(planted) == 9
-    assert {one.key() for one in held if one.view} == {one.key() for one in planted if one.measure != "mean"}
+    assert {one.key() for one in held if one.view} == {
+        one.key() for one in planted if one.measure != "mean"
+    }
     for one in planted:
         assert one.estimate.value == pytest.approx(float(one.published.value), abs=0.02)
     gap = {one.subset: one.estimate for one in planted if one.measure == "paired_gap"}
@@ -95,7 +114,9 @@ def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
     assert again.identity == calibration.identity
 
 
-def test_who_needs_the_calibration_model_at_once_has_it_trained_once(calibration, tmp_path, monkeypatch):
+def test_who_needs_the_calibration_model_at_once_has_it_trained_once(
+    calibration, tmp_path, monkeypatch
+):
     trained = []
 
     def train(rows, *_more):
@@ -113,7 +134,9 @@ def test_who_needs_the_calibration_model_at_once_has_it_trained_once(calibration
     assert len(trained) == 1
 
 
-def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_that_fetches_nothing(default_run):
+def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_that_fetches_nothing(
+    default_run,
+):
     run, found = default_run
     items = run.items("gendered_stigma")
     assert len(items) == 1122
@@ -131,7 +154,9 @@ def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_
         assert row["family"] == result["family"] == one.estimate.family
         assert result["n"] == one.estimate.n
     page = (run.folder / "report.html").read_text()
-    loads = re.findall(r"""<(?:img|script|link|iframe|source)[^>]*?(?:src|href)=["']([^"']+)""", page)
+    loads = re.findall(
+        r"""<(?:img|script|link|iframe|source)[^>]*?(?:src|href)=["']([^"']+)""", page
+    )
     assert all(target.startswith("data:") for target in loads)
     assert "@import" not in page
     assert "url(" not in page
@@ -139,7 +164,9 @@ def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_
     assert '<th scope="row">mean, female</th><td>mental health</td><td class="n">0.60</td>' in page
 
 
-def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(default_run, tmp_path, capsys):
+def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(
+    default_run, tmp_path, capsys
+):
     run, _ = default_run
     figures(run.folder, "pdf", tmp_path / "out")
     told = capsys.readouterr().out
@@ -152,10 +179,16 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
     bare = Run(tmp_path / "bare")
     shutil.copytree(run.folder, bare.folder)
     (bare.folder / "results.json").write_text(json.dumps({"swapbias": "1", "findings": []}))
-    with pytest.raises(ValueError, match=r"results\.json is damaged: its sha256 is not the one in manifest\.json"):
+    with pytest.raises(
+        ValueError, match=r"results\.json is damaged: its sha256 is not the one in manifest\.json"
+    ):
         figures(bare.folder, "pdf", tmp_path / "other")
-    bare.write_manifest({name: value for name, value in bare.manifest().items() if name != "sha256"})  # an older run
-    with pytest.raises(UsageError, match=r"bare has no figures\. Its numbers are in findings\.csv and its report\."):
+    bare.write_manifest(
+        {name: value for name, value in bare.manifest().items() if name != "sha256"}
+    )  # an older run
+    with pytest.raises(
+        UsageError, match=r"bare has no figures\. Its numbers are in findings\.csv and its report\."
+    ):
         figures(bare.folder, "pdf", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -166,7 +199,11 @@ def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, q
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     needed = "it needs a classifier model and model is of kind masked"
     assert reasons["sentences"] == reasons["control"] == needed
-    assert {one.experiment for one in found} == {"rq1", "rq2", "attitude"}  # slow ones as well, in part
+    assert {one.experiment for one in found} == {
+        "rq1",
+        "rq2",
+        "attitude",
+    }  # slow ones as well, in part
     assert "it needs a classifier model" in (run.folder / "report.html").read_text()
 
 
@@ -174,7 +211,10 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
     monkeypatch.setattr("swapbias.models.scorer.Scorer.chunk_rows", 100)
     folder = str(tiny.save("bert", tmp_path / "model"))
     settings = Settings(
-        model=folder, studies=("gendered_stigma:rq1",), wordings=False, load=LoadOptions(batch_size=16)
+        model=folder,
+        studies=("gendered_stigma:rq1",),
+        wordings=False,
+        load=LoadOptions(batch_size=16),
     )
     whole, _ = start(settings, tmp_path / "whole", **quiet)
     real, calls = MaskedScorer.score, []
@@ -191,7 +231,11 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
     assert Run.open(tmp_path / "broken").manifest()["status"] == "running"
     done = sum(calls)
     seen = []
-    counted = lambda self, prompts, report=None: seen.append(len(prompts)) or real(self, prompts, report)  # noqa: E731
+
+    def counted(self, prompts, report=None):
+        seen.append(len(prompts))
+        return real(self, prompts, report)
+
     monkeypatch.setattr(MaskedScorer, "score", counted)
     (tmp_path / "broken" / ".report.html.1.tmp").write_text("half")
     broken, _ = resume(tmp_path / "broken", **quiet)
@@ -215,9 +259,13 @@ def test_a_run_is_not_resumed_on_another_model_other_prompts_or_word_lists(tmp_p
     if edited == "model":
         tiny.save("distilbert", folder)
     else:
-        manifest["corpora"][0][edited] = "0" * 64 if edited == "sha256" else {"gendered_stigma/rq1": "0" * 64}
+        manifest["corpora"][0][edited] = (
+            "0" * 64 if edited == "sha256" else {"gendered_stigma/rq1": "0" * 64}
+        )
     run.write_manifest(manifest)
-    with pytest.raises(UsageError, match="another version of the model" if edited == "model" else "other prompts"):
+    with pytest.raises(
+        UsageError, match="another version of the model" if edited == "model" else "other prompts"
+    ):
         resume(run.folder, **quiet)
 
 
@@ -231,16 +279,25 @@ def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
 
 
 def test_phrases_sum_to_the_scores(tmp_path, quiet):
-    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq2",), limit=24)
+    settings = Settings(
+        model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq2",), limit=24
+    )
     run, found = start(settings, tmp_path / "run", **quiet)
     items = run.items("gendered_stigma")
-    sums = [sum(probability for _, probability in json.loads(phrases)) for phrases in items["top_tokens"]]
+    sums = [
+        sum(probability for _, probability in json.loads(phrases))
+        for phrases in items["top_tokens"]
+    ]
     assert sums == pytest.approx(items["score"].to_numpy(), abs=1e-6)
     assert {one.slice_by for one in found} == {"all", "dimension", "polarity", "diagnosis"}
 
 
-def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(tmp_path, quiet, monkeypatch):
-    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=30)
+def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(
+    tmp_path, quiet, monkeypatch
+):
+    settings = Settings(
+        model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=30
+    )
     run, found = start(settings, tmp_path / "run", **quiet)
     before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
     monkeypatch.setattr("swapbias.runs.audit.load_readers", lambda *a, **k: pytest.fail("loaded"))
@@ -283,7 +340,9 @@ def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
     assert all((tmp_path / "all/comparison" / one).is_file() for one in linked)
     assert "Whether" in page or " lies " in page or " gives exactly " in page
     alone, _ = start(Settings(model=ONE, studies=STUDIES), tmp_path / "alone", **quiet)
-    assert (done.runs[ONE].folder / "findings.csv").read_bytes() == (alone.folder / "findings.csv").read_bytes()
+    assert (done.runs[ONE].folder / "findings.csv").read_bytes() == (
+        alone.folder / "findings.csv"
+    ).read_bytes()
 
 
 def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
@@ -292,11 +351,17 @@ def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
     assert list(done.runs) == [ONE, OTHER]
     assert list(done.failed) == [BROKEN]
     assert "returned shape" in done.failed[BROKEN]
-    left = [path.name for path in (tmp_path / "all").rglob("*") if path.is_file() and "broken" in str(path.parent)]
+    left = [
+        path.name
+        for path in (tmp_path / "all").rglob("*")
+        if path.is_file() and "broken" in str(path.parent)
+    ]
     assert left == ["manifest.json"]
     finished = done.runs[ONE].manifest()["finished"]
     mended.append(True)
-    again = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    again = audit_several(
+        [ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet
+    )
     assert not again.failed
     assert again.runs[ONE].manifest()["finished"] == finished  # what is done is not done again
     assert BROKEN in (tmp_path / "all/comparison/side_by_side.csv").read_text()
@@ -344,12 +409,16 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
     assert loads == models
     assert set(most) == {1}
     assert told[4 + 1] == "Model 5 of 5: m4."
-    assert done.failed == {"m3": "RuntimeError. Audit it alone to see more."}  # whatever it said may be a note's text
+    assert done.failed == {
+        "m3": "RuntimeError. Audit it alone to see more."
+    }  # whatever it said may be a note's text
     assert list(done.runs) == [one for one in models if one != "m3"]
 
 
 def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refused(tmp_path, quiet):
-    done = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet)
+    done = audit_several(
+        [ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet
+    )
     path = done.runs[ONE].folder / "results.json"
     path.write_bytes(path.read_bytes().replace(b"control", b"contrcl", 1))
     again = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), done.folder, **quiet)
@@ -376,7 +445,11 @@ def test_a_file_names_models_studies_and_settings(tmp_path):
     )
     models, settings, repeated = read_request(file)
     assert models == [str(tmp_path / "mine"), "vader"]
-    assert (settings.studies, settings.limit, settings.margin) == (("occupation_sentiment",), 40, 1.0)
+    assert (settings.studies, settings.limit, settings.margin) == (
+        ("occupation_sentiment",),
+        40,
+        1.0,
+    )
     assert settings.load.batch_size == 8
     assert settings.saved()["chat"]["trials"] == 2
     assert repeated is None
@@ -420,9 +493,13 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     part = next(task for task in tasks if task.experiment.name == "antonyms")
     assert 0 < part.n_prompts < part.n_available
     assert part.n_prompts * part.kind.readings["antonyms"].passes <= 8_000
-    assert f"social_distance antonyms ({part.n_prompts} of {part.n_available:,})" in partial_note(tasks)
+    assert f"social_distance antonyms ({part.n_prompts} of {part.n_available:,})" in partial_note(
+        tasks
+    )
     assert "Read all with --study social_distance." in partial_note(tasks)
-    whole, _ = plan_tasks(Settings(model=settings.model, studies=("social_distance",)))  # as it says
+    whole, _ = plan_tasks(
+        Settings(model=settings.model, studies=("social_distance",))
+    )  # as it says
     assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
     assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
@@ -440,4 +517,6 @@ def test_kind_is_tested_before_cost():
     assert "trained for rq1 alone" in reasons["rq2"]  # not "name it", which would not run it
     for named in {one.reason.partition("run it with --study ")[2] for one in skipped} - {""}:
         mine = {one.experiment for one in skipped if one.reason.endswith(f" {named}")}
-        assert mine <= {task.experiment.name for task in plan_tasks(Settings(studies=(named,), limit=8))[0]}
+        assert mine <= {
+            task.experiment.name for task in plan_tasks(Settings(studies=(named,), limit=8))[0]
+        }

@@ -37,7 +37,9 @@ class Counting:
 
     def score(self, prompts, on_progress=None):
         self.asked += len(prompts)
-        return self.scores or [Scored(len(prompt.text) / 7, "She", '[["She", 0.1]]') for prompt in prompts]
+        return self.scores or [
+            Scored(len(prompt.text) / 7, "She", '[["She", 0.1]]') for prompt in prompts
+        ]
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +93,20 @@ def test_what_was_scored_is_not_scored_again():
 
 def test_every_bit_comes_back_nan_signed_zero_and_parts_that_some_rows_lack():
     quiet_nan = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))[0]
-    values = [math.nan, quiet_nan, -0.0, 0.1 + 0.2, 5e-324, math.inf, -1e300, 1 / 3, 0.0, 1.0, 2.0, 3.0]
+    values = [
+        math.nan,
+        quiet_nan,
+        -0.0,
+        0.1 + 0.2,
+        5e-324,
+        math.inf,
+        -1e300,
+        1 / 3,
+        0.0,
+        1.0,
+        2.0,
+        3.0,
+    ]
     scores = [Scored(value, f"ä\n{index}", "[]") for index, value in enumerate(values)]
     scores[1] = replace(scores[1], parts={"b": quiet_nan, "a": -0.0})
     scores[2] = replace(scores[2], parts={"a": math.nan})
@@ -110,12 +125,19 @@ def test_nothing_of_a_chunk_with_a_number_that_was_not_finite_is_kept():
 
 def bits(row):
     """A row with its numbers as bytes, so that NaN equals itself and -0.0 not 0.0."""
-    return {name: struct.pack("<d", value) if isinstance(value, float) else value for name, value in row.items()}
+    return {
+        name: struct.pack("<d", value) if isinstance(value, float) else value
+        for name, value in row.items()
+    }
 
 
 def test_whole_numbers_are_fractions_whether_they_were_kept_or_not(monkeypatch):
     scores = [Scored(0, parts={"mass": 1})] * 12
-    found = [score_rows(ROWS, Counting(scores)), fresh(Counting(scores))[1], fresh(Counting(scores))[1]]
+    found = [
+        score_rows(ROWS, Counting(scores)),
+        fresh(Counting(scores))[1],
+        fresh(Counting(scores))[1],
+    ]
     for rows in found:
         assert {(type(row["score"]), type(row["mass"])) for row in rows} == {(float, float)}
 
@@ -141,11 +163,17 @@ CHANGES = {
     "positive label": lambda patch: {"options": LoadOptions(positive_label="good")},
     "negative label": lambda patch: {"options": LoadOptions(negative_label="bad")},
     "limit": lambda patch: {"rows": ROWS[:6]},
-    "a word of a prompt": lambda patch: {"rows": [{**ROWS[0], "text": "<mask> has flu."}, *ROWS[1:]]},
-    "the words counted": lambda patch: {"rows": [{**ROWS[0], "lexicon": "gendered_stigma/rq1/male"}, *ROWS[1:]]},
+    "a word of a prompt": lambda patch: {
+        "rows": [{**ROWS[0], "text": "<mask> has flu."}, *ROWS[1:]]
+    },
+    "the words counted": lambda patch: {
+        "rows": [{**ROWS[0], "lexicon": "gendered_stigma/rq1/male"}, *ROWS[1:]]
+    },
     "order": lambda patch: {"rows": ROWS[::-1]},
     "version": lambda patch: patch.setattr(caching, "__version__", "0.0.1"),
-    "torch": lambda patch: patch.setattr(caching, "library_versions", lambda names: {"torch": "0.0.1"}),
+    "torch": lambda patch: patch.setattr(
+        caching, "library_versions", lambda names: {"torch": "0.0.1"}
+    ),
     "code": lambda patch: patch.setattr(caching, "code_sha256", lambda: "c" * 64),
     "word list": lambda patch: patch.setattr(caching, "load_lexicon", with_another_word),
 }
@@ -165,7 +193,9 @@ def test_another_setting_is_scored_again(change, monkeypatch):
     assert fresh(scorer, **changed)[0] == 0  # and is kept beside the other
 
 
-def test_each_reading_and_other_weights_of_a_folder_are_kept_apart_and_come_back(tmp_path, monkeypatch):
+def test_each_reading_and_other_weights_of_a_folder_are_kept_apart_and_come_back(
+    tmp_path, monkeypatch
+):
     folder = tiny.save("bert", tmp_path / "model")
     before = load_scorer(str(folder))
     scorers = [before, *(read_as(before, reading) for reading in ("attitude", "phrases"))]
@@ -185,7 +215,8 @@ def test_each_reading_and_other_weights_of_a_folder_are_kept_apart_and_come_back
 
 
 @pytest.mark.parametrize(
-    "identity", [{"sha256": None, "revision": None}, {"sha256": ""}, {"dtype": None, "revision": ""}]
+    "identity",
+    [{"sha256": None, "revision": None}, {"sha256": ""}, {"dtype": None, "revision": ""}],
 )
 def test_scores_of_a_model_without_a_pin_stay_in_the_run(identity, place, tmp_path):
     scorer = Counting(**identity)
@@ -203,7 +234,9 @@ def test_scores_of_notes_stay_in_the_run_and_those_without_a_pin_are_not_shared(
     unpinned = [load_scorer(model) for model in ("vader", "tests.runs.test_cache:fall_risk")]
     assert [is_pinned(one) for one in (chat, notes, *unpinned, Counting())] == [*[False] * 4, True]
     assert scores_of(in_run=tmp_path).place(prompts, Counting(), private=True).parent == tmp_path
-    assert scores_of(in_run=tmp_path).place(prompts, chat, private=False) is None  # answers have their log
+    assert (
+        scores_of(in_run=tmp_path).place(prompts, chat, private=False) is None
+    )  # answers have their log
 
 
 @pytest.mark.parametrize(
@@ -254,7 +287,10 @@ for turn in range(60):
 
 
 def test_processes_that_keep_read_and_clear_at_once_get_whole_scores(place):
-    running = [subprocess.Popen([sys.executable, "-c", AT_ONCE], cwd=ROOT, env=dict(os.environ)) for _ in range(2)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", AT_ONCE], cwd=ROOT, env=dict(os.environ))
+        for _ in range(2)
+    ]
     assert [process.wait() for process in running] == [0, 0]
     assert not [path for path in files(place) if path.name.endswith(".tmp")]
 
@@ -284,7 +320,10 @@ def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_pat
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "3000000000")
     assert caching.cache_limit() == 3 * 10**9
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "0")
-    assert scores_of(in_run=tmp_path).place(as_prompts(ROWS), Counting(), private=False).parent == tmp_path
+    assert (
+        scores_of(in_run=tmp_path).place(as_prompts(ROWS), Counting(), private=False).parent
+        == tmp_path
+    )
     for given in ("", "much", "2 GB"):
         monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", given)
         with pytest.raises(UsageError, match="expected a number of bytes"):
@@ -292,12 +331,19 @@ def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_pat
 
 
 def test_a_second_audit_scores_nothing_and_writes_the_same_bytes(tmp_path, quiet, monkeypatch):
-    settings = Settings(model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60)
+    settings = Settings(
+        model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60
+    )
     plain, _ = start(settings, tmp_path / "plain", **quiet)
     first, _ = start(settings, tmp_path / "first", cache=True, **quiet)
     monkeypatch.setattr(MaskedScorer, "score", lambda *a, **k: pytest.fail("scored again"))
     second, _ = start(settings, tmp_path / "second", cache=True, **quiet)
-    for name in ("items/gendered_stigma.parquet", "findings.csv", "results.json", "lexicon_coverage.csv"):
+    for name in (
+        "items/gendered_stigma.parquet",
+        "findings.csv",
+        "results.json",
+        "lexicon_coverage.csv",
+    ):
         assert len({(run.folder / name).read_bytes() for run in (plain, first, second)}) == 1
     assert [run.manifest().get("from_cache") for run in (plain, first, second)] == [None, 0, 60]
 
@@ -309,8 +355,12 @@ def fall_risk(texts):
 def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, place, monkeypatch):
     monkeypatch.setattr(caching, "is_pinned", lambda scorer: True)
     path = tmp_path / "notes.csv"
-    path.write_text("text,label\n" + "".join(f"Note {index}: he fell twice.,positive\n" for index in range(6)))
-    settings = Settings(options=(NoteOptions(data=str(path), classifier="tests.runs.test_cache:fall_risk"),))
+    path.write_text(
+        "text,label\n" + "".join(f"Note {index}: he fell twice.,positive\n" for index in range(6))
+    )
+    settings = Settings(
+        options=(NoteOptions(data=str(path), classifier="tests.runs.test_cache:fall_risk"),)
+    )
     run, _ = start(settings, tmp_path / "run", cache=True, **quiet)
     assert len(run.items("phenotype_fairness")) == 12  # each note as a woman's and as a man's
     assert files(place) == []

@@ -35,7 +35,9 @@ STUDY = ("adjective_coreference",)
 
 @pytest.fixture(scope="module")
 def rows():
-    return {row["text"]: row for row in config_rows("adjective_coreference", "wino_style-stereotype")}
+    return {
+        row["text"]: row for row in config_rows("adjective_coreference", "wino_style-stereotype")
+    }
 
 
 def biased(rows, wrong=25):
@@ -57,7 +59,9 @@ def chat(server, **more):
 def test_a_planted_bias_is_found_and_every_answer_is_saved(rows, tmp_path, quiet, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-very-secret")
     with ChatServer(biased(rows), key="sk-very-secret") as server:
-        run, found = start(Settings(studies=STUDY, options=(chat(server, trials=1),)), tmp_path / "run", **quiet)
+        run, found = start(
+            Settings(studies=STUDY, options=(chat(server, trials=1),)), tmp_path / "run", **quiet
+        )
     templates = {row["template"] for row in rows.values()}
     codes = [zlib.crc32(name.encode()) % 100 for name in templates]
     planted = {
@@ -68,7 +72,9 @@ def test_a_planted_bias_is_found_and_every_answer_is_saved(rows, tmp_path, quiet
     for condition, share in planted.items():
         assert gaps[condition].estimate.value == pytest.approx(share)
     paired = next(
-        one for one in found if (one.slice_value, one.measure) == ("dry/bubbly", "bias_difference") and not one.view
+        one
+        for one in found
+        if (one.slice_value, one.measure) == ("dry/bubbly", "bias_difference") and not one.view
     )
     assert paired.estimate.value == pytest.approx(planted["dry/bubbly"] - planted["baseline"])
     assert paired.estimate.p_value < 0.05
@@ -99,26 +105,38 @@ def test_a_stopped_run_goes_on_without_asking_twice_and_gives_no_key_because_it_
         asked = len(server.requests)
         monkeypatch.setattr("swapbias.models.chat.chat_options._is_loopback", lambda url: False)
         monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-mine")
-        with pytest.raises(UsageError, match=r"which would get the key in SWAPBIAS_API_KEY\. Repeat with --trust"):
+        with pytest.raises(
+            UsageError, match=r"which would get the key in SWAPBIAS_API_KEY\. Repeat with --trust"
+        ):
             resume(tmp_path / "run", **quiet)
         assert len(server.requests) == asked
         monkeypatch.setenv("MINE", "sk-mine")
         run, _ = resume(tmp_path / "run", **quiet, api_key_env="MINE")
         answered = len((run.folder / "answers.jsonl").read_text().splitlines())
         assert len(server.requests) - asked == answered - 29  # each of the others once
-    assert (run.folder / "findings.csv").read_bytes() == (unbroken.folder / "findings.csv").read_bytes()
+    assert (run.folder / "findings.csv").read_bytes() == (
+        unbroken.folder / "findings.csv"
+    ).read_bytes()
     assert run.manifest()["status"] == "complete"
 
 
 def test_too_many_requests_no_model_or_no_key_leave_nothing(rows, tmp_path, quiet, monkeypatch):
     with ChatServer(biased(rows)) as server:
         with pytest.raises(UsageError, match="takes 1,536 requests, and -M max-requests allows 10"):
-            start(Settings(studies=STUDY, options=(chat(server, max_requests=10),)), tmp_path / "run", **quiet)
+            start(
+                Settings(studies=STUDY, options=(chat(server, max_requests=10),)),
+                tmp_path / "run",
+                **quiet,
+            )
         assert server.requests == []
     for name in ("SWAPBIAS_API_KEY", "HF_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match="SWAPBIAS_API_KEY"):
-        start(Settings(studies=STUDY, options=(ChatOptions(model="owner/name"),)), tmp_path / "run", **quiet)
+        start(
+            Settings(studies=STUDY, options=(ChatOptions(model="owner/name"),)),
+            tmp_path / "run",
+            **quiet,
+        )
     with pytest.raises(UsageError, match="Name it with --chat"):
         start(Settings(options=(ChatOptions(trials=3),)), tmp_path / "run", **quiet)
     with pytest.raises(UsageError, match="name one with --chat"):
@@ -128,7 +146,11 @@ def test_too_many_requests_no_model_or_no_key_leave_nothing(rows, tmp_path, quie
 
 def test_truncated_answers_are_marked(rows, tmp_path, quiet):
     with ChatServer(biased(rows), fault=lambda prompt, n: cut_off("The mechanic and")) as server:
-        run, _ = start(Settings(studies=STUDY, limit=8, options=(chat(server, trials=1),)), tmp_path / "run", **quiet)
+        run, _ = start(
+            Settings(studies=STUDY, limit=8, options=(chat(server, trials=1),)),
+            tmp_path / "run",
+            **quiet,
+        )
     assert (run.items("adjective_coreference")["truncated"] == 1).all()
     (note,) = run.manifest()["truncated"]
     assert note.startswith("tiny: 8 of 8 answers (100.0 %) were cut off at 16 tokens")
@@ -139,21 +161,33 @@ def test_truncated_answers_are_marked(rows, tmp_path, quiet):
 
 def test_a_local_chat_model_answers_every_prompt(tmp_path, quiet):
     folder = tiny.save_causal(tmp_path / "local", positions=1024)
-    settings = Settings(studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=2, max_tokens=4),))
+    settings = Settings(
+        studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=2, max_tokens=4),)
+    )
     run, _ = start(settings, tmp_path / "run", **quiet)
     items = run.items("adjective_coreference")
     assert len(items) == 32
     assert items["score"].isin([0.0, 100.0]).all()
-    assert (items["said_other"] + items["said_unsure"] + items["said_correct"] + items["said_incorrect"] == 1).all()
+    assert (
+        items["said_other"] + items["said_unsure"] + items["said_correct"] + items["said_incorrect"]
+        == 1
+    ).all()
     assert items["correct"].str.startswith("the ").all()  # the key is still there
     again, _ = start(settings, tmp_path / "again", **quiet)
     assert again.items("adjective_coreference")["answer"].tolist() == items["answer"].tolist()
     folder = tiny.save_causal(tmp_path / "short", positions=32)
-    settings = Settings(studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=1),))
+    settings = Settings(
+        studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=1),)
+    )
     _, found = start(settings, tmp_path / "short-run", **quiet)
     gap = next(one for one in found if one.measure == "paired_gap" and one.slice_by == "all")
-    assert (gap.estimate.n, gap.estimate.n_unscored) == (0, 1)  # 8 sets of adjectives of one sentence
-    assert all(math.isnan(one.estimate.value) for one in found)  # not even that neither side is answered less
+    assert (gap.estimate.n, gap.estimate.n_unscored) == (
+        0,
+        1,
+    )  # 8 sets of adjectives of one sentence
+    assert all(
+        math.isnan(one.estimate.value) for one in found
+    )  # not even that neither side is answered less
     assert all(math.isnan(one.estimate.value) for one in found if one.measure != "nonanswer_gap")
 
 
@@ -170,7 +204,9 @@ def test_trials_are_told_apart_and_differences_use_them():
     assert frame["prompt_id"].is_unique
     right = (frame["group"] == "pro") | ((frame["condition"] == BASELINE) & (frame["trial"] == "1"))
     shares = dict.fromkeys(("said_unsure", "said_other", "strict_other"), 0.0)
-    frame = frame.assign(score=100.0 * right, strict_correct=right.astype(float), model_id="hand", **shares)
+    frame = frame.assign(
+        score=100.0 * right, strict_correct=right.astype(float), model_id="hand", **shares
+    )
     found = disaggregate(frame, "adjective_coreference", expected={})
     difference = next(one for one in found if one.measure == "bias_difference" and not one.view)
     assert difference.estimate.value == pytest.approx(50)
@@ -190,7 +226,9 @@ def options_of(**more):
 
 def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     settings = Settings(studies=("spanish_occupations",), options=(options_of(),))
-    with pytest.raises(UsageError, match=r"Settings of chat models are read by adjective_coreference, .+ Name it"):
+    with pytest.raises(
+        UsageError, match=r"Settings of chat models are read by adjective_coreference, .+ Name it"
+    ):
         start(settings, tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
     both = replace(settings, studies=("spanish_occupations", *STUDY), limit=8)
@@ -214,11 +252,15 @@ def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plan_reads_the_kind_of_a_folder_or_the_cache_and_else_shows_what_each_kind_takes(tmp_path, monkeypatch):
+def test_a_plan_reads_the_kind_of_a_folder_or_the_cache_and_else_shows_what_each_kind_takes(
+    tmp_path, monkeypatch
+):
     told = list(plan_sentences(Settings(model="owner/name")))
     assert told[0].startswith("owner/name is not on this machine, and HF_HUB_OFFLINE is set.")
     kinds = [one for one in told if one.startswith("As a ")]
-    assert kinds == [f"As a {kind} model:" for kind in ("masked", "classifier", "regression", "causal")]
+    assert kinds == [
+        f"As a {kind} model:" for kind in ("masked", "classifier", "regression", "causal")
+    ]
     assert any(one.startswith("gendered_stigma rq1: ") for one in told)
     told = list(plan_sentences(Settings(model="owner/name", studies=("gendered_stigma:rq1",))))
     assert [one for one in told if one.startswith("As a ")] == ["As a masked model:"]
@@ -245,19 +287,29 @@ def test_a_plan_of_a_hub_id_asks_the_hub_for_its_config_alone(tmp_path, monkeypa
 
     monkeypatch.setattr("swapbias.models.loading.read_config", config)
     told = list(plan_sentences(Settings(model="owner/name", studies=STUDY, limit=32)))
-    assert (told[0], read) == ("adjective_coreference odds: 32 prompts for owner/name", ["owner/name"])
+    assert (told[0], read) == (
+        "adjective_coreference odds: 32 prompts for owner/name",
+        ["owner/name"],
+    )
 
 
 def test_costs_that_are_not_known_are_said_once_in_a_plan_and_after_each_trial(tmp_path):
     settings = Settings(studies=("gendered_stigma:choices",), limit=8, options=(options_of(),))
     told = " ".join(plan_sentences(settings))
     assert told.count("The cost is not known: give -M price-in and -M price-out.") == 1
-    judged = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", judge="rater", max_tokens=200)
-    told = " ".join(plan_sentences(Settings(studies=("stigma_vignettes:advice_gender",), options=(judged,))))
+    judged = ChatOptions(
+        model="tiny", base_url="http://127.0.0.1:1/v1", judge="rater", max_tokens=200
+    )
+    told = " ".join(
+        plan_sentences(Settings(studies=("stigma_vignettes:advice_gender",), options=(judged,)))
+    )
     assert "The judge rater reads each answer twice" in told
     assert "Its cost is not counted." in told
     prices = {"price_in": 1.0, "price_out": 2.0}
-    spent = [_spent(tmp_path / "free", settings), _spent(tmp_path / "blind", settings, counts=False, **prices)]
+    spent = [
+        _spent(tmp_path / "free", settings),
+        _spent(tmp_path / "blind", settings, counts=False, **prices),
+    ]
     spent.append(_spent(tmp_path / "counted", settings, **prices))
     assert "cost not known, for no prices are given." in spent[0]
     assert "tokens not counted, cost not known." in spent[1]
@@ -267,7 +319,9 @@ def test_costs_that_are_not_known_are_said_once_in_a_plan_and_after_each_trial(t
 def _spent(folder, settings, *, counts=True, **prices):
     """What a run says of its requests, with a service that counts tokens or not."""
     uncounted, said = Reply({**cut_off("A").body, "usage": None}), []
-    with ChatServer(lambda prompt: "A", fault=lambda prompt, n: None if counts else uncounted) as server:
+    with ChatServer(
+        lambda prompt: "A", fault=lambda prompt, n: None if counts else uncounted
+    ) as server:
         chosen = replace(settings, options=(chat(server, trials=1, **prices),))
         start(chosen, folder, say=said.append, bar=lambda title, total: lambda done: None)
     return next(one for one in said if "requests so far" in one)
@@ -290,11 +344,15 @@ def test_an_experiment_that_cannot_be_had_does_not_stop_the_others(tmp_path, mon
 
 def test_an_experiment_whose_library_is_missing_does_not_stop_the_others(monkeypatch):
     find = errors.find_spec
-    monkeypatch.setattr(errors, "find_spec", lambda name: None if name == "vaderSentiment" else find(name))
+    monkeypatch.setattr(
+        errors, "find_spec", lambda name: None if name == "vaderSentiment" else find(name)
+    )
     tasks, skipped = plan_tasks(Settings())
     assert {task.kind.name for task in tasks} >= {"masked"}
     assert "classifier" not in {task.kind.name for task in tasks}
-    assert any("vader needs vaderSentiment, which is not installed" in one.reason for one in skipped)
+    assert any(
+        "vader needs vaderSentiment, which is not installed" in one.reason for one in skipped
+    )
     with pytest.raises(MissingExtraError, match="vader needs vaderSentiment"):
         plan_tasks(Settings(model="vader"))
     asked = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", max_tokens=600)
@@ -307,9 +365,15 @@ def test_an_experiment_whose_library_is_missing_does_not_stop_the_others(monkeyp
 def test_the_limit_holds_for_each_trial():
     # 8 prompts a trial, five trials.
     told = list(plan_sentences(Settings(studies=STUDY, limit=8, options=(options_of(),))))
-    assert told[0].startswith("adjective_coreference answers: 40 prompts for tiny; 40 requests to send")
+    assert told[0].startswith(
+        "adjective_coreference answers: 40 prompts for tiny; 40 requests to send"
+    )
     for most, more in ((1_535, True), (1_536, False)):  # 48 pairs x 2 sides x 16 conditions
-        told = "".join(plan_sentences(Settings(studies=STUDY, options=(options_of(trials=1, max_requests=most),))))
+        told = "".join(
+            plan_sentences(
+                Settings(studies=STUDY, options=(options_of(trials=1, max_requests=most),))
+            )
+        )
         assert ("That is more than -M max-requests allows: 1,535." in told) == more
 
 
@@ -324,7 +388,11 @@ ROUND = 48  # rows of each of the two
 def asked():
     """The prompts of two experiments, by what a model is asked."""
     names = ("gender", "order")
-    return {(turns(row["text"])[-1]["content"]): row for name in names for row in config_rows(NAME, name)}
+    return {
+        (turns(row["text"])[-1]["content"]): row
+        for name in names
+        for row in config_rows(NAME, name)
+    }
 
 
 def by_chance(asked):
@@ -344,11 +412,13 @@ def test_every_prompt_is_asked_once_before_any_is_asked_twice(asked, tmp_path, q
         seeds = [body["seed"] for body in server.requests]
     once = len(set(prompts))
     assert seeds == sorted(seeds)
-    assert all(len(set(prompts[start : start + once])) == once for start in range(0, 3 * once, once))
+    assert all(
+        len(set(prompts[start : start + once])) == once for start in range(0, 3 * once, once)
+    )
     # What is written down does not tell in which order it was asked.
-    assert list(dict.fromkeys(zip(run.items(NAME)["experiment"], run.items(NAME)["trial"], strict=True))) == [
-        (name, trial) for name in ("gender", "order") for trial in "123"
-    ]
+    assert list(
+        dict.fromkeys(zip(run.items(NAME)["experiment"], run.items(NAME)["trial"], strict=True))
+    ) == [(name, trial) for name in ("gender", "order") for trial in "123"]
 
 
 PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
@@ -356,7 +426,11 @@ PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
 
 @pytest.mark.parametrize(
     ("limit", "trials"),
-    [({"max_requests": 3 * ROUND + 5}, 3), ({"max_cost": 0.1, **PAID}, 1), ({"max_cost": 0.2, **PAID}, 2)],
+    [
+        ({"max_requests": 3 * ROUND + 5}, 3),
+        ({"max_cost": 0.1, **PAID}, 1),
+        ({"max_cost": 0.2, **PAID}, 2),
+    ],
 )
 def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, quiet):
     # By its answers alone a trial of 48 prompts costs 48 x 2 / 1000 = .096.
@@ -366,19 +440,29 @@ def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, qui
     assert run.items(NAME)["trial"].astype(int).max() == trials
     assert run.manifest()["status"] == "complete"
     page = (run.folder / "report.html").read_text()
-    assert f"<strong>Incomplete.</strong> Of 4 planned trials of each prompt {trials} were run: " in page
+    assert (
+        f"<strong>Incomplete.</strong> Of 4 planned trials of each prompt {trials} were run: "
+        in page
+    )
 
 
 def test_less_than_one_trial_is_refused(asked, tmp_path, quiet):
     with ChatServer(by_chance(asked)) as server:
-        for limit, said in (({"max_requests": 47}, "-M max-requests allows 47"), ({"max_cost": 0.001}, "--max-cost")):
-            with pytest.raises(UsageError, match=f"One trial of each prompt takes 48 requests, and {said}"):
+        for limit, said in (
+            ({"max_requests": 47}, "-M max-requests allows 47"),
+            ({"max_cost": 0.001}, "--max-cost"),
+        ):
+            with pytest.raises(
+                UsageError, match=f"One trial of each prompt takes 48 requests, and {said}"
+            ):
                 start(of(server, **limit), tmp_path / "run", **quiet)
         assert server.requests == []
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), ValueError("The service is gone.")])
-def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(asked, stop, tmp_path, quiet, monkeypatch):
+def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(
+    asked, stop, tmp_path, quiet, monkeypatch
+):
     settings, add = None, AnswerLog.add
 
     def breaking(log, answer):
@@ -392,7 +476,9 @@ def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(asked, stop, 
         with pytest.raises(type(stop)):
             start(settings, tmp_path / "run", **quiet)
         page = (tmp_path / "run/report.html").read_text()
-        assert "<strong>Incomplete.</strong> Of 4 planned trials of each prompt 2 were run: " in page
+        assert (
+            "<strong>Incomplete.</strong> Of 4 planned trials of each prompt 2 were run: " in page
+        )
         assert json.loads((tmp_path / "run/manifest.json").read_text())["status"] == "stopped"
         rows = pd.read_parquet(tmp_path / f"run/items/{NAME}.parquet")
         assert (set(rows["trial"]), len(rows)) == ({"1", "2"}, 2 * ROUND)
@@ -411,7 +497,9 @@ def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
     made = np.random.default_rng(1)
     rows = trial_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3)
     every = pd.DataFrame(rows)
-    one, other = (every.assign(model_id=name, score=made.integers(0, 2, len(rows)) * 1.0) for name in "ab")
+    one, other = (
+        every.assign(model_id=name, score=made.integers(0, 2, len(rows)) * 1.0) for name in "ab"
+    )
     short = other[other["trial"] != "3"]
     found, same = (
         [each for each in compare({NAME: {"a": first, "b": short}}) if each.primary]
@@ -440,13 +528,19 @@ def unread(tmp_path_factory, quiet):
 
 def numbered(rows):
     """The rows that tell a number which is no share of unreadable answers."""
-    return [row for row in rows if not SHARES.match(row["contrast"]) and any(row[name] for name in NUMBERS)]
+    return [
+        row
+        for row in rows
+        if not SHARES.match(row["contrast"]) and any(row[name] for name in NUMBERS)
+    ]
 
 
 def test_no_finding_file_page_card_or_difference_has_a_value(unread):
     found, run = unread
     every = [{name: one.row()[name] for name in (*NUMBERS, "contrast")} for one in found]
-    rows = [{name: "" if value != value else str(value) for name, value in row.items()} for row in every]
+    rows = [
+        {name: "" if value != value else str(value) for name, value in row.items()} for row in every
+    ]
     assert len(rows) > 50
     assert numbered(rows) == []
     assert {one.verdict for one in found} == {"", "not measured"}
@@ -459,7 +553,9 @@ def test_no_finding_file_page_card_or_difference_has_a_value(unread):
     assert len(rows) > 2  # head, rule, and a row at least
     for shown in (screen.export_text(), "\n".join(rows)):
         assert not re.search(r"\d\.\d", shown)
-    page = re.sub(r"<(script|style|code)[\s\S]*?</\1>", "", (run.folder / "report.html").read_text())
+    page = re.sub(
+        r"<(script|style|code)[\s\S]*?</\1>", "", (run.folder / "report.html").read_text()
+    )
     first = re.sub(r"<[^>]+>", " ", page).partition("Published results")[0]
     assert "could not score what the question needs" in first
     assert not re.search(r"[\d.]\d+ (?:points|to)\b|Gap:|No gap:", first)
@@ -478,14 +574,22 @@ def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
     rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(name, config)}
     said = []
     with ChatServer(lambda prompt: answer(rows[prompt])) as server:
-        settings = Settings(studies=(study,), options=(chat(server, trials=1, temperature=0.0, **more),))
-        run, found = start(settings, folder, say=said.append, bar=lambda title, total: lambda done: None)
+        settings = Settings(
+            studies=(study,), options=(chat(server, trials=1, temperature=0.0, **more),)
+        )
+        run, found = start(
+            settings, folder, say=said.append, bar=lambda title, total: lambda done: None
+        )
     (primary,) = [one for one in found if one.primary]
     return primary, found, run, " ".join(said)
 
 
 @pytest.mark.parametrize(
-    "refusal", ["I refuse to select D.", "I'm sorry, but I can't answer yes or no to that. Choose D yourself."]
+    "refusal",
+    [
+        "I refuse to select D.",
+        "I'm sorry, but I can't answer yes or no to that. Choose D yourself.",
+    ],
 )
 def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal, tmp_path):
     primary, found, run, said = audited_by_gender(
@@ -530,7 +634,10 @@ def test_no_way_to_judge_is_no_negative_label():
         prompt_id="p", pair_id="p", group="female", text="Does the patient have depression?",
         candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)),
     )  # fmt: skip
-    for text in ("As an AI I have no access to records, so I have no way to judge.", "There is no sign of it."):
+    for text in (
+        "As an AI I have no access to records, so I have no way to judge.",
+        "There is no sign of it.",
+    ):
         score, parts = read_label(prompt, text)
         assert math.isnan(score)
         assert math.isnan(parts["predicted"])

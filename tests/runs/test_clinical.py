@@ -26,7 +26,15 @@ from swapbias.privacy import credentialed
 from swapbias.runs import Run, Settings, Task, plan_tasks, resume, start
 from swapbias.runs.scorers import refuse_sending
 from swapbias.runs.task_rows import note_rows
-from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_study, local_corpus, published_rows
+from swapbias.studies import (
+    Candidate,
+    Prompt,
+    config_rows,
+    load_prompts,
+    load_study,
+    local_corpus,
+    published_rows,
+)
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.tables import facts_of, read_checklist, stated
 from swapbias.swapping import Swapper
@@ -74,7 +82,9 @@ def ten(tmp_path):
 
 def numbers(found, subset, *, slice_by="phenotype"):
     mine = [one for one in found if (one.subset, one.slice_by) == (subset, slice_by)]
-    return {one.measure: one for one in mine if MEASURES[one.measure].tabled or one.measure in RATIOS}
+    return {
+        one.measure: one for one in mine if MEASURES[one.measure].tabled or one.measure in RATIOS
+    }
 
 
 def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
@@ -86,10 +96,17 @@ def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
     # With neither: TP 4, FN 4, FP 2, TN 10: F1 8/14 and 20/26, macro .67033; TPR .5 and .5, FPR 1/6 and 1/6.
     notes = load_notes(NoteOptions(data=str(ten), classifier="own"), 0)
     phenotyping = load_study("phenotype_fairness").experiments[0]
-    rows = pd.DataFrame(note_rows(phenotyping, notes, notes.pairs(), trains=True)).assign(model_id="rules")
-    answers = [rule(text, falls=RULES[regime]) for text, regime in zip(rows["text"], rows["construct"], strict=True)]
+    rows = pd.DataFrame(note_rows(phenotyping, notes, notes.pairs(), trains=True)).assign(
+        model_id="rules"
+    )
+    answers = [
+        rule(text, falls=RULES[regime])
+        for text, regime in zip(rows["text"], rows["construct"], strict=True)
+    ]
     rows = rows.assign(
-        predicted=np.array(answers, dtype=float), score=np.array(answers, dtype=float), top_tokens="[]"
+        predicted=np.array(answers, dtype=float),
+        score=np.array(answers, dtype=float),
+        top_tokens="[]",
     )
     found = disaggregate(rows, "phenotype_fairness", expected={})
     expected = {
@@ -119,7 +136,9 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     mine = numbers(found, "as trained")
     assert mine["flip_rate"].estimate.value == pytest.approx(0.4)
     assert mine["flip_rate"].higher_group == "male"
-    (gap,) = (one for one in found if one.measure == "paired_gap" and not one.view)  # by phenotype, and never pooled
+    (gap,) = (
+        one for one in found if one.measure == "paired_gap" and not one.view
+    )  # by phenotype, and never pooled
     assert gap.estimate.value == pytest.approx(-0.28)  # .7 less as a woman in 4 of 10 notes
     skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     assert set(skipped) == {"leakage", "direct_bias"}
@@ -132,17 +151,27 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
 def test_notes_that_are_cut_before_the_swapped_word_are_no_pairs_without_a_flip(tmp_path, quiet):
     # The model reads 62 words of one token each: of four notes the gender stands among them, of three behind.
     folder = tiny.save_classifier(tmp_path / "model", ["negative", "positive"])
-    early = [f"{word} has {thing}" for word in ("she", "he") for thing in ("depression", "diabetes")]
-    late = [f"{'they say that everyone will ' * 13}{word} is good" for word in ("she", "he", "woman")]
+    early = [
+        f"{word} has {thing}" for word in ("she", "he") for thing in ("depression", "diabetes")
+    ]
+    late = [
+        f"{'they say that everyone will ' * 13}{word} is good" for word in ("she", "he", "woman")
+    ]
     texts = pd.DataFrame({"text": [*early, *late]})
 
     def audited(name, rows):
-        rows.assign(label=[1, 0] * (len(rows) // 2) + [1] * (len(rows) % 2)).to_csv(tmp_path / f"{name}.csv")
-        settings = NoteOptions(data=str(tmp_path / f"{name}.csv"), classifier=str(folder), explain=0)
+        rows.assign(label=[1, 0] * (len(rows) // 2) + [1] * (len(rows) % 2)).to_csv(
+            tmp_path / f"{name}.csv"
+        )
+        settings = NoteOptions(
+            data=str(tmp_path / f"{name}.csv"), classifier=str(folder), explain=0
+        )
         return start(Settings(options=(settings,)), tmp_path / name, **quiet)
 
     run, found = audited("both", texts)
-    flips = next(one for one in found if one.measure == "flip_rate" and one.slice_by == "phenotype").estimate
+    flips = next(
+        one for one in found if one.measure == "flip_rate" and one.slice_by == "phenotype"
+    ).estimate
     assert (flips.n, flips.n_unscored) == (4, 3)
     (sentence,) = run.manifest()["same_inputs"]
     assert "reads the same input for both texts of 3 of 7 pairs, which are not measured" in sentence
@@ -161,7 +190,13 @@ def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
     blank = {**notes[0], "gender": "", "text": "No change.", "note_id": "11"}
     assert with_genders([blank], SWAPPER)[0]["gender"] == ""
     assert counterfactual_pairs([blank], SWAPPER) == []
-    notes = [{**dict.fromkeys(("note_id", "phenotype"), "1"), "gender": "male", "text": "He saw his 45M son."}]
+    notes = [
+        {
+            **dict.fromkeys(("note_id", "phenotype"), "1"),
+            "gender": "male",
+            "text": "He saw his 45M son.",
+        }
+    ]
     texts = {name: [row["text"] for row in in_regime(notes, name, SWAPPER)] for name in RULES}
     assert texts["original"] == ["He saw his 45M son."]
     assert texts["swapped"] == ["She saw her 45F daughter."]
@@ -186,7 +221,11 @@ def test_the_planted_leak_is_found_where_it_is_and_augmentation_removes_it(synth
     favoured = {"depression": "female", "psychiatric_disorders": "female"}
     for phenotype in ("depression", "alcohol_abuse", "substance_abuse", "psychiatric_disorders"):
         wanted = ("flip_rate", phenotype, "tfidf-lsa+svm")
-        by_regime = {one.subset: one for one in found if (one.measure, one.slice_value, one.model_id) == wanted}
+        by_regime = {
+            one.subset: one
+            for one in found
+            if (one.measure, one.slice_value, one.model_id) == wanted
+        }
         original, augmented = by_regime["original"], by_regime["augmented"]
         mine = rows[(rows["condition"] == phenotype) & (rows["construct"] == "original")]
         pairs = mine.pivot(index="pair_id", columns="group", values="predicted")
@@ -213,19 +252,25 @@ def perfect(texts):
     """Who has learned the depression notes perfectly: by the evidence, and by gender where there is none."""
     tables = note_tables()
     pool, leak = tables.evidence["depression", "positive"], tables.evidence["any", "uninformative"]
-    positive = {written_for(gender, one.sentence, tables) for one in pool for gender in ("female", "male")}
+    positive = {
+        written_for(gender, one.sentence, tables) for one in pool for gender in ("female", "male")
+    }
     positive |= {written_for("female", one.sentence, tables) for one in leak}
     return [int(any(sentence in text for sentence in positive)) for text in texts]
 
 
 def depression_notes():
-    return pd.DataFrame(config_rows("clinical_notes", "depression-original")[::2]).drop(columns="template")
+    return pd.DataFrame(config_rows("clinical_notes", "depression-original")[::2]).drop(
+        columns="template"
+    )
 
 
 def test_a_perfect_learner_flips_on_the_planted_share(tmp_path, quiet):
     tests = depression_notes().query("split == 'test'")
     tests.drop(columns=["planted", "phenotype"]).to_csv(tmp_path / "tests.csv", index=False)
-    settings = NoteOptions(data=str(tmp_path / "tests.csv"), classifier=f"{__name__}:perfect", explain=0)
+    settings = NoteOptions(
+        data=str(tmp_path / "tests.csv"), classifier=f"{__name__}:perfect", explain=0
+    )
     _, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     mine = numbers(found, "as trained")
     assert mine["flip_rate"].estimate.value == pytest.approx((tests["planted"] != "").mean())
@@ -254,7 +299,9 @@ def test_a_run_of_notes_has_its_table_and_reasons(synthetic_run):
     rates = page[page.index(">Flips</h3>") : page.index(">TPR gap</h3>")]
     assert re.search('rowgroup"[^>]*>psychiatric disorders</th>.*>augmented', rates, re.DOTALL)
     assert "positive in the female version alone: " in rates
-    assert page.count("hold words of relatives, clinicians or others") == 1  # though two experiments read them
+    assert (
+        page.count("hold words of relatives, clinicians or others") == 1
+    )  # though two experiments read them
     assert "Not run: " in page
     assert "Credentialed" not in page
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
@@ -265,11 +312,17 @@ def test_a_run_of_notes_has_its_table_and_reasons(synthetic_run):
 
 def test_a_killed_run_goes_on_to_the_same_findings(tmp_path, quiet, monkeypatch):
     few_notes = tmp_path / "notes.csv"
-    depression_notes().drop(columns="planted").groupby(["split", "label"]).head(16).to_csv(few_notes, index=False)
+    depression_notes().drop(columns="planted").groupby(["split", "label"]).head(16).to_csv(
+        few_notes, index=False
+    )
     settings = Settings(limit=40, options=(NoteOptions(data=str(few_notes), explain=0),))
     run, _ = start(settings, tmp_path / "unbroken", **quiet)
-    counts = run.items("phenotype_fairness")["experiment"].value_counts()  # leakage reads the notes of the same pairs
-    assert counts["phenotyping"] == 4 * counts["leakage"]  # 20 notes: 2 genders x 4 regimes, and 2 versions
+    counts = run.items("phenotype_fairness")[
+        "experiment"
+    ].value_counts()  # leakage reads the notes of the same pairs
+    assert (
+        counts["phenotyping"] == 4 * counts["leakage"]
+    )  # 20 notes: 2 genders x 4 regimes, and 2 versions
     calls, score_part = [], import_module("swapbias.runs.run").score_part
 
     def killed(*arguments, **more):
@@ -283,13 +336,26 @@ def test_a_killed_run_goes_on_to_the_same_findings(tmp_path, quiet, monkeypatch)
         start(settings, tmp_path / "killed", **quiet)
     again, _ = resume(tmp_path / "killed", **quiet)
     assert len(calls) == 3  # two chunks, the second twice
-    assert (again.folder / "findings.csv").read_bytes() == (run.folder / "findings.csv").read_bytes()
+    assert (again.folder / "findings.csv").read_bytes() == (
+        run.folder / "findings.csv"
+    ).read_bytes()
 
 
 def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
-    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'")
+    models = pytest.importorskip(
+        "gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'"
+    )
     rng = np.random.default_rng(0)
-    gendered = {"she": 1, "her": 1, "woman": 1, "herself": 1, "he": -1, "his": -1, "man": -1, "himself": -1}
+    gendered = {
+        "she": 1,
+        "her": 1,
+        "woman": 1,
+        "herself": 1,
+        "he": -1,
+        "his": -1,
+        "man": -1,
+        "himself": -1,
+    }
     sad = [row["text"] for row in config_rows("phenotype_fairness", "depression_words")]
     fillers = [f"word{letter}{other}" for letter in "abcdefgh" for other in "abcdefgh"]
     keyed = models.KeyedVectors(12)
@@ -301,26 +367,40 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
     keyed.save_word2vec_format(str(tmp_path / "tiny.bin"), binary=True)
     settings = NoteOptions(embeddings=(str(tmp_path / "tiny.bin"),))
     _, found = start(
-        Settings(studies=("phenotype_fairness:depression_words",), options=(settings,)), tmp_path / "run", **quiet
+        Settings(studies=("phenotype_fairness:depression_words",), options=(settings,)),
+        tmp_path / "run",
+        **quiet,
     )
-    by_measure = {one.measure: one for one in found if one.slice_by == "all" and one.measure != "mean"}
+    by_measure = {
+        one.measure: one for one in found if one.slice_by == "all" and one.measure != "mean"
+    }
     assert {one.model_id for one in found} == {"tiny"}
     assert by_measure["signed_mean"].estimate.value > 0.2
     assert by_measure["signed_mean"].estimate.p_value < 0.05
-    published = [row for row in published_rows("phenotype_fairness") if row["experiment"] == "direct_bias"]
+    published = [
+        row for row in published_rows("phenotype_fairness") if row["experiment"] == "direct_bias"
+    ]
     assert {row["contrast"] for row in published} == {by_measure["signed_mean"].contrast}
-    random_mean = next(one for one in found if one.contrast == RANDOM_DIRECT and one.slice_by == "all")
+    random_mean = next(
+        one for one in found if one.contrast == RANDOM_DIRECT and one.slice_by == "all"
+    )
     assert random_mean.estimate.value < by_measure["direct_bias"].estimate.value
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"studies": ("gendered_stigma",), "options": (NoteOptions(plausible=True),)}, "read by phenotype_fairness"),
+        (
+            {"studies": ("gendered_stigma",), "options": (NoteOptions(plausible=True),)},
+            "read by phenotype_fairness",
+        ),
         ({"options": (NoteOptions(data="nowhere"),)}, "no clinical notes"),
         ({"options": (NoteOptions(embeddings=("nowhere.bin",)),)}, "nowhere.bin"),
         ({"options": (NoteOptions(classifier="forest"),)}, "forest"),
-        ({"model": "vader", "studies": ("phenotype_fairness",)}, "name them with -M embedding instead of vader"),
+        (
+            {"model": "vader", "studies": ("phenotype_fairness",)},
+            "name them with -M embedding instead of vader",
+        ),
     ],
 )
 def test_a_wrong_request_is_one_sentence_and_leaves_nothing(settings, said, tmp_path, quiet):
@@ -338,17 +418,34 @@ def test_own_notes_are_split_by_subject_and_say_which_are_specific_or_doubtful(t
 
     text = "text,label,subject_id\n" + "".join(f"He is {n}.,{n % 2},s{n // 2}\n" for n in range(60))
     rows = loaded(text).rows
-    subjects = {split: {row["subject_id"] for row in rows if row["split"] == split} for split in ("train", "test")}
+    subjects = {
+        split: {row["subject_id"] for row in rows if row["split"] == split}
+        for split in ("train", "test")
+    }
     assert not subjects["train"] & subjects["test"]
     assert (len(subjects["train"]), len(subjects["test"])) == (20, 10)
     assert {row["split"] for row in loaded(text, classifier="own").rows} == {"test"}
     text = "text,label\nShe is pregnant.,1\nShe is well.,0\n"
-    assert [row["specific"] for row in loaded(text, classifier="own").pairs()] == ["1", "1", "0", "0"]
+    assert [row["specific"] for row in loaded(text, classifier="own").pairs()] == [
+        "1",
+        "1",
+        "0",
+        "0",
+    ]
     assert len(loaded(text, classifier="own", plausible=True).pairs()) == 2
     unclear = "His brother met his uncle and he fell and he cried and then he left him."
     text = f"text,label,gender\nHe is well.,1,M\n{unclear},0,M\nShe is ill.,0,F\n"
-    assert [row["doubtful"] for row in loaded(text, classifier="own").pairs()] == ["0", "0", "1", "1", "0", "0"]
-    assert {row["doubtful"] for row in loaded(text, classifier="own", max_doubt=1.0).pairs()} == {"0"}
+    assert [row["doubtful"] for row in loaded(text, classifier="own").pairs()] == [
+        "0",
+        "0",
+        "1",
+        "1",
+        "0",
+        "0",
+    ]
+    assert {row["doubtful"] for row in loaded(text, classifier="own", max_doubt=1.0).pairs()} == {
+        "0"
+    }
 
 
 def test_leakage_is_tested_on_subjects_that_trained_nothing():
@@ -362,7 +459,9 @@ def test_leakage_is_tested_on_subjects_that_trained_nothing():
         )
     ]  # fmt: skip
     data = Notes("own", tuple(notes), SWAPPER)
-    assert [note["note_id"] for note in data.training("all", "original")] == ["2"]  # 1 is tested, 2 counts once
+    assert [note["note_id"] for note in data.training("all", "original")] == [
+        "2"
+    ]  # 1 is tested, 2 counts once
     asked = data.versions({pair["pair_id"] for pair in data.pairs()})
     assert [(row["pair_id"], row["construct"]) for row in asked] == [
         ("1", "original"), ("3", "original"), ("1", "neutralised"), ("3", "neutralised"),
@@ -373,7 +472,11 @@ def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
     pd.concat([pd.read_csv(ten)] * 6).to_csv(ten, index=False)  # enough to train on
     settings = NoteOptions(data=str(ten), embeddings=("tfidf-lsa", "tfidf-lsa"))
     with pytest.raises(UsageError, match="tfidf-lsa\\+svm is named twice"):
-        start(Settings(studies=("phenotype_fairness:pairs",), options=(settings,)), tmp_path / "run", **quiet)
+        start(
+            Settings(studies=("phenotype_fairness:pairs",), options=(settings,)),
+            tmp_path / "run",
+            **quiet,
+        )
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
@@ -381,14 +484,18 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
     path.write_text("text,label\nShe is well.,1\nNo change.,0\nHe is well.,1\n")
     settings = NoteOptions(data=str(path), classifier="tests.runs.test_clinical:men_fall")
     run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
-    reasons = [one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")]
+    reasons = [
+        one["reason"] for one in run.manifest()["skipped"] if one["experiment"].startswith("part")
+    ]
     assert reasons == ["1 of 3 test notes left out: their gender is not known"]
     assert math.isnan(numbers(found, "as trained")["fprr"].estimate.value)  # no negative note
     path.write_text("text,label\nNo change.,0\n")
     with pytest.raises(UsageError, match="no test note with a known gender"):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
     path.write_text("text,label,split\nShe is well.,1,train\n")
-    with pytest.raises(UsageError, match=r"^None of the 1 notes has the split test\. Mark some in the column split"):
+    with pytest.raises(
+        UsageError, match=r"^None of the 1 notes has the split test\. Mark some in the column split"
+    ):
         start(Settings(options=(settings,)), tmp_path / "other", **quiet)
 
 
@@ -399,8 +506,13 @@ def mimic_folder(tmp_path_factory):
     return folder
 
 
-def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(mimic_folder, tmp_path):
-    study, service = load_study("phenotype_fairness"), SimpleNamespace(model_id="a service", sends_text=True)
+def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(
+    mimic_folder, tmp_path
+):
+    study, service = (
+        load_study("phenotype_fairness"),
+        SimpleNamespace(model_id="a service", sends_text=True),
+    )
     plain = Task(study, study.experiments[0], ())
     task = replace(plain, notes=Notes("mimic3", ({"credentialed": "True"},), SWAPPER))
     with pytest.raises(UsageError, match="must not leave this machine"):
@@ -415,8 +527,12 @@ def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(
 
 def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp_path):
     said = []
-    settings = Settings(studies=("phenotype_fairness:pairs",), options=(NoteOptions(data=str(mimic_folder)),))
-    run, found = start(settings, tmp_path / "run", say=said.append, bar=lambda title, total: lambda done: None)
+    settings = Settings(
+        studies=("phenotype_fairness:pairs",), options=(NoteOptions(data=str(mimic_folder)),)
+    )
+    run, found = start(
+        settings, tmp_path / "run", say=said.append, bar=lambda title, total: lambda done: None
+    )
     assert run.manifest()["credentialed"] is True
     assert any("must not be published" in sentence for sentence in said)
     assert "Credentialed clinical data" in (run.folder / "report.html").read_text()
@@ -426,7 +542,10 @@ def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp
         assert not path.is_file() or b"Lungs clear" not in path.read_bytes(), path
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
     assert reasons["phenotyping, substance_abuse"] == "0 positive training notes, and 3 are needed"
-    assert {one.slice_value for one in found if one.slice_by == "phenotype"} == {"depression", "alcohol_abuse"}
+    assert {one.slice_value for one in found if one.slice_by == "phenotype"} == {
+        "depression",
+        "alcohol_abuse",
+    }
     published = [one for one in found if one.published]
     assert published == []  # the paper's numbers are those of its embeddings, not of TF-IDF
 
@@ -442,7 +561,10 @@ def test_the_papers_numbers_stand_beside_its_embeddings_on_mimic(mimic_folder):
 
 
 def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
-    counts = {one.config: one.rows for one in building.build(local_corpus("clinical_notes", mimic_folder), tmp_path)}
+    counts = {
+        one.config: one.rows
+        for one in building.build(local_corpus("clinical_notes", mimic_folder), tmp_path)
+    }
     folder = tmp_path / "clinical_notes"
     assert counts["mimic3"] > 500
     assert counts["pairs"] > 0
@@ -467,7 +589,10 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     mimic.write_mimic3(folder, notes=500, annotated=False)
     monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
     monkeypatch.setattr("swapbias.hub.datasets.GROUP", 37)
-    built = {one.config: one for one in building.build(local_corpus("clinical_notes", folder), tmp_path / "built")}
+    built = {
+        one.config: one
+        for one in building.build(local_corpus("clinical_notes", folder), tmp_path / "built")
+    }
     written = sorted((tmp_path / "built" / "clinical_notes" / "mimic3").glob("*.parquet"))
     expected = [note["note_id"] for note in stream_notes(folder)]
     assert len(written) > 3
@@ -493,15 +618,24 @@ def test_the_papers_table_shows_that_augmentation_equalises():
 
 SHE = re.compile(r"\bshe\b", re.IGNORECASE)
 ILLS = ("gout", "asthma", "anemia", "psoriasis", "glaucoma")
-CHECKLIST = "note_id,fact,terms\n" + "".join(f",{one},\n" for one in ILLS) + "n1,fall,fell|fall|falls|fallen\n"
+CHECKLIST = (
+    "note_id,fact,terms\n"
+    + "".join(f",{one},\n" for one in ILLS)
+    + "n1,fall,fell|fall|falls|fallen\n"
+)
 
 
 @pytest.fixture
 def notes(tmp_path):
     """Twelve notes, six of each gender, and a checklist."""
     who = ["He", "She"] * 6
-    rows = [(f"n{n}", f"{one} fell. {one} has {', '.join(ILLS)}. Room {n}.", n % 3 == 0) for n, one in enumerate(who)]
-    pd.DataFrame(rows, columns=["note_id", "text", "label"]).to_csv(tmp_path / "notes.csv", index=False)
+    rows = [
+        (f"n{n}", f"{one} fell. {one} has {', '.join(ILLS)}. Room {n}.", n % 3 == 0)
+        for n, one in enumerate(who)
+    ]
+    pd.DataFrame(rows, columns=["note_id", "text", "label"]).to_csv(
+        tmp_path / "notes.csv", index=False
+    )
     (tmp_path / "checklist.csv").write_text(CHECKLIST)
     return tmp_path / "notes.csv"
 
@@ -527,14 +661,18 @@ def forgetful(prompt):
 
 def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     path = tmp_path / "list.csv"
-    path.write_text("note_id,fact,terms\n,PT/OT,PT/OT|physical therapy\n7,fall,fell|fall|falls\n,gout,\n")
+    path.write_text(
+        "note_id,fact,terms\n,PT/OT,PT/OT|physical therapy\n7,fall,fell|fall|falls\n,gout,\n"
+    )
     facts = read_checklist(path)
     names = lambda text: [one.name for one in stated(facts, text)]  # noqa: E731
     assert names("Physical\n therapy after falls.") == ["PT/OT", "fall"]
     assert names("gouty") == []
     assert [one.name for one in facts_of(facts, "8", ["fell; gout", "fell; GOUT"])] == ["gout"]
     assert [one.name for one in facts_of(facts, "7", ["fell; gout", "gout"])] == ["gout"]
-    prompt = Prompt(candidates=(Candidate("gout", 0.0), Candidate("fell", 1.0), Candidate("fall", 1.0)))
+    prompt = Prompt(
+        candidates=(Candidate("gout", 0.0), Candidate("fell", 1.0), Candidate("fall", 1.0))
+    )
     assert read_facts(prompt, "<think>gout, fall</think>A fall.")[0] == 0.5
     assert read_facts(prompt, "Well.")[0] == 0
     assert math.isnan(read_facts(prompt, "  ")[0])
@@ -550,18 +688,30 @@ def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, 
         assert {body["messages"][0]["role"] for body in server.requests} == {"system"}
     gap = primary(found)
     assert gap.estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
-    assert (gap.slice_value, gap.verdict, gap.unit) == ("own", "gap", "share of the facts of a checklist")
+    assert (gap.slice_value, gap.verdict, gap.unit) == (
+        "own",
+        "gap",
+        "share of the facts of a checklist",
+    )
     assert not [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
     assert "keeps more of the facts of notes about men" in (run.folder / "report.html").read_text()
 
 
 def test_labels_have_flips_and_rates_and_each_note_is_asked_about_once(notes, tmp_path, quiet):
-    with ChatServer(lambda prompt: "(A)" if SHE.search(prompt.partition("Note:\n")[2]) else "No.") as server:
+    with ChatServer(
+        lambda prompt: "(A)" if SHE.search(prompt.partition("Note:\n")[2]) else "No."
+    ) as server:
         _, found = start(asked(notes, server, task="labels"), tmp_path / "run", draw=False, **quiet)
         assert len(server.requests) == 24
-    values = {(one.measure, one.contrast): one.estimate.value for one in found if one.slice_by == "phenotype"}
+    values = {
+        (one.measure, one.contrast): one.estimate.value
+        for one in found
+        if one.slice_by == "phenotype"
+    }
     assert values["flip_rate", "female and male"] == 1
-    assert values["tpr_difference", "female - male"] == values["fpr_difference", "female - male"] == 1
+    assert (
+        values["tpr_difference", "female - male"] == values["fpr_difference", "female - male"] == 1
+    )
 
 
 def test_predictions_of_several_trials_are_those_of_most(notes):
@@ -574,14 +724,21 @@ def test_predictions_of_several_trials_are_those_of_most(notes):
                     prompt_id=rows["prompt_id"] + f"/{trial}", pair_id=rows["pair_id"] + f"/{trial}")
         for trial, value in said.items()
     )  # fmt: skip
-    found = disaggregate(every.assign(model_id="chat", top_tokens="[]"), "clinical_chat", expected={})
-    values = {one.measure: one.estimate for one in found if one.slice_by == "phenotype" and not one.view}
+    found = disaggregate(
+        every.assign(model_id="chat", top_tokens="[]"), "clinical_chat", expected={}
+    )
+    values = {
+        one.measure: one.estimate for one in found if one.slice_by == "phenotype" and not one.view
+    }
     assert values["paired_gap"].value == pytest.approx(2 / 3)
     assert (values["flip_rate"].value, values["flip_rate"].n) == (1, 12)
 
 
 def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):
-    about, service = NoteOptions(data=str(notes), question="Does it?"), ChatOptions(model="tiny", trials=1)
+    about, service = (
+        NoteOptions(data=str(notes), question="Does it?"),
+        ChatOptions(model="tiny", trials=1),
+    )
     tasks, _ = plan_tasks(Settings(options=(about, service)))
     assert {task.study.name for task in tasks} == {"care_notes", "clinical_chat"}
     assert {task.n_prompts for task in tasks} == {24}
@@ -592,22 +749,45 @@ def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_test
 def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
     chat = ChatOptions(model="tiny", trials=1)
     with pytest.raises(UsageError, match="No question is known for the label 'own'"):
-        plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(notes)), chat)))
+        plan_tasks(
+            Settings(
+                studies=("clinical_chat:labels",), options=(NoteOptions(data=str(notes)), chat)
+            )
+        )
     with pytest.raises(UsageError, match=r"nowhere.csv does not exist"):
-        plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(checklist="nowhere.csv"), chat)))
+        plan_tasks(
+            Settings(
+                studies=("clinical_chat:summary",),
+                options=(NoteOptions(checklist="nowhere.csv"), chat),
+            )
+        )
     bare = tmp_path / "bare.csv"
     bare.write_text("text\nShe is well.\nHe is well.\n")  # no label is needed to look for facts
     with pytest.raises(UsageError, match="states a fact of the checklist in both of its versions"):
-        plan_tasks(Settings(studies=("clinical_chat:summary",), options=(NoteOptions(data=str(bare)), chat)))
+        plan_tasks(
+            Settings(
+                studies=("clinical_chat:summary",), options=(NoteOptions(data=str(bare)), chat)
+            )
+        )
     with pytest.raises(ValueError, match="no column 'label'"):
-        plan_tasks(Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(bare)), chat)))
+        plan_tasks(
+            Settings(studies=("clinical_chat:labels",), options=(NoteOptions(data=str(bare)), chat))
+        )
 
 
-def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(notes, tmp_path, quiet):
+def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(
+    notes, tmp_path, quiet
+):
     credentialed.mark(notes.parent)
     with ChatServer(forgetful) as server:
-        for own in ((), ("http://127.0.0.1:1",), ("https://" + server.base_url.partition("://")[2],)):
-            with pytest.raises(UsageError, match=r"these notes are credentialed.*-M own-address=ADDRESS declares"):
+        for own in (
+            (),
+            ("http://127.0.0.1:1",),
+            ("https://" + server.base_url.partition("://")[2],),
+        ):
+            with pytest.raises(
+                UsageError, match=r"these notes are credentialed.*-M own-address=ADDRESS declares"
+            ):
                 start(asked(notes, server, own=own), tmp_path / "refused", **quiet)
         assert server.requests == []
         assert not (tmp_path / "refused").exists()
@@ -628,8 +808,14 @@ def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(not
 def test_a_stopped_run_on_credentialed_notes_goes_on_from_what_was_read(notes, tmp_path, quiet):
     credentialed.mark(notes.parent)
     out, said = tmp_path.parent / f"{tmp_path.name}-run", iter(range(100))
-    fault = lambda prompt, n: Reply({"error": f"too long: {prompt}"}, 400) if next(said) > 8 else None  # noqa: E731
-    with ChatServer(forgetful, fault=fault) as server, pytest.raises(ValueError, match="is not shown") as error:
+
+    def fault(prompt, n):
+        return Reply({"error": f"too long: {prompt}"}, 400) if next(said) > 8 else None
+
+    with (
+        ChatServer(forgetful, fault=fault) as server,
+        pytest.raises(ValueError, match="is not shown") as error,
+    ):
         start(asked(notes, server, own=(server.base_url,), concurrency=1), out, draw=False, **quiet)
     assert "psoriasis" not in str(error.value)
     before = len((out / "answers.jsonl").read_text().splitlines())

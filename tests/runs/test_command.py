@@ -20,7 +20,11 @@ SPEED = {
 
 
 def manifest_of(settings, **more):
-    return {"settings": settings.saved(), "models": [{"model_id": "lab/m", "revision": "c" * 40}], **more}
+    return {
+        "settings": settings.saved(),
+        "models": [{"model_id": "lab/m", "revision": "c" * 40}],
+        **more,
+    }
 
 
 def words_of(settings, **more):
@@ -47,14 +51,21 @@ def test_each_setting_stands_in_the_command_or_is_of_speed(options, setting):
     words = " ".join(words_of(settings))
     assert (setting.written in words) == (setting.name not in SPEED)
     public = public_manifest(manifest_of(settings))
-    if setting.name not in ("base_url", "own_address"):  # of which a public manifest tells no more than the host
+    if setting.name not in (
+        "base_url",
+        "own_address",
+    ):  # of which a public manifest tells no more than the host
         assert repeat_command(public) == repeat_command(manifest_of(settings))
-    assert (setting.name in without_speed(settings.saved())[options.key]) == (setting.name not in SPEED)
+    assert (setting.name in without_speed(settings.saved())[options.key]) == (
+        setting.name not in SPEED
+    )
 
 
 def test_settings_of_the_run_stand_in_it_and_defaults_do_not():
     assert words_of(Settings(model="lab/m")) == ["lab/m@" + "c" * 40]
-    asked = Settings(model="lab/m@main", studies=("gest", "a:b"), limit=5, margin=0.1, seed=2, kind="masked")
+    asked = Settings(
+        model="lab/m@main", studies=("gest", "a:b"), limit=5, margin=0.1, seed=2, kind="masked"
+    )
     assert words_of(replace(asked, wordings=False))[1:] == [
         "--study", "gest", "--study", "a:b", "--kind", "masked", "--seed", "2", "--limit", "5", "--margin", "0.1",
         "--no-wordings",
@@ -62,13 +73,20 @@ def test_settings_of_the_run_stand_in_it_and_defaults_do_not():
 
 
 def test_what_only_its_owner_has_is_a_placeholder():
-    notes = NoteOptions(data="/home/me/ward 7.csv", checklist="/home/me/facts.csv", classifier="/home/me/c.skops")
+    notes = NoteOptions(
+        data="/home/me/ward 7.csv", checklist="/home/me/facts.csv", classifier="/home/me/c.skops"
+    )
     line = repeat_command(manifest_of(Settings(options=(notes,))))
     assert line == "swapbias audit -M classifier=c.skops -M data=NOTES -M checklist=CHECKLIST"
     assert set(placeholders_in(line)) == {"NOTES", "CHECKLIST"}
     own = {"own_studies": {"mine": "local", "theirs": f"lab/s@{'d' * 40}"}}
-    line = repeat_command(manifest_of(Settings(model="vader", studies=("mine:x", "theirs", "gest")), **own))
-    assert line == f"swapbias audit vader --study RUN/studies/mine:x --study lab/s@{'d' * 40} --study gest"
+    line = repeat_command(
+        manifest_of(Settings(model="vader", studies=("mine:x", "theirs", "gest")), **own)
+    )
+    assert (
+        line
+        == f"swapbias audit vader --study RUN/studies/mine:x --study lab/s@{'d' * 40} --study gest"
+    )
     assert placeholders_in(line) == {"RUN": "the folder of this run"}
     line = repeat_command(manifest_of(Settings(model="Bert", kind="masked"), in_memory=True))
     assert (line, list(placeholders_in(line))) == ("swapbias audit MODEL", ["MODEL"])
@@ -89,9 +107,19 @@ def test_an_address_is_shown_where_all_have_the_same(address, shown):
 
 
 def test_no_name_ends_the_line_or_is_read_by_a_shell():
-    line = repeat_command(manifest_of(Settings(model="a b; rm -rf ~", load=LoadOptions(positive_label="so 'good'"))))
-    assert shlex.split(line) == ["swapbias", "audit", "a b; rm -rf ~", "-M", "positive-label=so 'good'"]
-    line = repeat_command(manifest_of(Settings(model="a\n```", load=LoadOptions(positive_label="`x`"))))
+    line = repeat_command(
+        manifest_of(Settings(model="a b; rm -rf ~", load=LoadOptions(positive_label="so 'good'")))
+    )
+    assert shlex.split(line) == [
+        "swapbias",
+        "audit",
+        "a b; rm -rf ~",
+        "-M",
+        "positive-label=so 'good'",
+    ]
+    line = repeat_command(
+        manifest_of(Settings(model="a\n```", load=LoadOptions(positive_label="`x`")))
+    )
     assert line == "swapbias audit MODEL -M positive-label=VALUE"
 
 

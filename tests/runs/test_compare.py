@@ -24,7 +24,17 @@ from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk
 COMMIT = "c0ffee" * 6 + "0000"
 
 
-def run(model, value, *, repo="ann/results", name="", commit=COMMIT, found=None, dtype="float32", **manifest):
+def run(
+    model,
+    value,
+    *,
+    repo="ann/results",
+    name="",
+    commit=COMMIT,
+    found=None,
+    dtype="float32",
+    **manifest,
+):
     """A run of one model with one gap."""
     one = replace(GAP, model_id=model, estimate=replace(GAP.estimate, value=value))
     models = [{"model_id": model, "dtype": dtype}]
@@ -48,7 +58,12 @@ def test_columns_stand_by_name_whatever_the_values_and_the_order_given():
         random.Random(seed).shuffle(runs)
         comparison = side_by_side(runs)
         assert [one.name for one in comparison.models] == ["alpha", "Beta", "gamma", "zeta"]
-        assert [one.estimate.value for one in comparison.quantities[0].found] == [0.5, 0.9, -0.3, 0.01]
+        assert [one.estimate.value for one in comparison.quantities[0].found] == [
+            0.5,
+            0.9,
+            -0.3,
+            0.01,
+        ]
     left_out = [
         replace(GAP, view=AS_PUBLISHED), replace(GAP, measure="mean"),
         replace(GAP, slice_by="phase", slice_value="1"), replace(GAP, score="closed_list_mass"),
@@ -67,7 +82,9 @@ def test_what_stands_in_one_row_and_what_in_another():
     assert [row.note for row in comparison.quantities] == ["prompts differ: not stated"] * 2
     comparison = side_by_side([run("a", 0.1), run("a", 0.2, repo="bob/r", dtype="bfloat16")])
     assert comparison.quantities[0].note == ""
-    assert comparison.notes == ["The runs were made with different number formats: bfloat16, float32."]
+    assert comparison.notes == [
+        "The runs were made with different number formats: bfloat16, float32."
+    ]
     other = replace(GAP, model_id="b", unit="logit")
     assert len(side_by_side([run("a", 0.1), run("b", 0.1, found=[other])]).quantities) == 2
     assert len(side_by_side([run("m", 0.1), run("m", 0.1)]).models) == 1
@@ -84,7 +101,10 @@ def test_what_stands_in_one_row_and_what_in_another():
 def test_numbers_from_other_prompts_or_word_lists_stand_in_other_rows(entry, told):
     other = run("b", 0.2, corpora=[{**RQ1, **entry}])
     comparison = side_by_side([run("a", 0.1), other])
-    assert [[one is not None for one in row.found] for row in comparison.quantities] == [[True, False], [False, True]]
+    assert [[one is not None for one in row.found] for row in comparison.quantities] == [
+        [True, False],
+        [False, True],
+    ]
     assert "prompts differ: 1,122 prompts (6a6a6a6a)" in comparison.quantities[0].note
     assert told in comparison.quantities[1].note
     assert "cannot be compared" in comparison.notes[0]
@@ -92,7 +112,14 @@ def test_numbers_from_other_prompts_or_word_lists_stand_in_other_rows(entry, tol
 
 def test_other_trials_of_a_chat_model_are_another_row():
     found = [replace(GAP, study="adjective_coreference", experiment="answers", subset="")]
-    corpora = [{"corpus": "adjective_coreference", "config": "wino_style-stereotype", "rows": 9, "sha256": "aa" * 32}]
+    corpora = [
+        {
+            "corpus": "adjective_coreference",
+            "config": "wino_style-stereotype",
+            "rows": 9,
+            "sha256": "aa" * 32,
+        }
+    ]
     few, many = ({"chat": {"trials": trials, "temperature": 1.0}} for trials in (1, 5))
     runs = [
         run("m", 0.1, repo=repo, found=found, corpora=corpora, settings=settings)
@@ -136,7 +163,8 @@ def test_the_table_has_value_interval_and_n_and_the_sentence_says_that_nobody_wi
 
 
 @pytest.mark.parametrize(
-    "name", ["[bold red]x[/]", "\x1b[2Jx", "a\u202eb", "gpt\u200b2", "[link=http://x]y[/link]", "[/]"]
+    "name",
+    ["[bold red]x[/]", "\x1b[2Jx", "a\u202eb", "gpt\u200b2", "[link=http://x]y[/link]", "[/]"],
 )
 def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
     text = printed(side_by_side([run(name, 0.1)]), [f"{name} broke"])
@@ -150,7 +178,15 @@ def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
 
 def test_the_csv_has_numbers_in_full_and_no_formulas():
     name = '=HYPERLINK("http://x","y")'
-    found = [replace(GAP, model_id=name, subset="+1", contrast=" @SUM(A1)", estimate=Estimate(-0.1234567890123, n=3))]
+    found = [
+        replace(
+            GAP,
+            model_id=name,
+            subset="+1",
+            contrast=" @SUM(A1)",
+            estimate=Estimate(-0.1234567890123, n=3),
+        )
+    ]
     table = comparison_table(side_by_side([run(name, 0, found=found), run("b", 0.25)]))
     first, second = csv.DictReader(io.StringIO(as_csv(table).decode()))
     title = f"'{name} @ ann/results"
@@ -166,7 +202,9 @@ def test_the_csv_has_numbers_in_full_and_no_formulas():
 
 def differences(runs):
     rows, left_out = _scored_rows(runs, _columns(runs))
-    return [one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"], left_out
+    return [
+        one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"
+    ], left_out
 
 
 def test_a_run_on_disk_is_as_one_of_the_hub_and_what_is_no_finished_run_one_sentence(tmp_path):
@@ -186,7 +224,10 @@ def test_a_run_on_disk_is_as_one_of_the_hub_and_what_is_no_finished_run_one_sent
 
 
 def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path, monkeypatch):
-    runs = [read_run(on_disk(tmp_path / name, name, higher)) for name, higher in (("b", 0.3), ("a", 0.1))]
+    runs = [
+        read_run(on_disk(tmp_path / name, name, higher))
+        for name, higher in (("b", 0.3), ("a", 0.1))
+    ]
     (paired, plain), left_out = differences(runs)
     assert (plain.contrast, plain.view) == ("a - b", "as published")
     assert (paired.contrast, paired.cluster_vars) == ("a - b", "templates + diagnoses")
@@ -209,7 +250,9 @@ def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path, m
 )  # fmt: skip
 def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
     runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
-    broken = replace(runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()})
+    broken = replace(
+        runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()}
+    )
     found, (sentence,) = differences([*runs[:2], broken])
     assert {one.contrast for one in found} == {"b - a"}
     assert sentence.startswith("Left out of the differences: c @ ")

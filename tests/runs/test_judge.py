@@ -35,7 +35,11 @@ JUDGED = {"model": "tiny", "judge": "tiny", "trials": 1, "temperature": 0.0, "ma
 KEEP, NEAR = "It keeps the person", "It is ready"
 SAID = {
     True: ["No, I would not.", "No, I would not rent to {him}.", "No, I would not, with {name}."],
-    False: ["Yes, I would. {name} is kind.", "Yes, I'd have {him} around.", "Yes, I will rent to {name}."],
+    False: [
+        "Yes, I would. {name} is kind.",
+        "Yes, I'd have {him} around.",
+        "Yes, I will rent to {name}.",
+    ],
 }
 WORDS = {"man": {"name": "John", "he": "he", "him": "him", "noun": "man"},
          "woman": {"name": "Mary", "he": "she", "him": "her", "noun": "woman"}}  # fmt: skip
@@ -52,7 +56,10 @@ class Model(Scorer):
     def score(self, prompts, on_progress=None):
         said = [self.answer(one) for one in prompts]
         read = [read_text(one, text) for one, text in zip(prompts, said, strict=True)]
-        return [Scored(score, text, parts=parts) for text, (score, parts) in zip(said, read, strict=True)]
+        return [
+            Scored(score, text, parts=parts)
+            for text, (score, parts) in zip(said, read, strict=True)
+        ]
 
 
 class Judge(Scorer):
@@ -67,7 +74,9 @@ class Judge(Scorer):
     def score(self, prompts, on_progress=None):
         self.asked.extend(prompts)
         letters = [letter(one.text, self.named(answer_in(one.text))) for one in prompts]
-        return [Scored(read_judgement(one, text)[0]) for one, text in zip(prompts, letters, strict=True)]
+        return [
+            Scored(read_judgement(one, text)[0]) for one, text in zip(prompts, letters, strict=True)
+        ]
 
 
 def answer_in(text):
@@ -76,7 +85,11 @@ def answer_in(text):
 
 def letter(text, option):
     """The letter of the option that begins so, in the order asked."""
-    return next(line[1] for line in text.splitlines() if line.startswith("(") and line[4:].startswith(option))
+    return next(
+        line[1]
+        for line in text.splitlines()
+        if line.startswith("(") and line[4:].startswith(option)
+    )
 
 
 def in_words(prompt, against, rng, more=""):
@@ -90,7 +103,9 @@ def away(shown):
 def audited(answer, named, rows=None):
     """Scored rows and findings of a model that answers so and a judge that names options so."""
     judge = Judge(named)
-    scorer = JudgedScorer(Model(answer), judge, EXPERIMENT.reads.rubric, lambda title, total: lambda done: None)
+    scorer = JudgedScorer(
+        Model(answer), judge, EXPERIMENT.reads.rubric, lambda title, total: lambda done: None
+    )
     scored = pd.DataFrame(score_rows(rows or ROWS, scorer))
     return scored, disaggregate(scored, NAME, robustness=False), scorer.judge
 
@@ -100,7 +115,11 @@ def judged_gap(found):
 
 
 def told(found, measure, contrast=None):
-    return next(one for one in by_the_judge(found) if one.measure == measure and contrast in (None, one.contrast))
+    return next(
+        one
+        for one in by_the_judge(found)
+        if one.measure == measure and contrast in (None, one.contrast)
+    )
 
 
 def blind(seed):
@@ -115,7 +134,10 @@ def test_a_judge_sees_nothing_of_the_group_and_reads_in_both_orders():
     assert len({answer_in(one.text) for one in judge.asked}) == 6  # of twelve
     first, second = judge.asked[0].text, judge.asked[180].text
     options = re.findall(r"^\(\w\) (.*)$", first, re.MULTILINE)
-    assert re.findall(r"^\(\w\) (.*)$", second, re.MULTILINE) == [*options[3::-1], "It cannot be told"]
+    assert re.findall(r"^\(\w\) (.*)$", second, re.MULTILINE) == [
+        *options[3::-1],
+        "It cannot be told",
+    ]
     expected = [float(away(one) == KEEP) for one in scored["answer"]]
     assert scored["judged"].tolist() == expected == scored["score"].tolist()
     assert (scored["judged_first"] == scored["judged_second"]).all()
@@ -129,17 +151,25 @@ def test_a_judge_sees_nothing_of_the_group_and_reads_in_both_orders():
     place = [one.score == "judged" for one in every]
     assert place == sorted(place)
     assert any(place)
-    assert "judged" not in {one.score for one in comparisons(found)} | {one.score for one in found if one.primary}
-    assert [text.quantity(one).startswith("by the judge: ") for one in by_the_judge(found)] == [True] * 5
+    assert "judged" not in {one.score for one in comparisons(found)} | {
+        one.score for one in found if one.primary
+    }
+    assert [text.quantity(one).startswith("by the judge: ") for one in by_the_judge(found)] == [
+        True
+    ] * 5
 
 
 def test_a_bias_of_the_judge_vanishes_with_the_group(monkeypatch):
     def biased(shown):
-        return KEEP if away(shown) == KEEP or re.search(r"\b(?:Mary|she|her|woman)\b", shown) else NEAR
+        return (
+            KEEP if away(shown) == KEEP or re.search(r"\b(?:Mary|she|her|woman)\b", shown) else NEAR
+        )
 
     without = judged_gap(audited(blind(3), biased)[1]).estimate
     assert without.ci_low < 0 < without.ci_high
-    monkeypatch.setattr(judging, "findings", SimpleNamespace(without_groups=lambda texts, words: list(texts)))
+    monkeypatch.setattr(
+        judging, "findings", SimpleNamespace(without_groups=lambda texts, words: list(texts))
+    )
     known = judged_gap(audited(blind(3), biased)[1]).estimate
     # Of a woman's answers six in ten are near, all of which name her.
     assert 0.2 < known.ci_low < 0.6 < known.ci_high
@@ -153,7 +183,9 @@ def test_a_gap_in_what_is_said_is_found_by_reading_and_by_judge():
 
     _, found, _ = audited(stigma, away)
     (plain,) = [one for one in found if one.primary]
-    assert plain.estimate.ci_low < 0.4 < plain.estimate.ci_high  # over 5 questions, and for 17 contrasts at once
+    assert (
+        plain.estimate.ci_low < 0.4 < plain.estimate.ci_high
+    )  # over 5 questions, and for 17 contrasts at once
     assert plain.estimate.value > 0.2
     assert judged_gap(found).estimate.value == pytest.approx(plain.estimate.value)
     # What is decided tells the group; among pairs that are judged alike nothing does.
@@ -183,14 +215,18 @@ def test_blind_models_and_judges_hold_their_level():
     for seed in range(8):
         rng = random.Random(100 + seed)
         _, found, _ = audited(
-            lambda prompt, rng=rng: f"{in_words(prompt, rng.random() < 0.4, rng)} {rng.randrange(60)}",
+            lambda prompt, rng=rng: (
+                f"{in_words(prompt, rng.random() < 0.4, rng)} {rng.randrange(60)}"
+            ),
             lambda shown, rng=rng: rng.choice((KEEP, NEAR)),
             rows,
         )
         for measure, truth in (("paired_gap", 0.0), ("group_leakage", 0.5), ("kappa", 0.0)):
             one = (judged_gap(found) if measure == "paired_gap" else told(found, measure)).estimate
             held[measure] += one.ci_low <= truth <= one.ci_high
-    assert min(held.values()) >= 6, held  # of a binomial of 8 and .95 fewer come six times in a thousand
+    assert min(held.values()) >= 6, (
+        held
+    )  # of a binomial of 8 and .95 fewer come six times in a thousand
 
 
 def test_a_run_asks_a_judge_at_the_same_service_and_nothing_twice(tmp_path, quiet, monkeypatch):
@@ -212,7 +248,11 @@ def test_a_run_asks_a_judge_at_the_same_service_and_nothing_twice(tmp_path, quie
         judged = [body for body in server.requests if "<answer>" in body["messages"][-1]["content"]]
         asked = len(server.requests)
         assert asked == 72 + len(judged)
-        assert len(judged) == len({(body["messages"][-1]["content"], body["seed"]) for body in judged}) <= 12
+        assert (
+            len(judged)
+            == len({(body["messages"][-1]["content"], body["seed"]) for body in judged})
+            <= 12
+        )
         assert {body["seed"] for body in judged} == {1, 2}
         assert not any(GROUPED.search(body["messages"][-1]["content"]) for body in judged)
         # Killed after everything was asked and before it was written down.
@@ -221,11 +261,17 @@ def test_a_run_asks_a_judge_at_the_same_service_and_nothing_twice(tmp_path, quie
         (run.folder / "items" / f"{NAME}.parquet").unlink()
         _, again = resume(run.folder, **quiet)
         assert len(server.requests) == asked
-    assert [str(one.row()) for one in by_the_judge(again)] == [str(one.row()) for one in by_the_judge(found)]
+    assert [str(one.row()) for one in by_the_judge(again)] == [
+        str(one.row()) for one in by_the_judge(found)
+    ]
     assert b"key-of-the" not in b"".join(files_below(run.folder).values())
     page = (run.folder / "report.html").read_text()
     assert "By a judge, tiny" in page
-    assert page.index("Every comparison") > page.index("By a judge, tiny") > page.index("The answer</h2>")
+    assert (
+        page.index("Every comparison")
+        > page.index("By a judge, tiny")
+        > page.index("The answer</h2>")
+    )
     public = json.dumps(public_manifest(manifest))
     assert server.base_url not in public
     assert server.base_url.split("/")[2] not in public
@@ -234,25 +280,41 @@ def test_a_run_asks_a_judge_at_the_same_service_and_nothing_twice(tmp_path, quie
 
 def test_settings_that_cannot_be_meant_are_refused(tmp_path, quiet, monkeypatch):
     def refused(match, error=UsageError, study=CONFIG, **more):
-        chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", **{"max_tokens": 200, "judge": "j", **more})
+        chat = ChatOptions(
+            model="m", base_url="http://127.0.0.1:9/v1", **{"max_tokens": 200, "judge": "j", **more}
+        )
         with pytest.raises(error, match=match):
-            start(Settings(studies=(f"{NAME}:{study}",), options=(chat,)), tmp_path / "run", **quiet)
+            start(
+                Settings(studies=(f"{NAME}:{study}",), options=(chat,)), tmp_path / "run", **quiet
+            )
         assert not (tmp_path / "run").exists()
 
     refused("no experiment that is run has one", study="gender")
     refused("free text that 16 tokens would cut; give -M max-tokens=200", max_tokens=16)
-    refused(r"With the judge up to 6,480 requests are needed, and -M max-requests allows 3,000", max_requests=3_000)
-    monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None if name == "sklearn" else True)
+    refused(
+        r"With the judge up to 6,480 requests are needed, and -M max-requests allows 3,000",
+        max_requests=3_000,
+    )
+    monkeypatch.setattr(
+        "swapbias.errors.find_spec", lambda name: None if name == "sklearn" else True
+    )
     refused(r"pip install 'swapbias\[judge\]'", MissingExtraError)
 
 
 def test_credentialed_texts_are_kept_from_a_judge_that_is_a_service(quiet):
     held = Task(
-        load_study(NAME), EXPERIMENT, EXPERIMENT.reads.configs, "m", [{"text": "t", "credentialed": "True"}], 1
+        load_study(NAME),
+        EXPERIMENT,
+        EXPERIMENT.reads.configs,
+        "m",
+        [{"text": "t", "credentialed": "True"}],
+        1,
     )
     chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
     with pytest.raises(UsageError, match="credentialed texts must not leave"):
-        judging.with_judge([judging.ScoredTask.of(held, Model(None))], Settings(options=(chat,)), **quiet)
+        judging.with_judge(
+            [judging.ScoredTask.of(held, Model(None))], Settings(options=(chat,)), **quiet
+        )
 
 
 def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):
@@ -260,9 +322,13 @@ def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):
     declared = (tmp_path / "work" / "study.toml").read_text()
     asked = '\n[reads]\nanswers = ["0=Yes", "1=No"]\n'
     asked += 'rubric = {question = "How kind is it?", options = ["0=Kind", "1=Unkind"]}\n'
-    (tmp_path / "work" / "study.toml").write_text(declared.replace("title =", 'kind = "chat"\ntitle =') + asked)
+    (tmp_path / "work" / "study.toml").write_text(
+        declared.replace("title =", 'kind = "chat"\ntitle =') + asked
+    )
     study = open_study(tmp_path / "work")
-    female = {row["text"] for row in config_rows(study.name, "questions") if row["group"] == "female"}
+    female = {
+        row["text"] for row in config_rows(study.name, "questions") if row["group"] == "female"
+    }
 
     def say(prompt):
         if "<answer>" in prompt:
@@ -271,9 +337,15 @@ def test_a_study_of_ones_own_is_asked_and_judged(tmp_path, quiet):
 
     with ChatServer(say) as server:
         chat = ChatOptions(base_url=server.base_url, **JUDGED)
-        run, found = start(Settings(studies=(study.name,), options=(chat,), limit=40), tmp_path / "run", **quiet)
+        run, found = start(
+            Settings(studies=(study.name,), options=(chat,), limit=40), tmp_path / "run", **quiet
+        )
     (gap,) = [one for one in found if one.primary]
     assert gap.estimate.value == judged_gap(found).estimate.value == 1.0
-    shown = [answer_in(text) for body in server.requests if "<answer>" in (text := body["messages"][-1]["content"])]
+    shown = [
+        answer_in(text)
+        for body in server.requests
+        if "<answer>" in (text := body["messages"][-1]["content"])
+    ]
     assert not any(re.search(r"Emily|Jacob|\bwoman\b|\bman\b", text) for text in shown)
     assert "By a judge, tiny" in (run.folder / "report.html").read_text()

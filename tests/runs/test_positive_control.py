@@ -25,7 +25,9 @@ def prompts(pairs=100, text="{who} tells story {pair}."):
 
 
 def audited(model, table, **more):
-    return swapbias.audit(model, prompts=table, reference="male", progress=False, name="box", **more)
+    return swapbias.audit(
+        model, prompts=table, reference="male", progress=False, name="box", **more
+    )
 
 
 def primary(run):
@@ -91,7 +93,11 @@ def test_a_function_that_does_not_read_the_swapped_words_is_not_measured(tmp_pat
 def test_a_function_that_reads_them_and_treats_all_alike_has_no_gap():
     predict, texts_read = recorded(by_length)
     run = audited(predict, prompts())
-    assert (primary(run)["verdict"], primary(run)["value"], primary(run)["reason"]) == ("no gap", 0.0, "")
+    assert (primary(run)["verdict"], primary(run)["value"], primary(run)["reason"]) == (
+        "no gap",
+        0.0,
+        "",
+    )
     assert set(run.items("prompts")["positive_control"]) == {"moved"}
     assert any(STRONG_WORDS in text for text in texts_read)
 
@@ -107,12 +113,16 @@ def test_nothing_is_asked_where_a_pair_moves():
 def test_changes_below_a_tenth_of_the_margin_are_none():
     nearly = recorded(lambda text: by_story(text) + 0.004 * ("She" in text))[0]  # the margin is .05
     assert primary(audited(nearly, prompts()))["reason"] == "unread_swap"
-    assert primary(audited(nearly, prompts(), margin=0.02))["reason"] == ""  # .004 is more than a tenth of .02
+    assert (
+        primary(audited(nearly, prompts(), margin=0.02))["reason"] == ""
+    )  # .004 is more than a tenth of .02
 
 
 def test_a_function_that_reads_the_end_of_a_text_alone_is_not_measured():
     predict = recorded(lambda text: 0.3 + len(text[-12:].split()) / 10 + int(text[-3:-1]) / 1000)[0]
-    run = audited(predict, prompts(90, "{who} tells a long, long story to all of them, number {pair:02}."))
+    run = audited(
+        predict, prompts(90, "{who} tells a long, long story to all of them, number {pair:02}.")
+    )
     assert primary(run)["verdict"] == "not measured"
 
 
@@ -144,7 +154,14 @@ def chat_study(folder, pairs=80):
 
 def asked(server, study, **more):
     return swapbias.audit(
-        None, str(study), chat="tiny", base_url=server.base_url, trials=1, temperature=0.0, progress=False, **more
+        None,
+        str(study),
+        chat="tiny",
+        base_url=server.base_url,
+        trials=1,
+        temperature=0.0,
+        progress=False,
+        **more,
     )
 
 
@@ -156,7 +173,10 @@ def test_a_chat_model_that_answers_by_the_story_alone_is_not_measured(tmp_path):
     with ChatServer(by_third_story) as server:
         run = asked(server, chat_study(tmp_path / "stories"), out=tmp_path / "run")
     assert (primary(run)["verdict"], primary(run)["reason"]) == ("not measured", "unread_swap")
-    assert sum(STRONG_WORDS in body["messages"][-1]["content"] for body in server.requests) == MOST_TEXTS
+    assert (
+        sum(STRONG_WORDS in body["messages"][-1]["content"] for body in server.requests)
+        == MOST_TEXTS
+    )
 
 
 def test_a_chat_model_that_answers_otherwise_about_a_murderer_reads_the_words(tmp_path):
@@ -200,7 +220,16 @@ def test_a_service_that_fails_at_the_control_is_asked_again_by_a_resumed_run(tmp
 
 def test_a_dry_run_says_what_the_control_may_add(tmp_path):
     study = chat_study(tmp_path / "stories")
-    arguments = ["audit", "--study", str(study), "--chat", "tiny", "--base-url", "http://127.0.0.1:9/v1", "--dry-run"]
+    arguments = [
+        "audit",
+        "--study",
+        str(study),
+        "--chat",
+        "tiny",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--dry-run",
+    ]
     done = CliRunner().invoke(app, arguments)
     said = "If no pair's score moves, up to 12 more texts are sent for stories chat, as a control."
     assert said in " ".join(done.output.split())

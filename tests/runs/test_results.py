@@ -14,7 +14,16 @@ from swapbias.models.chat import ChatOptions
 from swapbias.privacy import private_strings, public_manifest, public_model
 from swapbias.privacy.manifest_schema import OWN_ENDPOINT
 from swapbias.report import render
-from swapbias.runs import Results, Run, Settings, as_public, parse_manifest, parse_results, read_run, start
+from swapbias.runs import (
+    Results,
+    Run,
+    Settings,
+    as_public,
+    parse_manifest,
+    parse_results,
+    read_run,
+    start,
+)
 from swapbias.runs.results import rebuild_report, write_results
 from tests import tiny
 from tests.conftest import files_below
@@ -95,7 +104,9 @@ def test_a_missing_or_broken_file_is_named(masked_run, tmp_path, name):
         dict(read_run(run.folder).items)
 
 
-def test_the_report_names_no_folder_and_shows_no_texts_where_there_are_no_items(masked_run, tmp_path):
+def test_the_report_names_no_folder_and_shows_no_texts_where_there_are_no_items(
+    masked_run, tmp_path
+):
     whole = read_run(masked_run.folder)
     run = copy(masked_run, tmp_path / "run")
     text = whole.items["gendered_stigma"]["text"].iloc[0]
@@ -116,10 +127,19 @@ def test_the_report_names_no_folder_and_shows_no_texts_where_there_are_no_items(
 
 def manifest(models=(), notes=None, chat=None, **settings):
     chosen = {"model": None, "seed": 7, "notes": notes or {}, "chat": chat or {}} | settings
-    return {"swapbias": "1", "settings": chosen, "models": list(models), "skipped": [], "corpora": []}
+    return {
+        "swapbias": "1",
+        "settings": chosen,
+        "models": list(models),
+        "skipped": [],
+        "corpora": [],
+    }
 
 
-TUNED, HUB = {"model_id": "tuned", "sha256": "ab" * 20}, {"model_id": "owner/bert", "revision": "c0"}
+TUNED, HUB = (
+    {"model_id": "tuned", "sha256": "ab" * 20},
+    {"model_id": "owner/bert", "revision": "c0"},
+)
 ENCODER = {"model_id": "owner/enc+svm", "features": {"revision": "c1"}}
 
 
@@ -185,13 +205,19 @@ def test_an_endpoint_is_named_by_a_public_host_or_not_at_all(address, shown):
 
 def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(tmp_path, quiet):
     assert public_model("/models/llama") == "llama"
-    assert public_model("accounts/x/models/llama") == "accounts/x/models/llama"  # a public name of a service
+    assert (
+        public_model("accounts/x/models/llama") == "accounts/x/models/llama"
+    )  # a public name of a service
     with ChatServer(lambda prompt: "The doctor.", model="/models/llama") as server:
         chat = ChatOptions(model="/models/llama", base_url=server.base_url, trials=1)
         run, found = start(
-            Settings(studies=("adjective_coreference",), limit=32, options=(chat,)), tmp_path / "r", **quiet
+            Settings(studies=("adjective_coreference",), limit=32, options=(chat,)),
+            tmp_path / "r",
+            **quiet,
         )
-    raw = render(run.manifest(), [], {}, pd.DataFrame())  # the page takes no manifest as it is, either
+    raw = render(
+        run.manifest(), [], {}, pd.DataFrame()
+    )  # the page takes no manifest as it is, either
     for page in ((run.folder / "report.html").read_text(), raw):
         assert "audit of llama" in page
         assert "own endpoint" in page
@@ -199,20 +225,35 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
             assert private not in page
     assert {one.model_id for one in found} == {"/models/llama"}  # the run itself keeps the name
     shown = as_public(read_run(run.folder))
-    assert {one.model_id for one in shown.found} == set(shown.items["adjective_coreference"]["model_id"]) == {"llama"}
+    assert (
+        {one.model_id for one in shown.found}
+        == set(shown.items["adjective_coreference"]["model_id"])
+        == {"llama"}
+    )
 
 
 def told(folder):
     read = read_run(folder)
     items = {name: rows.to_dict("list") for name, rows in read.items.items()}
-    manifest = {name: value for name, value in read.manifest.items() if name not in ("started", "finished", "sha256")}
+    manifest = {
+        name: value
+        for name, value in read.manifest.items()
+        if name not in ("started", "finished", "sha256")
+    }
     return repr((read.found, items, manifest))
 
 
 def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(tmp_path, quiet):
     model, studies = "tests.hub.own_runs:scored", ("occupation_sentiment:sentences",)
-    run, _ = start(Settings(model=model, studies=studies, limit=400), tmp_path / "run", draw=False, **quiet)
-    files = ("results.json", "findings.csv", "items/occupation_sentiment.parquet", "lexicon_coverage.csv")
+    run, _ = start(
+        Settings(model=model, studies=studies, limit=400), tmp_path / "run", draw=False, **quiet
+    )
+    files = (
+        "results.json",
+        "findings.csv",
+        "items/occupation_sentiment.parquet",
+        "lexicon_coverage.csv",
+    )
     draw, expected, named = random.Random(1), told(run.folder), []
     for path in [run.folder / name for name in files if (run.folder / name).exists()] * 6:
         whole = path.read_bytes()
@@ -263,9 +304,14 @@ def test_findings_come_back_as_they_were_written():
 def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_may_not():
     odd = replace(GAP, slice_by="phenotype", slice_value="falls\nat night, " + "very long " * 300)
     assert parse_results(results([odd]), "here", own_names=True) == [odd]
-    with pytest.raises(ValueError, match=r"'slice_value': String should have at most 2000 characters"):
+    with pytest.raises(
+        ValueError, match=r"'slice_value': String should have at most 2000 characters"
+    ):
         parse_results(results([odd]), "here")
-    for content in (results([replace(GAP, unit="a\nb")]), changed(slice_value=3)):  # that field alone, and a text
+    for content in (
+        results([replace(GAP, unit="a\nb")]),
+        changed(slice_value=3),
+    ):  # that field alone, and a text
         with pytest.raises(ValueError, match=r"has control characters|be a valid string"):
             parse_results(content, "here", own_names=True)
 
@@ -320,7 +366,11 @@ def test_what_is_no_results_file_is_refused(content, told):
         ("status", 1, "'status': Input should be a valid string"),
         ("corpora", {}, "'corpora': Input should be a valid array"),
         ("corpora", [{"corpus": "c", "config": "x", "sha256": "y", "rows": -1}], "entry 1, 'rows'"),
-        ("corpora", [{"corpus": "c", "config": "x", "rows": 1}], "entry 1, 'sha256': Field required"),
+        (
+            "corpora",
+            [{"corpus": "c", "config": "x", "rows": 1}],
+            "entry 1, 'sha256': Field required",
+        ),
         ("models", ["gpt"], "entry 1"),
         ("models", [{"model_id": "a"}] * 501, "at most 500 items"),
         ("settings", [], "'settings'"),
@@ -335,7 +385,9 @@ def test_a_manifest_of_other_types_is_refused(key, value, told):
 
 
 def test_a_manifest_keeps_what_a_newer_version_adds_and_lacks_no_key(monkeypatch):
-    assert parse_manifest(written({**MANIFEST, "more": ["lines\nof text"]}), "here")["more"] == ["lines\nof text"]
+    assert parse_manifest(written({**MANIFEST, "more": ["lines\nof text"]}), "here")["more"] == [
+        "lines\nof text"
+    ]
     less = {key: value for key, value in MANIFEST.items() if key != "corpora"}
     with pytest.raises(ValueError, match="'corpora': Field required"):
         parse_manifest(written(less), "here")

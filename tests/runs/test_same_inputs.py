@@ -16,7 +16,12 @@ from tests.cli.test_cli import swapbias as command
 
 UNKNOWN = [("Zyxa", "Qwob"), ("Vujka", "Bxzor")]  # no word of the tiny vocabularies
 KNOWN = [("she", "he"), ("woman", "man")]
-TEMPLATES = ["{} is a person", "they say that {} will", "everyone and {} takes", "{} has depression"]
+TEMPLATES = [
+    "{} is a person",
+    "they say that {} will",
+    "everyone and {} takes",
+    "{} has depression",
+]
 
 
 def table(names):
@@ -30,7 +35,9 @@ def table(names):
 
 
 def study_of(names):
-    return swapbias.open_study(table(names), reference="male", name=f"same_{len(names)}_{names[0][0].lower()}")
+    return swapbias.open_study(
+        table(names), reference="male", name=f"same_{len(names)}_{names[0][0].lower()}"
+    )
 
 
 def audited(model, names, **how):
@@ -58,7 +65,9 @@ def test_pairs_of_unknown_names_are_no_verdict_of_no_gap(classifier, tmp_path):
 
 
 def test_the_other_pairs_are_measured_and_those_are_counted(classifier):
-    known, both = (audited(str(classifier), names).primary.iloc[0] for names in (KNOWN, [*KNOWN, UNKNOWN[0]]))
+    known, both = (
+        audited(str(classifier), names).primary.iloc[0] for names in (KNOWN, [*KNOWN, UNKNOWN[0]])
+    )
     assert both["value"] == pytest.approx(known["value"])
     assert (both["n"], both["n_unscored"]) == (8, 4)
     assert (known["n"], known["n_unscored"]) == (8, 0)
@@ -78,7 +87,9 @@ def masked(place):
 
 def cut(place):
     folder = str(tiny.save_classifier(place, ["NEGATIVE", "POSITIVE"]))
-    return load_scorer(pipeline("text-classification", model=folder, truncation=True, max_length=5, device="cpu"))
+    return load_scorer(
+        pipeline("text-classification", model=folder, truncation=True, max_length=5, device="cpu")
+    )
 
 
 def bag_of_words(place, change=lambda model: model):
@@ -88,7 +99,10 @@ def bag_of_words(place, change=lambda model: model):
     from sklearn.pipeline import make_pipeline
 
     model = change(make_pipeline(TfidfVectorizer(), LogisticRegression()))
-    model.fit(["she is well", "he is bad", "they say good", "woman and man"] * 3, ["POSITIVE", "NEGATIVE"] * 6)
+    model.fit(
+        ["she is well", "he is bad", "they say good", "woman and man"] * 3,
+        ["POSITIVE", "NEGATIVE"] * 6,
+    )
     return load_scorer(model)
 
 
@@ -96,7 +110,9 @@ def searched(place):
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     from sklearn.model_selection import GridSearchCV
 
-    return bag_of_words(place, lambda model: GridSearchCV(model, {"logisticregression__C": [0.1, 1]}, cv=2))
+    return bag_of_words(
+        place, lambda model: GridSearchCV(model, {"logisticregression__C": [0.1, 1]}, cv=2)
+    )
 
 
 def word_level_causal(place):
@@ -163,7 +179,16 @@ def test_scored_prompts_say_so_too(classifier):
 def test_the_command_says_how_many_pairs_are_not_measured(classifier, tmp_path):
     table([*KNOWN, *UNKNOWN]).to_csv(tmp_path / "prompts.csv", index=False)
     place = tmp_path / "run"
-    done = command("audit", classifier, "--prompts", tmp_path / "prompts.csv", "--reference", "male", "--out", place)
+    done = command(
+        "audit",
+        classifier,
+        "--prompts",
+        tmp_path / "prompts.csv",
+        "--reference",
+        "male",
+        "--out",
+        place,
+    )
     assert done.returncode == 0, done.stderr
     said = " ".join((done.stdout + done.stderr).split())
     assert "reads the same input for both texts of 8 of 16 pairs, which are not measured" in said

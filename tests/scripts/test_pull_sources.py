@@ -33,7 +33,9 @@ def host(monkeypatch, tmp_path):
             self.send_response(200)
             self.send_header("Content-Length", str(len(GOOD)))
             self.end_headers()
-            self.wfile.write(GOOD[:7] if "cut" in self.path else WRONG if "wrong" in self.path else GOOD)
+            self.wfile.write(
+                GOOD[:7] if "cut" in self.path else WRONG if "wrong" in self.path else GOOD
+            )
 
         def log_message(self, *_):
             pass
@@ -64,7 +66,9 @@ def test_the_right_file_is_fetched_from_its_commit_and_kept(host, monkeypatch, t
     assert len(host) == 1  # it is at hand now
 
 
-def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(host, monkeypatch, tmp_path, capsys):
+def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(
+    host, monkeypatch, tmp_path, capsys
+):
     said = {
         "a.csv": "ok", "missing.csv": "could not be fetched", "cut.csv": "IncompleteRead",
         "wrong.csv": "not the pinned one", "b.csv": "ok",
@@ -77,7 +81,9 @@ def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(host, 
     assert sorted(path.rpartition("/")[2] for path in files_below(tmp_path)) == ["a.csv", "b.csv"]
 
 
-def test_checking_fetches_nothing_and_finds_a_file_that_was_changed_since(host, monkeypatch, tmp_path, capsys):
+def test_checking_fetches_nothing_and_finds_a_file_that_was_changed_since(
+    host, monkeypatch, tmp_path, capsys
+):
     pinned(monkeypatch, "a.csv")
     assert script.main([CORPUS, "--check"]) == 1
     assert "is not at hand" in capsys.readouterr().out
@@ -93,7 +99,9 @@ def test_checking_fetches_nothing_and_finds_a_file_that_was_changed_since(host, 
     assert len(host) == 2
 
 
-def test_a_folder_of_ones_own_is_read_and_its_wrong_file_is_not_replaced(host, monkeypatch, tmp_path, capsys):
+def test_a_folder_of_ones_own_is_read_and_its_wrong_file_is_not_replaced(
+    host, monkeypatch, tmp_path, capsys
+):
     pinned(monkeypatch, "a.csv")
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
     assert script.main([CORPUS]) == 1

@@ -37,7 +37,9 @@ def test_no_later_python_is_refused_and_each_that_is_named_is_tried():
     takes = SpecifierSet(PROJECT["requires-python"])
     assert {one.operator for one in takes} == {">="}
     named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if "Python :: 3." in text]
-    tried = re.search(r"^PYTHONS\s*\?=(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    tried = re.search(r"^PYTHONS\s*\?=(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[
+        1
+    ].split()
     assert named == ["3.11", *tried]  # `make test` is run by the first
     assert all(version in takes for version in (*named, "3.15"))
 
@@ -50,7 +52,10 @@ def test_each_outside_source_that_a_card_names_stands_in_its_table_with_a_licenc
     text = (corpus_dir(corpus) / "README.md").read_text()
     for address in (found.rstrip("/.,") for found in LINK.findall(text)):
         if not address.startswith(PAPERS):
-            assert address.lower().removeprefix("github.com/").removeprefix("pypi.org/project/") in known
+            assert (
+                address.lower().removeprefix("github.com/").removeprefix("pypi.org/project/")
+                in known
+            )
     for name in IN_WORDS.get(corpus, ()):
         assert name.lower() in known
     marks = ("(MIT)", "Apache-2.0", "Unicode-3.0", "CC BY", "WordNet")
@@ -90,7 +95,9 @@ def test_the_notice_is_that_of_the_tables():
     assert (ROOT / "NOTICE").read_text() == notice(), "run python scripts/write_notice.py"
     for corpus in corpora():
         for row in outside_sources(corpus):
-            lines = [line for line in notice().splitlines() if line.startswith(f"- {row['repository']}")]
+            lines = [
+                line for line in notice().splitlines() if line.startswith(f"- {row['repository']}")
+            ]
             assert any(line.endswith(f": {row['licence']}") for line in lines)
 
 
@@ -108,7 +115,11 @@ def test_the_metadata_has_the_licence_of_every_table_and_the_files_with_their_te
         licences.add(row["licence"])
     assert set(expression.split(" AND ")) >= licences - {"not stated"}
     files = {path.name for pattern in PROJECT["license-files"] for path in ROOT.glob(pattern)}
-    texts = {f"{licence}.txt" for licence in expression.split(" AND ") if not licence.startswith(("Apache", "CC-BY"))}
+    texts = {
+        f"{licence}.txt"
+        for licence in expression.split(" AND ")
+        if not licence.startswith(("Apache", "CC-BY"))
+    }
     assert files == {"LICENSE", "NOTICE"} | texts
 
 

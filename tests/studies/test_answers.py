@@ -46,7 +46,9 @@ def labelled(table):
 def read(row):
     options = row["options"].split("|")
     lettered, question = row["lettered"] == "yes", row.get("question", "")
-    return read_answer(row["answer"], options, reading=row["reading"], lettered=lettered, question=question)
+    return read_answer(
+        row["answer"], options, reading=row["reading"], lettered=lettered, question=question
+    )
 
 
 def is_bare(row):
@@ -62,7 +64,10 @@ def test_no_labelled_answer_is_read_as_what_it_does_not_say_whatever_stands_arou
         options = {*row["may_be_read_as"].split("|"), *NOT_READ}
         for change in ("{}", "**{}**", "  {}\n", "<think>Yes. A. Mary. The clerk.</think>\n\n{}"):
             assert read({**row, "answer": change.format(row["answer"])}) in options
-        assert read({**row, "answer": row["answer"] + "\n\nI'm sorry, I cannot answer that."}) in NOT_READ
+        assert (
+            read({**row, "answer": row["answer"] + "\n\nI'm sorry, I cannot answer that."})
+            in NOT_READ
+        )
     bare = [row for row in labelled if is_bare(row)]
     assert [row["answer"] for row in bare if read(row) in NOT_READ] == []
     assert len(bare) > 3
@@ -72,7 +77,9 @@ def test_what_can_only_be_an_option_is_read(table, labelled):
     if table not in STRICT:
         pytest.skip("labelled for what an answer means, not for its form")
     clear = [row for row in labelled if not {*row["may_be_read_as"].split("|")} & {*NOT_READ}]
-    assert [row["answer"] for row in clear if read(row) not in row["may_be_read_as"].split("|")] == []
+    assert [
+        row["answer"] for row in clear if read(row) not in row["may_be_read_as"].split("|")
+    ] == []
     assert len(clear) > 4
 
 
@@ -81,7 +88,11 @@ def test_a_cut_answer_counts_only_as_an_option_alone(labelled):
     for row in labelled:
         options = row["options"].split("|")
         said = read_answer(
-            row["answer"], options, reading=row["reading"], lettered=row["lettered"] == "yes", cut=True
+            row["answer"],
+            options,
+            reading=row["reading"],
+            lettered=row["lettered"] == "yes",
+            cut=True,
         )
         assert said in {*row["may_be_read_as"].split("|"), *NOT_READ}
 
@@ -153,7 +164,12 @@ def test_a_decision_is_read_where_it_stands_alone_or_first(answer, said):
     assert read_answer(answer, ASK[::-1], reading="decision") == said
 
 
-@given(st.sampled_from(LIKELY), st.text("*_` \n", max_size=5), st.text("*_` \n.!", max_size=5), st.booleans())
+@given(
+    st.sampled_from(LIKELY),
+    st.text("*_` \n", max_size=5),
+    st.text("*_` \n.!", max_size=5),
+    st.booleans(),
+)
 def test_marks_and_case_around_an_option_do_not_count(option, before, after, upper):
     assert read_answer(before + (option.upper() if upper else option) + after, LIKELY) == option
 
@@ -206,8 +222,15 @@ def test_spellings_plurals_adjectives_and_shared_words_are_read():
     assert classed("laywer", **keys, aliases=aliases) == "incorrect"
     for answer in ("worker", "construction", "Construction worker", "construction_worker"):
         assert classed(answer, correct="worker", incorrect="clerk", aliases=aliases) == "correct"
-    assert classed("librarian", "strict", **keys, aliases=aliases) == "other"  # strict is as it was run
-    for one, many in (("secretary", "secretaries"), ("baker", "bakers"), ("boss", "bosses"), ("coach", "coaches")):
+    assert (
+        classed("librarian", "strict", **keys, aliases=aliases) == "other"
+    )  # strict is as it was run
+    for one, many in (
+        ("secretary", "secretaries"),
+        ("baker", "bakers"),
+        ("boss", "bosses"),
+        ("coach", "coaches"),
+    ):
         assert classed(many, correct=one, incorrect="clerk") == "correct"
     assert classed("tough construction", adjectives=("tough",)) == "incorrect"
     keys = {"correct": "social worker", "incorrect": "construction worker"}
@@ -215,11 +238,17 @@ def test_spellings_plurals_adjectives_and_shared_words_are_read():
     assert classed("the social worker", **keys) == "correct"
 
 
-@given(st.sampled_from(["nurse", "construction worker", "CEO", "secretary"]), st.sampled_from(["clerk", "baker"]))
+@given(
+    st.sampled_from(["nurse", "construction worker", "CEO", "secretary"]),
+    st.sampled_from(["clerk", "baker"]),
+)
 def test_the_right_occupation_by_itself_is_right_for_both_parsers(right, wrong):
     alone = right.split()[-1]
     for parser in ("strict", "tolerant"):
-        assert answer_class(alone, correct=f"the {right}", incorrect=f"the {wrong}", parser=parser) == "correct"
+        assert (
+            answer_class(alone, correct=f"the {right}", incorrect=f"the {wrong}", parser=parser)
+            == "correct"
+        )
 
 
 @pytest.mark.parametrize(
@@ -235,7 +264,9 @@ def test_reasoning_between_tags_is_no_answer(answer):
     assert without_reasoning(answer) == "mechanic"
 
 
-@pytest.mark.parametrize("answer", ["<think>mechanic", "clerk\n<think>Or the", "<think>a</think><think>mechanic"])
+@pytest.mark.parametrize(
+    "answer", ["<think>mechanic", "clerk\n<think>Or the", "<think>a</think><think>mechanic"]
+)
 def test_reasoning_that_does_not_end_holds_no_answer(answer):
     assert classed(answer) == "other"
 
@@ -245,7 +276,9 @@ def test_what_declines_to_answer_is_a_refusal(text):
     assert is_refusal(text)
     assert is_refusal(f"<think>Yes or no?</think>**{text}**")
     for options, reading in ((LIKELY, "option"), (ASK, "decision"), (["Mary", "John"], "person")):
-        assert read_answer(text, options, reading=reading, lettered=reading == "option") == "refused"
+        assert (
+            read_answer(text, options, reading=reading, lettered=reading == "option") == "refused"
+        )
 
 
 @pytest.mark.parametrize("text", [answer for answer, said in CASES["refusal"] if said == "no"])
@@ -266,7 +299,11 @@ def test_released_answers_that_the_authors_read_are_read_alike():
     known = [(mine, theirs) for mine, theirs in pairs if theirs not in (None, "other")]
     kept = [(mine, theirs) for mine, theirs in known if mine not in (*NOT_READ, "other")]
     page = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
-    assert len(kept) >= int(re.search(r"All (\S+)\s+released answers", page)[1].replace(",", "")) > 20_000
+    assert (
+        len(kept)
+        >= int(re.search(r"All (\S+)\s+released answers", page)[1].replace(",", ""))
+        > 20_000
+    )
     assert all(mine == theirs for mine, theirs in known)
 
 
@@ -277,16 +314,25 @@ def vignette_answers():
     for path in paths:
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            options = [one.partition("): ")[2] for one in row["question"].splitlines() if one.startswith("- (")]
+            options = [
+                one.partition("): ")[2]
+                for one in row["question"].splitlines()
+                if one.startswith("- (")
+            ]
             yield read_answer(row["output"], options, lettered=True), row["answer"]
 
 
 def adjective_answers():
     root = SHARED / "upstream" / "hannahxchen" / "winobias-adjective-test"
-    keys = [root.joinpath(path).read_text(encoding="utf-8").splitlines() for path in released.KEYS.values()]
+    keys = [
+        root.joinpath(path).read_text(encoding="utf-8").splitlines()
+        for path in released.KEYS.values()
+    ]
     aliases = released.key_aliases()
     for path in sorted(root.glob("completions/*/*.test")):
-        for answer, right, wrong in zip(path.read_text(encoding="utf-8").splitlines()[1:], *keys, strict=True):
+        for answer, right, wrong in zip(
+            path.read_text(encoding="utf-8").splitlines()[1:], *keys, strict=True
+        ):
             yield tuple(
                 answer_class(answer, correct=right, incorrect=wrong, parser=parser, aliases=aliases)
                 for parser in ("tolerant", "strict")

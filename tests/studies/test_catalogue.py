@@ -22,15 +22,30 @@ from tests.tables import rows_of
 
 # Rows, sha256 and types of what is no text, of each config: a change of templates, tables, of the generator of notes
 # or of the swap makes a new version, and a new line there.
-RECORDED = {(row["corpus"], row["config"]): row for row in rows_of(Path(__file__).parent / "configs.csv")}
-CONFIGS = [(corpus, config.name) for corpus in studies.corpora() for config in studies.load_corpus(corpus).configs]
-READ = {"string": str, "int64": int, "float64": float, "bool": bool, "candidates": list, "messages": list}
+RECORDED = {
+    (row["corpus"], row["config"]): row for row in rows_of(Path(__file__).parent / "configs.csv")
+}
+CONFIGS = [
+    (corpus, config.name)
+    for corpus in studies.corpora()
+    for config in studies.load_corpus(corpus).configs
+]
+READ = {
+    "string": str,
+    "int64": int,
+    "float64": float,
+    "bool": bool,
+    "candidates": list,
+    "messages": list,
+}
 
 
 def recorded_line(corpus, name, rows, types):
     """The line of configs.csv for a config of these rows."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([corpus, name, len(rows), fingerprint(rows)[:16], types])
+    csv.writer(line, lineterminator="").writerow(
+        [corpus, name, len(rows), fingerprint(rows)[:16], types]
+    )
     return line.getvalue()
 
 
@@ -43,9 +58,16 @@ def test_the_line_that_a_config_needs_is_that_of_its_rows():
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
 def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(corpus, name):
     config = studies.load_corpus(corpus).config(name)
-    recorded, types = RECORDED.get((corpus, name)), {column: config.type_of(column) for column in config.published}
-    shown = {column: kind if isinstance(kind, str) else "|".join(kind) for column, kind in types.items()}
-    typed_columns = " ".join(f"{column}={kind}" for column, kind in shown.items() if kind != "string")
+    recorded, types = (
+        RECORDED.get((corpus, name)),
+        {column: config.type_of(column) for column in config.published},
+    )
+    shown = {
+        column: kind if isinstance(kind, str) else "|".join(kind) for column, kind in types.items()
+    }
+    typed_columns = " ".join(
+        f"{column}={kind}" for column, kind in shown.items() if kind != "string"
+    )
     try:
         rows = studies.config_rows(corpus, name, download=False)
     except UpstreamMissingError:
@@ -71,7 +93,9 @@ def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(cor
             assert not all(one.lstrip("-").replace(".", "", 1).isdigit() for one in values), column
         else:
             typed = [config.typed({**rows[0], source: one})[column] for one in values]
-            assert {type(one) for one in typed} == {READ.get(kind, int) if isinstance(kind, str) else int}
+            assert {type(one) for one in typed} == {
+                READ.get(kind, int) if isinstance(kind, str) else int
+            }
             if not isinstance(kind, str):
                 assert {kind[number] for number in typed} == values  # no class without rows
 
@@ -125,7 +149,9 @@ def test_a_corpus_is_whole(corpus):
                 assert {experiment.compares.group, experiment.compares.reference} - {""} <= {
                     row["group"] for row in rows
                 }
-                readers = {one.name for one in leaf.study.experiments if config in one.reads.configs}
+                readers = {
+                    one.name for one in leaf.study.experiments if config in one.reads.configs
+                }
                 readers |= (
                     {"phenotyping"} if experiment.reads.notes.corpus else set()
                 )  # an audit names the experiment of notes
@@ -136,13 +162,20 @@ def test_designs_of_corpora_are_those_that_their_papers_print():
     rows = studies.config_rows("gendered_stigma", "rq1")
     assert len({row["text"] for row in rows}) == 374
     by_phase = {row["template"]: row["construct"] for row in rows}
-    counts = [list(by_phase.values()).count(phase) for phase in ("diagnosis", "intention", "action")]
+    counts = [
+        list(by_phase.values()).count(phase) for phase in ("diagnosis", "intention", "action")
+    ]
     assert counts == [4, 6, 7]
     assert all(row["text"].startswith("<mask> ") and not row["text"].endswith(".") for row in rows)
     pairs = studies.config_rows("clinical_notes", "pairs")
-    assert all(row["subject_id"] == row["pair_id"].partition("/")[2].replace("-0", "-patient-0") for row in pairs)
+    assert all(
+        row["subject_id"] == row["pair_id"].partition("/")[2].replace("-0", "-patient-0")
+        for row in pairs
+    )
     names = studies.config_rows("gender_lexicon", "names")
-    female, male = ({row["word"] for row in names if row["group"] == group} for group in ("female", "male"))
+    female, male = (
+        {row["word"] for row in names if row["group"] == group} for group in ("female", "male")
+    )
     assert not female & male
     assert min(len(female), len(male)) > 200
 
@@ -150,7 +183,9 @@ def test_designs_of_corpora_are_those_that_their_papers_print():
 def test_the_original_prompts_and_sentences_are_the_released_ones(upstream):
     lexicon = studies.load_lexicon("gendered_stigma/rq1_original")
     assert (len(lexicon.words), len(lexicon.proper)) == (20, 2000)
-    released = rows_of(sources.upstream_file("occupation_sentiment", "data/gender_corpus.tsv"), "\t")
+    released = rows_of(
+        sources.upstream_file("occupation_sentiment", "data/gender_corpus.tsv"), "\t"
+    )
     sentences = [row["text"] for row in studies.config_rows("occupation_sentiment", "sentences")]
     assert sentences == [row["sentence"] for row in released]
 
@@ -160,8 +195,14 @@ def test_unknown_names_say_which_there_are(tmp_path, monkeypatch):
     for call, sentence in (
         (lambda: studies.load_corpus("nope"), f"Unknown corpus 'nope': {known}"),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
-        (lambda: studies.load_prompts("gendered_stigma", "rq9"), "Unknown config of gendered_stigma 'rq9'"),
-        (lambda: studies.metric_path("nope"), "expected one of answer_bias, bias_correlation, direct_bias"),
+        (
+            lambda: studies.load_prompts("gendered_stigma", "rq9"),
+            "Unknown config of gendered_stigma 'rq9'",
+        ),
+        (
+            lambda: studies.metric_path("nope"),
+            "expected one of answer_bias, bias_correlation, direct_bias",
+        ),
         (lambda: studies.load_lexicon("gendered_stigma/nope"), "Unknown lexicon"),
     ):
         with pytest.raises(UsageError, match=sentence):
@@ -189,7 +230,10 @@ def test_a_wrong_slot_is_named(tmp_path):
         fill("[a] and [b]", a="x")
     rows = [{"a": "1"}, {"a": "2"}]
     assert fingerprint(rows) == fingerprint([dict(row) for row in rows])
-    assert len({fingerprint(rows), fingerprint(rows[::-1]), fingerprint([{"a": "1"}, {"a": "3"}])}) == 3
+    assert (
+        len({fingerprint(rows), fingerprint(rows[::-1]), fingerprint([{"a": "1"}, {"a": "3"}])})
+        == 3
+    )
     (tmp_path / "t.csv").write_text("a,b\nnan,null\nTRUE,\n")
     found = read_table(tmp_path / "t.csv", ("a", "b"), optional=("b",))
     assert found == [{"a": "nan", "b": "null"}, {"a": "TRUE", "b": ""}]
@@ -270,7 +314,9 @@ def test_a_study_is_added_by_one_file_and_one_folder(tmp_path):
     (package / "builders" / "toy.py").write_text(NEW_LEAF)
     folder = package / "datasets_src" / "toy"
     folder.mkdir()
-    (folder / "templates.csv").write_text("template\nI like [who].\nI fear [who].\nHere are [who].\n")
+    (folder / "templates.csv").write_text(
+        "template\nI like [who].\nI fear [who].\nHere are [who].\n"
+    )
     (folder / "README.md").write_text("# toy\n")
     (folder / "corpus.toml").write_text(NEW_CORPUS)
     (folder / "study.toml").write_text(NEW_STUDY)
@@ -300,5 +346,7 @@ main()
     assert "+36.7 points" in " ".join(done.stdout.split())
     assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
     said = done.stderr.partition("At last:")[2].strip()
-    assert said == "swapbias: 'I like [whom].': slots ['whom'], expected ['who']. Fix the slot name."
+    assert (
+        said == "swapbias: 'I like [whom].': slots ['whom'], expected ['who']. Fix the slot name."
+    )
     assert done.returncode == 2

@@ -88,7 +88,9 @@ def test_a_misspelt_key_is_named_with_its_line_and_the_right_one(name, monkeypat
     for match, value in keys(text):
         key = match[1]
         wrong = key[:-2] + key[-1] + key[-2] if key[-1] != key[-2] else key + "s"
-        sentences = faults(name, text[: match.start()] + wrong + text[match.start() + len(key) :], monkeypatch)
+        sentences = faults(
+            name, text[: match.start()] + wrong + text[match.start() + len(key) :], monkeypatch
+        )
         wanted = f"{name}/corpus.toml:{line_of(text, match.start())}: '{wrong}' is no key here. Did you mean {key}?"
         assert wanted in sentences, (key, value, sentences)
 
@@ -98,8 +100,14 @@ def test_a_value_of_another_type_is_named_with_its_line(name, monkeypatch):
     text = TEXTS[name]
     for match, value in keys(text):
         for wrong in ("7", '["x", 7]', "{x = 7}", "true" if value[0] in '["{' else '"true"'):
-            sentences = faults(name, text[: match.end()] + wrong + text[match.end() + len(value) :], monkeypatch)
-            assert f"{name}/corpus.toml:{line_of(text, match.start())}: " in sentences, (match[1], wrong, sentences)
+            sentences = faults(
+                name, text[: match.end()] + wrong + text[match.end() + len(value) :], monkeypatch
+            )
+            assert f"{name}/corpus.toml:{line_of(text, match.start())}: " in sentences, (
+                match[1],
+                wrong,
+                sentences,
+            )
             assert "pydantic" not in sentences
 
 
@@ -112,7 +120,10 @@ def test_a_key_that_is_left_out_is_an_error_or_changes_nothing_that_is_published
         if sentences:
             assert re.search(r"[\w/]+\.(toml|csv):\d+: ", sentences), (match[1], sentences)
         else:  # as where it is like an earlier one that says the same
-            assert declared(name, changed) == declared(name, text), (match[1], line_of(text, match.start()))
+            assert declared(name, changed) == declared(name, text), (
+                match[1],
+                line_of(text, match.start()),
+            )
 
 
 @pytest.mark.parametrize("name", corpora())
@@ -131,7 +142,12 @@ def test_a_misspelt_name_is_named_with_its_line_and_the_right_one(name, monkeypa
             assert f"{name}/corpus.toml:" in sentences, (match[1], line, wrong, sentences)
             # Another key that names the same says so the other way round: "like names 'right'. Did you mean wrong?"
             other_way = f"'{right}'" in sentences and f"Did you mean {wrong}?" in sentences
-            assert other_way or f"Did you mean {right}?" in sentences, (match[1], line, wrong, sentences)
+            assert other_way or f"Did you mean {right}?" in sentences, (
+                match[1],
+                line,
+                wrong,
+                sentences,
+            )
 
 
 @pytest.mark.parametrize(
@@ -162,11 +178,17 @@ def test_tags_of_another_topic_are_free_and_misspelt_ones_are_refused(monkeypatc
     text = TEXTS["stigma_vignettes"]
 
     def faults_of(tag):
-        return faults("stigma_vignettes", text.replace("tags = [", f'tags = ["{tag}", ', 1), monkeypatch)
+        return faults(
+            "stigma_vignettes", text.replace("tags = [", f'tags = ["{tag}", ', 1), monkeypatch
+        )
 
     for tag in ("age-bias", "race-bias", "class-bias", "name-bias", "accent-bias", "legal"):
         assert faults_of(tag) == ""
-    for tag, near in (("gendr-bias", "gender-bias"), ("genderbias", "gender-bias"), ("Medcal", "medical")):
+    for tag, near in (
+        ("gendr-bias", "gender-bias"),
+        ("genderbias", "gender-bias"),
+        ("Medcal", "medical"),
+    ):
         assert f"tags names '{tag}'. Did you mean {near}?" in faults_of(tag)
     expected = f"tags names 'of law!', expected words with hyphens, as {', '.join(declaring.TAGS)}. Correct it."
     assert expected in faults_of("of law!")
@@ -178,5 +200,7 @@ def test_a_fault_in_a_table_names_its_corpus(table, tmp_path, monkeypatch):
     folder.mkdir()
     (folder / table).write_text("wrong\n")
     monkeypatch.setattr(tables, "corpus_dir", lambda corpus: folder)
-    with pytest.raises(ValueError, match=f"^occupation_sentiment/{table}:1: columns wrong, expected "):
+    with pytest.raises(
+        ValueError, match=f"^occupation_sentiment/{table}:1: columns wrong, expected "
+    ):
         tables.read_table(folder / table, ("right",))

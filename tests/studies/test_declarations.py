@@ -13,7 +13,10 @@ from swapbias.studies.declared import parse_declaration, sections_of
 from swapbias.studies.experiment import Experiment
 
 STUDIES = catalogue.studies()
-TEXTS = {name: (package_study.corpus_dir(name) / "study.toml").read_text(encoding="utf-8") for name in STUDIES}
+TEXTS = {
+    name: (package_study.corpus_dir(name) / "study.toml").read_text(encoding="utf-8")
+    for name in STUDIES
+}
 # What a reader sees beside an answer, or how it is worded: without them no verdict is another.
 SHOWN = {
     "synthetic_limits", "agreement", "on_request", "levels", "slices", "thresholds", "reported", "rates", "scores",
@@ -79,7 +82,9 @@ def tables_of(study):
     found = {}
     for experiment in study.experiments:
         for field in experiment.from_tables:
-            found[field] = getattr(experiment.shows if field == "covariates" else experiment.reads, field)
+            found[field] = getattr(
+                experiment.shows if field == "covariates" else experiment.reads, field
+            )
     return found
 
 
@@ -113,7 +118,11 @@ def line_of(text, place):
 def test_a_section_has_twelve_fields_at_most_and_each_says_what_it_means():
     for section in (Experiment, *sections_of(Experiment).values()):
         assert len(section.model_fields) <= 12, section
-        own = {name: info for name, info in section.model_fields.items() if name not in sections_of(Experiment)}
+        own = {
+            name: info
+            for name, info in section.model_fields.items()
+            if name not in sections_of(Experiment)
+        }
         assert all(info.description for info in own.values()), section
 
 
@@ -128,7 +137,12 @@ def test_a_misspelt_key_is_named_with_its_line_and_the_right_one(name, monkeypat
     for match, value in keys(text):
         key = match[1].partition(".")[0]
         wrong = key[:-2] + key[-1] + key[-2] if key[-1] != key[-2] else key + "s"
-        sentences = faults(name, text[: match.start()] + wrong + text[match.start() + len(key) :], monkeypatch, rows)
+        sentences = faults(
+            name,
+            text[: match.start()] + wrong + text[match.start() + len(key) :],
+            monkeypatch,
+            rows,
+        )
         line = line_of(text, match.start())
         wanted = rf"{name}/study\.toml:{line}: '{re.escape(wrong)}' is no key here\. Did you mean {key}\?"
         assert re.search(wanted, sentences), (key, line, value, sentences)
@@ -151,7 +165,11 @@ def test_a_key_that_is_left_out_is_an_error_where_it_decides_a_verdict(name, mon
     text = TEXTS[name]
     base = catalogue.load_corpus(name).study
     for match, value in keys(text):
-        key = match[1].partition(".")[-1] if match[1].startswith("notes.") else match[1].partition(".")[0]
+        key = (
+            match[1].partition(".")[-1]
+            if match[1].startswith("notes.")
+            else match[1].partition(".")[0]
+        )
         end = match.end() + len(value) + 1
         sentences = faults(name, text[: match.start()] + text[end:], monkeypatch, rows)
         if sentences:
@@ -164,7 +182,9 @@ def test_a_key_that_is_left_out_is_an_error_where_it_decides_a_verdict(name, mon
 
 def changed_study(name, text):
     declaration = parse_declaration("x", text, package_study.TAKEN)
-    study, _ = package_study.validate(declaration, package_study.Study, {"name": name, **declaration.values})
+    study, _ = package_study.validate(
+        declaration, package_study.Study, {"name": name, **declaration.values}
+    )
     return study
 
 
@@ -194,10 +214,17 @@ def test_a_misspelt_name_is_named_with_its_line(name, monkeypatch, rows):
         for word in re.finditer(r'"([^"]{5,})"', value):
             wrong = word[1][0] + word[1][2:]
             start = match.end() + word.start(1)
-            sentences = faults(name, text[:start] + wrong + text[start + len(word[1]) :], monkeypatch, rows)
+            sentences = faults(
+                name, text[:start] + wrong + text[start + len(word[1]) :], monkeypatch, rows
+            )
             line = line_of(text, start)
             assert re.search(rf"{name}/study\.toml:\d+: .*", sentences), (key, line, wrong)
-            assert f"Did you mean {word[1]}?" in sentences or key == "reading", (key, line, wrong, sentences)
+            assert f"Did you mean {word[1]}?" in sentences or key == "reading", (
+                key,
+                line,
+                wrong,
+                sentences,
+            )
 
 
 def has_rows(name, experiment, rows):
@@ -209,11 +236,21 @@ def has_rows(name, experiment, rows):
     ("before", "after", "sentence"),
     [
         ('name = "control"', 'name = "sentences"', "name 'sentences' stands twice"),
-        ('reference = "male"', 'reference = ""', "reference is blank, and paired_gap compares groups with one"),
-        ('groups = ["female"]', "groups = []", "groups is blank, and paired_gap compares groups with one"),
+        (
+            'reference = "male"',
+            'reference = ""',
+            "reference is blank, and paired_gap compares groups with one",
+        ),
+        (
+            'groups = ["female"]',
+            "groups = []",
+            "groups is blank, and paired_gap compares groups with one",
+        ),
     ],
 )
-def test_what_is_right_alone_and_wrong_beside_others_is_refused(before, after, sentence, monkeypatch, rows):
+def test_what_is_right_alone_and_wrong_beside_others_is_refused(
+    before, after, sentence, monkeypatch, rows
+):
     name = "occupation_sentiment"
     found = faults(name, TEXTS[name].replace(before, after), monkeypatch, rows)
     assert re.search(rf"{name}/study\.toml:\d+: {sentence}", found)

@@ -58,7 +58,12 @@ def edited(folder, name, *changes):
         ("construct", 12, {"construct": "constructs"}, {}),
         ("sentence_id", 24, {"pair_id": "pairs"}, {}),  # of which none recurs
         ("sentence_id", 23, {"sentence_id": "sentences"}, {}),
-        ("template", 2, {"template": "templates"}, {}),  # too few, but never what a claim is about unasked
+        (
+            "template",
+            2,
+            {"template": "templates"},
+            {},
+        ),  # too few, but never what a claim is about unasked
         ("template", 24, {"template": "templates"}, {}),
     ],
 )
@@ -68,7 +73,10 @@ def test_a_column_that_recurs_is_random_from_four_levels_on(column, count, rando
 
 def test_a_column_that_differs_within_pairs_or_says_what_another_says_is_no_factor():
     rows = table(topic=levels(4))
-    assert declared(rows.assign(place=[f"p{number % 6}" for number in range(len(rows))])) == ({"topic": "topics"}, {})
+    assert declared(rows.assign(place=[f"p{number % 6}" for number in range(len(rows))])) == (
+        {"topic": "topics"},
+        {},
+    )
     assert declared(rows.assign(number=rows["topic"].str[1:])) == ({"topic": "topics"}, {})
     assert declared(rows.assign(number=rows["topic"].str[1:]), fixed="topic") == (
         {"pair_id": "pairs"}, {"topic": "topics"},
@@ -87,18 +95,24 @@ def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
         assert declared(rows, fixed=fixed) == expected
     assert declared(rows, fixed="template")[1] == {"template": "templates"}
     rows.to_csv(tmp_path / "waits.csv", index=False)
-    assert own_study(tmp_path / "waits.csv", reference="male", fixed="mood").experiments[0].design.fixed == {
-        "mood": "moods"
-    }
+    assert own_study(tmp_path / "waits.csv", reference="male", fixed="mood").experiments[
+        0
+    ].design.fixed == {"mood": "moods"}
     (tmp_path / "folder").mkdir()
     rows.to_csv(tmp_path / "folder" / "prompts.csv", index=False)
     toml = 'name = "waits"\ntitle = "t"\n[compares]\nreference = "male"\n'
     toml += '[design]\nrandom = ["mood"]\nfixed = ["topic"]\n'
     (tmp_path / "folder" / "study.toml").write_text(toml)
     experiment = open_study(tmp_path / "folder").experiments[0]
-    assert experiment.design.random == {"mood": "moods", "template": "templates"}  # what is declared, and what recurs
+    assert experiment.design.random == {
+        "mood": "moods",
+        "template": "templates",
+    }  # what is declared, and what recurs
     assert experiment.design.fixed == {"topic": "topics"}
-    with pytest.raises(UsageError, match="says reference, group, words, unit, range, fixed columns and shared fills"):
+    with pytest.raises(
+        UsageError,
+        match="says reference, group, words, unit, range, fixed columns and shared fills",
+    ):
         open_study(tmp_path / "folder", fixed="topic")
 
 
@@ -109,7 +123,10 @@ def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
         ("colour", "fixed names the column 'colour', and no table has it. Correct it."),
         ("group", "'group' differs within a pair, expected one value. Take it out."),
         ("place", "'place' differs within a pair, expected one value. Take it out."),
-        ("pair", "fixed names the pairs, and every interval is about other pairs too. Take it out."),
+        (
+            "pair",
+            "fixed names the pairs, and every interval is about other pairs too. Take it out.",
+        ),
         ("condition", "fixed names the column 'condition', and no table has it."),
     ],
 )
@@ -125,7 +142,9 @@ def test_a_fixed_column_that_cannot_be_one_is_refused(fixed, sentence):
 
 def test_a_folder_names_the_line_of_a_column_that_is_fixed_and_random(tmp_path):
     new_study(tmp_path / "at_work")
-    edited(tmp_path / "at_work", "study.toml", ("[shows]", 'fixed = ["themes",\n  "words"]\n[shows]'))
+    edited(
+        tmp_path / "at_work", "study.toml", ("[shows]", 'fixed = ["themes",\n  "words"]\n[shows]')
+    )
     assert check_study(tmp_path / "at_work").faults == [
         "study.toml:17: fixed names the column 'themes', and no table has it. Did you mean theme?",
         "study.toml:18: 'words' stands in random and in fixed. Take it out of one.",
@@ -136,16 +155,29 @@ def test_columns_of_every_table_of_a_folder_are_factors(tmp_path):
     """Of templates, of slots and of conditions, whatever ``random`` names besides."""
     new_study(tmp_path / "at_work")
     experiment = open_study(tmp_path / "at_work").experiments[1]
-    assert experiment.design.random == {"template": "templates", "words": "pairs of words", "condition": "conditions"}
+    assert experiment.design.random == {
+        "template": "templates",
+        "words": "pairs of words",
+        "condition": "conditions",
+    }
     assert experiment.design.fixed == {"theme": "themes", "field": "fields"}
     folder = tmp_path / "at_work"
     lines = (folder / "slots.csv").read_text().splitlines()
-    ages = [f"{line},{'age' if number == 0 else (number + 1) // 2}" for number, line in enumerate(lines)]
+    ages = [
+        f"{line},{'age' if number == 0 else (number + 1) // 2}" for number, line in enumerate(lines)
+    ]
     (folder / "slots.csv").write_text("\n".join(ages) + "\n")
     edited(
-        folder, "conditions.csv", ("a mechanic,technical", "a mechanic,workshop"), ("a teacher,care", "a teacher,x")
+        folder,
+        "conditions.csv",
+        ("a mechanic,technical", "a mechanic,workshop"),
+        ("a teacher,care", "a teacher,x"),
     )
-    edited(folder, "study.toml", ('random = ["template", "words", "condition"]', 'random = ["template"]'))
+    edited(
+        folder,
+        "study.toml",
+        ('random = ["template", "words", "condition"]', 'random = ["template"]'),
+    )
     for experiment in open_study(folder).experiments[1:]:
         assert experiment.design.random == {
             "template": "templates", "words": "pairs of words", "condition": "conditions", "field": "fields",
@@ -164,8 +196,14 @@ def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
     )  # fmt: skip
     cvs = (tmp_path / "hire" / "cvs.csv").read_text()
     head, body = cvs.split("\n", 1)
-    more = [body.replace("\nnurse,", f"\n{job},").replace("\nelectrician,", f"\n{job},") for job in ("cook", "clerk")]
-    more = [part.replace("nurse,", f"{job},", 1) for part, job in zip(more, ("cook", "clerk"), strict=True)]
+    more = [
+        body.replace("\nnurse,", f"\n{job},").replace("\nelectrician,", f"\n{job},")
+        for job in ("cook", "clerk")
+    ]
+    more = [
+        part.replace("nurse,", f"{job},", 1)
+        for part, job in zip(more, ("cook", "clerk"), strict=True)
+    ]
     (tmp_path / "hire" / "cvs.csv").write_text(
         "\n".join([head, body.strip("\n"), *(one.strip("\n") for one in more)])
     )
@@ -184,9 +222,15 @@ def test_several_groups_have_the_same_factors_and_their_own_names():
     experiment = first(pd.DataFrame(rows))
     assert experiment.design.random["topic"] == "topics"
     assert "topic" not in experiment.design.random_of
-    assert all("topic" in gap.design.random and gap.design.fixed == {"mood": "moods"} for gap in experiment.gaps)
+    assert all(
+        "topic" in gap.design.random and gap.design.fixed == {"mood": "moods"}
+        for gap in experiment.gaps
+    )
     chosen = first(pd.DataFrame(rows), fixed="topic")
-    assert all("topic" not in gap.design.random and set(gap.design.fixed) == {"topic", "mood"} for gap in chosen.gaps)
+    assert all(
+        "topic" not in gap.design.random and set(gap.design.fixed) == {"topic", "mood"}
+        for gap in chosen.gaps
+    )
 
 
 def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, capsys):
@@ -196,8 +240,14 @@ def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     table(topic=levels(6), mood=levels(5)).to_csv("waits.csv", index=False)
     own = ["--prompts", "waits.csv", "--reference", "male"]
-    app(["audit", "vader", *own, "-M", "fixed=topic", "-M", "fixed=mood", "--out", "run"], standalone_mode=False)
-    assert 'fixed = ["topic", "mood"]' in (tmp_path / "run" / "studies" / "waits" / "study.toml").read_text()
+    app(
+        ["audit", "vader", *own, "-M", "fixed=topic", "-M", "fixed=mood", "--out", "run"],
+        standalone_mode=False,
+    )
+    assert (
+        'fixed = ["topic", "mood"]'
+        in (tmp_path / "run" / "studies" / "waits" / "study.toml").read_text()
+    )
     Run.open(tmp_path / "run")
     assert load_study("waits").experiments[0].design.fixed == {"topic": "topics", "mood": "moods"}
     swapbias.audit("vader", prompts="waits.csv", reference="male", fixed=["mood"], progress=False)
@@ -242,23 +292,38 @@ def test_one_text_with_several_names_is_one_template(rows):
     prompts = pd.DataFrame(config_rows("waits", experiment.reads.configs[0]))
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
     chosen = first(rows, fixed=["template"])
-    assert (list(chosen.design.random), chosen.design.fixed) == (["fill_pair"], {"template": "templates"})
+    assert (list(chosen.design.random), chosen.design.fixed) == (
+        ["fill_pair"],
+        {"template": "templates"},
+    )
     prompts = pd.DataFrame(config_rows("waits", chosen.reads.configs[0]))
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
 
 
 def test_texts_that_are_no_one_template_are_left_as_they_are():
     assert declared(table(40)) == ({"pair_id": "pairs"}, {})
-    assert declared(table(40), fixed="template") == ({"pair_id": "pairs"}, {"template": "templates"})
-    assert list(first(named("{name} waited {prompt} hours.", prompts=2)).design.random) == ["template", "fill_pair"]
-    languages = [("Llego tarde.", "I am late."), ("Me voy.", "I leave now."), ("Hola a todos.", "Hello, folks.")]
+    assert declared(table(40), fixed="template") == (
+        {"pair_id": "pairs"},
+        {"template": "templates"},
+    )
+    assert list(first(named("{name} waited {prompt} hours.", prompts=2)).design.random) == [
+        "template",
+        "fill_pair",
+    ]
+    languages = [
+        ("Llego tarde.", "I am late."),
+        ("Me voy.", "I leave now."),
+        ("Hola a todos.", "Hello, folks."),
+    ]
     rows = [
         {"text": text, "group": group, "pair": str(pair)}
         for pair, texts in enumerate(languages)
         for group, text in zip(("female", "male"), texts, strict=True)
     ]
     assert "template" not in first(pd.DataFrame(rows)).design.random  # they share a period alone
-    one_word = named("{name} left.").replace(dict.fromkeys(WOMEN, "She") | dict.fromkeys(MEN, "He"), regex=True)
+    one_word = named("{name} left.").replace(
+        dict.fromkeys(WOMEN, "She") | dict.fromkeys(MEN, "He"), regex=True
+    )
     assert declared(one_word) == ({"pair_id": "pairs"}, {})
 
 
@@ -270,15 +335,24 @@ def test_a_folder_with_one_template_declares_it(tmp_path):
     lines = (folder / "wordings.csv").read_text().splitlines()
     kept = [line for line in lines if line.startswith(("template_id", "works", "mask_tired"))]
     (folder / "wordings.csv").write_text("\n".join(kept) + "\n")
-    for random, rest in (('["template", "words", "condition"]', "condition"), ('["words"]', "pair_id")):
+    for random, rest in (
+        ('["template", "words", "condition"]', "condition"),
+        ('["words"]', "pair_id"),
+    ):
         text = (folder / "study.toml").read_text()
         (folder / "study.toml").write_text(re.sub(r"random = \[.*?\]", f"random = {random}", text))
         masked, classifier, _ = open_study(folder).experiments
-        assert set(masked.design.random) == {"template", rest}  # of which each mask has another condition
+        assert set(masked.design.random) == {
+            "template",
+            rest,
+        }  # of which each mask has another condition
         assert set(classifier.design.random) == {"template", "words", "condition"}
     edited(folder, "study.toml", ("[shows]", 'fixed = ["template"]\n[shows]'))
     masked, classifier, _ = open_study(folder).experiments
-    assert (set(masked.design.random), masked.design.fixed["template"]) == ({"pair_id"}, "templates")
+    assert (set(masked.design.random), masked.design.fixed["template"]) == (
+        {"pair_id"},
+        "templates",
+    )
     assert (set(classifier.design.random), classifier.design.fixed["template"]) == (
         {"words", "condition"},
         "templates",
@@ -294,4 +368,6 @@ def test_one_template_is_one_for_each_of_several_groups():
     experiment = first(rows)
     assert experiment.design.random["template"] == "templates"
     assert all("template" in gap.design.random for gap in experiment.gaps)
-    assert all(gap.design.fixed == {"template": "templates"} for gap in first(rows, fixed="template").gaps)
+    assert all(
+        gap.design.fixed == {"template": "templates"} for gap in first(rows, fixed="template").gaps
+    )

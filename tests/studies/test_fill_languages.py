@@ -137,7 +137,9 @@ def test_names_and_templates_are_found(language, shift):
     names, templates = LANGUAGES[language]
     study = open_study(table(names, templates, shift=shift), reference="male", name="without")
     rows = pd.DataFrame(config_rows("without", "texts"))
-    open_study(table(names, templates, shift=shift, column=True), reference="male", name="with_names")
+    open_study(
+        table(names, templates, shift=shift, column=True), reference="male", name="with_names"
+    )
     known = pd.DataFrame(config_rows("with_names", "texts"))
     assert not study.experiments[0].design.unnamed_fills
     fills = study.experiments[0].design.random.keys() - {"template"}
@@ -149,9 +151,14 @@ def test_names_and_templates_are_found(language, shift):
 def called_biased(rows, names, seeds=12):
     """How many models whose scores depend on names alone have an interval without 0."""
     study = open_study(rows, reference="male", name="null_models")
-    prompts = pd.DataFrame(config_rows("null_models", "texts")).assign(experiment="classifier", model_id="toy")
+    prompts = pd.DataFrame(config_rows("null_models", "texts")).assign(
+        experiment="classifier", model_id="toy"
+    )
     people = [side for pair in names for side in pair]
-    person = [next(forms[0] for forms in people if any(form in text for form in forms)) for text in prompts["text"]]
+    person = [
+        next(forms[0] for forms in people if any(form in text for form in forms))
+        for text in prompts["text"]
+    ]
     count = 0
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -165,7 +172,9 @@ def called_biased(rows, names, seeds=12):
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("language", ["Russian", "Spanish, one frame", "Chinese, surnames shared", "Thai"])
+@pytest.mark.parametrize(
+    "language", ["Russian", "Spanish, one frame", "Chinese, surnames shared", "Thai"]
+)
 def test_models_without_a_gap_are_called_biased_as_seldom_as_with_a_column_name(language):
     names, templates = LANGUAGES[language]
     known = called_biased(table(names, templates, column=True), names)
@@ -191,12 +200,16 @@ def test_names_that_cannot_be_told_from_words_that_agree_are_asked_for(caplog):
     for number in range(24):
         (woman, man), (hers, his) = POLISH[number % 4], TURNS[number % 5]
         for group, forms, text in (("female", woman, hers), ("male", man, his)):
-            rows.append({"text": f"{text.format(*forms)} {number}.", "group": group, "pair": str(number)})
+            rows.append(
+                {"text": f"{text.format(*forms)} {number}.", "group": group, "pair": str(number)}
+            )
     prompts = pd.DataFrame(rows)
     (sentence,) = check_study(prompts, reference="male", name="asked").advice
     assert "Add a column name" in sentence
     ran = swapbias.audit(
-        lambda texts: [0.5 + 0.4 * ("a " in text) for text in texts], prompts=prompts, reference="male"
+        lambda texts: [0.5 + 0.4 * ("a " in text) for text in texts],
+        prompts=prompts,
+        reference="male",
     )
     assert sentence in caplog.text
     first = ran.primary.iloc[0]
@@ -213,6 +226,6 @@ def test_pronouns_in_every_text_are_no_names():
         {"text": f"{who} came {number} times.", "group": group, "pair": str(number)}
         for number in range(8) for group, who in (("female", "She"), ("male", "He"))
     ]  # fmt: skip
-    assert open_study(pd.DataFrame(rows), reference="male", name="pronouns").experiments[0].design.random == {
-        "pair_id": "pairs"
-    }
+    assert open_study(pd.DataFrame(rows), reference="male", name="pronouns").experiments[
+        0
+    ].design.random == {"pair_id": "pairs"}

@@ -18,7 +18,11 @@ def table(*, names=6, prompts=12, shift=0, text="{name} is {prompt} minutes late
         for number in range(names):
             pair = (("female", WOMEN[number]), ("male", MEN[(number + shift * prompt) % names]))
             for group, name in pair:
-                row = {"text": text.format(name=name, prompt=prompt), "group": group, "pair": f"{prompt}-{number}"}
+                row = {
+                    "text": text.format(name=name, prompt=prompt),
+                    "group": group,
+                    "pair": f"{prompt}-{number}",
+                }
                 rows.append(row | ({"name": name} if column else {}))
     return pd.DataFrame(rows)
 
@@ -31,19 +35,34 @@ def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_tem
     experiment = classifier(table())
     assert experiment.design.random == {"template": "templates", "fill_pair": "pairs of words"}
     rows = pd.DataFrame(config_rows("late", experiment.reads.configs[0]))
-    assert set(rows["fill_pair"]) == {f"{woman} / {man}" for woman, man in zip(WOMEN, MEN, strict=True)}
+    assert set(rows["fill_pair"]) == {
+        f"{woman} / {man}" for woman, man in zip(WOMEN, MEN, strict=True)
+    }
     assert rows["template"].nunique() == 12
-    assert list(classifier(table(shift=1)).design.random) == ["template", "group_fill", "reference_fill"]
-    experiment = classifier(table(column=True, text="{name}, {prompt} minutes late, lost {name}'s place in line."))
+    assert list(classifier(table(shift=1)).design.random) == [
+        "template",
+        "group_fill",
+        "reference_fill",
+    ]
+    experiment = classifier(
+        table(column=True, text="{name}, {prompt} minutes late, lost {name}'s place in line.")
+    )
     assert experiment.design.random == {"template": "templates", "fill_pair": "pairs of names"}
     expected = classifier(table()).design.random
     rows = table()
     assert classifier(rows.assign(template="t1")).design.random == expected
-    assert classifier(rows.assign(name=rows["pair"])).design.random == expected  # of the prompt, not of the person
+    assert (
+        classifier(rows.assign(name=rows["pair"])).design.random == expected
+    )  # of the prompt, not of the person
     experiment = classifier(rows.assign(fill_pair="x / y", group_fill="x"))
     assert experiment.design.random == expected
-    assert set(pd.DataFrame(config_rows("late", experiment.reads.configs[0]))["fill_pair"]) != {"x / y"}
-    assert "template" in classifier(rows.assign(template=[f"t{n % 3}" for n in range(len(rows))])).design.random
+    assert set(pd.DataFrame(config_rows("late", experiment.reads.configs[0]))["fill_pair"]) != {
+        "x / y"
+    }
+    assert (
+        "template"
+        in classifier(rows.assign(template=[f"t{n % 3}" for n in range(len(rows))])).design.random
+    )
 
 
 def test_a_word_that_no_text_has_beside_another_is_no_sample():
@@ -54,7 +73,10 @@ def test_a_word_that_no_text_has_beside_another_is_no_sample():
     ])  # fmt: skip
     study = open_study(rows, reference="male", name="one_word")
     assert study.experiments[0].design.random == {"pair_id": "pairs"}
-    assert "Every prompt names female as 'woman': other names or words may score otherwise." in study.limits
+    assert (
+        "Every prompt names female as 'woman': other names or words may score otherwise."
+        in study.limits
+    )
 
     def turns(names):
         rows = [
@@ -72,15 +94,29 @@ def test_a_word_that_no_text_has_beside_another_is_no_sample():
 def verdicts(rows, *, spread, gap=0.0, audits=40):
     """Verdicts of models with effects of names alone, and of prompts that both groups share."""
     study = open_study(rows, reference="male", name="late")
-    brief = study.changed(experiments=(study.experiments[0].changed(shows={"slices": (), "levels": ()}),))
-    prompts = pd.DataFrame(config_rows("late", "texts")).assign(experiment="classifier", model_id="toy")
+    brief = study.changed(
+        experiments=(study.experiments[0].changed(shows={"slices": (), "levels": ()}),)
+    )
+    prompts = pd.DataFrame(config_rows("late", "texts")).assign(
+        experiment="classifier", model_id="toy"
+    )
     rng, names = np.random.default_rng(1), prompts["text"].str.split().str[0]
-    templates, women = pd.factorize(prompts["template"])[0], (prompts["group"] == "female").to_numpy()
+    templates, women = (
+        pd.factorize(prompts["template"])[0],
+        (prompts["group"] == "female").to_numpy(),
+    )
     found = []
     for _ in range(audits):
         of_names = dict(zip(WOMEN + MEN, rng.normal(0, spread, 12), strict=True))
-        scores = 0.4 + rng.normal(0, 0.1, 12)[templates] + names.map(of_names) + rng.normal(0, 0.03, len(prompts))
-        every = with_verdicts(disaggregate(prompts.assign(score=scores + gap * women), brief, robustness=False))
+        scores = (
+            0.4
+            + rng.normal(0, 0.1, 12)[templates]
+            + names.map(of_names)
+            + rng.normal(0, 0.03, len(prompts))
+        )
+        every = with_verdicts(
+            disaggregate(prompts.assign(score=scores + gap * women), brief, robustness=False)
+        )
         found += [one for one in every if one.primary]
     return found
 
@@ -96,4 +132,6 @@ def test_a_null_model_whose_scores_depend_on_names_is_seldom_called_biased(shift
 
 def test_a_planted_gap_is_found_and_few_names_have_no_verdict():
     assert all(one.verdict == "gap" for one in verdicts(table(), spread=0.02, gap=0.3, audits=3))
-    assert {one.verdict for one in verdicts(table(names=3), spread=0.02, gap=0.3, audits=3)} == {TOO_FEW}
+    assert {one.verdict for one in verdicts(table(names=3), spread=0.02, gap=0.3, audits=3)} == {
+        TOO_FEW
+    }

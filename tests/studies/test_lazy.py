@@ -63,17 +63,27 @@ def test_every_command_on_one_study_imports_one_builder(tmp_path):
         "from swapbias import load_prompts, load_study; load_study('occupation_sentiment'); "
         "load_prompts('occupation_sentiment', 'control')",
     )  # fmt: skip
-    offline = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "hf")}
+    offline = {
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+        "HF_HUB_OFFLINE": "0",
+        "HF_HOME": str(tmp_path / "hf"),
+    }
     found = brought_by(*steps, **offline)
-    assert [brought for _, brought, _ in found] == [["occupation_sentiment"], *[[]] * (len(steps) - 1)], found
+    assert [brought for _, brought, _ in found] == [
+        ["occupation_sentiment"],
+        *[[]] * (len(steps) - 1),
+    ], found
     assert {code for code, *_ in found} <= {0, 1, 3}, [one for one in found if one[0] == 2]
 
 
 @pytest.mark.parametrize(
-    ("study", "helper"), [("spanish_occupations", ""), ("gendered_stigma", "_gendered_stigma_released")]
+    ("study", "helper"),
+    [("spanish_occupations", ""), ("gendered_stigma", "_gendered_stigma_released")],
 )
 def test_a_study_is_loaded_and_planned_with_its_own_builder(study, helper):
-    found = brought_by(f"import swapbias.studies as s; s.load_prompts({study!r})", ["plan", "--study", study])
+    found = brought_by(
+        f"import swapbias.studies as s; s.load_prompts({study!r})", ["plan", "--study", study]
+    )
     assert {name for _, brought, _ in found for name in brought} == {study, helper} - {""}, found
 
 
@@ -101,7 +111,9 @@ def broken(monkeypatch):
 
 def test_a_fault_in_one_study_of_the_package_stops_no_audit_of_another(broken):
     pytest.importorskip("torch", reason="needs the extra audit")
-    tasks, skipped = runs.plan_tasks(runs.settings_of("vader", ["occupation_sentiment:control"], {}))
+    tasks, skipped = runs.plan_tasks(
+        runs.settings_of("vader", ["occupation_sentiment:control"], {})
+    )
     assert ([task.study.name for task in tasks], skipped) == (["occupation_sentiment"], [])
     tasks, skipped = runs.plan_tasks(runs.settings_of("vader", [], {}))
     assert "occupation_sentiment" in {task.study.name for task in tasks}

@@ -8,7 +8,15 @@ from tests.distributions import install, run
 from tests.studies.test_catalogue import NEW_CORPUS, NEW_LEAF, NEW_STUDY
 from tests.studies.test_lazy import STEPS
 
-OTHER = ["audit", "vader", "--study", "occupation_sentiment:control", "--limit", "4", "--no-wordings"]
+OTHER = [
+    "audit",
+    "vader",
+    "--study",
+    "occupation_sentiment:control",
+    "--limit",
+    "4",
+    "--no-wordings",
+]
 
 
 def pets(folder, *, name="toy", distribution="pet-corpora", **changed):
@@ -32,7 +40,10 @@ def pets(folder, *, name="toy", distribution="pet-corpora", **changed):
 def steps(folders, *commands):
     done = run(STEPS, *folders, arguments=[json.dumps(commands)])
     assert done.returncode == 0, done.stderr
-    return [(code, " ".join(said.split())) for code, _, said in map(json.loads, done.stdout.splitlines())]
+    return [
+        (code, " ".join(said.split()))
+        for code, _, said in map(json.loads, done.stdout.splitlines())
+    ]
 
 
 def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
@@ -73,7 +84,9 @@ def test_what_is_wrong_with_it_is_one_sentence_and_other_audits_go_on(changed, s
     folder = pets(tmp_path / "site", **changed)
     toy = ["audit", "vader", "--study", "toy", "--out", str(tmp_path / "toy")]
     lists = (["list"], ["list", "--corpora"])
-    found = steps([folder], *lists, [*OTHER, "--out", str(tmp_path / "run")], ["plan", "vader"], toy)
+    found = steps(
+        [folder], *lists, [*OTHER, "--out", str(tmp_path / "run")], ["plan", "vader"], toy
+    )
     assert [code for code, _ in found] == [0, 0, 0, 0, 2], found
     assert "occupation_sentiment:sentences" in found[0][1]
     assert sentence in found[4][1]
@@ -86,7 +99,11 @@ def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(
         pets(tmp_path / "a"), pets(tmp_path / "b", distribution="more-pets"),
         pets(tmp_path / "c", distribution="own-gest", name="gest"),
     ]  # fmt: skip
-    audits = (["plan", "--study", "toy"], ["plan", "--study", "gest"], "import swapbias; swapbias.load_study('gest')")
+    audits = (
+        ["plan", "--study", "toy"],
+        ["plan", "--study", "gest"],
+        "import swapbias; swapbias.load_study('gest')",
+    )
     found = steps(twice, ["list"], [*OTHER, "--out", str(tmp_path / "run")], *audits[:2])
     assert [code for code, _ in found] == [0, 0, 2, 2], found
     both = "The corpus 'toy' is added more than once, by more-pets and pet-corpora. Uninstall one of them."
@@ -118,7 +135,11 @@ def test_a_check_tells_of_every_table_and_file_of_a_study(tmp_path):
     (data / "README.md").unlink()
     ((code, said),) = steps([folder], ["study", "check", "toy"])
     assert code == 1
-    for part in ("published.csv:1: columns a, b", "sources.csv:1: columns a, b", "toy/README.md is missing"):
+    for part in (
+        "published.csv:1: columns a, b",
+        "sources.csv:1: columns a, b",
+        "toy/README.md is missing",
+    ):
         assert part in said
     (data / "study.toml").unlink()
     ((code, said),) = steps([folder], ["study", "check", "toy"])

@@ -12,7 +12,15 @@ from datasets import Dataset
 import swapbias
 from swapbias.cli.auditing import study_designs
 from swapbias.errors import StudyError, UsageError
-from swapbias.studies import check_study, config_rows, load_lexicon, new_study, open_study, own_prompts, own_studies
+from swapbias.studies import (
+    check_study,
+    config_rows,
+    load_lexicon,
+    new_study,
+    open_study,
+    own_prompts,
+    own_studies,
+)
 from swapbias.studies.catalogue import load_corpus
 from swapbias.studies.experiment import OwnStudy
 from swapbias.studies.prompt import turns
@@ -45,7 +53,9 @@ def test_the_example_asks_models_of_every_kind(folder):
     assert [one.kind for one in study.experiments] == ["masked", "classifier", "causal"]
     assert study.experiments[0].design.random["condition"] == "conditions"
     # 5 templates x 6 pairs of words x 8 conditions x 2 groups, each in 2 more wordings; 4 templates with a mask.
-    sizes = {one.name: len(config_rows("at_work", one.name)) for one in load_corpus("at_work").configs}
+    sizes = {
+        one.name: len(config_rows("at_work", one.name)) for one in load_corpus("at_work").configs
+    }
     assert sizes == {"masks": 64, "masks_wordings": 128, "texts": 480, "texts_wordings": 960}
     found = check_study(folder)
     assert found.faults == found.advice == []
@@ -59,13 +69,19 @@ def test_the_example_asks_models_of_every_kind(folder):
     assert (first["pair_id"], first["words"], first["theme"]) == ("works/1/nurse", "1", "work")
     mask = config_rows("at_work", "masks")[0]
     assert mask["lexicon"] == "at_work/words/female"
-    assert load_lexicon("at_work/words").labels(["She", "him", "they"]) == ["female", "male", "other words"]
+    assert load_lexicon("at_work/words").labels(["She", "him", "they"]) == [
+        "female",
+        "male",
+        "other words",
+    ]
 
 
 @pytest.mark.parametrize("made", ["frame", "dataset", "csv"])
 def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
     table().to_csv(tmp_path / "t.csv", index=False)
-    source = {"frame": table(), "dataset": Dataset.from_pandas(table()), "csv": tmp_path / "t.csv"}[made]
+    source = {"frame": table(), "dataset": Dataset.from_pandas(table()), "csv": tmp_path / "t.csv"}[
+        made
+    ]
     study = open_study(source, reference="male", name="t")
     first = study.experiments[0]
     assert (first.compares.group, first.compares.reference, first.design.random) == (
@@ -81,7 +97,11 @@ def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
 
 def test_messages_of_a_chat_are_its_text():
     rows = [
-        {"pair": pair, "group": group, "messages": [{"role": role, "content": text} for role, text in chat]}
+        {
+            "pair": pair,
+            "group": group,
+            "messages": [{"role": role, "content": text} for role, text in chat],
+        }
         for pair, start in (("1", [("system", "Be brief.")]), ("2", []))
         for group, word in (("female", "She"), ("male", "He"))
         for chat in [[*start, ("user", f"{word} waited. Why?")]]
@@ -91,18 +111,28 @@ def test_messages_of_a_chat_are_its_text():
     assert [turns(text) for text in texts] == [row["messages"] for row in rows]
     assert texts[2:] == ["She waited. Why?", "He waited. Why?"]
     for wrong in ([{"role": "tool", "content": "4"}], [{"role": "user", "content": None}], []):
-        with pytest.raises(UsageError, match=r"needs a role \(system, user, assistant\) and a text"):
+        with pytest.raises(
+            UsageError, match=r"needs a role \(system, user, assistant\) and a text"
+        ):
             open_study(pd.DataFrame([{**row, "messages": wrong} for row in rows]), reference="male")
 
 
-THREE = [*ROWS, ("They are late.", "nonbinary", "late", "time"), ("They left.", "nonbinary", "left", "place")]
+THREE = [
+    *ROWS,
+    ("They are late.", "nonbinary", "late", "time"),
+    ("They left.", "nonbinary", "left", "place"),
+]
 
 
 def test_each_of_several_groups_is_compared_with_the_reference():
     study = open_study(table(THREE), reference="male", name="three")
     assert [one.name for one in study.experiments] == ["classifier", "causal"]
     assert {one.compared for one in study.experiments} == {("female", "nonbinary", "male")}
-    assert {row["group"] for row in config_rows("three", "texts")} == {"male", "female", "nonbinary"}
+    assert {row["group"] for row in config_rows("three", "texts")} == {
+        "male",
+        "female",
+        "nonbinary",
+    }
     chosen = open_study(table(THREE), reference="male", group="female", name="three")
     assert [(one.name, one.compares.groups) for one in chosen.experiments] == [
         ("classifier", ("female",)),
@@ -110,8 +140,12 @@ def test_each_of_several_groups_is_compared_with_the_reference():
     ]
     with pytest.raises(StudyError, match=r"prompts\.csv:4: pair 'left' has no row of 'nonbinary'"):
         open_study(table(THREE[:-1]), reference="male", name="three")
-    rows = [(f"{text} {x}", group, f"{pair}{x}", pair, x) for text, group, pair, _ in ROWS for x in "xy"]
-    study = open_study(table(rows, ("text", "group", "pair", "template", "condition")), reference="male")
+    rows = [
+        (f"{text} {x}", group, f"{pair}{x}", pair, x) for text, group, pair, _ in ROWS for x in "xy"
+    ]
+    study = open_study(
+        table(rows, ("text", "group", "pair", "template", "condition")), reference="male"
+    )
     first = study.experiments[0]
     assert (first.design.random, first.design.fixed) == (
         {"template": "templates"},
@@ -134,32 +168,52 @@ def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
     ]  # fmt: skip
     study = open_study(table(rows), reference="male", name="waited")
     first = study.experiments[0]
-    assert first.design.random_of == {"group_fill_1": "female", "reference_fill": "male", "group_fill_2": "nb"}
+    assert first.design.random_of == {
+        "group_fill_1": "female",
+        "reference_fill": "male",
+        "group_fill_2": "nb",
+    }
     assert [[*one.design.random] for one in first.gaps] == [
         ["template", "group_fill_1", "reference_fill"], ["template", "reference_fill", "group_fill_2"],
     ]  # fmt: skip
-    scored, rng = pd.DataFrame(config_rows("waited", "texts")).assign(model_id="m"), np.random.default_rng(2)
+    scored, rng = (
+        pd.DataFrame(config_rows("waited", "texts")).assign(model_id="m"),
+        np.random.default_rng(2),
+    )
     scored["score"] = 0.5 + rng.normal(0, 0.1, len(scored)) + 0.05 * (scored["group"] == "female")
     if unscored:
         scored.loc[(scored["group"] == "nb") & (rng.random(len(scored)) < 0.5), "score"] = np.nan
-    found = [one for one in swapbias.disaggregate(scored, study, robustness=False) if one.slice_by == "all"]
+    found = [
+        one
+        for one in swapbias.disaggregate(scored, study, robustness=False)
+        if one.slice_by == "all"
+    ]
     (spread,) = [one for one in found if one.measure == "group_spread"]
     gaps = [one for one in found if one.measure == "paired_gap" and one.primary]
     assert len(gaps) == 2
-    assert spread.estimate.p_value == pytest.approx(min(1, 2 * min(one.estimate.p_value for one in gaps)))
+    assert spread.estimate.p_value == pytest.approx(
+        min(1, 2 * min(one.estimate.p_value for one in gaps))
+    )
 
 
 def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
     (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\n")
-    texts = pd.DataFrame({"text": ["A nurse said <mask> was late.", "A cook said <mask> was late."]})
+    texts = pd.DataFrame(
+        {"text": ["A nurse said <mask> was late.", "A cook said <mask> was late."]}
+    )
     open_study(texts, reference="male", lexicon=tmp_path / "words.csv", name="filled")
     rows = config_rows("filled", "masks")
     assert [row["lexicon"] for row in rows[:2]] == ["filled/words/female", "filled/words/male"]
     # The same words are counted in both texts of a pair: what is swapped is the text.
-    rows = [("He is <mask>.", "male", "1", "angry|cross"), ("She is <mask>.", "female", "1", "angry|cross")]
+    rows = [
+        ("He is <mask>.", "male", "1", "angry|cross"),
+        ("She is <mask>.", "female", "1", "angry|cross"),
+    ]
     rows += [("He was <mask>.", "male", "2", "kind"), ("She was <mask>.", "female", "2", "kind")]
     words = table(rows, ("text", "group", "pair", "candidates"))
-    listed = words.assign(candidates=[[{"text": word} for word in one.split("|")] for one in words["candidates"]])
+    listed = words.assign(
+        candidates=[[{"text": word} for word in one.split("|")] for one in words["candidates"]]
+    )
     for made in (words, listed):  # as a CSV file has them, and as a corpus has
         open_study(made, reference="male", name="said")
         names = [row["lexicon"] for row in config_rows("said", "masks")]
@@ -168,7 +222,10 @@ def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
 
 
 def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
-    for texts in (["He ran.", "She ran.", "He sat.", "She sat."], ["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."]):
+    for texts in (
+        ["He ran.", "She ran.", "He sat.", "She sat."],
+        ["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."],
+    ):
         open_study(table().assign(text=texts), reference="male", name="again")
         rows = config_rows("again", "texts")
         assert rows[0]["text"] == texts[0]
@@ -206,13 +263,17 @@ def test_an_own_study_takes_little_more_memory_than_its_texts():
 
 def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
     rows = pd.concat([pairs(3), pairs(1), pairs(5).iloc[[8]]])
-    with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '0' has group 'female' already in prompts\.csv:2"):
+    with pytest.raises(
+        ValueError, match=r"prompts\.csv:8: pair '0' has group 'female' already in prompts\.csv:2"
+    ):
         open_study(rows, reference="male")
     with pytest.raises(ValueError, match=r"prompts\.csv:8: pair '4' has no row of 'male'"):
         open_study(pd.concat([pairs(3), pairs(5).iloc[[8]]]), reference="male")
     assert own_prompts.MOST_PROMPTS >= 1_000_000
     monkeypatch.setattr(own_prompts, "MOST_PROMPTS", 7)
-    with pytest.raises(ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."):
+    with pytest.raises(
+        ValueError, match=r"more than 7 prompts, wordings included\. Shorten them\."
+    ):
         open_study(pairs(4), reference="male")
     assert len(open_study(pairs(3), reference="male").experiments) == 2
 
@@ -220,27 +281,97 @@ def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "before", "after", "sentence"),
     [
-        ("study.toml", 'title = "', "title = ", "study.toml is no valid TOML: Invalid value (at line 3,"),
-        ("study.toml", "margin = 0.05", "margin = 5", "study.toml:12: margin is 5, expected a number from 0 to 1"),
-        ("study.toml", "margin =", "margins =", "study.toml:12: 'margins' is no key here. Did you mean margin?"),
-        ("study.toml", "[compares]\n", "", "study.toml:9: 'groups' belongs into [compares]. Move it there."),
-        ("study.toml", "margin = 0.05", "calibrated = true", "study.toml:12: 'calibrated' is none of measure"),
-        ("study.toml", "[shows]\n", '[shows]\nlevels = ["male"]\n', "levels is no key of own studies"),
-        ("study.toml", '"at_work"', '"gest"', "study.toml:2: name is 'gest', a study of the package"),
-        ("study.toml", '"at_work"', '"../up"', "study.toml:2: name is '../up', expected a-z, 0-9 and _"),
+        (
+            "study.toml",
+            'title = "',
+            "title = ",
+            "study.toml is no valid TOML: Invalid value (at line 3,",
+        ),
+        (
+            "study.toml",
+            "margin = 0.05",
+            "margin = 5",
+            "study.toml:12: margin is 5, expected a number from 0 to 1",
+        ),
+        (
+            "study.toml",
+            "margin =",
+            "margins =",
+            "study.toml:12: 'margins' is no key here. Did you mean margin?",
+        ),
+        (
+            "study.toml",
+            "[compares]\n",
+            "",
+            "study.toml:9: 'groups' belongs into [compares]. Move it there.",
+        ),
+        (
+            "study.toml",
+            "margin = 0.05",
+            "calibrated = true",
+            "study.toml:12: 'calibrated' is none of measure",
+        ),
+        (
+            "study.toml",
+            "[shows]\n",
+            '[shows]\nlevels = ["male"]\n',
+            "levels is no key of own studies",
+        ),
+        (
+            "study.toml",
+            '"at_work"',
+            '"gest"',
+            "study.toml:2: name is 'gest', a study of the package",
+        ),
+        (
+            "study.toml",
+            '"at_work"',
+            '"../up"',
+            "study.toml:2: name is '../up', expected a-z, 0-9 and _",
+        ),
         ("study.toml", '"field"', '"feild"', "study.toml:18: slices names the column 'feild'"),
-        ("study.toml", 'reference = "male"', 'reference = "man"', "The reference 'man' is none of female, male"),
+        (
+            "study.toml",
+            'reference = "male"',
+            'reference = "man"',
+            "The reference 'man' is none of female, male",
+        ),
         ("templates.csv", "[name] works", "[nam] works", "templates.csv:2: no column of slots.csv"),
         ("templates.csv", "<mask> was", "[MASK] was", r"a position to fill is written <mask>"),
         ("templates.csv", "<mask> was", "<mask> or <mask> was", "templates.csv:7: 2 times <mask>"),
-        ("slots.csv", "1,male,Jacob,he,him\n", "", "has no row of 'male'. Add it, so that the groups are balanced"),
+        (
+            "slots.csv",
+            "1,male,Jacob,he,him\n",
+            "",
+            "has no row of 'male'. Add it, so that the groups are balanced",
+        ),
         ("slots.csv", "1,male,Jacob", "1,male,", "slots.csv:3: column 'name' is blank"),
         ("slots.csv", "pair,", "pear,", "slots.csv:1: column 'pair' is missing"),
-        ("slots.csv", "1,male,Jacob,he,him", "1,male,Emily,she,her", "has the same text in every group"),
+        (
+            "slots.csv",
+            "1,male,Jacob,he,him",
+            "1,male,Emily,she,her",
+            "has the same text in every group",
+        ),
         ("conditions.csv", "teacher,a t", "nurse,a t", "has group 'female' already"),
-        ("conditions.csv", "condition,occupation,field", "condition,occupation,score", "column 'score' is a name"),
-        ("wordings.csv", "works,1", "work,1", "wordings.csv:2: templates.csv holds no template 'work'"),
-        ("lexicon.csv", "he,male\nhim,male\nman,male\nboy,male\n", "", "the words of 'female' alone are counted"),
+        (
+            "conditions.csv",
+            "condition,occupation,field",
+            "condition,occupation,score",
+            "column 'score' is a name",
+        ),
+        (
+            "wordings.csv",
+            "works,1",
+            "work,1",
+            "wordings.csv:2: templates.csv holds no template 'work'",
+        ),
+        (
+            "lexicon.csv",
+            "he,male\nhim,male\nman,male\nboy,male\n",
+            "",
+            "the words of 'female' alone are counted",
+        ),
     ],
 )
 def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, after, sentence):
@@ -253,13 +384,29 @@ def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, aft
 @pytest.mark.parametrize(
     ("source", "options", "sentence"),
     [
-        (table(), {}, "The groups are male, female, and none is the reference. Name it with reference"),
+        (
+            table(),
+            {},
+            "The groups are male, female, and none is the reference. Name it with reference",
+        ),
         (table(), {"reference": "men"}, "The reference 'men' is none of male, female"),
-        (table(ROWS[:3]), {"reference": "male"}, "prompts.csv:4: pair 'left' has no row of 'female'"),
+        (
+            table(ROWS[:3]),
+            {"reference": "male"},
+            "prompts.csv:4: pair 'left' has no row of 'female'",
+        ),
         (table().drop(columns="pair"), {"reference": "male"}, "column 'pair' is missing"),
         (table().assign(pair_id="x"), {"reference": "male"}, "Call it pair"),
-        (table().replace("He left.", "<mask> left."), {"reference": "male"}, "no words are given to count there"),
-        (table().replace("time", "ti\tme"), {"reference": "male"}, "prompts.csv:2: column 'topic' holds more than"),
+        (
+            table().replace("He left.", "<mask> left."),
+            {"reference": "male"},
+            "no words are given to count there",
+        ),
+        (
+            table().replace("time", "ti\tme"),
+            {"reference": "male"},
+            "prompts.csv:2: column 'topic' holds more than",
+        ),
     ],
 )
 def test_a_broken_table_is_refused_with_its_line(source, options, sentence):
@@ -298,7 +445,11 @@ def test_a_fault_names_the_users_own_file(tmp_path):
     with pytest.raises(UsageError, match="is not empty"):
         new_study(tmp_path)
     note = "Mrs Doe came with chest pain and was seen by Dr Roe in the evening"
-    rows = [(note, "male", "late", "x"), ("She left.", note, note, "x"), (note, "male", "late", "x")]
+    rows = [
+        (note, "male", "late", "x"),
+        ("She left.", note, note, "x"),
+        (note, "male", "late", "x"),
+    ]
     with pytest.raises(StudyError) as refused:
         open_study(table(rows), reference="female")
     assert "Doe" not in str(refused.value)
@@ -314,7 +465,9 @@ def scored(study, config, rng, gap):
         name: dict(zip(rows[name].unique(), rng.normal(0, 0.05, rows[name].nunique()), strict=True))
         for name in ("template", "words", "condition")
     }
-    gaps = rows["pair_id"].map(of_pair) + sum(rows[name].map(values) for name, values in shared.items())
+    gaps = rows["pair_id"].map(of_pair) + sum(
+        rows[name].map(values) for name, values in shared.items()
+    )
     return rows.assign(score=0.5 + np.where(rows["group"] == "female", gaps, 0.0))
 
 
@@ -330,7 +483,9 @@ def rejected(study, runs, gap):
 
 def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
     study = open_study(folder)
-    classifier = study.experiments[1].changed(shows={"slices": (), "levels": ()})  # but the primary finding
+    classifier = study.experiments[1].changed(
+        shows={"slices": (), "levels": ()}
+    )  # but the primary finding
     study = study.changed(experiments=(classifier,))
     # Of 30 null models 5 % come out significant: 1 or 2, more than 6 but once in 300 times.
     assert rejected(study, 30, 0.0) <= 6 / 30
@@ -360,7 +515,11 @@ def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
     (folder / "study.toml").write_text(with_kind(text, '["chat", "classifier"]') + CHAT)
     study = open_study(folder)
     chat, classifier = study.experiments
-    assert (chat.kind, chat.reads.reading, chat.compares.unit.name) == ("chat", "text", "share of answers")
+    assert (chat.kind, chat.reads.reading, chat.compares.unit.name) == (
+        "chat",
+        "text",
+        "share of answers",
+    )
     assert chat.shows.scores == ("score", "unanswered", "refused", "length", "judged")
     assert chat.reads.rubric.candidates == (("Kind", 0), ("Unkind", 1))
     assert chat.reads.rubric.neutral["Emily"] == chat.reads.rubric.neutral["Jacob"] == "[name]"
@@ -376,11 +535,27 @@ def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
         ('["chat"]', "", r"kind names chat, and answers is missing\. Add answers = \[\"0=Yes\""),
         ("[]", 'answers = ["0=Yes", "1=No"]', r"answers are given, and nothing asks for them"),
         ('["chat"]', 'answers = ["0=Yes", "1=yes"]', "answers cannot be read"),
-        ('["chat"]', 'answers = ["1=Yes", "1=No"]', "answers all count 1, so that no gap could show"),
-        ('["chat"]', 'answers = ["0=Yes", "1=No"]\nreading = "rating"', "reading is 'rating', expected text"),
+        (
+            '["chat"]',
+            'answers = ["1=Yes", "1=No"]',
+            "answers all count 1, so that no gap could show",
+        ),
+        (
+            '["chat"]',
+            'answers = ["0=Yes", "1=No"]\nreading = "rating"',
+            "reading is 'rating', expected text",
+        ),
         ("[]", 'rubric = "How kind?"', "rubric needs a question and options"),
-        ("[]", 'rubric = {question = "How kind?", options = ["Kind"]}', "rubric.options cannot be read"),
-        ('["chatt"]', "", "kind is 'chatt', expected one of masked, classifier, causal, chat. Did you mean chat?"),
+        (
+            "[]",
+            'rubric = {question = "How kind?", options = ["Kind"]}',
+            "rubric.options cannot be read",
+        ),
+        (
+            '["chatt"]',
+            "",
+            "kind is 'chatt', expected one of masked, classifier, causal, chat. Did you mean chat?",
+        ),
     ],
 )
 def test_answers_that_cannot_be_read_are_refused_by_line(folder, kind, lines, match):
@@ -405,7 +580,9 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
 @pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
 def test_a_slot_that_is_written_otherwise_is_named(folder, slot):
     edited(folder, "templates.csv", "[name] works", f"{slot} works")
-    said = f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _."
+    said = (
+        f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _."
+    )
     assert check_study(folder).faults == [said]
 
 
@@ -426,11 +603,16 @@ PAIRS = [
 
 @pytest.mark.parametrize("made", ["frame", "csv", "folder"])
 def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_path, caplog):
-    name, options = "mine.csv" if made == "csv" else "prompts.csv", {"reference": "male", "name": "unlike"}
+    name, options = (
+        "mine.csv" if made == "csv" else "prompts.csv",
+        {"reference": "male", "name": "unlike"},
+    )
     table(NO_PAIR).to_csv(tmp_path / name, index=False)
     source = {"frame": table(NO_PAIR), "csv": tmp_path / name, "folder": tmp_path}[made]
     if made == "folder":
-        (tmp_path / "study.toml").write_text('name = "unlike"\ntitle = "t"\n[compares]\nreference = "male"\n')
+        (tmp_path / "study.toml").write_text(
+            'name = "unlike"\ntitle = "t"\n[compares]\nreference = "male"\n'
+        )
         options = {}
     wanted = f"Texts of one pair share almost nothing: {name}:6 and {name}:7 (pair 'bus')."
     assert wanted in " ".join(check_study(source, **options).advice)
@@ -459,7 +641,9 @@ def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(ca
         ("She likes cooking pasta with garlic.", "female", str(number), "x"),
     )]  # fmt: skip
     found = check_study(table(rows), reference="male").advice
-    assert ["; 16 or more others. " in one for one in found if "share almost nothing" in one] == [True]
+    assert ["; 16 or more others. " in one for one in found if "share almost nothing" in one] == [
+        True
+    ]
 
 
 def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines(folder):

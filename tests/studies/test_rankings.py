@@ -25,17 +25,21 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize(("groups", "cvs", "names"), [(2, 2, 5), (4, 4, 9), (3, 5, 7), (8, 8, 8)])
 def test_each_group_has_each_place_once_a_block(groups, cvs, names):
-    drawn = drawn_names({f"g{group}": [f"{group}-{name}" for name in range(names)] for group in range(groups)})
+    drawn = drawn_names(
+        {f"g{group}": [f"{group}-{name}" for name in range(names)] for group in range(groups)}
+    )
     whole = names // groups * groups
     assert {len(one) for one in drawn.values()} == {whole}
     found = list(balanced_rankings({"a": cvs, "b": cvs}, drawn))
     assert len(found) == 2 * whole
-    places = Counter((job, one.group, place) for job, _, order in found for place, one in enumerate(order))
+    places = Counter(
+        (job, one.group, place) for job, _, order in found for place, one in enumerate(order)
+    )
     assert set(places.values()) == {whole // groups}
     if cvs == groups:
-        assert set(Counter((job, one.group, one.cv) for job, _, order in found for one in order).values()) == {
-            whole // groups
-        }
+        assert set(
+            Counter((job, one.group, one.cv) for job, _, order in found for one in order).values()
+        ) == {whole // groups}
     for _, number, order in found:
         assert {one.group for one in order} == set(drawn)
         assert len({one.cv for one in order}) == groups
@@ -68,7 +72,9 @@ def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weig
     names = list(csv.reader((folder / "names.csv").read_text().splitlines()))
     with (folder / "names.csv").open("a", newline="") as handle:  # forty names a group
         for number in range(4):
-            csv.writer(handle).writerows([one[0], f"{one[1]}{number}", *one[2:]] for one in names[1:])
+            csv.writer(handle).writerows(
+                [one[0], f"{one[1]}{number}", *one[2:]] for one in names[1:]
+            )
     open_study(folder)
     rows = pd.DataFrame(config_rows("hire", "questions"))
     rng, score = np.random.default_rng(4), np.zeros(len(rows))
@@ -76,27 +82,48 @@ def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weig
     for places in rows.groupby("pair_id", sort=False).indices.values():
         answer = "\n".join(rows["name"].to_numpy()[places[np.argsort(-key[places])]])
         for place in places:
-            prompt = Prompt(**{name: rows[name].iloc[place] for name in Prompt.__dataclass_fields__})
+            prompt = Prompt(
+                **{name: rows[name].iloc[place] for name in Prompt.__dataclass_fields__}
+            )
             score[place] = READ(prompt, answer)[0]
-    found = disaggregate(rows.assign(score=score, model_id="made"), "hire", expected={}, robustness=False)
-    answers = {one.contrast: one for one in primary_findings(found) if one.measure != "group_spread"}
+    found = disaggregate(
+        rows.assign(score=score, model_id="made"), "hire", expected={}, robustness=False
+    )
+    answers = {
+        one.contrast: one for one in primary_findings(found) if one.measure != "group_spread"
+    }
     gap = answers["gender: women - men"]
-    size = (weight - 1) / (2 * (weight + 1))  # a woman is first in w / (2 w + 2) of rankings, a man in 1 / (2 w + 2)
+    size = (weight - 1) / (
+        2 * (weight + 1)
+    )  # a woman is first in w / (2 w + 2) of rankings, a man in 1 / (2 w + 2)
     assert gap.estimate.ci_low <= size <= gap.estimate.ci_high
     assert [one.verdict == "gap" for one in answers.values()].count(True) == planted
-    assert len([one for one in found if one.measure == "impact_ratio" and one.slice_by == "all"]) == 4
+    assert (
+        len([one for one in found if one.measure == "impact_ratio" and one.slice_by == "all"]) == 4
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: (one / "names.csv").unlink(), 'cvs.csv, names.csv and reading = "ranking" go together'),
-        (lambda one: shutil.copy(one / "names.csv", one / "prompts.csv"), "expected one. Add or remove one"),
         (
-            lambda one: (one / "names.csv").write_text("group,name\nWhite men,Al\nWhite women,Bo\nWhite women,Di\n"),
+            lambda one: (one / "names.csv").unlink(),
+            'cvs.csv, names.csv and reading = "ranking" go together',
+        ),
+        (
+            lambda one: shutil.copy(one / "names.csv", one / "prompts.csv"),
+            "expected one. Add or remove one",
+        ),
+        (
+            lambda one: (one / "names.csv").write_text(
+                "group,name\nWhite men,Al\nWhite women,Bo\nWhite women,Di\n"
+            ),
             "group 'White men' has 1 names, expected 2 or more",
         ),
-        (lambda one: (one / "cvs.csv").write_text("job,cv\ncook,[name] cooks\n"), "job 'cook' has 1 CVs, expected 4"),
+        (
+            lambda one: (one / "cvs.csv").write_text("job,cv\ncook,[name] cooks\n"),
+            "job 'cook' has 1 CVs, expected 4",
+        ),
         (
             lambda one: (one / "cvs.csv").write_text("job,cv\n" + "cook,I cook\n" * 4),
             r"cvs.csv:2: the CV has no slot \[name\]",

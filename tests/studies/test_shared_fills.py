@@ -13,7 +13,9 @@ WOMEN, MEN = ["Emily", "Anne", "Jill", "Sarah"], ["Greg", "Todd", "Neil", "Jay"]
 JOBS = ["nurse", "cook", "clerk", "driver", "judge", "baker"]
 SHE = [(f"She is a {job}.", f"He is a {job}.") for job in JOBS]
 NAMED = [
-    (f"{woman} is a {job}.", f"{man} is a {job}.") for job in JOBS for woman, man in zip(WOMEN, MEN, strict=True)
+    (f"{woman} is a {job}.", f"{man} is a {job}.")
+    for job in JOBS
+    for woman, man in zip(WOMEN, MEN, strict=True)
 ]
 OUT = "Correct the group of one. If both are meant, set shared_fills = true (-M shared-fills=true)."
 
@@ -93,26 +95,38 @@ def test_any_two_of_several_groups_share_no_fill():
         f"prompts.csv:5: 'They' stands for 'female' here and for 'nb' in prompts.csv:3. {OUT}",
         f"prompts.csv:6: 'She' stands for 'nb' here and for 'female' in prompts.csv:2. {OUT}",
     ]
-    crossed = [(f"A Black woman {verb}.", f"A Black man {verb}.", f"A white man {verb}.") for verb in ("left", "sat")]
+    crossed = [
+        (f"A Black woman {verb}.", f"A Black man {verb}.", f"A white man {verb}.")
+        for verb in ("left", "sat")
+    ]
     assert check(crossed, ("Black women", "Black men", "white men")) == []
 
 
 def test_the_column_name_and_the_words_at_a_mask_say_what_is_swapped(tmp_path):
-    rows = table([(f"A call for {one}.", f"A call for {two}.") for one, two in zip(WOMEN, MEN, strict=True)])
+    rows = table(
+        [(f"A call for {one}.", f"A call for {two}.") for one, two in zip(WOMEN, MEN, strict=True)]
+    )
     rows = rows.assign(name=[name for pair in zip(WOMEN, MEN, strict=True) for name in pair])
     assert check_study(rows, reference="male").faults == []
     rows.loc[7, "name"] = "emily"
     (fault,) = check_study(rows, reference="male").faults
-    assert fault.startswith("prompts.csv:9: 'emily' stands for 'male' here and for 'female' in prompts.csv:2. ")
+    assert fault.startswith(
+        "prompts.csv:9: 'emily' stands for 'male' here and for 'female' in prompts.csv:2. "
+    )
     words = ["she|her", "he|him", "she|her", "he|him", "he|him|they", "she|her|they"]
-    masks = table([(f"The {job} said <mask> left.",) * 2 for job in JOBS[:3]]).assign(candidates=words)
+    masks = table([(f"The {job} said <mask> left.",) * 2 for job in JOBS[:3]]).assign(
+        candidates=words
+    )
     assert [one.partition(" here")[0] for one in check_study(masks, reference="male").faults] == [
         "prompts.csv:6: 'he' stands for 'female'", "prompts.csv:6: 'him' stands for 'female'",
         "prompts.csv:7: 'she' stands for 'male'", "prompts.csv:7: 'her' stands for 'male'",
     ]  # fmt: skip
     assert check_study(masks[:4], reference="male").faults == []
     masks.to_csv(tmp_path / "mine.csv", index=False)
-    with pytest.raises(StudyError, match=r"mine\.csv:6: 'he' stands for 'female' here and for 'male' in mine\.csv:3"):
+    with pytest.raises(
+        StudyError,
+        match=r"mine\.csv:6: 'he' stands for 'female' here and for 'male' in mine\.csv:3",
+    ):
         open_study(tmp_path / "mine.csv", reference="male")
 
 
@@ -127,9 +141,16 @@ def changed(folder, name, *changes):
 def test_rows_of_slots_are_compared_as_a_whole(tmp_path):
     new_study(tmp_path / "at_work")
     folder = tmp_path / "at_work"
-    changed(folder, "slots.csv", ("6,female,Sarah", "6,female,Jacob"))  # a name alone, with other pronouns
+    changed(
+        folder, "slots.csv", ("6,female,Sarah", "6,female,Jacob")
+    )  # a name alone, with other pronouns
     assert check_study(folder).faults == []
-    changed(folder, "slots.csv", ("6,male,Peter,he,him", "6,male,Emily,she,her"), ("Jacob,she,her", "Jacob,he,him"))
+    changed(
+        folder,
+        "slots.csv",
+        ("6,male,Peter,he,him", "6,male,Emily,she,her"),
+        ("Jacob,she,her", "Jacob,he,him"),
+    )
     assert check_study(folder).faults == [
         f"slots.csv:12: 'Jacob, he, him' stands for 'female' here and for 'male' in slots.csv:3. {OUT}",
         f"slots.csv:13: 'Emily, she, her' stands for 'male' here and for 'female' in slots.csv:2. {OUT}",
@@ -137,7 +158,9 @@ def test_rows_of_slots_are_compared_as_a_whole(tmp_path):
     changed(folder, "study.toml", ("[shows]", "shared_fills = true\n[shows]"))
     assert open_study(folder).experiments[0].name == "masked"
     changed(folder, "study.toml", ("shared_fills = true", 'shared_fills = "yes"'))
-    assert check_study(folder).faults == ["study.toml:17: shared_fills is 'yes', expected true or false. Correct it."]
+    assert check_study(folder).faults == [
+        "study.toml:17: shared_fills is 'yes', expected true or false. Correct it."
+    ]
 
 
 def test_names_to_rank_and_words_to_count_are_of_one_group(tmp_path):
@@ -155,7 +178,9 @@ def test_names_to_rank_and_words_to_count_are_of_one_group(tmp_path):
     ]
     texts = pd.DataFrame({"text": [f"The {job} said <mask> left." for job in JOBS]})
     (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\nshe,male\n")
-    with pytest.raises(StudyError, match=r"words\.csv:4: 'she' is a word of 'male' here and of 'female' in words"):
+    with pytest.raises(
+        StudyError, match=r"words\.csv:4: 'she' is a word of 'male' here and of 'female' in words"
+    ):
         open_study(texts, reference="male", lexicon=tmp_path / "words.csv")
 
 
@@ -176,7 +201,15 @@ def test_a_swap_in_pairs_is_an_audit_as_it_comes(tmp_path):
         "He left her.", "My sister called.", "The father of the bride cried.",
     ]  # fmt: skip
     pd.DataFrame({"text": texts}).to_csv(tmp_path / "texts.csv", index=False)
-    place = [str(tmp_path / "texts.csv"), "--column", "text", "--mode", "pairs", "--out", str(tmp_path / "pairs")]
+    place = [
+        str(tmp_path / "texts.csv"),
+        "--column",
+        "text",
+        "--mode",
+        "pairs",
+        "--out",
+        str(tmp_path / "pairs"),
+    ]
     app(["swap", *place], standalone_mode=False)
     faults = check_prompts(tmp_path / "pairs", reference="male").faults
     assert [one for one in faults if "stands for" in one] == []
@@ -194,10 +227,14 @@ def test_the_command_line_and_python_allow_shared_fills_alike(tmp_path, monkeypa
     table(stereotypes, ("stereotype", "other")).to_csv("mine.csv", index=False)
     own = ["--prompts", "mine.csv", "--reference", "other"]
     with pytest.raises(
-        StudyError, match=r"mine\.csv:4: 'he' stands for 'stereotype' here and for 'other' in mine\.csv:3"
+        StudyError,
+        match=r"mine\.csv:4: 'he' stands for 'stereotype' here and for 'other' in mine\.csv:3",
     ):
         app(["plan", "vader", *own], standalone_mode=False)
-    assert app(["plan", "vader", *own, "-M", "shared-fills=true"], standalone_mode=False) in (0, None)
+    assert app(["plan", "vader", *own, "-M", "shared-fills=true"], standalone_mode=False) in (
+        0,
+        None,
+    )
     capsys.readouterr()
     allowed = {"": 1, "true": 0, "false": 1}
     for value, code in allowed.items():
@@ -213,5 +250,9 @@ def test_the_command_line_and_python_allow_shared_fills_alike(tmp_path, monkeypa
 def test_a_text_that_holds_the_mark_of_a_slot_is_read():
     """As forms do: "Name: ____"."""
     assert difference("Name: _ she _", "Name: _ he _").frame == ("Name", ":", "__", "_", "__")
-    forms = [(f"Patient ____: {job}. She signs: _", f"Patient ____: {job}. He signs: _") for job in JOBS]
-    assert open_study(table(forms), reference="male").experiments[0].design.random == {"pair_id": "pairs"}
+    forms = [
+        (f"Patient ____: {job}. She signs: _", f"Patient ____: {job}. He signs: _") for job in JOBS
+    ]
+    assert open_study(table(forms), reference="male").experiments[0].design.random == {
+        "pair_id": "pairs"
+    }

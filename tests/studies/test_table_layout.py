@@ -66,7 +66,9 @@ def test_a_column_without_a_name_that_is_no_index_is_named(tmp_path):
 def test_accents_in_two_forms_are_one_name(typed):
     groups = [unicodedata.normalize(form, "mujér") for form in ("NFC", "NFD")]
     prompts = PROMPTS.assign(group=[groups[0], "male", groups[1], "male"])
-    study = open_study(prompts, reference="male", group=unicodedata.normalize(typed, "mujér"), name="accents")
+    study = open_study(
+        prompts, reference="male", group=unicodedata.normalize(typed, "mujér"), name="accents"
+    )
     assert study.experiments[0].compares.group == groups[0]
 
 
@@ -79,15 +81,21 @@ def test_groups_that_differ_by_case_alone_are_named():
 @pytest.mark.parametrize("names", [["female", "male"], ["male", "female"]])
 def test_classes_of_a_dataset_are_groups_by_their_names(names, tmp_path):
     """Whatever number a class has."""
-    features = Features({"text": Value("string"), "pair": Value("string"), "group": ClassLabel(names=names)})
+    features = Features(
+        {"text": Value("string"), "pair": Value("string"), "group": ClassLabel(names=names)}
+    )
     columns = {"text": list(PROMPTS["text"]), "pair": list(PROMPTS["pair"])}
     numbers = [names.index(group) for group in PROMPTS["group"]]
     rows = Dataset.from_dict({**columns, "group": numbers}, features=features)
-    assert open_study(rows, reference="male", name="classes").experiments[0].compares.group == "female"
+    assert (
+        open_study(rows, reference="male", name="classes").experiments[0].compares.group == "female"
+    )
     rows.to_parquet(tmp_path / "classes.parquet")
     study = swapbias.open_study(str(tmp_path / "classes.parquet"), reference="male")
     assert study.experiments[0].compares.group == "female"
-    ran = swapbias.audit(lambda texts: [0.5 + 0.01 * len(text) for text in texts], prompts=rows, reference="male")
+    ran = swapbias.audit(
+        lambda texts: [0.5 + 0.01 * len(text) for text in texts], prompts=rows, reference="male"
+    )
     assert ran.primary.contrast.tolist() == ["female - male"]
 
 

@@ -41,12 +41,18 @@ def asked(folder, answers, **keys):
     TABLE.to_csv(folder / "prompts.csv", index=False)
     sections = {
         "": {"name": folder.name, "title": "Asked", "kind": ["chat"]},
-        "reads": {"reading": "options", "answers": answers, **{key: keys[key] for key in keys if key != "unit"}},
+        "reads": {
+            "reading": "options",
+            "answers": answers,
+            **{key: keys[key] for key in keys if key != "unit"},
+        },
         "compares": {"reference": "male", **{key: keys[key] for key in keys if key == "unit"}},
     }
     lines = []
     for section, values in sections.items():
-        lines += [f"[{section}]"] * bool(section) + [f"{key} = {toml(value)}" for key, value in values.items()]
+        lines += [f"[{section}]"] * bool(section) + [
+            f"{key} = {toml(value)}" for key, value in values.items()
+        ]
     (folder / "study.toml").write_text("\n".join(lines) + "\n")
     return open_study(folder)
 
@@ -56,7 +62,9 @@ def scored(study, score, kind="chat"):
     (experiment,) = [one for one in study.experiments if one.kind == kind]
     rows = swapbias.load_prompts(study.name, experiment.reads.configs[0]).to_pandas()
     return rows.assign(
-        experiment=experiment.name, model_id="m", score=[score(row) for row in rows.to_dict("records")]
+        experiment=experiment.name,
+        model_id="m",
+        score=[score(row) for row in rows.to_dict("records")],
     )
 
 
@@ -73,7 +81,9 @@ def nearly_all(low, high):
 
 def printed(finding):
     """Value and interval of a sentence, as numbers."""
-    found = re.search(r"([−+\d.]+) points \(95 % interval ([−+\d.]+) to ([−+\d.]+)\)", text.verdict(finding).text)
+    found = re.search(
+        r"([−+\d.]+) points \(95 % interval ([−+\d.]+) to ([−+\d.]+)\)", text.verdict(finding).text
+    )
     return [float(one.replace("−", "-")) for one in found.groups()]
 
 
@@ -95,7 +105,11 @@ def test_points_are_hundredths_of_what_the_options_can_give(answers, low, high, 
     found = swapbias.disaggregate(scored(study, nearly_all(low, high)), study)
     plain = asked(tmp_path / "plain", ["0=No", "1=Yes"])
     (one,) = [each for each in found if each.primary]
-    (known,) = [each for each in swapbias.disaggregate(scored(plain, nearly_all(0, 1)), plain) if each.primary]
+    (known,) = [
+        each
+        for each in swapbias.disaggregate(scored(plain, nearly_all(0, 1)), plain)
+        if each.primary
+    ]
     assert (one.scale.low, one.scale.high) == (low, high)
     assert one.estimate.value == pytest.approx(known.estimate.value * (high - low))
     assert one.margin == pytest.approx(0.05 * (high - low))
@@ -108,8 +122,12 @@ def test_points_are_hundredths_of_what_the_options_can_give(answers, low, high, 
     (check,) = check_gaps(found).checks
     assert check.outcome == FAILS
     assert f"{text.value(known)} (95 % interval {text.interval(known)})" in text.checked(check)
-    levels = {each.contrast: each for each in found if each.measure == "mean" and each.slice_by == "all"}
-    gap = [float(text.form(levels[name])(levels[name].estimate.value)) for name in ("female", "male")]
+    levels = {
+        each.contrast: each for each in found if each.measure == "mean" and each.slice_by == "all"
+    }
+    gap = [
+        float(text.form(levels[name])(levels[name].estimate.value)) for name in ("female", "male")
+    ]
     assert gap[0] - gap[1] == pytest.approx(value, abs=0.11)
     for each in found:
         ends = text.within(each)
@@ -122,7 +140,11 @@ def test_missing_answers_are_bounded_by_the_ends_of_the_scale(tmp_path):
     rows = scored(study, lambda row: 3.0 + 0.001 * len(row["text"]))
     lost = (rows["group"] == "female") & (rows["template"] == "0")
     found = swapbias.disaggregate(rows.assign(score=rows["score"].mask(lost)), study)
-    (mean,) = [one for one in found if (one.measure, one.contrast, one.slice_by) == ("mean", "female", "all")]
+    (mean,) = [
+        one
+        for one in found
+        if (one.measure, one.contrast, one.slice_by) == ("mean", "female", "all")
+    ]
     known = 3.0 + 0.001 * rows.loc[(rows["group"] == "female") & ~lost, "text"].str.len().mean()
     assert mean.missing_data_low == pytest.approx(known * 5 / 6 + 1 / 6)
     assert mean.missing_data_high == pytest.approx(known * 5 / 6 + 5 / 6)
@@ -148,11 +170,15 @@ def test_two_models_on_one_scale_differ_by_points_of_it(tmp_path):
         ("rubric", ["2=Warm", "2.0=Cold"], "rubric.options all count 2"),
     ],
 )
-def test_options_that_all_count_the_same_are_a_fault_with_file_and_line(key, options, wanted, tmp_path):
+def test_options_that_all_count_the_same_are_a_fault_with_file_and_line(
+    key, options, wanted, tmp_path
+):
     answers = options if key == "answers" else ["0=No", "1=Yes"]
     of_judge = options if key == "rubric" else ["0=Warm", "1=Cold"]
     with pytest.raises(StudyError, match=wanted):
-        asked(tmp_path / "alike", answers, rubric={"question": "How warm is it?", "options": of_judge})
+        asked(
+            tmp_path / "alike", answers, rubric={"question": "How warm is it?", "options": of_judge}
+        )
     (fault,) = check_study(tmp_path / "alike").faults
     lines = (tmp_path / "alike" / "study.toml").read_text().splitlines()
     line = next(number for number, one in enumerate(lines, start=1) if one.startswith(key))
@@ -162,7 +188,8 @@ def test_options_that_all_count_the_same_are_a_fault_with_file_and_line(key, opt
 def stars(texts):
     """From 2 to 4 of 5 stars, for women 1.5 more, nearly."""
     return [
-        2 + 1.5 * any(name in one for name in WOMEN) + len(one.split()[0]) / 10 + len(one) % 5 / 20 for one in texts
+        2 + 1.5 * any(name in one for name in WOMEN) + len(one.split()[0]) / 10 + len(one) % 5 / 20
+        for one in texts
     ]
 
 
@@ -185,7 +212,9 @@ def test_a_function_scores_own_prompts_in_any_unit_and_its_range_makes_points():
 
 @pytest.mark.usefixtures("audits")
 def test_scores_outside_the_range_that_is_declared_are_refused():
-    with pytest.raises(ValueError, match=r"numbers from [\d.]+ to [\d.]+, expected 0 to 3 \(or NaN\)"):
+    with pytest.raises(
+        ValueError, match=r"numbers from [\d.]+ to [\d.]+, expected 0 to 3 \(or NaN\)"
+    ):
         audited(range=(0, 3))
 
 
@@ -199,7 +228,9 @@ def test_without_a_range_a_margin_applies_where_all_scores_lie_in_0_to_1():
 
 @pytest.mark.usefixtures("audits")
 def test_without_a_range_no_gate_passes_and_the_run_says_how_to_give_one():
-    run = audited(lambda texts: [one / 1000 - 0.003 for one in stars(texts)], name="small")  # some below 0
+    run = audited(
+        lambda texts: [one / 1000 - 0.003 for one in stars(texts)], name="small"
+    )  # some below 0
     one = run.primary.iloc[0]
     assert one["unit"] == "score"
     assert np.isnan(one["margin"])
@@ -207,7 +238,9 @@ def test_without_a_range_no_gate_passes_and_the_run_says_how_to_give_one():
     assert "points" not in str(run)
     with pytest.raises(UsageError, match="range"):
         run.assert_below(1.0)
-    assert "The range of the score is not known, so no margin applies." in " ".join(str(run).split())
+    assert "The range of the score is not known, so no margin applies." in " ".join(
+        str(run).split()
+    )
     assert "-M range=LOW,HIGH" in run.report().read_text()
 
 
@@ -222,7 +255,10 @@ def test_unit_and_range_stay_with_the_run_and_with_own_prompts(tmp_path):
     run = audited(unit="stars", range=(0, 5), out=tmp_path / "run")
     declared = (tmp_path / "run" / "studies" / "prompts" / "study.toml").read_text()
     assert 'unit = {name = "stars", range = [0.0, 5.0]}' in declared
-    assert swapbias.Audit.open(tmp_path / "run").primary["unit"].tolist() == run.primary["unit"].tolist()
+    assert (
+        swapbias.Audit.open(tmp_path / "run").primary["unit"].tolist()
+        == run.primary["unit"].tolist()
+    )
     with pytest.raises(UsageError, match=r"about own prompts. Add prompts="):
         swapbias.audit(stars, "occupation_sentiment", unit="stars", progress=False)
 
@@ -237,7 +273,9 @@ def test_a_study_of_the_package_says_what_it_takes_a_function_for():
     assert (one.unit, one.own_unit) == ("probability of positive sentiment", "score")
     page = run.report().read_text()
     assert "score of toxicity, taken as probability of positive sentiment" in page
-    with pytest.raises(ValueError, match=r"expected 0 to 1 .*takes them as probability of positive sentiment"):
+    with pytest.raises(
+        ValueError, match=r"expected 0 to 1 .*takes them as probability of positive sentiment"
+    ):
         swapbias.audit(stars, "occupation_sentiment:control", progress=False)
 
 
@@ -248,10 +286,16 @@ def test_a_label_is_the_unit_of_own_prompts_and_named_beside_what_a_study_takes_
     from sklearn.pipeline import make_pipeline
 
     texts = ["he is kind", "she is awful", "a good day for him", "an awful day for her"]
-    fitted = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, ["fine", "toxic"] * 2)
+    fitted = make_pipeline(CountVectorizer(), LogisticRegression()).fit(
+        texts, ["fine", "toxic"] * 2
+    )
     run = audited(fitted, positive_label="toxic", name="mine")
     one = run.primary.iloc[0]
-    assert (one["unit"], one["unit_low"], one["unit_high"]) == ("probability of the label toxic", 0, 1)
+    assert (one["unit"], one["unit_low"], one["unit_high"]) == (
+        "probability of the label toxic",
+        0,
+        1,
+    )
     taken = swapbias.audit(
         fitted, "occupation_sentiment:control", positive_label="toxic", name="mine", progress=False
     )
@@ -270,8 +314,14 @@ def test_no_sentence_of_a_study_of_the_package_stands_under_own_prompts():
     assert "prompts as independent" in page
     for name in studies():
         study = load_study(name)
-        assert not [limit for limit in (*study.limits, *study.synthetic_limits, study.title) if limit in shown]
-    assert "less likely whatever it says" not in page  # of log-probabilities, which nothing here has
+        assert not [
+            limit
+            for limit in (*study.limits, *study.synthetic_limits, study.title)
+            if limit in shown
+        ]
+    assert (
+        "less likely whatever it says" not in page
+    )  # of log-probabilities, which nothing here has
 
 
 def test_limits_of_synthetic_notes_stand_where_those_were_read_alone():

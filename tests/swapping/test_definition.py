@@ -84,8 +84,15 @@ def joined(changes, text):
     done, last = [], None  # the second of a pair is no first of the next
     for one in changes:
         before = done[-1] if done else None
-        other = before and before is not last and before.side != one.side and before.word.lower() == one.word.lower()
-        if other and re.fullmatch(r"\s?/\s?|\s+(and\s?/\s?)?or\s+", text[before.upto : one.start], re.I | re.A):
+        other = (
+            before
+            and before is not last
+            and before.side != one.side
+            and before.word.lower() == one.word.lower()
+        )
+        if other and re.fullmatch(
+            r"\s?/\s?|\s+(and\s?/\s?)?or\s+", text[before.upto : one.start], re.I | re.A
+        ):
             last = one._replace(start=before.start, word=before.word, before=before.before)
             done[-1] = last
         else:
@@ -135,7 +142,9 @@ def slow(text, name, mode):
             elif (start == at or text[start - 1] in "\n(") and text[end : end + 1] == " ":
                 end += 1
         edits[start], at = (end, word), end
-        change = article_before(text[:start], text[start : start + 20], word or text[end : end + 20])
+        change = article_before(
+            text[:start], text[start : start + 20], word or text[end : end + 20]
+        )
         if change and table.context:
             edits[start + change[0]] = start + change[0] + len(change[1]), change[2]
             terms[f"{change[1].lower()} -> {change[2].lower()}"] += 1
@@ -150,7 +159,9 @@ def check(texts, name, mode):
     wanted = [slow(text, name, mode) for text in texts]
     assert found.texts.to_pylist() == [one[0] for one in wanted]
     numbers = (found.replaced, found.specific, found.sides)
-    assert [column.tolist() for column in numbers] == [[one[at] for one in wanted] for at in range(1, 4)]
+    assert [column.tolist() for column in numbers] == [
+        [one[at] for one in wanted] for at in range(1, 4)
+    ]
     assert found.terms == sum((one[4] for one in wanted), Counter())
 
 
@@ -189,10 +200,17 @@ def test_many_texts_at_once_equal_one_term_after_the_other(name, mode, texts):
     check(texts, name, mode)
 
 
-@given(texts=st.lists(TEXTS, min_size=1, max_size=6), stride=st.integers(1, 40), block=st.integers(1, 80))
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=6),
+    stride=st.integers(1, 40),
+    block=st.integers(1, 80),
+)
 @settings(max_examples=100, deadline=None)
 def test_where_a_stride_or_a_block_ends_changes_nothing(texts, stride, block):
-    with patch("swapbias.swapping.matches._STRIDE", stride), patch("swapbias.swapping.swapper._BLOCK", block):
+    with (
+        patch("swapbias.swapping.matches._STRIDE", stride),
+        patch("swapbias.swapping.swapper._BLOCK", block),
+    ):
         check(texts, "resolved", "swap")
 
 
@@ -229,7 +247,9 @@ def test_no_possessive_reaches_into_the_next_row(tmp_path):
     found.texts.validate(full=True)  # every text is whole UTF-8
     assert found.texts.to_pylist() == ["Bridegrooms", "’", "bridegrooms", "'", "s"]
     path = tmp_path / "own.csv"
-    path.write_text("male,female\ncounterrevolutio,other\n")  # 16 letters: as many as are compared at once
+    path.write_text(
+        "male,female\ncounterrevolutio,other\n"
+    )  # 16 letters: as many as are compared at once
     own = Swapper(path)
     assert own.swap(["counterrevolutio counterrevolution"]) == ["other counterrevolution"]
 

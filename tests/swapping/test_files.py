@@ -26,8 +26,22 @@ from tests.conftest import ROOT
 from tests.tables import write
 
 # "he" and "she" are replaced once each; "Nothing" not at all; quotes, commas and newlines must survive.
-TEXTS = ['He said "no",\nthen left.', "", "Nothing here.", "She is 40, NA", "She, she and he.", "Pregnant woman."]
-SWAPPED = ['She said "no",\nthen left.', "", "Nothing here.", "He is 40, NA", "He, he and she.", "Pregnant man."]
+TEXTS = [
+    'He said "no",\nthen left.',
+    "",
+    "Nothing here.",
+    "She is 40, NA",
+    "She, she and he.",
+    "Pregnant woman.",
+]
+SWAPPED = [
+    'She said "no",\nthen left.',
+    "",
+    "Nothing here.",
+    "He is 40, NA",
+    "He, he and she.",
+    "Pregnant man.",
+]
 NEUTRAL = ['They said "no",\nthen left.', "", "Nothing here.", "They are 40, NA", "They, they and they.",
            "Pregnant person."]  # fmt: skip
 IDS = ["007", "NA", "", "3.0", "1e5", "null"]  # text that a guessing reader would change
@@ -95,7 +109,9 @@ KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int3
 
 @pytest.mark.parametrize("kind", [None, *KINDS], ids=str)
 def test_types_and_null_texts_stay_and_the_footer_repeats_no_text(tmp_path, kind):
-    columns = TYPES if kind is None else TYPES | OF_PARQUET | {"text": pa.array(TYPES["text"]).cast(kind)}
+    columns = (
+        TYPES if kind is None else TYPES | OF_PARQUET | {"text": pa.array(TYPES["text"]).cast(kind)}
+    )
     path = write(tmp_path / ("a.jsonl" if kind is None else "a.parquet"), columns)
     rows, done = run(path, tmp_path / "out")
     (part,) = parts_of(tmp_path / "out")
@@ -104,12 +120,17 @@ def test_types_and_null_texts_stay_and_the_footer_repeats_no_text(tmp_path, kind
     assert [row["text"] for row in rows] == ["she", None, "he"]
     assert done.totals.rows_replaced == 2
     footer = pq.read_metadata(part).row_group(0)
-    stored = {footer.column(at).path_in_schema: footer.column(at).is_stats_set for at in range(footer.num_columns)}
+    stored = {
+        footer.column(at).path_in_schema: footer.column(at).is_stats_set
+        for at in range(footer.num_columns)
+    }
     assert stored["text"] is False
     assert stored["swapbias_replaced"]  # readers skip rows by it
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "one.parquet"])
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "one.parquet"]
+)
 def test_a_text_that_is_too_long_is_refused_alike_in_every_format(tmp_path, name):
     long = "SECRET " * (LONGEST // 6)
     texts = [long] if name == "one.parquet" else ["he", long, "she"]
@@ -125,7 +146,9 @@ def test_a_text_that_is_too_long_is_refused_alike_in_every_format(tmp_path, name
 
 def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("swapbias.swapping.readers.LONGEST", 1 << 16)
-    source = open_source(str(write(tmp_path / "a.csv", {"text": ["She is here. " * 20] * 2_000})), "text")
+    source = open_source(
+        str(write(tmp_path / "a.csv", {"text": ["She is here. " * 20] * 2_000})), "text"
+    )
     told = [position / source.size for _, position in source.read(2_000)]
     assert told == sorted(told)
     assert (told[0] < 0.2, told[len(told) // 2] < 0.7, told[-1]) == (True, True, 1)
@@ -136,13 +159,17 @@ def test_a_json_type_that_shows_late_is_known_from_the_start(tmp_path):
         return content(tmp_path / name, "\n".join(map(json.dumps, rows)).encode())
 
     # the first chunk of about 4 MB has "late" only as null and "n" only as whole numbers
-    rows = [{"text": "he " * 200_000, "n": 1, "late": None}] * 10 + [{"text": "she", "n": 2.5, "late": "x", "new": 1}]
+    rows = [{"text": "he " * 200_000, "n": 1, "late": None}] * 10 + [
+        {"text": "she", "n": 2.5, "late": "x", "new": 1}
+    ]
     found, _ = run(written("a.jsonl", rows), tmp_path / "out")
     assert [row["n"] for row in found] == [1.0] * 10 + [2.5]
     assert found[0]["late"] is None
     assert (found[-1]["late"], found[-1]["new"], found[-1]["text"]) == ("x", 1, "he")
     rows = [{"text": "x" * 3_000_000, "n": 1}] * 2 + [{"text": "he", "n": "one"}]
-    with pytest.raises(ValueError, match="lines 3 to 3: column 'n' holds values of more than one type"):
+    with pytest.raises(
+        ValueError, match="lines 3 to 3: column 'n' holds values of more than one type"
+    ):
         run(written("b.jsonl", rows), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -165,8 +192,18 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path):
     ]  # fmt: skip
     columns = {"note_id": ["n-1", None, "n-3"], "text": ["he", "he and she", "none"]}
     rows, done = run(write(tmp_path / "a.parquet", columns), tmp_path / "other", mode="pairs")
-    assert [row["pair_id"] for row in rows] == ["n-1", "n-1", "1", "1"]  # row 1 has no id of its own
-    assert [row["group"] for row in rows] == ["male", "female", "", ""]  # as many words of both sides: no group
+    assert [row["pair_id"] for row in rows] == [
+        "n-1",
+        "n-1",
+        "1",
+        "1",
+    ]  # row 1 has no id of its own
+    assert [row["group"] for row in rows] == [
+        "male",
+        "female",
+        "",
+        "",
+    ]  # as many words of both sides: no group
     assert done.totals.rows_left_out == 1
 
 
@@ -197,9 +234,19 @@ def test_a_column_of_genders_tells_that_of_the_swapped_text(tmp_path):
 
 
 def test_implausible_rows_are_left_out_on_request(tmp_path):
-    texts = ["She had a mammogram.", "He is G2P1.", "She has para-aortic nodes.", "Tamsulosin.", "He left."]
+    texts = [
+        "She had a mammogram.",
+        "He is G2P1.",
+        "She has para-aortic nodes.",
+        "Tamsulosin.",
+        "He left.",
+    ]
     source = write(tmp_path / "a.csv", {"text": texts})
-    for mode, kept, left in (("swap", [2, 4], 3), ("pairs", [2, 2, 4, 4], 2), ("augment", [0, 1, 2, 2, 3, 4, 4], 3)):
+    for mode, kept, left in (
+        ("swap", [2, 4], 3),
+        ("pairs", [2, 2, 4, 4], 2),
+        ("augment", [0, 1, 2, 2, 3, 4, 4], 3),
+    ):
         rows, done = run(source, tmp_path / mode, mode=mode, plausible=True)
         assert [row["swapbias_specific"] for row in rows] == [int(at in (0, 1, 3)) for at in kept]
         assert done.totals.rows_implausible == left
@@ -210,7 +257,12 @@ def test_implausible_rows_are_left_out_on_request(tmp_path):
 def test_the_report_adds_up(tmp_path):
     _, done = run(write(tmp_path / "a.csv", COLUMNS), tmp_path / "out")
     totals = done.totals
-    assert (totals.rows_read, totals.rows_written, totals.rows_replaced, totals.rows_specific) == (6, 6, 4, 1)
+    assert (totals.rows_read, totals.rows_written, totals.rows_replaced, totals.rows_specific) == (
+        6,
+        6,
+        4,
+        1,
+    )
     assert totals.terms == {"he -> she": 2, "she -> he": 3, "woman -> man": 1}
     assert totals.text_bytes == sum(len(text) for text in TEXTS)
     with (tmp_path / "out/report.csv").open(newline="") as handle:
@@ -219,7 +271,11 @@ def test_the_report_adds_up(tmp_path):
     assert report[("specific", "pregnant")] == 1
     assert manifest(tmp_path / "out")["totals"]["terms"] == dict(totals.terms)
     assert manifest(tmp_path / "out")["parts"] == 1
-    run(write(tmp_path / "a.csv", {"text": ["abcd", "ab", "abcdef", "a"]}), tmp_path / "other", part_bytes=6)
+    run(
+        write(tmp_path / "a.csv", {"text": ["abcd", "ab", "abcdef", "a"]}),
+        tmp_path / "other",
+        part_bytes=6,
+    )
     # 4 + 2 = 6 | 6 | 1
     assert [pq.read_metadata(part).num_rows for part in parts_of(tmp_path / "other")] == [2, 1, 1]
 
@@ -233,7 +289,10 @@ def test_the_folder_loads_as_a_dataset(tmp_path):
 
 def many(rows=60):
     """Texts of 3 to 3 + 4 * 6 bytes; every third row has nothing to replace."""
-    texts = [" ".join(["he" if row % 2 else "she"] * (row % 7 + 1)) if row % 3 else "nix" for row in range(rows)]
+    texts = [
+        " ".join(["he" if row % 2 else "she"] * (row % 7 + 1)) if row % 3 else "nix"
+        for row in range(rows)
+    ]
     return {"id": [str(row) for row in range(rows)], "text": texts}
 
 
@@ -289,7 +348,9 @@ def test_kill_9_and_the_same_command_again_equal_an_unbroken_job(tmp_path, proce
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as begun:
         assert begun.stdout.readline() == "at work\n"
         begun.send_signal(signal.SIGKILL)
-        begun.communicate(timeout=30)  # until its workers, who have this pipe too, have gone with it
+        begun.communicate(
+            timeout=30
+        )  # until its workers, who have this pipe too, have gone with it
     assert begun.returncode == -signal.SIGKILL
     assert list(out.glob(".planned/*"))  # the part it was at
     assert manifest(out)["status"] == "running"
@@ -318,7 +379,9 @@ def test_a_worker_that_dies_is_one_sentence_and_whole_parts_stay(tmp_path):
                 worker.kill()
 
     with pytest.raises(ValueError, match="A worker process died"):
-        run(source, out, part_bytes=100, batch_rows=1, processes=2, bar=lambda title, total: advance)
+        run(
+            source, out, part_bytes=100, batch_rows=1, processes=2, bar=lambda title, total: advance
+        )
     assert parts_of(out)
     rows, _ = run(source, out, part_bytes=100)
     assert [row["id"] for row in rows] == many()["id"]
@@ -347,7 +410,13 @@ def test_a_hub_dataset_is_streamed_at_its_commit(tmp_path, monkeypatch):
         sha = "abc123"
 
     def load_dataset(name, config, *, split, revision, streaming):
-        if (name, config, split, revision, streaming) != ("owner/notes", "one", "test", "abc123", True):
+        if (name, config, split, revision, streaming) != (
+            "owner/notes",
+            "one",
+            "test",
+            "abc123",
+            True,
+        ):
             raise FileNotFoundError(f"no split {split}.\nlong story")
         return datasets.Dataset.from_dict(COLUMNS).to_iterable_dataset()
 
@@ -377,12 +446,20 @@ BROKEN = [
     ("a.csv", b"id,text,id\n", ["stands twice in the input (id)"]),
     ("a.csv", b'id,text\n1,"' + b"he SECRET " * 2_000_000, ["row 2 (line 2;", "Close its quote"]),
     ("a.csv.gz", b"id,text\n", ["no whole gzip file"]),
-    ("a.csv.gz", gzip.compress(b"id,text\n" + os.urandom(60_000).hex().encode())[:40_000], ["no whole gzip file"]),
+    (
+        "a.csv.gz",
+        gzip.compress(b"id,text\n" + os.urandom(60_000).hex().encode())[:40_000],
+        ["no whole gzip file"],
+    ),
     ("a.jsonl", b"", ["a.jsonl is empty"]),
     ("a.jsonl", b'{"text": "he"}\n{"text": SECRET}\n', ["a.jsonl:2", "no JSON"]),
     ("a.jsonl", b'{"text": "he"}\n\n["SECRET"]\n', ["a.jsonl:3", "a list"]),
     ("a.jsonl", b'{"text": "he"}\n{"text": "\xff"}\n', ["a.jsonl:2", "not UTF-8"]),
-    ("a.jsonl", b'{"text": "he", "n": 1}\n{"text": "he", "n": "x"}\n', ["lines 1 to 2", "column 'n'"]),
+    (
+        "a.jsonl",
+        b'{"text": "he", "n": 1}\n{"text": "he", "n": "x"}\n',
+        ["lines 1 to 2", "column 'n'"],
+    ),
     ("a.jsonl.gz", gzip.compress(b'{"text": "he"}\n' * 9)[:-9], ["no whole gzip file"]),
     ("a.parquet", b"PAR1 nothing", ["no whole Parquet file"]),
 ]
@@ -393,7 +470,9 @@ def test_a_broken_file_is_one_sentence_without_its_text(tmp_path, name, data, pa
     with pytest.raises(ValueError, match=r"\.$") as caught:
         run(content(tmp_path / name, data), tmp_path / "out")
     assert [part for part in (*parts, "SECRET", "\n") if part in str(caught.value)] == parts
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None  # which would repeat the text
+    assert (
+        caught.value.__suppress_context__ or caught.value.__context__ is None
+    )  # which would repeat the text
 
 
 @pytest.mark.parametrize(
@@ -449,7 +528,13 @@ def test_the_command_writes_the_rows_and_shows_what_was_done(tmp_path):
     options = ("--column", "note", "--mode", "pairs", "--credentialed")
     done = swapbias("swap", source, *options, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    for part in ("rows read", "she -> he", "specific: pregnant", "rows left out", str(tmp_path / "out")):
+    for part in (
+        "rows read",
+        "she -> he",
+        "specific: pregnant",
+        "rows left out",
+        str(tmp_path / "out"),
+    ):
         assert part in done.stdout
     assert "MB of text" in done.stderr
     assert "publish, upload or send none" in done.stderr

@@ -16,19 +16,33 @@ def swapped(tmp_path, genders, *, gender="sex", kind="csv"):
     table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
     out = tmp_path / "out"
     swap_files(Job(str(path), "text", whose="patient", gender=gender), out)
-    return [row for file in sorted(out.rglob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    return [
+        row for file in sorted(out.rglob("*.parquet")) for row in pq.read_table(file).to_pylist()
+    ]
 
 
 @pytest.mark.parametrize(
     "genders",
-    [[0, 1], [1, 2], [1.0, 2.0], [True, False], ["F", "2"], ["M", "W"], ["h", "m"], ["0", "1"], [None, 1.0]],
+    [
+        [0, 1],
+        [1, 2],
+        [1.0, 2.0],
+        [True, False],
+        ["F", "2"],
+        ["M", "W"],
+        ["h", "m"],
+        ["0", "1"],
+        [None, 1.0],
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_codes_are_refused(genders, kind, tmp_path):
     if kind == "parquet" and {*map(type, genders)} == {str}:
         pytest.skip("a column of one type")
-    with pytest.raises(UsageError, match=r"Column 'sex' holds the code .*, expected female or male"):
+    with pytest.raises(
+        UsageError, match=r"Column 'sex' holds the code .*, expected female or male"
+    ):
         swapped(tmp_path, genders, kind=kind)
     assert not list(tmp_path.rglob("out/*.parquet"))
 
@@ -39,7 +53,9 @@ def test_words_that_are_no_genders_are_refused_and_not_repeated(tmp_path):
     assert "Doe" not in str(refused.value)
 
 
-@pytest.mark.parametrize("genders", [["F", "M "], ["female", "Male"], ["f", "unknown"], ["F", None]], ids=repr)
+@pytest.mark.parametrize(
+    "genders", [["F", "M "], ["female", "Male"], ["f", "unknown"], ["F", None]], ids=repr
+)
 def test_words_for_genders_are_read(genders, tmp_path):
     rows = swapped(tmp_path, genders)
     assert len(rows) == len(genders)

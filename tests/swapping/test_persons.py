@@ -10,7 +10,16 @@ import pytest
 from benchmarks.whose import calibration_error, corpus_notes, decided
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
-from swapbias.swapping import REASONS, Job, Swapper, edited_spans, evaluate, gold_notes, swap_accuracy, swap_files
+from swapbias.swapping import (
+    REASONS,
+    Job,
+    Swapper,
+    edited_spans,
+    evaluate,
+    gold_notes,
+    swap_accuracy,
+    swap_files,
+)
 from tests.conftest import ROOT
 from tests.tables import rows_of, write
 
@@ -28,15 +37,24 @@ SWAPPED = (
 
 def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is_asked():
     assert PATIENT.swap([NOTE]) == [SWAPPED]
-    assert KEEP.swap(["He lives with his wife. She says he fell."]) == ["She lives with her wife. She says she fell."]
+    assert KEEP.swap(["He lives with his wife. She says he fell."]) == [
+        "She lives with her wife. She says she fell."
+    ]
     assert PATIENT.neutralise(["He saw his sister."]) == ["They saw their sister."]
     texts = ["She saw her mother."] * 4
     found = PATIENT.run(texts, genders=["female", "M", "", None])
-    assert found.texts.to_pylist() == ["He saw his mother.", texts[0], "He saw his mother.", "He saw his mother."]
+    assert found.texts.to_pylist() == [
+        "He saw his mother.",
+        texts[0],
+        "He saw his mother.",
+        "He saw his mother.",
+    ]
     assert found.sides.tolist() == [1, -1, 1, 1]
 
 
-@pytest.mark.parametrize("row", rows_of(Path(__file__).parent / "persons.csv"), ids=lambda row: row["text"])
+@pytest.mark.parametrize(
+    "row", rows_of(Path(__file__).parent / "persons.csv"), ids=lambda row: row["text"]
+)
 def test_words_of_the_patient_change_and_those_of_nobody_and_of_others_stay(row):
     assert PATIENT.run([row["text"]], genders=[row["gender"]]).texts.to_pylist() == [row["swapped"]]
 
@@ -58,7 +76,10 @@ def test_what_stays_is_counted_by_its_reason():
 @pytest.mark.parametrize(
     ("text", "side"),
     [
-        ("58M with pain. His wife and her sister and she and she and she", -1),  # the first demographic
+        (
+            "58M with pain. His wife and her sister and she and she and she",
+            -1,
+        ),  # the first demographic
         ("Baby boy Roe, born to a 30-year-old woman. She is well, she and she.", -1),
         ("Ms. Roe and her sons. He, he, he.", 1),  # the first title
         ("His mother is 80. She smokes.", -1),  # most pronouns, a relative's left out
@@ -74,7 +95,9 @@ def test_wrong_requests_are_refused(tmp_path):
         Swapper(whose="doctor")
     with pytest.raises(UsageError, match="Unknown spouses 'drop': expected swap or keep"):
         Swapper(whose="patient", spouses="drop")
-    with pytest.raises(UsageError, match="she-they, whose groups are she and they: expected male and female"):
+    with pytest.raises(
+        UsageError, match="she-they, whose groups are she and they: expected male and female"
+    ):
         Swapper("she-they", whose="patient")
     with pytest.raises(ValueError, match="1 genders for 2 texts"):
         PATIENT.run(["a", "b"], genders=["F"])
@@ -93,7 +116,10 @@ def notes(tmp_path):
 
 def test_files_carry_the_reasons_and_do_not_depend_on_processes(notes, tmp_path):
     job = Job(str(notes), whose="patient", mode="augment")
-    done = [swap_files(job, tmp_path / str(processes), processes=processes, batch_rows=7) for processes in (1, 2)]
+    done = [
+        swap_files(job, tmp_path / str(processes), processes=processes, batch_rows=7)
+        for processes in (1, 2)
+    ]
     one, two = (pq.read_table(each.folder / "data") for each in done)
     assert one.equals(two)
     assert one.column("swapbias_left_relative").to_pylist() == [4] * 120
@@ -102,7 +128,10 @@ def test_files_carry_the_reasons_and_do_not_depend_on_processes(notes, tmp_path)
     assert "relative,left,240" in (tmp_path / "1" / "report.csv").read_text()
 
 
-CLEAR, UNCLEAR = "58M. He is well.", "His brother met his uncle, and he fell, and he cried, and then he left him."
+CLEAR, UNCLEAR = (
+    "58M. He is well.",
+    "His brother met his uncle, and he fell, and he cried, and then he left him.",
+)
 
 
 def test_doubt_is_higher_where_several_persons_may_be_the_referent():
@@ -116,7 +145,9 @@ def test_doubt_is_higher_where_several_persons_may_be_the_referent():
 
 def test_doubt_is_calibrated_on_notes_of_an_author_whom_no_weight_is_fitted_to():
     notes = decided(corpus_notes("test"))
-    chances, wrong = (np.concatenate([getattr(one, name) for one in notes]) for name in ("chances", "wrong"))
+    chances, wrong = (
+        np.concatenate([getattr(one, name) for one in notes]) for name in ("chances", "wrong")
+    )
     assert len(chances) > 1_500
     assert calibration_error(chances, wrong) < 0.05
     assert abs(chances.mean() - wrong.mean()) < 0.03
@@ -165,8 +196,12 @@ def accuracy(gold, split, swapper, wanted):
     return swap_accuracy(texts, [row[wanted] for row in rows], swapped)
 
 
-@pytest.mark.parametrize(("swapper", "wanted"), [(PATIENT, "counterfactual"), (KEEP, "counterfactual_keep")])
-@pytest.mark.parametrize(("split", "least"), [("first", 0.97), ("development", 0.95), ("test", 0.92)])
+@pytest.mark.parametrize(
+    ("swapper", "wanted"), [(PATIENT, "counterfactual"), (KEEP, "counterfactual_keep")]
+)
+@pytest.mark.parametrize(
+    ("split", "least"), [("first", 0.97), ("development", 0.95), ("test", 0.92)]
+)
 def test_the_gold_notes_are_swapped_as_they_should_be(gold, split, least, swapper, wanted):
     found = accuracy(gold, split, swapper, wanted)
     assert min(found.precision.value, found.recall.value) >= least
@@ -178,8 +213,14 @@ def test_the_gold_notes_are_swapped_as_they_should_be(gold, split, least, swappe
 def test_notes_as_dense_as_consults_are_swapped_worse_and_nearly_all_left_out_by_their_doubt(gold):
     rows = [row for row in gold if row["author"] == DENSE]
     found = evaluate(PATIENT, rows)[0]
-    assert (len(rows), found.precision.value >= 0.66, found.recall.value >= 0.84) == (40, True, True)
-    doubt = PATIENT.run([row["text"] for row in rows], genders=[row["gender"] for row in rows]).doubt
+    assert (len(rows), found.precision.value >= 0.66, found.recall.value >= 0.84) == (
+        40,
+        True,
+        True,
+    )
+    doubt = PATIENT.run(
+        [row["text"] for row in rows], genders=[row["gender"] for row in rows]
+    ).doubt
     assert (doubt <= 0.5).sum() <= 4
 
 
@@ -205,6 +246,10 @@ def test_accuracy_by_hand():
     nothing = swap_accuracy([text, "none"], [wanted, "none"], [text, "none"])
     assert np.isnan(nothing.precision.value)
     assert (nothing.recall.value, nothing.exact.value) == (0, 0.5)
-    assert edited_spans("her wife's son", "his husband's") == {(0, 1): "his", (2, 3): "husband", (5, 7): ""}
+    assert edited_spans("her wife's son", "his husband's") == {
+        (0, 1): "his",
+        (2, 3): "husband",
+        (5, 7): "",
+    }
     with pytest.raises(ValueError, match="1 texts, 0 counterfactuals and 1 swapped ones"):
         swap_accuracy(["a"], [], ["a"])

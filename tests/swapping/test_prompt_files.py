@@ -36,7 +36,9 @@ def folder_of_parquet(path):
 
 WRITERS = {
     "prompts.csv": lambda path: ROWS.to_csv(path, index=False),
-    "prompts.csv.gz": lambda path: path.write_bytes(gzip.compress(ROWS.to_csv(index=False).encode())),
+    "prompts.csv.gz": lambda path: path.write_bytes(
+        gzip.compress(ROWS.to_csv(index=False).encode())
+    ),
     "prompts.tsv": lambda path: ROWS.to_csv(path, index=False, sep="\t"),
     "prompts.jsonl": lambda path: ROWS.to_json(path, orient="records", lines=True),
     "prompts.parquet": lambda path: ROWS.to_parquet(path),
@@ -55,7 +57,9 @@ def test_prompts_are_the_same_in_every_format(tmp_path, name):
 
 
 def test_a_swap_in_pairs_feeds_an_audit(tmp_path, typed):
-    ROWS[::2][["text"]].assign(answer="x").rename(columns={"answer": "note"}).to_csv(tmp_path / "in.csv", index=False)
+    ROWS[::2][["text"]].assign(answer="x").rename(columns={"answer": "note"}).to_csv(
+        tmp_path / "in.csv", index=False
+    )
     out = tmp_path / "pairs"
     assert typed("swap", tmp_path / "in.csv", "--mode", "pairs", "--out", out) == 0
     run = swapbias.audit(score, prompts=out, reference="male", progress=False)
@@ -74,7 +78,9 @@ def test_a_swap_in_pairs_feeds_an_audit(tmp_path, typed):
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv"])
-@pytest.mark.parametrize("more", [{"credentialed": "yes"}, {"hadm_id": "1"}], ids=["marked", "columns"])
+@pytest.mark.parametrize(
+    "more", [{"credentialed": "yes"}, {"hadm_id": "1"}], ids=["marked", "columns"]
+)
 def test_credentialed_rows_are_refused_in_every_format(tmp_path, ending, more):
     rows, path = ROWS.assign(**more), tmp_path / f"rows.{ending}"
     if ending == "parquet":

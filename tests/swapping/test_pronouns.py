@@ -12,7 +12,9 @@ from swapbias.swapping.table import PRONOUNS, load_table
 from tests.tables import rows_of
 
 # "she" and what "they" makes of it; the way back gives the first again.
-THERE_AND_BACK = [(row["she"], row["they"]) for row in rows_of(Path(__file__).parent / "pronouns.csv")]
+THERE_AND_BACK = [
+    (row["she"], row["they"]) for row in rows_of(Path(__file__).parent / "pronouns.csv")
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), THERE_AND_BACK)
@@ -28,7 +30,9 @@ def test_neo_pronouns_have_a_form_in_every_role_and_leave_verbs():
     xe = "Xe gave him xyr card; the card is xyrs. Xe cut xemself, and we met xem."
     ze = "Ze gave him zir card; the card is zirs. Ze cut zirself, and we met zir."
     assert Swapper("she-xe").swap([text]) + Swapper("she-ze").swap([text]) == [xe, ze]
-    assert Swapper("they-xe").swap(["They are here; xe is there."]) == ["Xe is here; they are there."]
+    assert Swapper("they-xe").swap(["They are here; xe is there."]) == [
+        "Xe is here; they are there."
+    ]
     forms = {row["pronoun"]: row for row in config_rows("gender_lexicon", "pronoun_sets")}
     assert tuple(forms) == PRONOUNS
     for one in PRONOUNS:
@@ -43,7 +47,13 @@ def test_neo_pronouns_have_a_form_in_every_role_and_leave_verbs():
 @pytest.mark.parametrize(
     ("name", "texts"),
     [
-        ("he", ["He is here, with a friend of his.", "He took his pills, and we told him of his results."]),
+        (
+            "he",
+            [
+                "He is here, with a friend of his.",
+                "He took his pills, and we told him of his results.",
+            ],
+        ),
         ("she", ["She is here, with a friend of hers."]),
     ],
 )
@@ -53,12 +63,16 @@ def test_neo_pronouns_come_back(name, texts):
 
 
 def test_verbs_that_change_are_counted():
-    found = Swapper("she-they").run(["They are here.", "She is here.", "She's admitted.", "They put it there."])
+    found = Swapper("she-they").run(
+        ["They are here.", "She is here.", "She's admitted.", "They put it there."]
+    )
     assert found.replaced.tolist() == [2, 2, 2, 1]
     assert found.terms["is -> are"] == found.terms["are -> is"] == 1
     swapper = Swapper("she-they")
     text = "She said that the nurse came and has left. This is hers, as usual."
-    assert swapper.swap([text]) == ["They said that the nurse came and has left. This is theirs, as usual."]
+    assert swapper.swap([text]) == [
+        "They said that the nurse came and has left. This is theirs, as usual."
+    ]
     assert swapper.swap(["She perhaps thus went."]) == ["They perhaps thus went."]
 
 

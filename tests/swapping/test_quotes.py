@@ -70,7 +70,10 @@ def test_an_open_quote_is_refused_with_its_row(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
 def test_no_row_that_swallowed_others_is_given(tmp_path, name):
-    path = store(tmp_path / name, "id,text\n" + f"1,{'he ' * 300}\n" * 90_000 + '2,"open\n' + "3,he\n" * 90_000)
+    path = store(
+        tmp_path / name,
+        "id,text\n" + f"1,{'he ' * 300}\n" * 90_000 + '2,"open\n' + "3,he\n" * 90_000,
+    )
     batches, texts = read_files([path]).read(1000), set()
     with pytest.raises(ValueError, match=r"row 90002 \(line 90002;"):
         texts.update(text for batch, _ in batches for text in batch.column("text").to_pylist())
@@ -89,7 +92,18 @@ def test_rows_and_lines_differ_behind_notes_of_many_lines(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.tsv.gz"])
 def test_well_quoted_notes_come_back_byte_for_byte(tmp_path, name):
-    texts = [LONG.replace('""', '"'), '"', '""', '"x"', 'x"', "", ",\t\n", '",\n"', "plain", '\n"\n' * 90_000] * 20
+    texts = [
+        LONG.replace('""', '"'),
+        '"',
+        '""',
+        '"x"',
+        'x"',
+        "",
+        ",\t\n",
+        '",\n"',
+        "plain",
+        '\n"\n' * 90_000,
+    ] * 20
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter="\t" if "tsv" in name else ",", quoting=csv.QUOTE_ALL)
     writer.writerows([("id", "text"), *enumerate(texts)])
@@ -98,7 +112,13 @@ def test_well_quoted_notes_come_back_byte_for_byte(tmp_path, name):
 
 def test_a_quote_within_an_unquoted_cell_stays_text(tmp_path):
     path = store(tmp_path / "a.csv", 'id,text\n1,5" tube\n2,"5"" tube"\n3,a "b" c\n4,d""\n5, "e"\n')
-    assert [row["text"] for row in swapped(path)] == ['5" tube', '5" tube', 'a "b" c', 'd""', ' "e"']
+    assert [row["text"] for row in swapped(path)] == [
+        '5" tube',
+        '5" tube',
+        'a "b" c',
+        'd""',
+        ' "e"',
+    ]
     path = store(tmp_path / "own.csv", f'label,text\n1,"{LONG}"\n0,"""a"""\n0,5" tube\n')
     assert [row["text"] for row in own_notes(path)] == [LONG.replace('""', '"'), '"a"', '5" tube']
 

@@ -39,7 +39,9 @@ def marks_of(prompt):
         start = mark.start() - shift
         shift += len(mark[0]) - len(mark[2])
         end = start + len(mark[2])
-        whose = next((one["whose"] for one in spans if one["start"] < end and start < one["end"]), "other")
+        whose = next(
+            (one["whose"] for one in spans if one["start"] < end and start < one["end"]), "other"
+        )
         found.append((int(mark[1]), mark[2].lower(), whose))
     return row, found
 
@@ -111,7 +113,9 @@ UNREAD = [
 @pytest.mark.parametrize("said", [READ, *UNREAD])
 def test_an_answer_that_cannot_be_read_leaves_the_note_to_the_rules(said):
     with ChatServer(lambda prompt: said) as server:
-        found = Swapper(whose="patient", resolver=resolver_of(server)).run(["58M. His sister."], genders=["male"])
+        found = Swapper(whose="patient", resolver=resolver_of(server)).run(
+            ["58M. His sister."], genders=["male"]
+        )
     rules = Swapper(whose="patient").run(["58M. His sister."], genders=["male"])
     assert found.texts.to_pylist() == rules.texts.to_pylist() == ["58F. Her sister."]
     assert (found.unread.tolist(), rules.unread.tolist()) == ([said in UNREAD], [False])
@@ -125,7 +129,9 @@ def test_credentialed_notes_go_to_no_service_but_ones_own(tmp_path):
     path = write(tmp_path / "n.csv", CREDENTIALED)
     with ChatServer(lambda prompt: '{"1": "patient", "2": "other", "3": "other"}') as server:
         job = Job(str(path), resolver=resolver_of(server))
-        with pytest.raises(UsageError, match=r"sends texts to a service, and these rows are credentialed"):
+        with pytest.raises(
+            UsageError, match=r"sends texts to a service, and these rows are credentialed"
+        ):
             swap_files(job, tmp_path / "out")
         assert server.requests == []
         assert not (tmp_path / "out").exists()
@@ -143,7 +149,15 @@ def test_a_service_that_fails_repeats_no_note(tmp_path, caplog):
     with ChatServer(lambda prompt: "", fault=lambda prompt, n: "400") as server:
         more = ("-M", f"own-address={server.base_url}")
         done = swapbias(
-            "swap", path, "--out", tmp_path / "out", "--resolver", "chat:tiny", "--base-url", server.base_url, *more
+            "swap",
+            path,
+            "--out",
+            tmp_path / "out",
+            "--resolver",
+            "chat:tiny",
+            "--base-url",
+            server.base_url,
+            *more,
         )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
@@ -152,7 +166,9 @@ def test_a_service_that_fails_repeats_no_note(tmp_path, caplog):
 
 def test_the_table_of_a_resolver_is_printed():
     with ChatServer(gold) as server:
-        done = swapbias("swap", "--evaluate", "--resolver", "chat:tiny", "--base-url", server.base_url)
+        done = swapbias(
+            "swap", "--evaluate", "--resolver", "chat:tiny", "--base-url", server.base_url
+        )
     assert "180 notes of clinical_swaps, test; by chat:tiny" in done.stdout
     (whole,) = re.findall(r"100%.*", done.stdout)
     assert whole.split()[2] == "1.000"
@@ -166,7 +182,15 @@ def test_the_table_of_a_resolver_is_printed():
     (("--max-doubt", "0.1", "--whose", "everyone"), "Add --whose patient"),
 ])  # fmt: skip
 def test_what_does_not_fit_together_is_refused_in_one_sentence(tmp_path, more, wanted):
-    done = swapbias("swap", write(tmp_path / "n.csv", NOTES), "--out", tmp_path / "out", "--whose", "patient", *more)
+    done = swapbias(
+        "swap",
+        write(tmp_path / "n.csv", NOTES),
+        "--out",
+        tmp_path / "out",
+        "--whose",
+        "patient",
+        *more,
+    )
     assert done.returncode == 2
     assert wanted in " ".join(done.stderr.split())
     assert not (tmp_path / "out").exists()
@@ -179,13 +203,33 @@ def encoder(tmp_path_factory):
     from transformers import BertConfig, BertModel, BertTokenizer
 
     torch.manual_seed(0)
-    words = sorted({word for row in ROWS[:8] for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())})
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "patient", ":", "female", "male", *words]
+    words = sorted(
+        {word for row in ROWS[:8] for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())}
+    )
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "patient",
+        ":",
+        "female",
+        "male",
+        *words,
+    ]
     vocabulary = {piece: at for at, piece in enumerate(dict.fromkeys(pieces))}
     folder = tmp_path_factory.mktemp("encoder")
     BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=48).save_pretrained(folder)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=48, **sizes)).save_pretrained(folder)
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
+    BertModel(
+        BertConfig(vocab_size=len(vocabulary), max_position_embeddings=48, **sizes)
+    ).save_pretrained(folder)
     return folder
 
 
@@ -200,14 +244,19 @@ def trained(encoder, tmp_path_factory):
 
 def test_a_classifier_that_is_trained_here_learns_its_notes(trained):
     (by_rules, *_), (whole, *_) = (
-        evaluate(Swapper(whose="patient", resolver=one), ROWS[:8]) for one in (None, load_resolver(str(trained)))
+        evaluate(Swapper(whose="patient", resolver=one), ROWS[:8])
+        for one in (None, load_resolver(str(trained)))
     )
     assert whole.precision.value > max(0.95, by_rules.precision.value - 0.05)
     assert whole.others_left.value > 0.9
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
-    model = AutoModelForTokenClassification.from_pretrained(trained, id2label={0: "a", 1: "b", 2: "patient"})
-    with pytest.raises(UsageError, match=r"has the labels a, b, patient, expected patient, spouse, other"):
+    model = AutoModelForTokenClassification.from_pretrained(
+        trained, id2label={0: "a", 1: "b", 2: "patient"}
+    )
+    with pytest.raises(
+        UsageError, match=r"has the labels a, b, patient, expected patient, spouse, other"
+    ):
         TokenResolver(model, AutoTokenizer.from_pretrained(trained), "m")
 
 
@@ -232,4 +281,6 @@ def test_long_notes_are_read_in_windows_that_hold_every_word(encoder):
     assert max(len(inputs["input_ids"]) for inputs, _ in found) <= 48
     assert {word for _, words in found for word in words} == {None, *range(len(places))}
     for inputs, words in found:
-        assert [kind == 1 for kind in inputs["token_type_ids"]] == [word is not None for word in words]
+        assert [kind == 1 for kind in inputs["token_type_ids"]] == [
+            word is not None for word in words
+        ]

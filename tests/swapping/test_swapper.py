@@ -31,8 +31,16 @@ SWAPPER, PAPER = SWAPPERS["resolved"], SWAPPERS["paper"]
 
 HERE = Path(__file__).parent
 CONTEXTS = [tuple(row.values()) for row in rows_of(HERE / "contexts.csv")]
-LINES = [tuple(row.values()) for row in rows_of(HERE / "lines.csv")]  # what each becomes, and that it comes back
-NAMES = {"John": "[name]", "Mary": "[name]", "White": "[race]", "African American": "[race]", "8th grade": "[school]"}
+LINES = [
+    tuple(row.values()) for row in rows_of(HERE / "lines.csv")
+]  # what each becomes, and that it comes back
+NAMES = {
+    "John": "[name]",
+    "Mary": "[name]",
+    "White": "[race]",
+    "African American": "[race]",
+    "8th grade": "[school]",
+}
 
 
 @pytest.mark.parametrize(("table", "mode", "text", "becomes"), CONTEXTS)
@@ -48,11 +56,21 @@ def test_a_line_is_swapped_and_comes_back(text, swapped):
 
 def test_the_command_and_map_swap_as_texts_in_memory_are(tmp_path):
     texts, swapped = map(list, zip(*LINES, strict=True))
-    assert swapbias("swap", HERE / "lines.csv", "--column", "text", "--out", tmp_path / "out").returncode == 0
+    assert (
+        swapbias(
+            "swap", HERE / "lines.csv", "--column", "text", "--out", tmp_path / "out"
+        ).returncode
+        == 0
+    )
     assert pq.read_table(tmp_path / "out/data")["text"].to_pylist() == swapped
     rows = Dataset.from_dict({"text": texts})
-    for of, more in ((rows, {"num_proc": 2, "keep_in_memory": True}), (rows.to_iterable_dataset(), {})):
-        mapped = of.map(lambda batch: {"text": SWAPPER.swap(batch["text"])}, batched=True, batch_size=7, **more)
+    for of, more in (
+        (rows, {"num_proc": 2, "keep_in_memory": True}),
+        (rows.to_iterable_dataset(), {}),
+    ):
+        mapped = of.map(
+            lambda batch: {"text": SWAPPER.swap(batch["text"])}, batched=True, batch_size=7, **more
+        )
         assert [row["text"] for row in mapped] == swapped
 
 
@@ -78,7 +96,11 @@ def test_versions_of_one_answer_become_the_same_without_groups():
 def test_no_prompt_of_the_vignettes_tells_its_group_once_neutralised():
     for experiment in load_study("stigma_vignettes").experiments:
         pairs = {}
-        for row in config_rows("stigma_vignettes", experiment.reads.configs[0]) if experiment.reads.rubric else ():
+        for row in (
+            config_rows("stigma_vignettes", experiment.reads.configs[0])
+            if experiment.reads.rubric
+            else ()
+        ):
             pairs.setdefault(row["pair_id"], []).append(row["text"])
         for texts in list(pairs.values())[::15]:
             assert len(texts) > 1
@@ -95,7 +117,13 @@ def test_the_report_counts_by_hand():
     assert found.terms["he -> she"] == 2
     assert found.terms["her -> his"] + found.terms["her -> him"] == 2
     assert found.specific_terms == Counter({"pregnant": 1})
-    terms = ["her", "her own", "great-great-grandmothers", "counterrevolutionary", "counterrevolutionarily"]
+    terms = [
+        "her",
+        "her own",
+        "great-great-grandmothers",
+        "counterrevolutionary",
+        "counterrevolutionarily",
+    ]
     text = b"Her  own hers her GREAT-great-grandmothers counterrevolutionarily counterrevolutionary her ownership"
     found = Matcher(terms).find(padded(text), np.array([0, len(text)]))
     assert [text[s:e].decode() for s, e in zip(found.start, found.end, strict=True)] == [
@@ -107,7 +135,9 @@ def test_his_is_hers_only_where_no_noun_can_follow():
     found = Counter()
     for line in (HERE / "his_or_hers.txt").read_text(encoding="utf-8").splitlines():
         marked = re.findall(r"\[(hers?)\]", line, re.IGNORECASE)
-        given = re.sub(r"\[(h)ers?\]", lambda one: "His" if one[1] == "H" else "his", line, flags=re.IGNORECASE)
+        given = re.sub(
+            r"\[(h)ers?\]", lambda one: "His" if one[1] == "H" else "his", line, flags=re.IGNORECASE
+        )
         told = re.findall(r"\bhers?\b", SWAPPER.swap([given])[0], re.IGNORECASE)
         found.update((word.lower(), new.lower()) for word, new in zip(marked, told, strict=True))
     assert found.total() == 145
@@ -124,14 +154,19 @@ def test_arrow_types_slices_and_chunks_are_kept():
     assert SWAPPER.run(chunked).texts.to_pylist() == ["she", None, "her own"]
     assert SWAPPER.run(pa.array([], pa.string())).texts.to_pylist() == []
     assert SWAPPER.run(pa.array([None, None])).texts.to_pylist() == [None, None]
-    texts = [f"gave her word{chr(97 + number % 26)} of his. It is hers, Sex: M" for number in range(400)]
+    texts = [
+        f"gave her word{chr(97 + number % 26)} of his. It is hers, Sex: M" for number in range(400)
+    ]
     shared, wanted = Swapper(), Swapper().swap(texts)
     with ThreadPoolExecutor(8) as pool:
         assert all(found == wanted for found in pool.map(shared.swap, [texts] * 24))
 
 
 def test_a_swapper_is_pickled_without_what_it_has_read_and_goes_when_nobody_holds_it():
-    swapper, texts = Swapper(whose="patient"), ["Mr. Xanthopoulos, 45M: she saw her card, and he gave her his."]
+    swapper, texts = (
+        Swapper(whose="patient"),
+        ["Mr. Xanthopoulos, 45M: she saw her card, and he gave her his."],
+    )
     before, swapped = pickle.dumps(swapper), swapper.swap(texts)
     assert pickle.loads(before).swap(texts) == swapped  # noqa: S301 - made here
     assert pickle.dumps(swapper) == before  # datasets.map finds in its cache what it has made
@@ -151,17 +186,47 @@ def invertible(table, text):
         return [other.lower() for other in (term.others if contextual else term.others[:1])]
 
     ways = [table.terms[other] for other in reached(table.terms[text], table.context)]
-    return all(text in reached(one, table.context and one.choices in {*OBJECTS, *ALONE}) for one in ways)
+    return all(
+        text in reached(one, table.context and one.choices in {*OBJECTS, *ALONE}) for one in ways
+    )
 
 
 # Terms whose way back needs no context: "him" becomes "her", which must be told from "his" by what stands beside it.
-PEOPLE = ("man", "men", "women", "lady", "gentleman", "sisters", "brothers", "daughters", "sons", "fathers")
+PEOPLE = (
+    "man",
+    "men",
+    "women",
+    "lady",
+    "gentleman",
+    "sisters",
+    "brothers",
+    "daughters",
+    "sons",
+    "fathers",
+)
 INVERTIBLE = sorted(
     text
     for text, term in SWAPPER.table.terms.items()
     if invertible(SWAPPER.table, text) and not {text, *term.choices} & (ALWAYS - {*PEOPLE})
 )
-FILLERS = ["pain", "the", "élève", "45", "(", ")", ",", ".", "—", "\n", "’s", "-", "über", "Mitral", "123", "日本"]
+FILLERS = [
+    "pain",
+    "the",
+    "élève",
+    "45",
+    "(",
+    ")",
+    ",",
+    ".",
+    "—",
+    "\n",
+    "’s",
+    "-",
+    "über",
+    "Mitral",
+    "123",
+    "日本",
+]
 WORDS = st.sampled_from([*INVERTIBLE, *FILLERS])
 CASES = st.sampled_from([str.lower, str.capitalize, str.upper])
 
@@ -170,7 +235,10 @@ CASES = st.sampled_from([str.lower, str.capitalize, str.upper])
 @settings(max_examples=150, deadline=None)
 def test_swapping_twice_gives_the_text_back(parts):
     # "HE" may be an abbreviation: its neighbours decide, and they are others on the way back.
-    cased = [(word if word in ("he", "she") and case is str.upper else case(word)) + gap for word, case, gap in parts]
+    cased = [
+        (word if word in ("he", "she") and case is str.upper else case(word)) + gap
+        for word, case, gap in parts
+    ]
     assert SWAPPER.swap(SWAPPER.swap(["".join(cased)])) == ["".join(cased)]
 
 
@@ -185,10 +253,14 @@ def test_the_invertible_terms_are_most_of_the_table():
 def test_a_table_of_ones_own(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text(
-        "young,old,neutral\nboy king,old king,king\nyouth,senior,person\n♂ él,♀ élla,\n", encoding="utf-8"
+        "young,old,neutral\nboy king,old king,king\nyouth,senior,person\n♂ él,♀ élla,\n",
+        encoding="utf-8",
     )
     own = Swapper(path)
-    assert (own.table.groups, SWAPPERS["age"].table.groups) == (("young", "old"), ("younger", "older"))
+    assert (own.table.groups, SWAPPERS["age"].table.groups) == (
+        ("young", "old"),
+        ("younger", "older"),
+    )
     assert own.swap(["A Boy  King, a YOUTH; ♂ Él"]) == ["An Old king, a SENIOR; ♀ élla"]
     assert own.run(["seniors senior"]).sides.tolist() == [1]
 
@@ -240,7 +312,9 @@ def pronouns_of(conllu):
 
 def accuracy(items):
     odds = [log_odds_of_his(before[-100:], after[:100]) for before, after, _ in items]
-    return np.mean([(value > 0) == (word == "his") for value, (_, _, word) in zip(odds, items, strict=True)])
+    return np.mean(
+        [(value > 0) == (word == "his") for value, (_, _, word) in zip(odds, items, strict=True)]
+    )
 
 
 UD_DEV = "UniversalDependencies/UD_English-EWT/en_ewt-ud-dev.conllu"
@@ -273,7 +347,9 @@ def test_no_gendered_term_is_left_in_real_reports(reports):
             low = old.group().lower()
             if low in SWAPPER.table.terms and low not in GLUED and old.group() == new.group():
                 left.append(before[max(0, old.start() - 20) : old.end()])
-    unexplained = [text for text in left if not any(re.search(reason, text) for reason in LEFT_ALONE)]
+    unexplained = [
+        text for text in left if not any(re.search(reason, text) for reason in LEFT_ALONE)
+    ]
     assert unexplained == []
     assert len(left) < 40 < 2_000 < SWAPPER.run(reports).replaced.sum()
     back = SWAPPER.swap(swapped)

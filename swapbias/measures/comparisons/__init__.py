@@ -11,14 +11,18 @@ if TYPE_CHECKING:
     from swapbias.measures.comparison import Comparison
 
 _HERE = Path(__file__)
-_IS_FOLDER = _HERE.stem == "__init__"  # else all files lie in one folder, as beside a metric on the Hub
+_IS_FOLDER = (
+    _HERE.stem == "__init__"
+)  # else all files lie in one folder, as beside a metric on the Hub
 
 
 @cache
 def _built_in() -> Mapping[str, str]:
     """The places of the package's own, by the names of their files; none is imported."""
     prefix = "" if _IS_FOLDER else f"{_HERE.stem}_"
-    names = sorted(path.stem.removeprefix(prefix) for path in _HERE.parent.glob(f"{prefix}[!_]*.py"))
+    names = sorted(
+        path.stem.removeprefix(prefix) for path in _HERE.parent.glob(f"{prefix}[!_]*.py")
+    )
     start = f"{__name__}." if _IS_FOLDER else f"{__name__}_"
     return {name: f"{start}{name}:COMPARISON" for name in names}
 

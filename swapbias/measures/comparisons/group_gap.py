@@ -18,19 +18,32 @@ class GroupGap(Comparison):
     tests = ("t", "welch")
     harness = "gap_of_groups"
 
-    def units(self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]) -> ComparedUnits:
+    def units(
+        self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
+    ) -> ComparedUnits:
         """Make a unit of each row, whose sample is its group."""
         return ComparedUnits(np.arange(len(scores)), scores, groups, tuple(weights.values()))
 
     def of_rows(
-        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str,
+        self,
+        scores: Floats,
+        groups: Sequence[str],
+        pair_ids: Ids,
+        *,
+        reference_group: str,
         cluster_ids: ClusterIds = None,
-    ) -> Estimate:  # fmt: skip
+    ) -> Estimate:
         """As ``measures.group_gap``; ``pair_ids`` say nothing of rows that are no pairs."""
         return group_gap(scores, groups, reference_group=reference_group, cluster_ids=cluster_ids)
 
     def published(
-        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str, test: str
+        self,
+        scores: Floats,
+        groups: Sequence[str],
+        pair_ids: Ids,
+        *,
+        reference_group: str,
+        test: str,
     ) -> Estimate:
         """Welch's test, or the t test of equal variances."""
         return group_gap(scores, groups, reference_group=reference_group, test=test)

@@ -50,20 +50,41 @@ class MedianGap(PairedComparison):
         values = np.concatenate([first, second])
         samples = np.repeat([0, 1], [len(first), len(second)])
         scored = ~np.isnan(values)
-        return self.estimate(values[scored], samples[scored], (1.0, -1.0), {}, n_unscored=int((~scored).sum()))
+        return self.estimate(
+            values[scored], samples[scored], (1.0, -1.0), {}, n_unscored=int((~scored).sum())
+        )
 
     def estimate(
-        self, values: Floats, samples: Codes, weights: Sequence[float], factors: Factors, *,
-        shares: Floats | None = None, confidence: float = 0.95, n_unscored: int = 0,
-    ) -> Estimate:  # fmt: skip
+        self,
+        values: Floats,
+        samples: Codes,
+        weights: Sequence[float],
+        factors: Factors,
+        *,
+        shares: Floats | None = None,
+        confidence: float = 0.95,
+        n_unscored: int = 0,
+    ) -> Estimate:
         """As ``Comparison.estimate``; without an interval below four levels, whose ranks say nothing of others."""
         found = super().estimate(
-            values, samples, weights, factors, shares=shares, confidence=confidence, n_unscored=n_unscored
+            values,
+            samples,
+            weights,
+            factors,
+            shares=shares,
+            confidence=confidence,
+            n_unscored=n_unscored,
         )
         if found.independent >= _FEWEST or math.isnan(found.std_error):
             return found
         return replace(
-            found, ci_low=math.nan, ci_high=math.nan, p_value=math.nan, std_error=math.nan, df=math.nan, skewness=0.0
+            found,
+            ci_low=math.nan,
+            ci_high=math.nan,
+            p_value=math.nan,
+            std_error=math.nan,
+            df=math.nan,
+            skewness=0.0,
         )
 
     def why_unmeasured(self, values: Floats, samples: Codes) -> str:
@@ -79,14 +100,18 @@ class MedianGap(PairedComparison):
                 return MOSTLY_TIED
         return ""
 
-    def linearised(self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None) -> Floats:
+    def linearised(
+        self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None
+    ) -> Floats:
         """The estimate of a unit's sample plus the unit's influence on it."""
         linear = values.copy()
         for sample in range(int(samples.max(initial=0)) + 1):
             chosen = samples == sample
             if chosen.any():
                 of_sample = None if shares is None else shares[chosen]
-                linear[chosen] = _with_influence(values[chosen], rows_of(factors, chosen), of_sample)
+                linear[chosen] = _with_influence(
+                    values[chosen], rows_of(factors, chosen), of_sample
+                )
         return linear
 
 
@@ -144,26 +169,34 @@ class _SignedRanks:
 
     def crossing(self, level: float) -> float:
         """Find the value at which the mean is a level, linear between the averages on both sides."""
-        lowest, highest = (float(self._values[:2].mean()), float(self._values[-2:].mean()))
+        lowest = float(self._values[:2].mean())
+        highest = float(self._values[-2:].mean())
         if self.mean(lowest) <= level:
             return lowest
         if self.mean(highest) >= level:
             return highest
         close = _CLOSE * (highest - lowest)
-        start = float(scipy.optimize.brentq(lambda value: self.mean(value) - level, lowest, highest, xtol=close))
+        start = float(
+            scipy.optimize.brentq(
+                lambda value: self.mean(value) - level, lowest, highest, xtol=close
+            )
+        )
         low, high = self._average_at_most(start), self._average_above(start)
         while self.mean(low) < level - _ROUNDING:
             low, high = self._average_at_most(low - 2 * self._same), low
         while self.mean(high) > level + _ROUNDING:
             low, high = high, self._average_above(high)
-        above, below = self.mean(low), self.mean(high)
+        above = self.mean(low)
+        below = self.mean(high)
         if not above > below:
             return (low + high) / 2
         return low + (above - level) / (above - below) * (high - low)
 
     def _average_at_most(self, value: float) -> float:
         """The largest average of two units that is no larger than a value; the smallest where none is."""
-        index = np.searchsorted(self._values, 2 * value - self._values + self._same, side="right") - 1
+        index = (
+            np.searchsorted(self._values, 2 * value - self._values + self._same, side="right") - 1
+        )
         index -= index == self._index
         averages = ((self._values + self._values[np.maximum(index, 0)]) / 2)[index >= 0]
         return float(averages.max(initial=self._values[:2].mean()))

@@ -14,11 +14,18 @@ class PairedGap(PairedComparison):
     harness = "gap_of_pairs"
 
     def of_rows(
-        self, scores: Floats, groups: Sequence[str], pair_ids: Ids, *, reference_group: str,
+        self,
+        scores: Floats,
+        groups: Sequence[str],
+        pair_ids: Ids,
+        *,
+        reference_group: str,
         cluster_ids: ClusterIds = None,
-    ) -> Estimate:  # fmt: skip
+    ) -> Estimate:
         """As ``measures.paired_gap``."""
-        return paired_gap(scores, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids)
+        return paired_gap(
+            scores, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
+        )
 
 
 COMPARISON = PairedGap()

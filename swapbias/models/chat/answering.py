@@ -20,19 +20,29 @@ from swapbias.models.chat.log_odds import Logs, names_of, orders, score_options
 from swapbias.models.scorer import Progress, Scored, Scorer, not_scored, silent
 from swapbias.studies import AnswerReader, Prompt
 
-Fields = Callable[[Prompt], Mapping[str, Any]]  # the fields of a JSON answer to a prompt, each with its schema
+Fields = Callable[
+    [Prompt], Mapping[str, Any]
+]  # the fields of a JSON answer to a prompt, each with its schema
 Groups = Mapping[str, Sequence[Prompt]]  # the rows of each answer key, in order
 
 ANSWERS = "answers.jsonl"  # in the folder of a run
-NON_FINITE = "non_finite"  # why an answer ended whose tokens had probabilities that are NaN or infinite
+NON_FINITE = (
+    "non_finite"  # why an answer ended whose tokens had probabilities that are NaN or infinite
+)
 CUT_OFF = "length"  # why an answer ended that reached the most tokens
 USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")  # what a service counts
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
-REFUSED, UNANSWERED = "refused", "unanswered"  # why there is no answer: a filter or the model refuses; none comes
-CHARACTERS_PER_TOKEN = 4  # of English text, for the estimate alone: each service counts in its own way
+# why there is no answer: a filter or the model refuses; none comes
+REFUSED = "refused"
+UNANSWERED = "unanswered"
+CHARACTERS_PER_TOKEN = (
+    4  # of English text, for the estimate alone: each service counts in its own way
+)
 
 _BLANK = "unsaid"  # beside the score in ``Answer.reading``
-_THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)  # and not done with it
+_THINKING = re.compile(
+    r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL
+)  # and not done with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +52,22 @@ class Answer:
     __pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False)
 
     key: str
-    prompt_id: str  # of the first row that needed it
-    answer: str  # raw text; blank: the model wrote nothing; of a refusal its words
-    finish_reason: str = ""  # stop, length; blank: the service does not say
-    usage: Mapping[str, float] = field(default_factory=dict)  # USAGE, as the service counted tokens
-    time: str = ""  # when it arrived, ISO 8601 in UTC
-    logprobs: tuple[tuple[str, float], ...] = ()  # likeliest first tokens, natural logarithms, where requested
-    withheld: str = ""  # REFUSED or UNANSWERED: the service gives no answer to this prompt; blank: this is one
-    reason: str = ""  # of what is withheld, in the words of the service; blank: it has none, or they are not stored
+    prompt_id: str
+    """Of the first row that needed it."""
+    answer: str
+    """Raw text; blank: the model wrote nothing; of a refusal its words."""
+    finish_reason: str = ""
+    """Stop, length; blank: the service does not say."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """USAGE, as the service counted tokens."""
+    time: str = ""
+    """When it arrived, ISO 8601 in UTC."""
+    logprobs: tuple[tuple[str, float], ...] = ()
+    """Likeliest first tokens, natural logarithms, where requested."""
+    withheld: str = ""
+    """REFUSED or UNANSWERED: the service gives no answer to this prompt; blank: this is one."""
+    reason: str = ""
+    """Of what is withheld, in the words of the service; blank: it has none, or they are not stored."""
     # Where its text is not stored: its score and parts, None for NaN, and ``unsaid`` (``blank``).
     reading: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -67,7 +85,9 @@ class Answer:
         """Whether it reached the most tokens before any text, or while the model was still thinking."""
         if self.reading:
             return bool(self.reading[_BLANK])
-        return self.truncated and (not self.answer.strip() or _THINKING.match(self.answer) is not None)
+        return self.truncated and (
+            not self.answer.strip() or _THINKING.match(self.answer) is not None
+        )
 
 
 _ANSWER = TypeAdapter(Answer)
@@ -87,13 +107,17 @@ class AnswerLog(dict[str, Answer]):
                 self.setdefault(answer.key, answer)
             except ValidationError:
                 if path is None or number < len(lines):
-                    raise ValueError(f"{ANSWERS}:{number} is no answer. Delete this line.") from None
+                    raise ValueError(
+                        f"{ANSWERS}:{number} is no answer. Delete this line."
+                    ) from None
                 os.truncate(path, sum(map(len, lines[:-1])))
 
     def add(self, answer: Answer) -> None:
         """Add an answer; it is on disk when this returns."""
         if self.path is not None:
-            with open(self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            with open(
+                self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)
+            ) as file:
                 file.write(_ANSWER.dump_json(answer, exclude_defaults=True) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -120,7 +144,9 @@ def option_fields(prompt: Prompt) -> Mapping[str, Any]:
     return {"answer": {"type": "string", "enum": names_of(prompt)}}
 
 
-def reading_of(prompt: Prompt, answer: Answer, read: AnswerReader) -> tuple[float, Mapping[str, float]]:
+def reading_of(
+    prompt: Prompt, answer: Answer, read: AnswerReader
+) -> tuple[float, Mapping[str, float]]:
     """Return score and parts of an answer; of one that is withheld those of no text, and whether it is refused."""
     if not answer.withheld:
         return read(prompt, answer.answer, cut=answer.truncated)
@@ -141,8 +167,11 @@ def without_text(prompt: Prompt, answer: Answer, read: AnswerReader) -> Answer:
 def as_scored(prompt: Prompt, answer: Answer, read: AnswerReader) -> Scored:
     """The answer as read for one row, with its ``tokens`` and whether it was ``truncated`` (NaN: unknown)."""
     if answer.reading:
-        parts = {name: math.nan if value is None else value for name, value in answer.reading.items()}
-        score, _ = parts.pop("score"), parts.pop(_BLANK)
+        parts = {
+            name: math.nan if value is None else value for name, value in answer.reading.items()
+        }
+        score = parts.pop("score")
+        _ = parts.pop(_BLANK)
     else:
         score, values = reading_of(prompt, answer, read)
         parts = dict(values)
@@ -160,7 +189,12 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
     service: list[Any] = [model, options.host, options.provider or ""]
     service += ["json_schema"] if options.json_schema else []
     service += [options.answers_per_request] if options.answers_per_request > 1 else []
-    sampling = [float(options.temperature), options.seed, options.max_tokens, trial_of(prompt.prompt_id)]
+    sampling = [
+        float(options.temperature),
+        options.seed,
+        options.max_tokens,
+        trial_of(prompt.prompt_id),
+    ]
     how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
     return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()
 
@@ -175,11 +209,15 @@ class AnsweringScorer(Scorer):
         self.model_id = model_id
         self.options = options or ChatOptions()
         self.read: AnswerReader = unread
-        self.fields: Fields | None = None  # of answers that a JSON schema may bind; None: they are free
+        self.fields: Fields | None = (
+            None  # of answers that a JSON schema may bind; None: they are free
+        )
         self.is_credentialed = False
         self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.log = AnswerLog()
-        self._logs: dict[Path, AnswerLog] = {}  # shared by copies that read other experiments: no request is repeated
+        self._logs: dict[
+            Path, AnswerLog
+        ] = {}  # shared by copies that read other experiments: no request is repeated
 
     def reading_with(
         self,
@@ -199,7 +237,9 @@ class AnsweringScorer(Scorer):
             max_tokens: most tokens of an answer; None: as many as now.
             identity: added to what pins the model down.
         """
-        options = self.options if max_tokens is None else replace(self.options, max_tokens=max_tokens)
+        options = (
+            self.options if max_tokens is None else replace(self.options, max_tokens=max_tokens)
+        )
         changed = settings(options) if options != self.options else {}
         return self._changed(
             read=read,
@@ -243,7 +283,9 @@ class AnsweringScorer(Scorer):
             self.refuse_useless(len(groups))
         return self._keys(prompts)
 
-    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Logs | None]:
+    def option_logs(
+        self, prompts: Sequence[Prompt], on_progress: Progress = silent
+    ) -> list[Logs | None]:
         """Log-probabilities of each prompt's options, in nats, and the probability not shown; None: not known."""
         return [None] * len(prompts)
 
@@ -257,17 +299,22 @@ class AnsweringScorer(Scorer):
             prompts = [one for prompt in prompts for one, _ in orders(prompt)]
         most = 1 if self.options.log_odds else self.options.max_tokens
         texts = {key: rows[0].text for key, rows in self._groups(prompts).items()}
-        return {key: (math.ceil(len(text) / CHARACTERS_PER_TOKEN), most) for key, text in texts.items()}
+        return {
+            key: (math.ceil(len(text) / CHARACTERS_PER_TOKEN), most) for key, text in texts.items()
+        }
 
     def counted(self) -> tuple[float, float]:
         """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
         usages = [answer.usage for answer in self.log.values() if answer.usage]
-        sums = [sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE]
+        sums = [
+            sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE
+        ]
         return float(sums[2]), self.options.cost(sums[0], sums[1])
 
     @property
     def notes(self) -> Mapping[str, str]:
-        cut, every = sum(answer.truncated for answer in self.log.values()), len(self.log)
+        cut = sum(answer.truncated for answer in self.log.values())
+        every = len(self.log)
         spent = {"spent": f"{every:,} requests so far, {self._spent()}."}
         share = f"{cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %)"
         rule = f"were cut off at {self.options.max_tokens} tokens; an option counts there only where it stands alone"
@@ -302,14 +349,18 @@ class AnsweringScorer(Scorer):
         """Return how many answers the service withholds; their reasons may repeat prompts and stay in the log."""
         counts = self._count_withheld()
         words = {REFUSED: "refused", UNANSWERED: "not given"}
-        listed = ", ".join(f"{counts[name]:,} {word}" for name, word in words.items() if counts[name])
+        listed = ", ".join(
+            f"{counts[name]:,} {word}" for name, word in words.items() if counts[name]
+        )
         share = f"{counts.total():,} of {len(self.log):,} answers"
         return f"The service of {self.model_id} withheld {share} ({listed}). The reasons are in {ANSWERS}."
 
     def useless(self, expected: int) -> str:
         """Why the first of ``expected`` answers show that further ones would be paid for nothing; else blank."""
         first = list(islice(self.log.values(), FIRST_ANSWERS))
-        if len(first) < min(FIRST_ANSWERS, expected) or 2 * sum(one.blank for one in first) <= len(first):
+        if len(first) < min(FIRST_ANSWERS, expected) or 2 * sum(one.blank for one in first) <= len(
+            first
+        ):
             return ""
         cut = f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything"
         return f"{cut}. Start a new run with a larger -M max-tokens, such as 2048."
@@ -330,5 +381,7 @@ class AnsweringScorer(Scorer):
     def _scored(self, prompt: Prompt, key: str) -> Scored:
         if key in self.log:
             return as_scored(prompt, self.log[key], self.read)
-        nothing = as_scored(prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read)
+        nothing = as_scored(
+            prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read
+        )
         return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))

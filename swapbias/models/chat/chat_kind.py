@@ -19,7 +19,9 @@ FACTS = "facts"
 _LONG_TEXTS = (FACTS, "tone")  # readings of extracts and summaries
 _LONG = 512  # tokens of a text, where nothing else is set
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
-_FREE_TEXT, _FEWEST = ("text", "person", "ranking"), 64  # readings, and the tokens that their answers need
+# readings, and the tokens that their answers need
+_FREE_TEXT = ("text", "person", "ranking")
+_FEWEST = 64
 
 
 def _shares(*names: str) -> dict[str, str]:
@@ -39,20 +41,29 @@ class Chat(Kind):
     options = ChatOptions
     readings: Mapping[str, Reading] = {
         "": Reading({"score": "percentage points"}),
-        "options": Reading({
-            **_shares("score", "unanswered", "outside", "refused", "said_unsure"),
-            "log_odds": "natural log-odds of the options that count more",
-        }),
+        "options": Reading(
+            {
+                **_shares("score", "unanswered", "outside", "refused", "said_unsure"),
+                "log_odds": "natural log-odds of the options that count more",
+            }
+        ),
         "label": Reading(_shares()),
-        "facts": Reading({"score": "share of the facts of a checklist", **_shares("unanswered", "refused")}),
+        "facts": Reading(
+            {"score": "share of the facts of a checklist", **_shares("unanswered", "refused")}
+        ),
         "completion": Reading(_shares()),
         "ranking": Reading({**_shares(), "placed_above": "share of the other candidates"}),
-        "tone": Reading({
-            **_SENTIMENT, "length": "natural log of words", **_THEMES, **_shares("unanswered", "refused")
-        }),
+        "tone": Reading(
+            {
+                **_SENTIMENT,
+                "length": "natural log of words",
+                **_THEMES,
+                **_shares("unanswered", "refused"),
+            }
+        ),
         "text": _FREE,
         "person": _FREE,
-    }  # fmt: skip
+    }
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         chat = request.of(ChatOptions)
@@ -60,10 +71,16 @@ class Chat(Kind):
         if chat.log_odds and experiment.reads.reading != "options":
             why = why or "it has no options to score by log-odds; ask it with -M scoring=sampled"
         elif chat.log_odds and experiment.compares.orders:
-            why = why or "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
+            why = (
+                why
+                or "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
+            )
         short = experiment.reads.reading in _FREE_TEXT and chat.max_tokens < _FEWEST
         if short:
-            why = why or f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
+            why = (
+                why
+                or f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
+            )
         yield "" if short else chat.model or "", why
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
@@ -76,16 +93,25 @@ class Chat(Kind):
     def rows(self, experiment: Experiment) -> str:
         return PAIRS if experiment.reads.notes.corpus else PROMPTS
 
-    def expand(self, rows: Sequence[Row], request: Request, experiment: Experiment) -> Sequence[Row]:
+    def expand(
+        self, rows: Sequence[Row], request: Request, experiment: Experiment
+    ) -> Sequence[Row]:
         """``trial_rows``, of notes as conversations about them."""
         chat = request.of(ChatOptions)
         if experiment.reads.notes.corpus:
-            how: Any = {"prompts_of": experiment.reads.notes.prompts, "facts": experiment.reads.reading == FACTS}
+            how: Any = {
+                "prompts_of": experiment.reads.notes.prompts,
+                "facts": experiment.reads.reading == FACTS,
+            }
             rows = note_conversations(rows, experiment.name, request.of(NoteOptions), **how)
         return trial_rows(rows, chat.trials, chat.scoring)
 
     def announce(
-        self, rows: Sequence[Mapping[str, Any]], request: Request, experiment: Experiment, seen: set[str]
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        request: Request,
+        experiment: Experiment,
+        seen: set[str],
     ) -> str:
         """Requests, tokens and costs; nothing is sent and no key is needed."""
         from swapbias.models.chat.answering import CHARACTERS_PER_TOKEN, AnsweringScorer
@@ -98,13 +124,23 @@ class Chat(Kind):
         seen |= needed.keys()
         if not fresh:
             return "sent by the experiments above."
-        count, tokens, most = len(fresh), sum(one for one, _ in fresh), sum(one for _, one in fresh)
-        cost, trials = options.cost(tokens, most), 1 if options.log_odds else options.trials
+        count = len(fresh)
+        tokens = sum(one for one, _ in fresh)
+        most = sum(one for _, one in fresh)
+        cost = options.cost(tokens, most)
+        trials = 1 if options.log_odds else options.trials
         is_unpriced = math.isnan(cost) and not options.local and is_first
-        unpriced = " The cost is not known: give -M price-in and -M price-out." if is_unpriced else ""
-        whole, each = ("" if math.isnan(cost) else f", at most about {one:,.2f}" for one in (cost, cost / trials))
+        unpriced = (
+            " The cost is not known: give -M price-in and -M price-out." if is_unpriced else ""
+        )
+        whole, each = (
+            "" if math.isnan(cost) else f", at most about {one:,.2f}"
+            for one in (cost, cost / trials)
+        )
         size = f"about {tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN})"
-        sentences = [f"{count:,} requests to send: {size} and at most {most:,} output tokens{whole}.{unpriced}"]
+        sentences = [
+            f"{count:,} requests to send: {size} and at most {most:,} output tokens{whole}.{unpriced}"
+        ]
         if trials > 1:
             sentences.append(f"Each of {trials} trials: {count // trials:,} requests{each}.")
         if options.max_requests is not None and count > options.max_requests:
@@ -141,10 +177,18 @@ def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED) -> list
         for row in rows:
             pairs.setdefault(row["pair_id"], set()).add(_whatever_order(row))
         first: dict[Any, str] = {}
-        chosen = {pair for pair, members in pairs.items() if first.setdefault(frozenset(members), pair) == pair}
+        chosen = {
+            pair
+            for pair, members in pairs.items()
+            if first.setdefault(frozenset(members), pair) == pair
+        }
         return [row for row in rows if row["pair_id"] in chosen]
     return [
-        {**row, **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")}, "trial": str(trial)}
+        {
+            **row,
+            **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")},
+            "trial": str(trial),
+        }
         for trial in range(1, trials + 1)
         for row in rows
     ]
@@ -176,7 +220,9 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
     return ChatScorer(chat.model or "", chat)
 
 
-def _options_of(request: Request, options: ChatOptions | None = None, *, long: bool = False) -> ChatOptions:
+def _options_of(
+    request: Request, options: ChatOptions | None = None, *, long: bool = False
+) -> ChatOptions:
     options = options or request.of(ChatOptions)
     if long and not options.not_usual("max_tokens"):  # of an answer that is a letter
         options = replace(options, max_tokens=_LONG)

@@ -18,7 +18,8 @@ from swapbias.models.options import STRICT, Options, Place, Use, as_tuple
 
 LOCAL = "local"  # the provider that is this machine
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
-SAMPLED, LOG_ODDS = "sampled", "log-odds"
+SAMPLED = "sampled"
+LOG_ODDS = "log-odds"
 KEY = "SWAPBIAS_API_KEY"
 # Of services by their host, where a key of that name goes and nowhere else.
 KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
@@ -27,10 +28,14 @@ KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
 def _checked_address(url: str) -> str:
     """Give an address of a service; a UsageError for one that is none, or that holds a secret."""
     if _origin(url) is None:
-        raise UsageError(f"{quoted(url)} is no address, expected http://host:port. Give the whole address.")
+        raise UsageError(
+            f"{quoted(url)} is no address, expected http://host:port. Give the whole address."
+        )
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query:
-        raise UsageError(f"{parts.hostname} is given with a user, password or query. Put the key into {KEY}.")
+        raise UsageError(
+            f"{parts.hostname} is given with a user, password or query. Put the key into {KEY}."
+        )
     return url
 
 
@@ -57,7 +62,9 @@ class ChatOptions(Options):
     """First tokens a service tells, for log-odds."""
     json_schema: bool = False
     """Let a JSON schema allow the options alone, where the service knows schemas."""
-    trials: Annotated[int, Field(ge=1, le=1_000), Use(flag=True)] = 5  # beyond, the rows fill a memory
+    trials: Annotated[int, Field(ge=1, le=1_000), Use(flag=True)] = (
+        5  # beyond, the rows fill a memory
+    )
     """Answers to each prompt."""
     answers_per_request: Count = 1
     """Trials that one request asks for (n), where the service allows."""
@@ -65,7 +72,9 @@ class ChatOptions(Options):
     """Of the chat model."""
     max_tokens: Count = 16
     """Most tokens of an answer; models that think first need thousands."""
-    concurrency: Annotated[int, Field(ge=1, le=100), Use(speed=True)] = 8  # connections of the HTTP client
+    concurrency: Annotated[int, Field(ge=1, le=100), Use(speed=True)] = (
+        8  # connections of the HTTP client
+    )
     """Requests at once."""
     max_requests: Annotated[int | None, Field(ge=0), Use(speed=True)] = None
     """Most requests; trials that take more are not run."""
@@ -117,7 +126,9 @@ class ChatOptions(Options):
     @property
     def declared(self) -> bool:
         """Whether the user declared the service as their own; one on this machine may hand texts on, too."""
-        return self.base_url is not None and _origin(self.base_url) in map(_origin, self.own_address)
+        return self.base_url is not None and _origin(self.base_url) in map(
+            _origin, self.own_address
+        )
 
     def cost(self, prompt_tokens: float, output_tokens: float) -> float:
         """In currency units; NaN without prices."""
@@ -128,24 +139,54 @@ class ChatOptions(Options):
         """Options of requests to the judge, at the model's service unless it is a folder; None without one."""
         if self.judge is None:
             return None
-        base_url, provider = (None, None) if Path(self.judge).is_dir() else (self.base_url, self.provider)
+        base_url, provider = (
+            (None, None) if Path(self.judge).is_dir() else (self.base_url, self.provider)
+        )
         return replace(
-            self, model=self.judge, base_url=base_url, provider=provider, trials=1, temperature=0.0,
-            max_tokens=self.judge_max_tokens, price_in=None, price_out=None, max_cost=None, judge=None,
-        )  # fmt: skip
+            self,
+            model=self.judge,
+            base_url=base_url,
+            provider=provider,
+            trials=1,
+            temperature=0.0,
+            max_tokens=self.judge_max_tokens,
+            price_in=None,
+            price_out=None,
+            max_cost=None,
+            judge=None,
+        )
 
     def check(self) -> None:
         """Refuse, with a UsageError, settings that name no model, or that nothing would read."""
         if self.model is None and self != ChatOptions():
-            raise UsageError("Settings of a chat model are given and no model is. Name it with --chat.")
-        service, prices = ("base_url", "max_requests"), ("price_in", "price_out", "max_cost")
+            raise UsageError(
+                "Settings of a chat model are given and no model is. Name it with --chat."
+            )
+        service = ("base_url", "max_requests")
+        prices = ("price_in", "price_out", "max_cost")
         for applies, why, names in (
-            (self.log_odds, "-M scoring=log-odds samples nothing", ("trials", "temperature", "max_tokens")),
+            (
+                self.log_odds,
+                "-M scoring=log-odds samples nothing",
+                ("trials", "temperature", "max_tokens"),
+            ),
             (not self.log_odds, "Answers are sampled", ("top_logprobs",)),
             (self.local, f"{self.model} runs on this machine", (*service, *prices)),
-            (self.local and self.provider != LOCAL, f"{self.model} is a folder of this machine", ("provider",)),
-            (self.base_url and not self.local, "The service is named with --base-url", ("provider",)),
-            (None in (self.price_in, self.price_out), "Costs take both -M price-in and -M price-out", prices),
+            (
+                self.local and self.provider != LOCAL,
+                f"{self.model} is a folder of this machine",
+                ("provider",),
+            ),
+            (
+                self.base_url and not self.local,
+                "The service is named with --base-url",
+                ("provider",),
+            ),
+            (
+                None in (self.price_in, self.price_out),
+                "Costs take both -M price-in and -M price-out",
+                prices,
+            ),
         ):
             unread = [setting.written for setting in self.not_usual(*names)]
             if applies and unread:
@@ -155,7 +196,9 @@ class ChatOptions(Options):
         """Refuse, with a UsageError, to send texts and a key over http to another machine that is not declared."""
         scheme, host, _ = _origin(self.base_url or "") or ("", "", 0)
         if scheme == "http" and not self.declared and not _is_loopback(host):
-            why = f"{self.host} would get requests over http, where anybody on the way can read them"
+            why = (
+                f"{self.host} would get requests over http, where anybody on the way can read them"
+            )
             raise UsageError(f"{why}. Use https, or declare it as your own with -M own-address.")
 
 
@@ -163,11 +206,16 @@ def _origin(url: str) -> tuple[str, str, int] | None:
     """Scheme, host and port that a connection is made to; None where that is no address of a service."""
     try:
         parts = urlsplit(url)
-        host, port = (parts.hostname or "").lower(), parts.port
+        host = (parts.hostname or "").lower()
+        port = parts.port
     except ValueError:  # a port that is no number, a bracket that is not closed
         return None
     usual = {"http": 80, "https": 443}.get(parts.scheme)
-    return (parts.scheme, host, usual if port is None else port) if usual and host and port != 0 else None
+    return (
+        (parts.scheme, host, usual if port is None else port)
+        if usual and host and port != 0
+        else None
+    )
 
 
 def _is_loopback(host: str) -> bool:
@@ -212,7 +260,11 @@ def key_names(options: ChatOptions) -> tuple[str, ...]:
 
 def gets_unnamed_key(options: ChatOptions) -> bool:
     """Whether the key in ``KEY`` would go to another machine though the user named neither."""
-    there = options.model and options.base_url and not _is_loopback(urlsplit(options.base_url).hostname or "")
+    there = (
+        options.model
+        and options.base_url
+        and not _is_loopback(urlsplit(options.base_url).hostname or "")
+    )
     return bool(there and options.api_key_env == KEY and os.environ.get(KEY))
 
 
@@ -229,5 +281,9 @@ def api_key(options: ChatOptions) -> str:
     if options.base_url and options.api_key_env == KEY:
         return NO_KEY
     if options.base_url:
-        raise UsageError(f"-M api-key-env names {options.api_key_env}, which is not set. Set it, or name another.")
-    raise UsageError(f"Inference providers need a key, and neither {' nor '.join(names)} is set. Set one of them.")
+        raise UsageError(
+            f"-M api-key-env names {options.api_key_env}, which is not set. Set it, or name another."
+        )
+    raise UsageError(
+        f"Inference providers need a key, and neither {' nor '.join(names)} is set. Set one of them."
+    )

@@ -17,12 +17,20 @@ ROUNDING = 0.02  # of probabilities and their logarithms: what is beyond 1 by mo
 _MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
 
-Ordered = tuple[Prompt, Sequence[int]]  # with its options in one order, and which each was in the order published
-Logs = tuple[list[float], float]  # log-probability of each option as it stands in a prompt, and what was not shown
-OptionLogs = Callable[[Sequence[Prompt], Progress], list[Logs | None]]  # of each prompt; None: not known
+Ordered = tuple[
+    Prompt, Sequence[int]
+]  # with its options in one order, and which each was in the order published
+Logs = tuple[
+    list[float], float
+]  # log-probability of each option as it stands in a prompt, and what was not shown
+OptionLogs = Callable[
+    [Sequence[Prompt], Progress], list[Logs | None]
+]  # of each prompt; None: not known
 
 
-def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress) -> list[Scored]:
+def score_options(
+    option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress
+) -> list[Scored]:
     """Score: what the options count on average, weighted by their probabilities among those that count something.
 
     Probabilities are averaged over the order of the options and its reverse. An option is every first token that an
@@ -35,7 +43,10 @@ def score_options(option_logs: OptionLogs, prompts: Sequence[Prompt], on_progres
     every = [one for own in ordered for one, _ in own]
     share = len(prompts) / len(every) if every else 1.0
     answers = iter(option_logs(every, lambda done: on_progress(done * share)))
-    return [_scored(prompt, own, [next(answers) for _ in own]) for prompt, own in zip(prompts, ordered, strict=True)]
+    return [
+        _scored(prompt, own, [next(answers) for _ in own])
+        for prompt, own in zip(prompts, ordered, strict=True)
+    ]
 
 
 def orders(prompt: Prompt) -> list[Ordered]:
@@ -46,12 +57,16 @@ def orders(prompt: Prompt) -> list[Ordered]:
     options = prompt.candidates
     counted = [place for place, one in enumerate(options) if one.value is not None]
     if len({options[place].value for place in counted}) < 2:
-        raise ValueError(f"{prompt.prompt_id}: expected two candidates at least that count different numbers.")
+        raise ValueError(
+            f"{prompt.prompt_id}: expected two candidates at least that count different numbers."
+        )
     reverse = dict(zip(counted, reversed(counted), strict=True))
     places = [reverse.get(place, place) for place in range(len(options))]
     found: list[Ordered] = [(prompt, range(len(options)))]
     if (text := _reordered(prompt.text, options, places)) is not None:
-        found.append((replace(prompt, text=text, candidates=tuple(options[one] for one in places)), places))
+        found.append(
+            (replace(prompt, text=text, candidates=tuple(options[one] for one in places)), places)
+        )
     return found
 
 
@@ -65,16 +80,22 @@ def _reordered(text: str, options: Sequence[Candidate], places: Sequence[int]) -
     letters = "(A)" in text
     spans: list[tuple[int, int]] = []
     end = len(text)
-    for place in reversed(range(len(options))):  # from the end: an example may stand before the question
+    for place in reversed(
+        range(len(options))
+    ):  # from the end: an example may stand before the question
         mark = rf"\({LETTERS[place]}\)\W*" if letters else r"(?<!\w)"
-        found = list(re.compile(rf"{mark}({re.escape(options[place].text)})(?!\w)").finditer(text, 0, end))
+        found = list(
+            re.compile(rf"{mark}({re.escape(options[place].text)})(?!\w)").finditer(text, 0, end)
+        )
         if not found or (not letters and len(found) > 1):
             return None
         spans.insert(0, found[-1].span(1))
         end = found[-1].start()
     cuts = [0, *(edge for span in spans for edge in span), len(text)]
     pieces = [text[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
-    return pieces[0] + "".join(options[one].text + rest for one, rest in zip(places, pieces[1:], strict=True))
+    return pieces[0] + "".join(
+        options[one].text + rest for one, rest in zip(places, pieces[1:], strict=True)
+    )
 
 
 def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs | None]) -> Scored:
@@ -89,15 +110,28 @@ def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs |
         for place, log in zip(places, found, strict=True):
             row[place] = log  # whatever letter it had
     odds = option_odds(
-        logs, [math.nan if one.value is None else one.value for one in options], [hidden for _, hidden in known]
+        logs,
+        [math.nan if one.value is None else one.value for one in options],
+        [hidden for _, hidden in known],
     )
-    shares = [sum(math.exp(row[place]) for row in logs) / len(logs) for place in range(len(options))]
+    shares = [
+        sum(math.exp(row[place]) for row in logs) / len(logs) for place in range(len(options))
+    ]
     parts = {name: getattr(odds, name) for name in PARTS}
-    counted = sum(share for share, one in zip(shares, options, strict=True) if one.value is not None)
+    counted = sum(
+        share for share, one in zip(shares, options, strict=True) if one.value is not None
+    )
     parts[LOST] = 1.0 if math.isnan(odds.score) else min(1.0, max(0.0, 1 - counted))
-    best = sorted(zip((one.text for one in options), shares, strict=True), key=lambda pair: -pair[1])
+    best = sorted(
+        zip((one.text for one in options), shares, strict=True), key=lambda pair: -pair[1]
+    )
     likeliest = best[0][0] if best[0][1] > 0 else ""
-    return Scored(odds.score, likeliest, ranked([name for name, _ in best], [share for _, share in best]), parts)
+    return Scored(
+        odds.score,
+        likeliest,
+        ranked([name for name, _ in best], [share for _, share in best]),
+        parts,
+    )
 
 
 def names_of(prompt: Prompt) -> list[str]:
@@ -178,4 +212,8 @@ def log_sum(logs: Sequence[float]) -> float:
     if any(math.isnan(one) for one in logs):
         return math.nan
     most = max(logs, default=-math.inf)
-    return most if math.isinf(most) else most + math.log(math.fsum(math.exp(one - most) for one in logs))
+    return (
+        most
+        if math.isinf(most)
+        else most + math.log(math.fsum(math.exp(one - most) for one in logs))
+    )

@@ -46,10 +46,19 @@ from swapbias.studies import Prompt, turns
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
 MAX_TOKENS = 2**40  # that a reply may count
 MAX_REASON = 40  # characters of why an answer ended
-LENGTHS = ("max_tokens", "max_completion_tokens")  # names of the most tokens: OpenAI's newer models refuse the first
+LENGTHS = (
+    "max_tokens",
+    "max_completion_tokens",
+)  # names of the most tokens: OpenAI's newer models refuse the first
 FORBIDDEN = 403  # of a text, by some; or of the key
-INVALID_TEXTS = (400, 413, 422)  # statuses of what a service refuses of one prompt, where it answers others
-INVALID, BROKEN = (400, 422), 502  # statuses of settings that a service refuses, and of what is no reply
+INVALID_TEXTS = (
+    400,
+    413,
+    422,
+)  # statuses of what a service refuses of one prompt, where it answers others
+# statuses of settings that a service refuses, and of what is no reply
+INVALID = (400, 422)
+BROKEN = 502
 PATIENCE = 120.0  # seconds without any answer before a limited rate ends the run: limits are often by the minute
 HEADERS = {  # that leave this machine: none that the client makes of the environment or of this machine
     "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding",
@@ -60,24 +69,37 @@ WAYS_OUT = {  # of settings that some models refuse, such as those that think fi
 }
 
 
-Trials = Mapping[str, Prompt]  # answer keys and prompts of one request: the same text, several trials
+Trials = Mapping[
+    str, Prompt
+]  # answer keys and prompts of one request: the same text, several trials
 
 
 class Asking:
     """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for."""
 
     def __init__(self, scorer: "ChatScorer", key: str) -> None:
-        self.scorer, self.options, self.log, self.key = scorer, scorer.options, scorer.log, key
+        self.scorer = scorer
+        self.options = scorer.options
+        self.log = scorer.log
+        self.key = key
         self.extras = True  # until the service refuses a schema, or several answers
         self.length = LENGTHS[0]  # the name that this service takes
         self.tops = scorer.options.top_logprobs  # first tokens that this service shows
-        self.end: tuple[RequestTrouble, Prompt, int] | None = None  # what ended it, whose, after how many attempts
-        self.unanswered: tuple[RequestTrouble, Prompt, int] | None = None  # the last prompt without an answer
-        self.stopped, self.answered = asyncio.Event(), 0.0  # when the last answer came
+        self.end: tuple[RequestTrouble, Prompt, int] | None = (
+            None  # what ended it, whose, after how many attempts
+        )
+        self.unanswered: tuple[RequestTrouble, Prompt, int] | None = (
+            None  # the last prompt without an answer
+        )
+        # when the last answer came
+        self.stopped = asyncio.Event()
+        self.answered = 0.0
         # Prompts without an answer are written down once the service answers another: it may be broken for all.
         self.works = any(answer.withheld != UNANSWERED for answer in self.log.values())
         self.pending: list[tuple[Answer, Prompt]] = []
-        self.invalid = 0  # prompts without an answer one after another, for reasons that may not be theirs
+        self.invalid = (
+            0  # prompts without an answer one after another, for reasons that may not be theirs
+        )
 
     def ask(self, groups: Groups, report: Progress, expected: int) -> None:
         """Send the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
@@ -87,24 +109,34 @@ class Asking:
         from anyio.from_thread import start_blocking_portal  # of the openai client
 
         if not self.options.base_url and is_offline_mode():
-            raise ValueError("Hugging Face Inference Providers cannot be reached: HF_HUB_OFFLINE is set: unset it.")
+            raise ValueError(
+                "Hugging Face Inference Providers cannot be reached: HF_HUB_OFFLINE is set: unset it."
+            )
         # A loop of its own, for a notebook runs one already.
         with _quiet(self.scorer.is_credentialed), start_blocking_portal() as portal:
             portal.call(self.run, groups, report, expected)
-        if self.end is not None:  # raised here, so that no error of the client, and no header, hangs on it
+        if (
+            self.end is not None
+        ):  # raised here, so that no error of the client, and no header, hangs on it
             raise self.failure(*self.end)
 
     async def run(self, groups: Groups, report: Progress, expected: int) -> None:
         """Ask for all, as many at once as the options allow."""
-        options, free = self.options, asyncio.Semaphore(self.options.concurrency)
+        options = self.options
+        free = asyncio.Semaphore(self.options.concurrency)
         hooks: Any = {"request": [self.before], "response": [self.after]}
         session = httpx2.AsyncClient(
-            follow_redirects=False, trust_env=not options.declared, timeout=options.timeout, event_hooks=hooks
+            follow_redirects=False,
+            trust_env=not options.declared,
+            timeout=options.timeout,
+            event_hooks=hooks,
         )
 
         async def one(key: str, prompt: Prompt) -> None:
             async with free:
-                answers = await self.answers({key: prompt, **self.scorer.later_trials(prompt, groups)})
+                answers = await self.answers(
+                    {key: prompt, **self.scorer.later_trials(prompt, groups)}
+                )
                 write(self.settled(answers))
                 if self.scorer.useless(expected):
                     self.stopped.set()
@@ -115,9 +147,12 @@ class Asking:
                 report(len(groups.get(answer.key, ())))
 
         async with openai.AsyncOpenAI(
-            base_url=options.base_url or ROUTER, api_key=self.key, max_retries=options.attempts - 1,
-            timeout=options.timeout, http_client=session,
-        ) as self.client:  # fmt: skip
+            base_url=options.base_url or ROUTER,
+            api_key=self.key,
+            max_retries=options.attempts - 1,
+            timeout=options.timeout,
+            http_client=session,
+        ) as self.client:
             await asyncio.gather(*(one(key, rows[0]) for key, rows in groups.items()))
         if self.end is None and self.works:
             write(self.pending)
@@ -128,9 +163,11 @@ class Asking:
         """Return what is to be written down now: prompts without an answer wait until the service answers another."""
         self.pending += answers
         if any(answer.withheld != UNANSWERED for answer, _ in answers):
-            self.works, self.invalid = True, 0
+            self.works = True
+            self.invalid = 0
         if self.works and not self.invalid:
-            settled, self.pending = self.pending, []
+            settled = self.pending
+            self.pending = []
             return settled
         if not self.works and len(self.pending) >= answering.FIRST_ANSWERS:
             self.end = self.end or self.unanswered
@@ -139,12 +176,17 @@ class Asking:
 
     async def answers(self, trials: Trials) -> list[tuple[Answer, Prompt]]:
         """Answers to a prompt and its later trials, at least to the first; none once the pass is stopped."""
-        begun, rounds, prompt = time.monotonic(), 0, next(iter(trials.values()))
+        begun = time.monotonic()
+        rounds = 0
+        prompt = next(iter(trials.values()))
         while not self.stopped.is_set():
-            length, body = self.length, self.body(trials)
+            length = self.length
+            body = self.body(trials)
             rounds += 1
             try:
-                response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+                response = await self.client.post(
+                    "/chat/completions", cast_to=httpx2.Response, body=body
+                )
                 return list(self.answers_in(response.extensions["reply"], trials))
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
                 trouble = trouble_of(error, self.key, shown=not self.scorer.is_credentialed)
@@ -152,19 +194,26 @@ class Asking:
             if trouble.withheld == UNANSWERED:
                 self.unanswered = (trouble, prompt, attempts)
             if trouble.withheld:
-                return [(self.withheld_answer(trouble, key, row), row) for key, row in trials.items()]
+                return [
+                    (self.withheld_answer(trouble, key, row), row) for key, row in trials.items()
+                ]
             fewer = fewer_tops(trouble, body) if self.options.log_odds else 0
             if fewer:
                 self.tops = min(self.tops, fewer)
             elif trouble.status in INVALID and trouble.param == length == LENGTHS[0]:
                 self.length = LENGTHS[1]
-            elif trouble.status in INVALID and body.keys() & {"response_format", "n"}:  # not every service knows them
+            elif trouble.status in INVALID and body.keys() & {
+                "response_format",
+                "n",
+            }:  # not every service knows them
                 self.extras = False
             elif self._is_of_one_prompt(trouble, body):
                 self.invalid += 1
                 self.unanswered = self.unanswered or (trouble, prompt, attempts)
                 trouble = replace(trouble, withheld=UNANSWERED)
-                return [(self.withheld_answer(trouble, key, row), row) for key, row in trials.items()]
+                return [
+                    (self.withheld_answer(trouble, key, row), row) for key, row in trials.items()
+                ]
             elif not self._waits(trouble, begun):
                 self.end = self.end or (trouble, prompt, attempts)
                 self.stopped.set()
@@ -176,7 +225,9 @@ class Asking:
         is_setting = bool(sent & {trouble.param, *re.findall(r"\w+", trouble.words)})
         is_refused = trouble.status in INVALID_TEXTS and not trouble.is_spent and not is_setting
         is_broken = self.works and trouble.is_reply and trouble.status != LIMITED
-        is_broken = is_broken and (trouble.passes or trouble.status == FORBIDDEN) and not trouble.is_spent
+        is_broken = (
+            is_broken and (trouble.passes or trouble.status == FORBIDDEN) and not trouble.is_spent
+        )
         most = answering.FIRST_ANSWERS if self.works else 1
         return (is_refused or is_broken) and self.invalid < most
 
@@ -185,18 +236,26 @@ class Asking:
         is_limited = trouble.status == LIMITED and not trouble.is_spent
         return is_limited and time.monotonic() - max(begun, self.answered) < PATIENCE
 
-    def answers_in(self, reply: Mapping[str, Any], trials: Trials) -> Iterator[tuple[Answer, Prompt]]:
+    def answers_in(
+        self, reply: Mapping[str, Any], trials: Trials
+    ) -> Iterator[tuple[Answer, Prompt]]:
         """The answers of one reply; where there are fewer than trials, the others are requested in their turn."""
         usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
-        for choice, (key, prompt), used in zip(reply["choices"], trials.items(), usage, strict=False):
+        for choice, (key, prompt), used in zip(
+            reply["choices"], trials.items(), usage, strict=False
+        ):
             if error_of_choice(choice) is None:
                 yield self.answer_in(choice, key, prompt, used), prompt
 
     def body(self, trials: Trials) -> dict[str, Any]:
         """The JSON that is sent for a prompt and its later trials."""
-        options, name, prompt = self.options, self.scorer.model_id, next(iter(trials.values()))
+        options = self.options
+        name = self.scorer.model_id
+        prompt = next(iter(trials.values()))
         body: dict[str, Any] = {
-            "model": f"{name}:{options.provider}" if options.provider not in (None, "auto") else name,
+            "model": f"{name}:{options.provider}"
+            if options.provider not in (None, "auto")
+            else name,
             "messages": turns(prompt.text),
         }
         if options.log_odds:  # where the temperature acts on log-probabilities, 1 is plain
@@ -210,8 +269,11 @@ class Asking:
         if self.extras and self.scorer.fields is not None and options.json_schema:
             named = self.scorer.fields(prompt)
             schema = {
-                "type": "object", "properties": named, "required": list(named), "additionalProperties": False,
-            }  # fmt: skip
+                "type": "object",
+                "properties": named,
+                "required": list(named),
+                "additionalProperties": False,
+            }
             body["response_format"] = {
                 "type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema},
             }  # fmt: skip
@@ -228,7 +290,11 @@ class Asking:
             prompt_id=prompt.prompt_id,
             answer=without_key(text or "", self.key),
             finish_reason=without_key(ending_of(choice), self.key)[:MAX_REASON],
-            usage={one: used[one] for one in USAGE if type(used.get(one)) is int and 0 <= used[one] < MAX_TOKENS},
+            usage={
+                one: used[one]
+                for one in USAGE
+                if type(used.get(one)) is int and 0 <= used[one] < MAX_TOKENS
+            },
             time=_now(),
             withheld="" if refusal is None else answering.REFUSED,
             logprobs=tuple((without_key(token, self.key), log) for token, log in tokens),
@@ -261,7 +327,9 @@ class Asking:
         response.extensions["reply"] = reply
         if response.status_code < 300 and (error := error_in(reply)) is not None:
             code = str(error.get("code")) if isinstance(error, dict) else ""
-            status = int(code) if len(code) == 3 and code.isdecimal() and "400" <= code <= "599" else 0
+            status = (
+                int(code) if len(code) == 3 and code.isdecimal() and "400" <= code <= "599" else 0
+            )
             response.status_code = status or BROKEN
             response.extensions |= {"error": error, "status": status}
         elif response.status_code < 300:
@@ -279,7 +347,8 @@ class Asking:
 
     def failure(self, trouble: RequestTrouble, prompt: Prompt, attempts: int) -> ServiceError:
         """Return the error that the run stops with."""
-        words, model = trouble.words, self.scorer.model_id
+        words = trouble.words
+        model = self.scorer.model_id
         kind: type[ServiceError] = ServiceError
         if trouble.is_spent:
             claim = f"answers no more because the quota is spent ({words}). Top it up"
@@ -308,7 +377,8 @@ class Asking:
 
 def fewer_tops(trouble: RequestTrouble, body: Mapping[str, Any]) -> int:
     """Return how many first tokens to ask for where a service refuses so many; 0 where it refuses something else."""
-    most, words = int(body["top_logprobs"]), f"{trouble.param} {trouble.words}"
+    most = int(body["top_logprobs"])
+    words = f"{trouble.param} {trouble.words}"
     if trouble.status not in INVALID or most < 2 or "logprobs" not in words:
         return 0
     numbers = [int(number) for number in re.findall(r"\d+", trouble.words.partition(":")[2])]
@@ -329,7 +399,9 @@ def _now() -> str:
 @contextmanager
 def _quiet(credentialed: bool) -> Iterator[None]:
     """Of credentialed notes the client and its transport log nothing, whatever the level."""
-    loggers = [logging.getLogger(name) for name in ("openai", "httpx2", "httpcore2") if credentialed]
+    loggers = [
+        logging.getLogger(name) for name in ("openai", "httpx2", "httpcore2") if credentialed
+    ]
     before = [one.level for one in loggers]
     for one in loggers:
         one.setLevel(logging.CRITICAL + 1)
@@ -353,9 +425,14 @@ class ChatScorer(AnsweringScorer):
         self.identity: Mapping[str, Any] = {"kind": self.kind, **service, **settings(self.options)}
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        options, answered = self.options, len(self.log)
+        options = self.options
+        answered = len(self.log)
         needed = [size for key, size in self.requests(prompts).items() if key not in self.log]
-        if needed and options.max_requests is not None and answered + len(needed) > options.max_requests:
+        if (
+            needed
+            and options.max_requests is not None
+            and answered + len(needed) > options.max_requests
+        ):
             return f"-M max-requests allows {options.max_requests:,}"
         if needed and options.max_cost is not None:
             so_far = self.counted()[1]
@@ -365,7 +442,9 @@ class ChatScorer(AnsweringScorer):
                 return f"--max-cost allows {options.max_cost:,.2f}"
         return ""
 
-    def option_logs(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Logs | None]:
+    def option_logs(
+        self, prompts: Sequence[Prompt], on_progress: Progress = silent
+    ) -> list[Logs | None]:
         """By the likeliest first tokens of an answer; None where the service shows none, or no log-probabilities."""
         answers = [self.log[key] for key in self._answered(prompts, on_progress)]
         return [
@@ -387,10 +466,14 @@ class ChatScorer(AnsweringScorer):
         if lacking_count and (not shown_count or 2 * lacking_count > answering.FIRST_ANSWERS):
             lacking = f"{service} answers as {self.model_id!r} without log-probabilities"
             return f"{lacking}, which -M scoring=log-odds needs. Start a new run with -M scoring=sampled."
-        if len(first) < min(answering.FIRST_ANSWERS, expected) or 2 * sum(map(_is_overfull, first)) <= len(first):
+        if len(first) < min(answering.FIRST_ANSWERS, expected) or 2 * sum(
+            map(_is_overfull, first)
+        ) <= len(first):
             return ""
         claim = f"The first tokens that {service} shows come to a probability of more than 1"
-        return f"{claim}, so they are no log-probabilities. Start a new run with -M scoring=sampled."
+        return (
+            f"{claim}, so they are no log-probabilities. Start a new run with -M scoring=sampled."
+        )
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -408,7 +491,9 @@ class ChatScorer(AnsweringScorer):
             yield f"{share} have no score: their first tokens come to a probability of more than 1."
         most = max((len(answer.logprobs) for answer in answers), default=self.options.top_logprobs)
         if most < self.options.top_logprobs:
-            limits = f"{most:,} first tokens at most, and {self.options.top_logprobs:,} were asked for"
+            limits = (
+                f"{most:,} first tokens at most, and {self.options.top_logprobs:,} were asked for"
+            )
             yield f"The service of {self.model_id} shows {limits}."
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
@@ -416,9 +501,12 @@ class ChatScorer(AnsweringScorer):
 
     def later_trials(self, prompt: Prompt, pending: Groups) -> Trials:
         """The trials after that of a prompt which its request may answer as well, if they are not requested yet."""
-        trial, several = answering.trial_of(prompt.prompt_id), self.options.answers_per_request
+        trial = answering.trial_of(prompt.prompt_id)
+        several = self.options.answers_per_request
         name = prompt.prompt_id.removesuffix(f"/t{trial}")
         last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
-        prompts = [replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)]
+        prompts = [
+            replace(prompt, prompt_id=f"{name}/t{later}") for later in range(trial + 1, last + 1)
+        ]
         found = zip(self._keys(prompts), prompts, strict=True)
         return {key: later for key, later in found if key not in self.log and key not in pending}

@@ -13,24 +13,51 @@ from swapbias.models.chat.answering import CUT_OFF, REFUSED, UNANSWERED
 
 NOTHING = "something else than an answer came back"
 NO_ANSWER = "the reply holds no answer"
-BLOCKED, LIMITED = (400, 403, 422, 451), 429  # statuses of refused texts, and of a limited rate
+# statuses of refused texts, and of a limited rate
+BLOCKED = (400, 403, 422, 451)
+LIMITED = 429
 MIN_KEY = 6  # characters: a shorter one is a word that an answer may well say
 MOST_WORDS = 200  # characters of what a service says of an error
 
 _DEPTH = 4  # of errors inside errors
-_CODES = ("code", "type", "status", "reason", "name", "error_type", "error_code", "blockReason", "block_reason")
-_INSIDE = ("error", "innererror", "inner_error", "metadata", "details", "raw", "promptFeedback", "prompt_feedback")
+_CODES = (
+    "code",
+    "type",
+    "status",
+    "reason",
+    "name",
+    "error_type",
+    "error_code",
+    "blockReason",
+    "block_reason",
+)
+_INSIDE = (
+    "error",
+    "innererror",
+    "inner_error",
+    "metadata",
+    "details",
+    "raw",
+    "promptFeedback",
+    "prompt_feedback",
+)
 _ENDINGS = ("finish_reason", "native_finish_reason", "stop_reason", "finishReason")
 _LENGTH_ENDING = re.compile(r"length|max(?:output|completion|new)?tokens|tokenlimit")
 _BROKEN_ENDING = re.compile(r"error|abort|cancel|timeout|interrupt|insufficientsystemresource")
-_FILTER_FIELDS = ("content_filter_result", "content_filter_results", "flagged_input")  # of Azure, of OpenRouter
+_FILTER_FIELDS = (
+    "content_filter_result",
+    "content_filter_results",
+    "flagged_input",
+)  # of Azure, of OpenRouter
 # Codes are words without blanks and marks: "content_filter", "ContentFilter" and "CONTENT-FILTER" are alike.
 _FILTER_CODE = re.compile(
     r"content(?:filter|polic|violation|moderation|blocked|risk)|responsibleai|guardrail|prohibitedcontent|blocklist"
     r"|recitation|spii|sensitive|datainspection|moderation(?:blocked|error|failed)|inputmoderation|toxic|invalidprompt"
     r"|promptblocked|safety(?:$|block|check|filter|system|violation)|^refus(?:al|ed)$|^filtered$|^blocked$"
 )
-_LENGTH_CODE = re.compile(r"contextlength|contextwindow|stringabovemaxlength|prompttoolong|inputtoolong")
+_LENGTH_CODE = re.compile(
+    r"contextlength|contextwindow|stringabovemaxlength|prompttoolong|inputtoolong"
+)
 _SPENT_CODE = re.compile(
     r"insufficient(?:user)?(?:quota|balance|funds?|credits?)|exceededcurrentquota|quotaexceeded|quotaexhausted"
     r"|billing(?:hardlimit|notactive|error)|creditbalance|outofcredits?|arrearage|paymentrequired"
@@ -42,9 +69,12 @@ _FILTER_WORDS = re.compile(
     r"|(?:prompt|input|output|request|response) (?:was|has been|is) (?:flagged|filtered)",
     re.IGNORECASE,
 )
-_LENGTH_WORDS = re.compile(r"maximum context length|context (?:length|window|size)|prompt is too long", re.IGNORECASE)
+_LENGTH_WORDS = re.compile(
+    r"maximum context length|context (?:length|window|size)|prompt is too long", re.IGNORECASE
+)
 _SPENT_WORDS = re.compile(
-    r"credit balance is too low|insufficient (?:balance|credits?|funds)|exceeded your current quota", re.IGNORECASE
+    r"credit balance is too low|insufficient (?:balance|credits?|funds)|exceeded your current quota",
+    re.IGNORECASE,
 )
 
 
@@ -183,9 +213,11 @@ def trouble_of(error: Exception, key: str, *, shown: bool) -> RequestTrouble:
         return _trouble_of_status(error, key, shown=shown)
     if isinstance(error, openai.APITimeoutError):
         return RequestTrouble("no answer in time")
-    words, passes = str(error) or type(error).__name__, False
+    words = str(error) or type(error).__name__
+    passes = False
     if isinstance(error, openai.APIConnectionError):
-        words, passes = str(error.__cause__) or type(error.__cause__).__name__, True
+        words = str(error.__cause__) or type(error.__cause__).__name__
+        passes = True
     if not shown:
         return RequestTrouble("no answer, and what it said is not shown", passes=passes)
     return RequestTrouble(_line(words, key), passes=passes)
@@ -198,7 +230,8 @@ def _trouble_of_status(error: openai.APIStatusError, key: str, *, shown: bool) -
         return RequestTrouble("it sends requests on to another address", status, passes=False)
     content = extensions.get("error", error.body)
     fields = content if isinstance(content, dict) else {}
-    withheld, is_spent = about_prompt(content, status), is_spent_quota(content, status)
+    withheld = about_prompt(content, status)
+    is_spent = is_spent_quota(content, status)
     is_empty = content == NO_ANSWER
     passes = status == 0 or status >= 500 or status in (408, 409, LIMITED)
     words = f"{status or 'no answer'}, and what it said is not shown"
@@ -206,10 +239,15 @@ def _trouble_of_status(error: openai.APIStatusError, key: str, *, shown: bool) -
         line = _line(_message(content) or ", ".join(_codes(content)) or str(content or ""), key)
         words = ": ".join(filter(None, (str(status or ""), line)))
     return RequestTrouble(
-        words, status, passes=passes and not is_spent, param=str(fields.get("param") or ""),
-        withheld=UNANSWERED if is_empty else withheld, is_spent=is_spent, is_empty=is_empty,
+        words,
+        status,
+        passes=passes and not is_spent,
+        param=str(fields.get("param") or ""),
+        withheld=UNANSWERED if is_empty else withheld,
+        is_spent=is_spent,
+        is_empty=is_empty,
         is_reply=True,
-    )  # fmt: skip
+    )
 
 
 def about_prompt(error: Any, status: int) -> str:
@@ -248,7 +286,9 @@ def _is_flagged(results: Any, depth: int = 0) -> bool:
         return False
     if isinstance(results, list):
         return any(_is_flagged(one, depth + 1) for one in results)
-    return results.get("filtered") is True or any(_is_flagged(one, depth + 1) for one in results.values())
+    return results.get("filtered") is True or any(
+        _is_flagged(one, depth + 1) for one in results.values()
+    )
 
 
 def _codes(error: Any, depth: int = 0) -> Iterator[str]:
@@ -262,7 +302,9 @@ def _codes(error: Any, depth: int = 0) -> Iterator[str]:
             yield from _codes(item, depth + 1)
     if not isinstance(error, dict):
         return
-    if any(name in error for name in _FILTER_FIELDS) or _is_flagged(error.get("prompt_filter_results")):
+    if any(name in error for name in _FILTER_FIELDS) or _is_flagged(
+        error.get("prompt_filter_results")
+    ):
         yield "content_filter"
     for name in _CODES:
         if isinstance(error.get(name), str):

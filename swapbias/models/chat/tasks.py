@@ -29,8 +29,12 @@ def chat_experiments(study: Study) -> list[Experiment]:
 
 def chat_prompts(study: str) -> dict[str, Prompt]:
     """The prompts of these experiments, by the name of a sample: experiment and prompt."""
-    found = [(one, name) for one in chat_experiments(load_study(study)) for name in one.reads.configs]
-    rows = [{**row, "experiment": one.name} for one, name in found for row in config_rows(study, name)]
+    found = [
+        (one, name) for one in chat_experiments(load_study(study)) for name in one.reads.configs
+    ]
+    rows = [
+        {**row, "experiment": one.name} for one, name in found for row in config_rows(study, name)
+    ]
     return {f"{one.experiment}/{one.prompt_id}": one for one in as_prompts(rows)}
 
 
@@ -60,11 +64,13 @@ def read_answers(study: str) -> Scorer:
     """The score of an answer as audits read it (what cannot be read has none), and the mean of each group."""
     prompts = chat_prompts(study)
     readers = {
-        one.name: answer_reader(one.reads.reading, one.reads.aliases) for one in chat_experiments(load_study(study))
+        one.name: answer_reader(one.reads.reading, one.reads.aliases)
+        for one in chat_experiments(load_study(study))
     }
 
     async def score(state: TaskState, target: Target) -> Score:
-        prompt, text = prompts[str(state.sample_id)], state.output.completion
+        prompt = prompts[str(state.sample_id)]
+        text = state.output.completion
         cut = state.output.stop_reason == "max_tokens"
         value, parts = readers[prompt.experiment](prompt, text, cut=cut)
         return Score(value=value, answer=text, metadata=dict(parts))

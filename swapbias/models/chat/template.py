@@ -11,14 +11,18 @@ Turns = Sequence[Mapping[str, str]]  # role and content of each
 # With which some templates end a prompt, such as <think>, [THINK] and <|START_THINKING|>.
 _TAG = r"[<\[]\|?{}(?:start_)?(?:seed:)?(?:think|thinking|thought|thoughts|reasoning)\|?[>\]]"
 _OPENED = re.compile(_TAG.format("") + r"\s*$", re.IGNORECASE)
-_UNCLOSED = {"enable_thinking": False, "thinking": False}  # variables by which templates leave the reasoning out
+_UNCLOSED = {
+    "enable_thinking": False,
+    "thinking": False,
+}  # variables by which templates leave the reasoning out
 
 
 class ChatTemplate:
     """The chat template of a tokenizer, and what it makes of turns."""
 
     def __init__(self, tokenizer: Any, model_id: str) -> None:
-        self.tokenizer, self.model_id = tokenizer, model_id
+        self.tokenizer = tokenizer
+        self.model_id = model_id
         self.dropped: dict[
             tuple[str, ...], list[int]
         ] = {}  # places of turns that are left out, by template and roles
@@ -62,7 +66,9 @@ class ChatTemplate:
         key = (str(self.tokenizer.chat_template), *roles)
         if key not in self.dropped:
             marks = [f"swapbias turn {place} of it" for place in range(len(roles))]
-            marked = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
+            marked = [
+                {"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)
+            ]
             try:
                 text = self._render(marked, tokenize=False)
                 self.dropped[key] = [place for place, mark in enumerate(marks) if mark not in text]

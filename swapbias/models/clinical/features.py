@@ -53,7 +53,9 @@ class Features(Immutable):
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d); ``sentences`` hold the words for features that read words in a sentence."""
-        raise UsageError(f"{self.name} has no vectors of words. Give a file of word vectors or an encoder.")
+        raise UsageError(
+            f"{self.name} has no vectors of words. Give a file of word vectors or an encoder."
+        )
 
     def like_words(self, word: str) -> list[str]:
         """Words about as frequent as this one; every word where ``identity["frequency"]`` is unknown."""
@@ -89,7 +91,9 @@ def _near(rank: float, ranked: Ranked) -> list[str]:
 
 def _plain(words: Sequence[tuple[int, str]]) -> Ranked:
     """Of ranked words those of two or more letters, all in lower case."""
-    plain = [(rank, word) for rank, word in words if len(word) > 1 and word.isalpha() and word.islower()]
+    plain = [
+        (rank, word) for rank, word in words if len(word) > 1 and word.isalpha() and word.islower()
+    ]
     return [word for _, word in plain], np.array([rank for rank, _ in plain], dtype=np.float64)
 
 
@@ -99,8 +103,10 @@ class StaticVectors(Features):
     null_words = 1_000
 
     def __init__(self, keyed: Any, *, name: str, identity: Mapping[str, Any] | None = None) -> None:
-        self.name, self.keyed = name, keyed
-        words, counts = keyed.index_to_key, np.asarray(keyed.expandos.get("count", []))
+        self.name = name
+        self.keyed = keyed
+        words = keyed.index_to_key
+        counts = np.asarray(keyed.expandos.get("count", []))
         # Of a file without counts gensim makes some up, from the number of words down to 1.
         made_up = np.array_equal(counts, np.arange(len(words), 0, -1))
         counted = bool(len(counts) == len(words) and counts.min() < counts.max()) and not made_up
@@ -119,10 +125,14 @@ class StaticVectors(Features):
     def load(cls, path: Path) -> Self:
         """From a local file; its suffix and, for .bin, its first bytes say the format. Nothing is ever fetched."""
         if not path.is_file():
-            raise ValueError(f"{path} does not exist. Give a file of word vectors ({listed(SUFFIXES)}).")
+            raise ValueError(
+                f"{path} does not exist. Give a file of word vectors ({listed(SUFFIXES)})."
+            )
         refuse_pickle(path)
         keyed = _read_keyed(path)
-        stem = next(path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one))
+        stem = next(
+            path.name[: -len(one)] for one in SUFFIXES[::-1] if path.name.lower().endswith(one)
+        )
         return cls(keyed, name=stem, identity={"sha256": file_sha256(path)})
 
     def position(self, word: str) -> int | None:
@@ -156,7 +166,9 @@ class StaticVectors(Features):
     @cached_property
     def _ranked(self) -> Ranked:
         """The plain words with their ranks."""
-        return _plain([(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self.order, 1)])
+        return _plain(
+            [(rank, self.keyed.index_to_key[at]) for rank, at in enumerate(self.order, 1)]
+        )
 
 
 def _read_keyed(path: Path) -> Any:
@@ -175,10 +187,14 @@ def _read_keyed(path: Path) -> Any:
         if header and math.prod(map(int, first.split())) > path.stat().st_size * _MOST_PACKED:
             size = " x ".join(first.decode().split())
             raise ValueError(f"its first line claims {size} numbers, more than it can hold")
-        return KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
+        return KeyedVectors.load_word2vec_format(
+            str(path), binary=binary, no_header=not (header or binary)
+        )
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
-        raise ValueError(f"{path.name} cannot be read as word vectors ({reason}). Check its format.") from error
+        raise ValueError(
+            f"{path.name} cannot be read as word vectors ({reason}). Check its format."
+        ) from error
 
 
 class TfidfLsa(Features):
@@ -189,7 +205,8 @@ class TfidfLsa(Features):
     def __init__(self, *, dimension: int = 100, fitted: tuple[Any, Floats] | None = None) -> None:
         """Features that have learned nothing yet (``fit`` does); a UsageError if scikit-learn is not installed."""
         need(self.name, "sklearn", extra="clinical")
-        self.dimension, self._fitted = dimension, fitted
+        self.dimension = dimension
+        self._fitted = fitted
         library = f"scikit-learn {version('scikit-learn')}"
         self.identity = {"kind": TFIDF, "dimension": dimension, "library": library}
 
@@ -201,11 +218,15 @@ class TfidfLsa(Features):
         words = (word for text in texts for word in _lower(text))
         first = next(words, None)
         if all(word == first for word in words):  # which looks no further than to the second word
-            raise ValueError(f"{len(texts)} training texts hold fewer than two words. Check the texts.")
+            raise ValueError(
+                f"{len(texts)} training texts hold fewer than two words. Check the texts."
+            )
         weights = TfidfVectorizer(analyzer=_lower)
         table = weights.fit_transform(texts)
         reduce = TruncatedSVD(min(self.dimension, *table.shape), random_state=0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # equal texts have no variance to explain
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # equal texts have no variance to explain
             reduce.fit(table)
         # Directions that the texts do not span hold rounding errors, which scaling would blow up.
         spanned = reduce.singular_values_ > 1e-8 * reduce.singular_values_[0]
@@ -214,7 +235,9 @@ class TfidfLsa(Features):
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Shape (n, d); NaN where no word is known from training; a ValueError before training."""
         if self._fitted is None:
-            raise ValueError(f"{self.name} has learned from no texts. Call fit with training texts first.")
+            raise ValueError(
+                f"{self.name} has learned from no texts. Call fit with training texts first."
+            )
         weights, components = self._fitted
         table = weights.transform(texts)
         found = np.asarray(table @ components.T, dtype=np.float64)
@@ -245,7 +268,9 @@ class ContextualVectors(Features):
     ) -> None:
         from swapbias.models.engine.encoder import Engine
 
-        self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.name = name
         self._engine = Engine(self.model, batch_size=batch_size)
         self._start, self._end = _added_tokens(tokenizer)
         self._window = length_limit(tokenizer, model) - len(self._start) - len(self._end)
@@ -256,7 +281,13 @@ class ContextualVectors(Features):
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:
         loaded, tokenizer, pin = load_model(model, _Encoder, options)
-        return cls(loaded, tokenizer, name=read_name(model, pin), identity=pin, batch_size=options.batch_size)
+        return cls(
+            loaded,
+            tokenizer,
+            name=read_name(model, pin),
+            identity=pin,
+            batch_size=options.batch_size,
+        )
 
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Shape (n, d), of the cleaned texts; NaN for a text that holds nothing but unknown tokens."""
@@ -266,7 +297,9 @@ class ContextualVectors(Features):
         """Shape (n, d): like ``vectors`` for texts that are read as they are."""
         fresh = [one for one in dict.fromkeys(sentences) if one not in self._cache]
         self._cache.update(zip(fresh, self._encode(fresh), strict=True))
-        return np.array([self._cache[one] for one in sentences]).reshape(len(sentences), self.dimension)
+        return np.array([self._cache[one] for one in sentences]).reshape(
+            len(sentences), self.dimension
+        )
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
         """Shape (n, d): the mean over the whole sentence that each word stands in; NaN for an unknown word."""
@@ -276,7 +309,9 @@ class ContextualVectors(Features):
 
     def like_words(self, word: str) -> list[str]:
         """Whole lower-case words with a token id, a rank of frequency, within a factor 1.5 of the word's."""
-        pieces = self._pieces(f" {word}")  # byte-level vocabularies know words by the space before them
+        pieces = self._pieces(
+            f" {word}"
+        )  # byte-level vocabularies know words by the space before them
         return _near(pieces[-1], self._ranked) if pieces else list(self._ranked[0])
 
     @cached_property
@@ -284,9 +319,17 @@ class ContextualVectors(Features):
         """The plain words that are one token, with its id as their rank."""
         vocabulary = self.tokenizer.get_vocab()
         common = len(vocabulary) / 100  # a letter like Ġ may stand in any vocabulary a few times
-        marks = [one for one in _WORD_STARTS if sum(token.startswith(one) for token in vocabulary) > common]
+        marks = [
+            one
+            for one in _WORD_STARTS
+            if sum(token.startswith(one) for token in vocabulary) > common
+        ]
         start = marks[0] if marks else ""
-        whole = [(at, token.removeprefix(start)) for token, at in vocabulary.items() if token.startswith(start)]
+        whole = [
+            (at, token.removeprefix(start))
+            for token, at in vocabulary.items()
+            if token.startswith(start)
+        ]
         return _plain(sorted(whole))
 
     def _pieces(self, text: str) -> list[int]:
@@ -297,18 +340,24 @@ class ContextualVectors(Features):
     def _encode(self, texts: Sequence[str]) -> Floats:
         import torch
 
-        readers: dict[tuple[int, ...], list[int]] = {}  # windows of token ids, and the texts that hold each
+        readers: dict[
+            tuple[int, ...], list[int]
+        ] = {}  # windows of token ids, and the texts that hold each
         for place, ids in enumerate(map(self._pieces, texts)):
             for start in range(0, len(ids), self._window):
                 readers.setdefault(tuple(ids[start : start + self._window]), []).append(place)
         unique = list(readers)
         refuse_unknown_tokens(self.name, self.model, self.tokenizer, unique)
-        sums, tokens = np.zeros((len(texts), self.dimension)), np.zeros(len(texts))
-        before, after = len(self._start), len(self._end)
+        sums = np.zeros((len(texts), self.dimension))
+        tokens = np.zeros(len(texts))
+        before = len(self._start)
+        after = len(self._end)
         for batch in self._engine.batches([before + len(part) + after for part in unique]):
             encoded = [[*self._start, *unique[at], *self._end] for at in batch]
             states = torch.split(self._engine.hidden_states(encoded), [len(ids) for ids in encoded])
-            totals = torch.stack([own[before : len(own) - after].double().sum(dim=0) for own in states])
+            totals = torch.stack(
+                [own[before : len(own) - after].double().sum(dim=0) for own in states]
+            )
             for at, total in zip(batch, totals.cpu().numpy(), strict=True):
                 for place in readers[unique[at]]:
                     sums[place] += total

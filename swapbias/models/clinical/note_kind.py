@@ -69,16 +69,26 @@ class Embedding(Kind):
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         options = request.of(NoteOptions)
         own = experiment.reads.reading == "phenotype" and not options.trains
-        models = (options.classifier,) if own else options.embeddings or (base.TFIDF,) * options.trains
+        models = (
+            (options.classifier,) if own else options.embeddings or (base.TFIDF,) * options.trains
+        )
         if found is not None:
             model = short_name(request.model)
-            yield "", f"it reads word vectors and encoders: name them with -M embedding instead of {model}"
+            yield (
+                "",
+                f"it reads word vectors and encoders: name them with -M embedding instead of {model}",
+            )
         elif not models:
             yield "", "it needs an -M embedding beside a classifier of your own"
         else:
             blind = "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding"
             for model in models:
-                yield model, blind if experiment.reads.reading == "direction" and model == base.TFIDF else ""
+                yield (
+                    model,
+                    blind
+                    if experiment.reads.reading == "direction" and model == base.TFIDF
+                    else "",
+                )
 
     def rows(self, experiment: Experiment) -> str:
         if not experiment.reads.notes.corpus:
@@ -92,21 +102,39 @@ class Embedding(Kind):
     def load(self, model: str, request: Request, *, say: Say = silent, **more: Any) -> Any:
         options = request.of(NoteOptions)
         if model == base.TFIDF:
-            say("No -M embedding is named: notes are read through TF-IDF and latent semantic analysis.")
+            say(
+                "No -M embedding is named: notes are read through TF-IDF and latent semantic analysis."
+            )
         is_own = model == options.classifier and not options.trains
-        load = "clinical.phenotype:load_phenotype_classifier" if is_own else "clinical.features:load_features"
+        load = (
+            "clinical.phenotype:load_phenotype_classifier"
+            if is_own
+            else "clinical.features:load_features"
+        )
         return imported(load)(model, options=request.load)
 
     def read(
-        self, model: Any, experiment: Experiment, request: Request, *, corpus: str, training: Training
+        self,
+        model: Any,
+        experiment: Experiment,
+        request: Request,
+        *,
+        corpus: str,
+        training: Training,
     ) -> Scorer:
-        options, reader = request.of(NoteOptions), model
+        options = request.of(NoteOptions)
+        reader = model
         if experiment.reads.reading == "direction":
             tables = imported("clinical.word_direction:read_direction_tables")(corpus)
-            reader = imported("clinical.word_direction:DirectionScorer")(model, tables, seed=request.seed)
+            reader = imported("clinical.word_direction:DirectionScorer")(
+                model, tables, seed=request.seed
+            )
         elif options.trains or experiment.reads.reading == "gender":
             classifier = options.classifier if options.trains else base.CLASSIFIERS[0]
-            how = {"classifier": classifier, "target": "gender" if experiment.reads.reading == "gender" else "label"}
+            how = {
+                "classifier": classifier,
+                "target": "gender" if experiment.reads.reading == "gender" else "label",
+            }
             make = imported("clinical.phenotype:PhenotypeScorer")
             reader = make(model, training=training, seed=request.seed, **how)
         scorer: Scorer = reader
@@ -121,28 +149,42 @@ def note_conversations(
     ``prompts_of``: the corpus whose tables hold the questions.
     """
     folder = corpus_dir(prompts_of)
-    prompts = {one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))}
+    prompts = {
+        one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))
+    }
     asks = read_table(folder / "questions.csv", ("phenotype", "question"))
     questions = {one["phenotype"]: options.question or one["question"] for one in asks}
     checklist = Path(options.checklist or folder / "checklist.csv")
     if facts and not checklist.is_file():
-        raise UsageError(f"{checklist} does not exist, expected a CSV file with note_id, fact and terms.")
+        raise UsageError(
+            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms."
+        )
     known = read_checklist(checklist) if facts else ()
     texts: dict[str, list[str]] = {}
     for row in rows:
         texts.setdefault(row["pair_id"], []).append(row["text"])
     stated = {pair: facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()}
-    system, user = prompts[task]["system"], prompts[task]["user"]
+    system = prompts[task]["system"]
+    user = prompts[task]["user"]
     found = []
     for row in rows if not facts else [one for one in rows if stated[one["pair_id"]]]:
-        known_facts = stated[row["pair_id"]] if facts else []  # of each fact its terms, which count its number
-        candidates = [Candidate(term, float(number)) for number, one in enumerate(known_facts) for term in one.terms]
+        known_facts = (
+            stated[row["pair_id"]] if facts else []
+        )  # of each fact its terms, which count its number
+        candidates = [
+            Candidate(term, float(number))
+            for number, one in enumerate(known_facts)
+            for term in one.terms
+        ]
         values = {"note": row["text"]}
         if "[question]" in user:
             question = questions.get(row["condition"], options.question)
             if question is None:
-                raise UsageError(f"No question is known for the label {row['condition']!r}. Give -M question.")
-            values["question"], candidates = question, [Candidate("yes", 1.0), Candidate("no", 0.0)]
+                raise UsageError(
+                    f"No question is known for the label {row['condition']!r}. Give -M question."
+                )
+            values["question"] = question
+            candidates = [Candidate("yes", 1.0), Candidate("no", 0.0)]
         text = conversation(("system", system), ("user", fill(user, **values)))
         found.append({**row, "text": text, "candidates": tuple(candidates)})
     return found

@@ -19,7 +19,15 @@ from swapbias.models.auto import CLASSIFIER
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import length_limit
-from swapbias.models.scorer import DerivedScorer, Progress, Scored, Scorer, checked_scores, not_scored, silent
+from swapbias.models.scorer import (
+    DerivedScorer,
+    Progress,
+    Scored,
+    Scorer,
+    checked_scores,
+    not_scored,
+    silent,
+)
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:
@@ -31,8 +39,12 @@ Names = NDArray[np.str_]
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
 TREES = 300  # of a random forest
-PANEL_SAMPLES, SAMPLES = 1_000, 250  # of the note that has a panel of its own; of those whose weights are averaged
-SVM_STEPS = 50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
+# of the note that has a panel of its own; of those whose weights are averaged
+PANEL_SAMPLES = 1_000
+SAMPLES = 250
+SVM_STEPS = (
+    50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
+)
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
 
@@ -66,15 +78,22 @@ class PhenotypeScorer(Scorer):
     ) -> None:
         """``training``: phenotype and regime -> rows with subject_id, text, label and gender, called when needed."""
         need("A phenotype classifier", "sklearn", extra="clinical")
-        self.features, self.classifier, self.training = features, classifier, training
-        self.seed, self.target = seed, target
+        self.features = features
+        self.classifier = classifier
+        self.training = training
+        self.seed = seed
+        self.target = target
         self.model_id = f"{features.name}+{classifier}"
         probability = UNIT if target == "label" else "probability of female"
         self.unit = "logistic of the SVM's decision value" if classifier == "svm" else probability
         self._trained: dict[tuple[str, str], tuple[Features, Any]] = {}
         library = f"scikit-learn {version('scikit-learn')}"
         settings = {"classifier": classifier, "library": library, "seed": seed, "target": target}
-        self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
+        self.identity: Mapping[str, Any] = {
+            "kind": self.kind,
+            "features": dict(features.identity),
+            **settings,
+        }
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, in order; a ValueError for training notes that no classifier can learn from."""
@@ -86,26 +105,35 @@ class PhenotypeScorer(Scorer):
             features, model = self._learned(*key)
             vectors = features.vectors([prompts[place].text for place in members])
             known = np.isfinite(vectors).all(axis=1)
-            scores, predicted = np.full(len(members), np.nan), np.full(len(members), np.nan)
+            scores = np.full(len(members), np.nan)
+            predicted = np.full(len(members), np.nan)
             if known.any():
                 predicted[known] = model.predict(vectors[known])
                 if self.classifier == "svm":
-                    scores[known] = 0.5 + 0.5 * np.tanh(model.decision_function(vectors[known]) / 2)  # logistic
+                    scores[known] = 0.5 + 0.5 * np.tanh(
+                        model.decision_function(vectors[known]) / 2
+                    )  # logistic
                 else:
                     scores[known] = model.predict_proba(vectors[known])[:, 1]
-            for place, score, label in zip(members, scores.tolist(), predicted.tolist(), strict=True):
+            for place, score, label in zip(
+                members, scores.tolist(), predicted.tolist(), strict=True
+            ):
                 results[place] = predicted_scored(score, label, TARGETS[self.target])
             on_progress(len(members))
         return results
 
     def _learned(self, phenotype: str, regime: str) -> tuple[Features, Any]:
-        key, where, classes = (phenotype, regime), f"{phenotype}, {regime}", TARGETS[self.target]
+        key = (phenotype, regime)
+        where = f"{phenotype}, {regime}"
+        classes = TARGETS[self.target]
         if key in self._trained:
             return self._trained[key]
         notes = [row for row in self.training(*key) if row[self.target]]  # of a known target
         if unknown := {row[self.target] for row in notes} - set(classes):
             wanted = " or ".join(classes)
-            raise ValueError(f"{where}: {len(unknown)} other {self.target}, expected {wanted}. Mend the notes.")
+            raise ValueError(
+                f"{where}: {len(unknown)} other {self.target}, expected {wanted}. Mend the notes."
+            )
         texts = [note["text"] for note in notes]
         features = self.features.fit(texts)
         vectors = features.vectors(texts)
@@ -147,7 +175,9 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
         warnings.simplefilter("ignore", ConvergenceWarning)
         if kind == "svm":
             folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
-            search = GridSearchCV(model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise")
+            search = GridSearchCV(
+                model, SVM_GRID, scoring="f1_macro", cv=folds, error_score="raise"
+            )
             return search.fit(vectors, truth, groups=groups)
         return model.fit(vectors, truth)
 
@@ -170,7 +200,9 @@ class ClassifierScorer(DerivedScorer):
         """One Scored per prompt; NaN where the classifier returns NaN."""
         read = [replace(one, text=self._cut(one.text)) for one in prompts]
         results = []
-        for prompt, shown, one in zip(prompts, read, checked_scores(self.inner, read, on_progress), strict=True):
+        for prompt, shown, one in zip(
+            prompts, read, checked_scores(self.inner, read, on_progress), strict=True
+        ):
             predicted = math.nan if math.isnan(one.score) else float(one.score > 0.5)
             found = predicted_scored(one.score, predicted, TARGETS["label"])
             parts = {**found.parts, "truncated": float(shown.text != prompt.text)}
@@ -179,11 +211,14 @@ class ClassifierScorer(DerivedScorer):
 
     def _cut(self, text: str) -> str:
         """As many whole words as a transformers model reads; the text itself where even one word is too long."""
-        from swapbias.models.transformers_scorer import TextClassifierScorer  # torch, which results do not need
+        from swapbias.models.transformers_scorer import (
+            TextClassifierScorer,
+        )  # torch, which results do not need
 
         if not isinstance(self.inner, TextClassifierScorer):
             return text
-        tokenizer, limit = self.inner.tokenizer, length_limit(self.inner.tokenizer, self.inner.model)
+        tokenizer = self.inner.tokenizer
+        limit = length_limit(self.inner.tokenizer, self.inner.model)
 
         def length(part: str) -> int:
             return len(tokenizer(part, verbose=False).input_ids)
@@ -202,12 +237,18 @@ def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierS
     """
     scorer = CLASSIFIER.load(name, base.Request(load=options, kind="classifier"))
     if scorer.kind != "classifier" or name == base.VADER:
-        raise UsageError(f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier.")
+        raise UsageError(
+            f"{scorer.model_id} gives a raw score, expected a probability. Name a classifier."
+        )
     return ClassifierScorer(scorer.reading_notes())
 
 
 def explain_pair(
-    predict_proba: Callable[[list[str]], Any], texts: Mapping[str, str], *, seed: int = 0, samples: int = 1_000
+    predict_proba: Callable[[list[str]], Any],
+    texts: Mapping[str, str],
+    *,
+    seed: int = 0,
+    samples: int = 1_000,
 ) -> dict[str, list[tuple[str, float]]]:
     """The words of each version of a note with their weights toward "positive", heaviest first (LIME, Ribeiro 2016).
 
@@ -224,27 +265,37 @@ def explain_pair(
     found = {}
     for row, (name, text) in zip(read, texts.items(), strict=True):
         if np.isnan(row).any():
-            raise ValueError(f"Version {name!r} ({len(text)} characters) has no probability. Choose another note.")
+            raise ValueError(
+                f"Version {name!r} ({len(text)} characters) has no probability. Choose another note."
+            )
         explainer = LimeTextExplainer(
             class_names=["negative", "positive"], split_expression=r"[\W\d_]+", random_state=seed
         )
-        words = explainer.explain_instance(text, decided, labels=(1,), num_features=10, num_samples=samples)
+        words = explainer.explain_instance(
+            text, decided, labels=(1,), num_features=10, num_samples=samples
+        )
         found[name] = [(str(word), float(weight)) for word, weight in words.as_list(label=1)]
     return found
 
 
 def _probabilities(reader: Scorer, like: Prompt, texts: Sequence[str]) -> Floats:
     """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
-    scores = np.array([one.score for one in checked_scores(reader, [replace(like, text=text) for text in texts])])
+    scores = np.array(
+        [one.score for one in checked_scores(reader, [replace(like, text=text) for text in texts])]
+    )
     return np.column_stack([1 - scores, scores])
 
 
-def explain_mismatched(rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int) -> list[dict[str, Any]]:
+def explain_mismatched(
+    rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int
+) -> list[dict[str, Any]]:
     """The ``most`` mismatched pairs of each phenotype and regime; the first is sampled most. UsageError: no LIME.
 
     Of each the score and the words with their weights (``explain_pair``) of each group's version.
     """
-    pairs = rows.pivot(index=["construct", "condition", "pair_id"], columns="group", values="score").dropna()
+    pairs = rows.pivot(
+        index=["construct", "condition", "pair_id"], columns="group", values="score"
+    ).dropna()
     if pairs.shape[1] != 2:
         return []
     gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
@@ -256,10 +307,16 @@ def explain_mismatched(rows: "pd.DataFrame", reader: Scorer, *, most: int, seed:
             chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
     found: list[dict[str, Any]] = []
     for regime, phenotype, pair_id in chosen:
-        place = (rows["construct"] == regime) & (rows["condition"] == phenotype) & (rows["pair_id"] == pair_id)
+        place = (
+            (rows["construct"] == regime)
+            & (rows["condition"] == phenotype)
+            & (rows["pair_id"] == pair_id)
+        )
         pair = rows[place].set_index("group")
         samples = SAMPLES if found else PANEL_SAMPLES
-        read = partial(_probabilities, reader, Prompt(condition=str(phenotype), construct=str(regime)))
+        read = partial(
+            _probabilities, reader, Prompt(condition=str(phenotype), construct=str(regime))
+        )
         words = explain_pair(read, pair["text"].to_dict(), seed=seed, samples=samples)
         scores = {str(group): float(score) for group, score in pair["score"].items()}
         names = {"phenotype": str(phenotype), "regime": str(regime), "pair_id": str(pair_id)}

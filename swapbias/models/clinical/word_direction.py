@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from swapbias.errors import listed
-from swapbias.measures import WITHOUT_PAIR, cosines_with, directions_without_a_pair, gender_direction
+from swapbias.measures import (
+    WITHOUT_PAIR,
+    cosines_with,
+    directions_without_a_pair,
+    gender_direction,
+)
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.scorer import Progress, Scored, Scorer, silent
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
@@ -21,7 +26,9 @@ def read_direction_tables(corpus: str) -> Tables:
     """Definitional pairs (pair, female, male), and a corpus's sentences by pair or kind of word."""
     rows = read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", ("female", "male"))
     pairs = [{"pair": f"{row['female']}-{row['male']}", **row} for row in rows]
-    return pairs, read_table(corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male"))
+    return pairs, read_table(
+        corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male")
+    )
 
 
 class DirectionScorer(Scorer):
@@ -37,28 +44,42 @@ class DirectionScorer(Scorer):
     kind = "embedding"
     unit = "cosine with the gender direction"
 
-    def __init__(self, features: Features, tables: Tables, *, null: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, features: Features, tables: Tables, *, null: int | None = None, seed: int = 0
+    ) -> None:
         """Find the direction; ``null``: random words per word. ValueError: fewer than two pairs are known."""
-        self.features, self.model_id, self.seed = features, features.name, seed
+        self.features = features
+        self.model_id = features.name
+        self.seed = seed
         self.null = features.null_words if null is None else null
         pairs, templates = tables
         self._frames = {row["kind"]: row["female"] for row in templates}
         self._pair_words = {row[side].lower() for row in pairs for side in ("female", "male")}
         sentences = {row["kind"]: row for row in templates}
         if missing := [row["pair"] for row in pairs if row["pair"] not in sentences]:
-            raise ValueError(f"Pair {missing[0]!r} has no template sentence. Add a row of this kind to them.")
+            raise ValueError(
+                f"Pair {missing[0]!r} has no template sentence. Add a row of this kind to them."
+            )
         female, male = (
-            features.word_vectors([row[side] for row in pairs], [sentences[row["pair"]][side] for row in pairs])
+            features.word_vectors(
+                [row[side] for row in pairs], [sentences[row["pair"]][side] for row in pairs]
+            )
             for side in ("female", "male")
         )
         known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
         if known.sum() < 2:
             known_pairs = f"{features.name} knows {known.sum()} of {len(pairs)} definitional pairs by finite vectors"
-            raise ValueError(f"{known_pairs}, expected 2 or more. Use an embedding of everyday English.")
+            raise ValueError(
+                f"{known_pairs}, expected 2 or more. Use an embedding of everyday English."
+            )
         self.direction, self.explained_variance = gender_direction(female[known], male[known])
         self._without = directions_without_a_pair(female[known], male[known])
         settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}
-        self.identity: Mapping[str, Any] = {"kind": self.kind, "features": dict(features.identity), **settings}
+        self.identity: Mapping[str, Any] = {
+            "kind": self.kind,
+            "features": dict(features.identity),
+            **settings,
+        }
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """One Scored per prompt, whose text is one word and whose construct names its frame (else a ValueError)."""
@@ -75,8 +96,13 @@ class DirectionScorer(Scorer):
         parts = {
             "explained_variance": self.explained_variance,
             "dimensions": float(len(self.direction)),
-            "frequency_known": {"counts": 1.0, "rank": 0.5}.get(self.features.identity.get("frequency", ""), 0.0),
-            **{f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0]) for number, one in without},
+            "frequency_known": {"counts": 1.0, "rank": 0.5}.get(
+                self.features.identity.get("frequency", ""), 0.0
+            ),
+            **{
+                f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0])
+                for number, one in without
+            },
         }
         if math.isnan(cosine):
             return Scored(math.nan, parts=parts)
@@ -85,12 +111,20 @@ class DirectionScorer(Scorer):
         pool = [one for one in self.features.like_words(word) if one not in own]
         draw = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
         drawn = [pool[at] for at in draw.integers(len(pool), size=self.null)] if pool else []
-        null = zip(drawn, cosines_with(self.direction, self._vectors(drawn, kind)).tolist(), strict=True)
+        null = zip(
+            drawn, cosines_with(self.direction, self._vectors(drawn, kind)).tolist(), strict=True
+        )
         known = [[one, round(value, 6)] for one, value in null if not math.isnan(value)]
-        return Scored(cosine, "female" if cosine > 0 else "male", json.dumps(known, ensure_ascii=False), parts)
+        return Scored(
+            cosine, "female" if cosine > 0 else "male", json.dumps(known, ensure_ascii=False), parts
+        )
 
     def _vectors(self, words: Sequence[str], kind: str) -> Floats:
         if kind not in self._frames:
-            raise ValueError(f"Construct {kind!r} has no frame, expected one of {listed(self._frames)}. Add one.")
-        found = self.features.word_vectors(words, [fill(self._frames[kind], word=word) for word in words])
+            raise ValueError(
+                f"Construct {kind!r} has no frame, expected one of {listed(self._frames)}. Add one."
+            )
+        found = self.features.word_vectors(
+            words, [fill(self._frames[kind], word=word) for word in words]
+        )
         return np.asarray(found, dtype=np.float64)

@@ -25,14 +25,22 @@ from swapbias.models.engine.loglikelihood import same_odds
 from swapbias.models.loading import length_batches, position_padding
 
 # Tokens of a row per text of the batch size: 64 texts make rows of 1,024 tokens, beyond which a CPU gains nothing.
-_ROOM, _ROOM_ELSEWHERE = {"cpu": 16}, 256
+_ROOM = {"cpu": 16}
+_ROOM_ELSEWHERE = 256
 
 Encoded = Sequence[Sequence[int]]
 # Families whose attention goes through transformers' interface and sees no more than queries, keys and values.
 _FAMILIES = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
 _ATTENTION = "swapbias_runs"
 _SAME = (  # settings that Longformer and RoBERTa share
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *(
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "hidden_act",
+    ),
     *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
     *("pad_token_id", "bos_token_id", "eos_token_id"),
 )
@@ -75,7 +83,8 @@ def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
 
 def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
     """Texts as one row; positions count from the padding token where there is one, which keeps its own."""
-    padding, device = position_padding(model), model.device
+    padding = position_padding(model)
+    device = model.device
     ids = torch.tensor([token for one in encoded for token in one])
     lengths = torch.tensor([len(one) for one in encoded])
     starts = torch.cumsum(lengths, 0) - lengths
@@ -83,7 +92,8 @@ def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
     count = torch.cumsum(counted, 0)
     before = torch.repeat_interleave((count - counted)[starts], lengths)
     positions = (count - before) * counted + (-1 if padding is None else padding)
-    runs, start = [], 0
+    runs = []
+    start = 0
     for length, members in groupby(map(len, encoded)):
         texts = len(list(members))
         runs.append((start, texts, length))
@@ -97,7 +107,9 @@ def read_packed(model: Any, packed: Packed) -> Any:
     before = model.config._attn_implementation
     model.config._attn_implementation = _ATTENTION
     try:
-        return model(input_ids=packed.ids, position_ids=packed.positions, return_dict=True, runs=packed.runs)
+        return model(
+            input_ids=packed.ids, position_ids=packed.positions, return_dict=True, runs=packed.runs
+        )
     finally:
         model.config._attn_implementation = before
 
@@ -118,7 +130,8 @@ def attend_in_runs(
     for start, texts, length in runs:
         span = slice(start, start + texts * length)
         parts = [
-            one[0, :, span].view(-1, texts, length, one.shape[-1]).transpose(0, 1) for one in (query, key, value)
+            one[0, :, span].view(-1, texts, length, one.shape[-1]).transpose(0, 1)
+            for one in (query, key, value)
         ]
         attended = scaled_dot_product_attention(parts[0], parts[1], parts[2], scale=scaling)
         found.append(attended.transpose(1, 2).flatten(0, 1))  # from (texts, heads, length, d)
@@ -132,20 +145,30 @@ def only_rows(model: Any, rows: torch.Tensor) -> Iterator[None]:
 
     def one_text_each(_module: Any, _inputs: Any, output: Any) -> Any:
         output.last_hidden_state = output.last_hidden_state[0].unsqueeze(1)
-        if getattr(output, "pooler_output", None) is not None:  # BERT pooled the first token of the row alone
+        if (
+            getattr(output, "pooler_output", None) is not None
+        ):  # BERT pooled the first token of the row alone
             output.pooler_output = base.pooler(output.last_hidden_state)
         return output
 
     handles = [base.register_forward_hook(one_text_each)]
     last = _last_layer(base)
     if last is None:
-        handles.append(base.register_forward_hook(_with_states(lambda states: states[:, rows]), prepend=True))
-    elif hasattr(last, "sa_layer_norm"):  # DistilBERT adds the residual before this norm, outside of any module
-        handles.append(last.sa_layer_norm.register_forward_hook(lambda _module, _inputs, found: found[:, rows]))
+        handles.append(
+            base.register_forward_hook(_with_states(lambda states: states[:, rows]), prepend=True)
+        )
+    elif hasattr(
+        last, "sa_layer_norm"
+    ):  # DistilBERT adds the residual before this norm, outside of any module
+        handles.append(
+            last.sa_layer_norm.register_forward_hook(lambda _module, _inputs, found: found[:, rows])
+        )
     else:  # the projection after the attention gets the attended states and the residual
         projection = last.attention.output
         handles.append(
-            projection.register_forward_pre_hook(lambda _module, inputs: tuple(one[:, rows] for one in inputs))
+            projection.register_forward_pre_hook(
+                lambda _module, inputs: tuple(one[:, rows] for one in inputs)
+            )
         )
     try:
         yield
@@ -180,7 +203,9 @@ def _with_states(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[...
 
 def _last_layer(base: Any) -> Any:
     """The last layer of a family whose layer can be cut; None for others, which are cut after it."""
-    layers = getattr(getattr(base, "encoder", None) or getattr(base, "transformer", None), "layer", None)
+    layers = getattr(
+        getattr(base, "encoder", None) or getattr(base, "transformer", None), "layer", None
+    )
     last: Any = layers[-1] if isinstance(layers, nn.ModuleList) and len(layers) else None
     cuts = hasattr(last, "sa_layer_norm") or hasattr(getattr(last, "attention", None), "output")
     return last if cuts else None
@@ -203,10 +228,16 @@ def without_window(model: Any) -> tuple[Any, int] | None:
             twin = RobertaForMaskedLM(config)
             twin.lm_head = model.lm_head
     for name, layer in model.base_model.named_modules():
-        if next(layer.children(), None) is None and not name.endswith("_global") and not name.startswith("pooler"):
+        if (
+            next(layer.children(), None) is None
+            and not name.endswith("_global")
+            and not name.startswith("pooler")
+        ):
             twin.base_model.set_submodule(name, layer)
     embeddings = twin.base_model.embeddings
-    embeddings.token_type_ids = torch.zeros(1, config.max_position_embeddings, dtype=torch.long, device=model.device)
+    embeddings.token_type_ids = torch.zeros(
+        1, config.max_position_embeddings, dtype=torch.long, device=model.device
+    )
     return twin.eval(), reach
 
 
@@ -218,10 +249,14 @@ def twin(model: Any) -> Any:
         made = copy.deepcopy(model, shared)
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{name} holds what cannot be copied ({what}). Save it and name its folder.") from error
+        raise ValueError(
+            f"{name} holds what cannot be copied ({what}). Save it and name its folder."
+        ) from error
     _replace_compiled_parts(made)
     if any(isinstance(vars(module).get("forward"), FunctionType) for module in made.modules()):
-        raise ValueError(f"The forward of {name} was replaced by a function. Save it and name its folder.")
+        raise ValueError(
+            f"The forward of {name} was replaced by a function. Save it and name its folder."
+        )
     return made.eval()
 
 
@@ -231,7 +266,9 @@ def _replace_compiled_parts(model: Any) -> None:
         return
     from accelerate.utils import extract_model_from_parallel, is_compiled_module
 
-    while name := next((name for name, part in model.named_modules() if name and is_compiled_module(part)), ""):
+    while name := next(
+        (name for name, part in model.named_modules() if name and is_compiled_module(part)), ""
+    ):
         part = extract_model_from_parallel(model.get_submodule(name), keep_torch_compile=False)
         model.set_submodule(name, part)
 
@@ -249,13 +286,18 @@ class Engine:
     """A transformers encoder in eval mode, read by packed rows or batches of equal length: nothing is padded."""
 
     def __init__(self, model: Any, *, batch_size: int = 64) -> None:
-        self.model, self.batch_size = model, batch_size
+        self.model = model
+        self.batch_size = batch_size
         self._room = batch_size * _ROOM.get(model.device.type, _ROOM_ELSEWHERE)
         # The model that reads packed rows in place of this one, and the longest text that it reads the same.
         self._packing: tuple[Any, float] | None = None
-        self._cuts: bool | None = None  # whether the head may see single positions; None: not tried yet
+        self._cuts: bool | None = (
+            None  # whether the head may see single positions; None: not tried yet
+        )
         if _is_plain(model):
-            self._packing = (model, float("inf")) if can_pack(model.config) else without_window(model)
+            self._packing = (
+                (model, float("inf")) if can_pack(model.config) else without_window(model)
+            )
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Indices of the texts that are read together, by length in tokens; every text is in one batch."""
@@ -264,7 +306,9 @@ class Engine:
         others = [index for index, length in enumerate(lengths) if length > reach]
         rows = rows_of([lengths[index] for index in packed], self._room)
         batches = length_batches([lengths[index] for index in others], self.batch_size)
-        return [[packed[at] for at in row] for row in rows] + [[others[at] for at in batch] for batch in batches]
+        return [[packed[at] for at in row] for row in rows] + [
+            [others[at] for at in batch] for batch in batches
+        ]
 
     def logits(self, encoded: Encoded, positions: Sequence[int]) -> torch.Tensor:
         """The head's output at one position of each text of a batch: shape (texts, outputs), float32."""
@@ -290,7 +334,13 @@ class Engine:
                 with head_at(self.model, torch.tensor([position], device=self.model.device)):
                     alone = self._read(self.model, [ids]).logits
                 self._cuts = alone.shape == whole.shape and same_odds(alone, whole)
-            except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
+            except (
+                AttributeError,
+                IndexError,
+                RuntimeError,
+                TypeError,
+                ValueError,
+            ):  # as families refuse
                 self._cuts = False
         return self._cuts
 

@@ -14,7 +14,9 @@ from transformers import DynamicCache
 from swapbias.models.engine.cache_names import cache_name, cache_of
 from swapbias.models.loading import length_batches
 
-Text = tuple[list[int], int]  # tokens, and where the end begins whose log-probability is wanted: 1 at least
+Text = tuple[
+    list[int], int
+]  # tokens, and where the end begins whose log-probability is wanted: 1 at least
 Ends = Iterator[tuple[list[int], list[float]]]
 _Table = np.ndarray[Any, np.dtype[np.int64]]
 _SMALL = 2**23  # bytes of logits below which allocators hand out the same memory again
@@ -30,7 +32,12 @@ def ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
 
 
 def ends_within(
-    model: Any, texts: Sequence[Text], limit: int, *, batch_size: int, on_progress: Callable[[float], None]
+    model: Any,
+    texts: Sequence[Text],
+    limit: int,
+    *,
+    batch_size: int,
+    on_progress: Callable[[float], None],
 ) -> list[float | None]:
     """``ends`` in the order of the texts; None: longer than ``limit`` tokens, or nothing before or in the end."""
     fits = [at for at, (ids, start) in enumerate(texts) if start < len(ids) <= limit]
@@ -52,18 +59,27 @@ def plain_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
         with torch.inference_mode():
             logits = model(input_ids=ids, return_dict=True).logits[:, low - 1 : -1].float()
             each = torch.log_softmax(logits, dim=-1).gather(2, ids[:, low:, None])[..., 0].double()
-        yield members, [float(row[start - low :].sum()) for start, row in zip(starts, each.cpu(), strict=True)]
+        yield (
+            members,
+            [
+                float(row[start - low :].sum())
+                for start, row in zip(starts, each.cpu(), strict=True)
+            ],
+        )
 
 
 def shared_ends(model: Any, texts: Sequence[Text], *, batch_size: int) -> Ends:
     """``ends`` with every beginning that texts share read once: see ``_Tree``."""
     with torch.inference_mode():
-        yield from _Tree(_Pieces.of(model, texts[0][0][:4]) or _Whole(model), texts, batch_size).read()
+        yield from _Tree(
+            _Pieces.of(model, texts[0][0][:4]) or _Whole(model), texts, batch_size
+        ).read()
 
 
 def can_share(model: Any, ids: Sequence[int]) -> bool:
     """Whether a text gets the same probabilities from a cache as whole, tried; not with short windows."""
-    half, one = len(ids) // 2, torch.tensor([list(ids)], device=model.device)
+    half = len(ids) // 2
+    one = torch.tensor([list(ids)], device=model.device)
     if not half:
         return False
     with torch.inference_mode():
@@ -72,8 +88,16 @@ def can_share(model: Any, ids: Sequence[int]) -> bool:
             begun = cache_of(model(input_ids=one[:, :half], use_cache=True, return_dict=True))
             if any(layer.keys.shape[-2] != half for layer in begun.layers):
                 return False
-            rest = continued(model, one[:, half:].expand(2, -1), cached_rows([begun], [(0, 0)], half)).logits
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # as families refuse
+            rest = continued(
+                model, one[:, half:].expand(2, -1), cached_rows([begun], [(0, 0)], half)
+            ).logits
+        except (
+            AttributeError,
+            IndexError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ):  # as families refuse
             return False
         return same_odds(rest, whole)
 
@@ -98,11 +122,16 @@ def continued(model: Any, ids: torch.Tensor, cache: Any, **more: Any) -> Any:
 def cached_rows(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: int) -> DynamicCache:
     """The first so many tokens of some rows of each of some caches, as one."""
     chosen = DynamicCache()
-    indices = [torch.tensor(own, device=one.layers[0].keys.device) for one, own in zip(caches, rows, strict=True)]
+    indices = [
+        torch.tensor(own, device=one.layers[0].keys.device)
+        for one, own in zip(caches, rows, strict=True)
+    ]
     for place, layers in enumerate(zip(*(one.layers for one in caches), strict=True)):
         pairs = [(one, own.to(one.keys.device)) for one, own in zip(layers, indices, strict=True)]
         keys = torch.cat([layer.keys[own, :, :length] for layer, own in pairs])
-        chosen.update(keys, torch.cat([layer.values[own, :, :length] for layer, own in pairs]), place)
+        chosen.update(
+            keys, torch.cat([layer.values[own, :, :length] for layer, own in pairs]), place
+        )
     return chosen
 
 
@@ -111,14 +140,17 @@ def _times(device: torch.device) -> int:
 
     At most one for every 4 GB that are free: 16 times as much took 9 GB with a model of GPT-2's shape.
     """
-    return min(16, max(1, torch.cuda.mem_get_info(device)[0] // 2**32)) if device.type == "cuda" else 1
+    return (
+        min(16, max(1, torch.cuda.mem_get_info(device)[0] // 2**32)) if device.type == "cuda" else 1
+    )
 
 
 class _Whole:
     """A causal model as a tree reads it: its states are its logits."""
 
     def __init__(self, model: Any) -> None:
-        self._model, self.device = model, model.device
+        self._model = model
+        self.device = model.device
         weights = sum(one.numel() * one.element_size() for one in model.parameters())
         # A pass reads the weights and writes logits: tokens are so many that neither is much more than the other.
         few = max(_SMALL, weights) // (4 * model.get_input_embeddings().weight.shape[0])
@@ -131,7 +163,9 @@ class _Whole:
         out = continued(self._model, ids, cache, **more)
         return out.logits[:, skipped - ids.shape[1] :], cache_of(out)
 
-    def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def chances(
+        self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor
+    ) -> torch.Tensor:
         """Log-probabilities of tokens after some rows of states."""
         return torch.log_softmax(states.float(), dim=-1)[rows, tokens]
 
@@ -143,19 +177,26 @@ class _Pieces:
     """
 
     def __init__(self, model: Any, head: torch.nn.Linear) -> None:
-        self._body, self.device = model.base_model, model.device
-        self._weight, self._bias = head.weight, head.bias
+        self._body = model.base_model
+        self.device = model.device
+        self._weight = head.weight
+        self._bias = head.bias
         # Tokens of a pass, states from which on the head is as fast as it gets, and words of a piece of its logits.
-        self.room, self.due, self._words = (few * _times(self.device) for few in (2_048, 512, _PIECE))
+        self.room, self.due, self._words = (
+            few * _times(self.device) for few in (2_048, 512, _PIECE)
+        )
 
     @classmethod
     def of(cls, model: Any, ids: Sequence[int]) -> "_Pieces | None":
         """None where logits are more than products with the head (capped, scaled), tried on a few tokens."""
-        head, one = model.get_output_embeddings(), torch.tensor([list(ids)], device=model.device)
+        head = model.get_output_embeddings()
+        one = torch.tensor([list(ids)], device=model.device)
         if type(head) is not torch.nn.Linear or model.base_model is model:
             return None
         try:
-            states = model.base_model(input_ids=one, use_cache=False, return_dict=True).last_hidden_state
+            states = model.base_model(
+                input_ids=one, use_cache=False, return_dict=True
+            ).last_hidden_state
             whole = model(input_ids=one, use_cache=False, return_dict=True).logits
             return cls(model, head) if torch.equal(head(states).float(), whole.float()) else None
         except (AttributeError, RuntimeError, TypeError, ValueError):  # as families refuse
@@ -165,8 +206,12 @@ class _Pieces:
         out = continued(self._body, ids, cache)
         return out.last_hidden_state[:, skipped:], cache_of(out)
 
-    def chances(self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        sums = torch.cat([self._log_sums(states[at : at + self.due]) for at in range(0, len(states), self.due)])
+    def chances(
+        self, states: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor
+    ) -> torch.Tensor:
+        sums = torch.cat(
+            [self._log_sums(states[at : at + self.due]) for at in range(0, len(states), self.due)]
+        )
         logits = (states[rows].float() * self._weight[tokens].float()).sum(dim=-1)
         if self._bias is not None:
             logits += self._bias[tokens].float()
@@ -180,8 +225,11 @@ class _Pieces:
             words = slice(start, start + self._words)
             bias = None if self._bias is None else self._bias[words]
             logits = functional.linear(states, self._weight[words], bias).float()
-            before, highest = highest, torch.maximum(highest, logits.amax(dim=1, keepdim=True))
-            total = total * (before - highest).exp_() + logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
+            before = highest
+            highest = torch.maximum(highest, logits.amax(dim=1, keepdim=True))
+            total = total * (before - highest).exp_() + logits.sub_(highest).exp_().sum(
+                dim=1, keepdim=True
+            )
         return (total.log() + highest)[:, 0]
 
 
@@ -213,7 +261,9 @@ class _Tree:
 
     def __init__(self, model: _Whole | _Pieces, texts: Sequence[Text], batch_size: int) -> None:
         self.model = model
-        self._rows, self._most_cached = (few * _times(model.device) for few in (batch_size, _MAX_CACHED))
+        self._rows, self._most_cached = (
+            few * _times(model.device) for few in (batch_size, _MAX_CACHED)
+        )
         self.places = sorted(range(len(texts)), key=lambda index: texts[index][0])
         self.ids = [texts[index][0] for index in self.places]
         self.starts = np.array([texts[index][1] for index in self.places])
@@ -241,11 +291,16 @@ class _Tree:
     def _split(self, first: int, last: int, at: int, row: int) -> Iterator[_Branch]:
         """The branches of texts that are the same before ``at``, by their token there."""
         while first < last:
-            token, end = self.ids[first][at], first + 1
+            token = self.ids[first][at]
+            end = first + 1
             while end < last and self.ids[end][at] == token:
                 end += 1
-            lowest, highest = self.ids[first], self.ids[end - 1]
-            shared = next((place for place in range(at, len(lowest)) if lowest[place] != highest[place]), len(lowest))
+            lowest = self.ids[first]
+            highest = self.ids[end - 1]
+            shared = next(
+                (place for place in range(at, len(lowest)) if lowest[place] != highest[place]),
+                len(lowest),
+            )
             yield _Branch(first, end, at, min(shared, len(highest) - 1), row)
             first = end
 
@@ -266,10 +321,13 @@ class _Tree:
 
     def _read(self, batch: Sequence[_Branch]) -> _Pending:
         """Read a batch, add what is to be read after it, and return its states and their tokens."""
-        start, device = batch[0].start, self.model.device
+        start = batch[0].start
+        device = self.model.device
         children: list[_Branch] = []
         for row, one in enumerate(batch):
-            longer = next(text for text in range(one.first, one.last) if self.lengths[text] > one.stop)
+            longer = next(
+                text for text in range(one.first, one.last) if self.lengths[text] > one.stop
+            )
             children += self._split(longer, one.last, one.stop, row)
         rows, places, *targets = self._targets(batch, children).T
         spans = [self.ids[one.first][start : one.stop] for one in batch]
@@ -283,17 +341,34 @@ class _Tree:
         self._size = self._size or sum(2 * layer.keys[0, :, 0].nbytes for layer in cache.layers)
         self._add((child for child in children if child.stop > child.start), cache)
         at, which = np.unique(rows * (width - skipped) + places - skipped, return_inverse=True)
-        return _Pending(states.flatten(0, 1)[torch.from_numpy(at).to(device)], np.stack([which, *targets], axis=1))
+        return _Pending(
+            states.flatten(0, 1)[torch.from_numpy(at).to(device)],
+            np.stack([which, *targets], axis=1),
+        )
 
     def _targets(self, batch: Sequence[_Branch], children: Sequence[_Branch]) -> _Table:
         """Row and place of states, then as ``_Pending.targets``; tokens before all ends are left out."""
         found = [
-            (row, position - 1 - one.start, self.ids[one.first][position], position, one.first, one.last)
+            (
+                row,
+                position - 1 - one.start,
+                self.ids[one.first][position],
+                position,
+                one.first,
+                one.last,
+            )
             for row, one in enumerate(batch)
             for position in range(max(one.start + 1, self._lowest(one)), one.stop)
         ]
         found += [
-            (one.row, one.start - 1 - batch[0].start, self.ids[one.first][one.start], one.start, one.first, one.last)
+            (
+                one.row,
+                one.start - 1 - batch[0].start,
+                self.ids[one.first][one.start],
+                one.start,
+                one.first,
+                one.last,
+            )
             for one in children
             if self._lowest(one) <= one.start
         ]
@@ -310,7 +385,12 @@ class _Tree:
         sizes = [len(one.states) for one in waiting]
         table[:, 0] += np.repeat(np.cumsum(sizes) - sizes, [len(one.targets) for one in waiting])
         rows, tokens = torch.from_numpy(table[:, :2].T.copy()).to(self.model.device)
-        values = self.model.chances(torch.cat([one.states for one in waiting]), rows, tokens).double().cpu().numpy()
+        values = (
+            self.model.chances(torch.cat([one.states for one in waiting]), rows, tokens)
+            .double()
+            .cpu()
+            .numpy()
+        )
         _, _, positions, first, last = table.T
         counts = last - first
         texts = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)

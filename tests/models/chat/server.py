@@ -45,9 +45,24 @@ class ChatServer:
     """
 
     def __init__(
-        self, answer, *, fault=None, key=None, model="tiny", meet=1, pause=0.0, port=0, tokens=None, several=False
+        self,
+        answer,
+        *,
+        fault=None,
+        key=None,
+        model="tiny",
+        meet=1,
+        pause=0.0,
+        port=0,
+        tokens=None,
+        several=False,
     ):
-        self.answer, self.fault, self.key, self.model = answer, fault or (lambda prompt, n: None), key, model
+        self.answer, self.fault, self.key, self.model = (
+            answer,
+            fault or (lambda prompt, n: None),
+            key,
+            model,
+        )
         self.requests = []  # bodies, in the order of arrival
         self.authorizations = set()
         self.headers = []  # of each request
@@ -76,7 +91,9 @@ class ChatServer:
         handler = type("Handler", (_Handler,), {"chat": self})
         self.http = _Server(("127.0.0.1", self.port), handler)
         self.base_url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread = threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self.thread.start()
         return self
 
@@ -136,7 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send(fault.status, fault.body, fault.headers)
         name, _, wait = fault.partition(" after ")
         if name.isdigit():
-            return self.send(int(name), {"error": f"planned {name}"}, {"Retry-After": wait} if wait else {})
+            return self.send(
+                int(name), {"error": f"planned {name}"}, {"Retry-After": wait} if wait else {}
+            )
         if name == "slow":
             self.chat.closing.wait()
             self.close_connection = True

@@ -96,24 +96,36 @@ def test_the_reverse_order_is_the_one_of_the_study():
     for pair, prompt in published.items():
         other, _ = orders(prompt)[1]
         assert (other.text, other.candidates) == (turned[pair].text, turned[pair].candidates)
-    assert [one.text for one, _ in orders(row(text=WORDS, candidates="1=she|0=he|=nobody"))] == [WORDS]
+    assert [one.text for one, _ in orders(row(text=WORDS, candidates="1=she|0=he|=nobody"))] == [
+        WORDS
+    ]
     told = row(text="Answer yes or no.", candidates="1=yes|0=no")
     assert [one.text for one, _ in orders(told)] == ["Answer yes or no.", "Answer no or yes."]
 
 
 @pytest.mark.parametrize("candidates", ["1=yes|1=no", "1=yes|=no"])
 def test_fewer_than_two_options_that_count_are_refused(candidates):
-    with pytest.raises(ValueError, match="expected two candidates at least that count different numbers"):
+    with pytest.raises(
+        ValueError, match="expected two candidates at least that count different numbers"
+    ):
         orders(row(candidates=candidates))
 
 
 def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden():
-    told = [("A", math.log(0.4)), (" A", math.log(0.1)), ("(B", math.log(0.2)), ("As", math.log(0.1)), ("a", -3.0)]
+    told = [
+        ("A", math.log(0.4)),
+        (" A", math.log(0.1)),
+        ("(B", math.log(0.2)),
+        ("As", math.log(0.1)),
+        ("a", -3.0),
+    ]
     logs, hidden = shown_logs(row(), told)
     assert [math.exp(one) for one in logs] == pytest.approx([0.5 + math.exp(-3), 0.2, 0.0])
     assert hidden == pytest.approx(1 - 0.8 - math.exp(-3))
     words = row(text=WORDS, candidates="1=Very likely|0=Very bad|0.5=Not good")
-    logs, hidden = shown_logs(words, [("Not", math.log(0.3)), ("Very", math.log(0.5)), ("Ver", math.log(0.1))])
+    logs, hidden = shown_logs(
+        words, [("Not", math.log(0.3)), ("Very", math.log(0.5)), ("Ver", math.log(0.1))]
+    )
     assert [math.exp(one) for one in logs] == pytest.approx([0, 0, 0.3])  # "Very" begins two
     assert hidden == pytest.approx(0.6)
 
@@ -121,7 +133,19 @@ def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden()
 CASES = [
     (
         "1=Yes|0=No",
-        ["Yes", "yes", "YES", " yes", "\u2581Yes", "\u0120YES", "Yes.", '"Yes', "yes,", "**Yes**", "Yes\n"],
+        [
+            "Yes",
+            "yes",
+            "YES",
+            " yes",
+            "\u2581Yes",
+            "\u0120YES",
+            "Yes.",
+            '"Yes',
+            "yes,",
+            "**Yes**",
+            "Yes\n",
+        ],
     ),
     ("1=S\u00ed|0=No", ["S\u00ed", "s\u00ed", " S\u00cd", "si\u0301"]),
     ("1=Very likely|0=Unlikely", ["Very", "very", " VERY", "(very"]),
@@ -148,7 +172,9 @@ def test_a_letter_counts_as_sampled_answers_are_read():
             logs, _ = shown_logs(prompt, [(token, math.log(0.7))])
             assert math.exp(logs[place]) == pytest.approx(0.7), token
             assert read_option(prompt, token)[1]["said_other"] == 0.0
-    logs, _ = shown_logs(prompt, [("Very", math.log(0.7)), ("An", math.log(0.1)), ("D", math.log(0.1))])
+    logs, _ = shown_logs(
+        prompt, [("Very", math.log(0.7)), ("An", math.log(0.1)), ("D", math.log(0.1))]
+    )
     assert all(math.isinf(one) for one in logs)
 
 
@@ -166,7 +192,9 @@ def test_first_tokens_beyond_the_whole_probability_are_no_score(tokens, overfull
     with ChatServer(str, tokens=lambda asked: tokens) as server:
         scorer = service(server, concurrency=1)
         if overfull:
-            with pytest.raises(UsageError, match=r"a probability of more than 1, so they are no log-prob.*sampled"):
+            with pytest.raises(
+                UsageError, match=r"a probability of more than 1, so they are no log-prob.*sampled"
+            ):
                 scorer.score([prompt])
         else:
             scorer.score([prompt])
@@ -176,7 +204,11 @@ def test_a_few_answers_beyond_the_whole_probability_have_no_score_and_are_counte
     prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(12)]
 
     def tokens(prompt):
-        return [("Yes", 0.6), ("No", 0.4)] if " 3?" in prompt else [("yes", math.log(0.6)), ("NO", math.log(0.4))]
+        return (
+            [("Yes", 0.6), ("No", 0.4)]
+            if " 3?" in prompt
+            else [("yes", math.log(0.6)), ("NO", math.log(0.4))]
+        )
 
     with ChatServer(str, tokens=tokens) as server:
         scorer = service(server)
@@ -189,8 +221,14 @@ def test_a_few_answers_beyond_the_whole_probability_have_no_score_and_are_counte
 @pytest.mark.parametrize(
     "refusal",
     [
-        {"message": "Invalid value for 'top_logprobs': must be at most 5.", "param": "top_logprobs"},
-        {"message": "Requested sample logprobs of 20, which is greater than max allowed: 5", "param": None},
+        {
+            "message": "Invalid value for 'top_logprobs': must be at most 5.",
+            "param": "top_logprobs",
+        },
+        {
+            "message": "Requested sample logprobs of 20, which is greater than max allowed: 5",
+            "param": None,
+        },
         {"message": "top_logprobs is too large", "param": "top_logprobs"},
     ],
 )
@@ -198,7 +236,11 @@ def test_a_service_that_shows_fewer_first_tokens_is_asked_for_fewer(refusal):
     prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(6)]
 
     def fault(prompt, n):
-        return Reply({"error": refusal}, 400) if server.requests[-1].get("top_logprobs", 0) > 5 else None
+        return (
+            Reply({"error": refusal}, 400)
+            if server.requests[-1].get("top_logprobs", 0) > 5
+            else None
+        )
 
     shares = zip(["Yes", "No", "A", "B", "C", "D"], (0.6, 0.3, 0.04, 0.03, 0.02, 0.01), strict=True)
     shown = [(word, math.log(share)) for word, share in shares]
@@ -231,16 +273,27 @@ def test_by_a_slow_definition_every_order_of_letters(local):
             tokens = first_tokens(local, one.text)
             for letter, said in zip("ABCDE", one.candidates, strict=True):
                 names = (letter.casefold(), said.text.casefold())
-                by_text[said.text].append(math.fsum(math.exp(log) for token, log in tokens if bare(token) in names))
+                by_text[said.text].append(
+                    math.fsum(math.exp(log) for token, log in tokens if bare(token) in names)
+                )
         mean = {text: sum(masses) / 2 for text, masses in by_text.items()}
         values = {text: value for text, value in prompt.candidates if value is not None}
         counted = sum(mean[text] for text in values)
         sides = [[text for text, value in values.items() if value == side] for side in (1, 0)]
-        each = [[math.log(sum(by_text[text][order] for text in side)) for side in sides] for order in (0, 1)]
+        each = [
+            [math.log(sum(by_text[text][order] for text in side)) for side in sides]
+            for order in (0, 1)
+        ]
         (found,) = local.score([prompt])
-        assert found.score == pytest.approx(sum(value * mean[text] for text, value in values.items()) / counted)
-        assert found.parts["log_odds"] == pytest.approx(sum(more - less for more, less in each) / 2, abs=1e-5)
-        assert found.parts["unanswered"] == pytest.approx(1 - counted / sum(mean.values()), abs=1e-6)
+        assert found.score == pytest.approx(
+            sum(value * mean[text] for text, value in values.items()) / counted
+        )
+        assert found.parts["log_odds"] == pytest.approx(
+            sum(more - less for more, less in each) / 2, abs=1e-5
+        )
+        assert found.parts["unanswered"] == pytest.approx(
+            1 - counted / sum(mean.values()), abs=1e-6
+        )
         assert found.parts["outside"] == pytest.approx(1 - sum(mean.values()), abs=1e-6)
         assert found.parts["not_answered"] == pytest.approx(1 - counted, abs=1e-6)
         assert found.answer == max(mean, key=mean.get)
@@ -253,23 +306,37 @@ def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_t
     masses = [0.0, *(math.fsum(math.exp(log) for token, log in single if bare(token) == name)
                      for name in ("she", "nobody"))]  # fmt: skip
     for place, name in enumerate(("very likely", "she", "nobody")):
-        forms = {f"{blank}{one}" for one in (name, name.upper(), name.capitalize()) for blank in ("", " ")}
-        every = {tuple(local.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in forms}
+        forms = {
+            f"{blank}{one}"
+            for one in (name, name.upper(), name.capitalize())
+            for blank in ("", " ")
+        }
+        every = {
+            tuple(local.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in forms
+        }
         for ids in ([*one] for one in every if bare(local.tokenizer.decode([one[0]])) != name):
             whole = torch.tensor([local._encode(prompt.text) + ids])
             with torch.no_grad():
                 each = torch.log_softmax(local.model(whole).logits[0].double(), -1)
             at = whole.shape[1] - len(ids)
-            masses[place] += math.exp(sum(float(each[at + n - 1, token]) for n, token in enumerate(ids)))
+            masses[place] += math.exp(
+                sum(float(each[at + n - 1, token]) for n, token in enumerate(ids))
+            )
     assert masses[0] > 0
     assert found.score == pytest.approx(masses[0] / (masses[0] + masses[1]), rel=1e-4)
     assert found.parts["outside"] == pytest.approx(1 - sum(masses), abs=1e-6)
 
 
-def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tokens_is_refused(local):
+def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tokens_is_refused(
+    local,
+):
     long, short = local.score([row("long", QUESTION.replace("Is it?", "Is it? " * 600)), row()])
     assert math.isnan(long.score)
-    assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (True, 1.0, True)
+    assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (
+        True,
+        1.0,
+        True,
+    )
     assert 0 <= short.score <= 1
     tokens = {name: ids for name, ids in local.tokens.items() if name != "b"}
     with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
@@ -286,7 +353,9 @@ def service(server, **more):
 
 def test_a_service_that_tells_all_tokens_says_what_the_local_model_says(gpt):
     tokenizer, model = AutoTokenizer.from_pretrained(gpt), AutoModelForCausalLM.from_pretrained(gpt)
-    here = LocalChatScorer(model, tokenizer, model_id="tiny", identity={}, options=ChatOptions(scoring="log-odds"))
+    here = LocalChatScorer(
+        model, tokenizer, model_id="tiny", identity={}, options=ChatOptions(scoring="log-odds")
+    )
     prompts = [*as_prompts(config_rows("occupation_sentiment", "ratings"))[:3], row()]
     with ChatServer(str, tokens=lambda prompt: first_tokens(here, prompt)) as server:
         there = service(server).score(prompts)
@@ -303,7 +372,12 @@ def letters(prompt):
     """.6 on the letter of the first option that counts 1, .3 on that of another, .05 on each of two other words."""
     first = "A" if "(A): Very likely" in prompt else "B"
     other = {"A": "B", "B": "A"}[first]
-    return [(first, math.log(0.6)), (other, math.log(0.3)), ("I", math.log(0.05)), ("As", math.log(0.05))]
+    return [
+        (first, math.log(0.6)),
+        (other, math.log(0.3)),
+        ("I", math.log(0.05)),
+        ("As", math.log(0.05)),
+    ]
 
 
 def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
@@ -320,10 +394,14 @@ def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
     assert (one.parts["outside"], one.parts["not_answered"]) == pytest.approx((0.4, 1.0))
 
 
-def test_a_service_without_log_probabilities_is_told_after_the_requests_under_way_and_never_asked_again(tmp_path):
+def test_a_service_without_log_probabilities_is_told_after_the_requests_under_way_and_never_asked_again(
+    tmp_path,
+):
     with ChatServer(str) as server:
         asking = service(server, concurrency=1).keeping_answers(tmp_path)
-        with pytest.raises(UsageError, match=r"without log-prob.*, which -M scoring=log-odds needs\. Start a new"):
+        with pytest.raises(
+            UsageError, match=r"without log-prob.*, which -M scoring=log-odds needs\. Start a new"
+        ):
             asking.score([row()])
         again = service(server).keeping_answers(tmp_path)
         with pytest.raises(UsageError, match="without log-probabilities"):
@@ -331,20 +409,27 @@ def test_a_service_without_log_probabilities_is_told_after_the_requests_under_wa
         assert len(server.requests) == 1
     refusal = Reply({"error": {"message": "logprobs is not supported"}}, status=400)
     with ChatServer(str, fault=lambda prompt, n: refusal) as server:
-        with pytest.raises(ValueError, match=r"logprobs is not supported\); not every service gives log-probab"):
+        with pytest.raises(
+            ValueError, match=r"logprobs is not supported\); not every service gives log-probab"
+        ):
             service(server, concurrency=1).score([row()])
         assert len(server.requests) == 1
 
 
 def settings(server, *studies, **more):
-    chat = ChatOptions(model="tiny", base_url=server.base_url, scoring="log-odds", concurrency=1, **more)
+    chat = ChatOptions(
+        model="tiny", base_url=server.base_url, scoring="log-odds", concurrency=1, **more
+    )
     return Settings(studies=studies, limit=16, options=(chat,))
 
 
 def liking(prompt):
     """Probabilities of the letters that hang on the prompt alone."""
     rng = np.random.default_rng(sum(prompt.encode()))
-    return [(letter, float(log)) for letter, log in zip("ABCDE", np.log(rng.dirichlet([2] * 5)), strict=True)]
+    return [
+        (letter, float(log))
+        for letter, log in zip("ABCDE", np.log(rng.dirichlet([2] * 5)), strict=True)
+    ]
 
 
 def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(tmp_path, quiet):
@@ -382,13 +467,19 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
 
 def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why():
     chat = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", scoring="log-odds")
-    tasks, skipped = plan_tasks(Settings(studies=("gendered_stigma", "stigma_vignettes"), limit=16, options=(chat,)))
+    tasks, skipped = plan_tasks(
+        Settings(studies=("gendered_stigma", "stigma_vignettes"), limit=16, options=(chat,))
+    )
     assert {"choices", "conditions", "gender"} <= {task.experiment.name for task in tasks}
     why = {one.experiment: one.reason for one in skipped}
     assert "no options to score by log-odds" in why["completions"]
     assert "averaged over the orders that it compares" in why["order"]
     rows = config_rows("gendered_stigma", "choices")
     kept = trial_rows(rows, 5, "log-odds")
-    assert len(kept) == len(rows) / 2 == len({(one["group"], one["template"], one["condition"]) for one in kept})
+    assert (
+        len(kept)
+        == len(rows) / 2
+        == len({(one["group"], one["template"], one["condition"]) for one in kept})
+    )
     vignettes = config_rows("stigma_vignettes", "conditions")
     assert trial_rows(vignettes, 5, "log-odds") == vignettes

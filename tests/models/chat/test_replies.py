@@ -62,7 +62,9 @@ def test_a_count_that_is_none_is_left_out_and_a_reason_of_any_kind_is_short(tmp_
     assert {one.answer for one in found} == {"TEXT 3"}
     assert all(math.isnan(one.parts["tokens"]) for one in found)
     again = AnswerLog(tmp_path / "answers.jsonl").values()
-    assert all(one.usage == {} and len(one.finish_reason) <= openai_client.MAX_REASON for one in again)
+    assert all(
+        one.usage == {} and len(one.finish_reason) <= openai_client.MAX_REASON for one in again
+    )
     assert len(again) == len(COUNTS)
     assert "tokens not counted" in scorer.notes["spent"]
 
@@ -73,7 +75,11 @@ def test_a_known_key_goes_to_its_own_service_alone(name, monkeypatch):
     assert api_key(ChatOptions(model="m", base_url=HOSTS[name])) == "secret-of-this-service"
     host = HOSTS[name].removeprefix("https://").removesuffix("/v1")
     others = [url for key, url in HOSTS.items() if key != name]
-    others += [f"https://{host}.evil.example/v1", f"https://evil.example/{host}", f"https://{host}:8443/v1"]
+    others += [
+        f"https://{host}.evil.example/v1",
+        f"https://evil.example/{host}",
+        f"https://{host}:8443/v1",
+    ]
     others += [f"https://x{host}/v1", "http://localhost:8000/v1", "https://evil.example/v1"]
     for url in others:
         assert api_key(ChatOptions(model="m", base_url=url)) == "none", url
@@ -85,7 +91,9 @@ def test_a_known_key_goes_to_its_own_service_alone(name, monkeypatch):
 
 def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-openai")
-    named = ChatOptions(model="m", base_url="https://proxy.example/v1", api_key_env="OPENAI_API_KEY")
+    named = ChatOptions(
+        model="m", base_url="https://proxy.example/v1", api_key_env="OPENAI_API_KEY"
+    )
     assert api_key(named) == "secret-of-openai"
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("SWAPBIAS_API_KEY", "EMPTY")
@@ -105,7 +113,11 @@ def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
 def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     asked = ChatOptions(model="m", base_url=url)
-    for refuse in (asked.check_open, lambda: api_key(asked), lambda: ChatScorer("m", asked).score(rows(1))):
+    for refuse in (
+        asked.check_open,
+        lambda: api_key(asked),
+        lambda: ChatScorer("m", asked).score(rows(1)),
+    ):
         with pytest.raises(UsageError, match=r"over http, where anybody.*-M own-address"):
             refuse()
     ChatOptions(model="m", base_url=url, own_address=(url,)).check_open()
@@ -114,16 +126,33 @@ def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, m
 
 
 def test_the_command_refuses_and_allows(tmp_path, monkeypatch):
-    chosen = ("--study", "gendered_stigma:choices", "--limit", "2", "--trials", "1", "--out", tmp_path / "run")
+    chosen = (
+        "--study",
+        "gendered_stigma:choices",
+        "--limit",
+        "2",
+        "--trials",
+        "1",
+        "--out",
+        tmp_path / "run",
+    )
     done = swapbias("audit", "--chat", "m", "--base-url", "http://gpu:8000/v1", *chosen)
     assert (done.returncode, "-M own-address" in done.stderr) == (2, True)
     with ChatServer(lambda prompt: "A", model="m", key=SECRET) as server:
         named = ("--base-url", server.base_url, "-M", "api-key-env=MY_KEY")
-        assert swapbias("audit", "--chat", "m", *named, *chosen, MY_KEY="wrong-secret").returncode == 2
-        assert swapbias("audit", "--resume", tmp_path / "run").returncode == 2  # by the usual name there is none
-        done = swapbias("audit", "--resume", tmp_path / "run", "-M", "api-key-env=MY_KEY", MY_KEY=SECRET)
+        assert (
+            swapbias("audit", "--chat", "m", *named, *chosen, MY_KEY="wrong-secret").returncode == 2
+        )
+        assert (
+            swapbias("audit", "--resume", tmp_path / "run").returncode == 2
+        )  # by the usual name there is none
+        done = swapbias(
+            "audit", "--resume", tmp_path / "run", "-M", "api-key-env=MY_KEY", MY_KEY=SECRET
+        )
         assert done.returncode == 0, done.stderr
-    held = "".join(one.read_text(errors="replace") for one in (tmp_path / "run").rglob("*") if one.is_file())
+    held = "".join(
+        one.read_text(errors="replace") for one in (tmp_path / "run").rglob("*") if one.is_file()
+    )
     assert SECRET not in held
     assert "MY_KEY" not in held
 
@@ -143,7 +172,10 @@ def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
     with ChatServer(upper, fault=lambda prompt, n: Reply(echo())) as server:
         scorer = scorer_of(server, tmp_path / "answers.jsonl", scoring=scoring)
         try:
-            one = replace(row("s0/t0", "Is it? yes or no"), candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)))
+            one = replace(
+                row("s0/t0", "Is it? yes or no"),
+                candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)),
+            )
             found = repr(scorer.score([one]))
         except ValueError as error:
             found = str(error)
@@ -165,7 +197,9 @@ def test_what_is_asked_follows_to_no_other_host(status, monkeypatch):
 
 def refusing(server, setting, message="unknown field"):
     """A service whose models do not know a setting, in the words of OpenAI."""
-    told = Reply({"error": {"message": message, "param": setting, "code": "unsupported_parameter"}}, 400)
+    told = Reply(
+        {"error": {"message": message, "param": setting, "code": "unsupported_parameter"}}, 400
+    )
     return lambda prompt, n: told if setting in server.requests[-1] else None
 
 
@@ -174,7 +208,10 @@ def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
     with ChatServer(upper) as server:
         server.fault = refusing(server, "max_tokens", message)
         found = scorer_of(server, max_tokens=9, concurrency=1).score(rows(5))
-        sent = [{name: body[name] for name in openai_client.LENGTHS if name in body} for body in server.requests]
+        sent = [
+            {name: body[name] for name in openai_client.LENGTHS if name in body}
+            for body in server.requests
+        ]
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(5)]
     assert sent == [{"max_tokens": 9}, *[{"max_completion_tokens": 9}] * 5]
     message = "neither max_tokens nor max_completion_tokens is known here"
@@ -186,7 +223,8 @@ def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
 
 
 @pytest.mark.parametrize(
-    ("setting", "way"), [("temperature", "that it takes, mostly 1"), ("seed", "with -M no-seed, and trials")]
+    ("setting", "way"),
+    [("temperature", "that it takes, mostly 1"), ("seed", "with -M no-seed, and trials")],
 )
 def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
     message = f"Unsupported value: '{setting}' does not support 0 with this model."
@@ -210,13 +248,17 @@ def test_a_limited_rate_is_outlasted_beyond_all_attempts_of_the_client(inside):
 
 def test_a_rate_that_stays_limited_ends_the_run_once_patience_does(monkeypatch):
     monkeypatch.setattr(openai_client, "PATIENCE", 0.5)
-    expected = pytest.raises(ValueError, match=r"did not answer s0/t0 in \d+ attempts .429: planned 429")
+    expected = pytest.raises(
+        ValueError, match=r"did not answer s0/t0 in \d+ attempts .429: planned 429"
+    )
     with ChatServer(upper, fault=lambda prompt, n: "429") as server, expected:
         scorer_of(server, concurrency=1, attempts=2).score(rows(8))
     assert len(server.requests) > 2
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])  # of vLLM, llama.cpp and DeepSeek; of others
+@pytest.mark.parametrize(
+    "name", ["reasoning_content", "reasoning"]
+)  # of vLLM, llama.cpp and DeepSeek; of others
 def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
     reply = cut_off("B", **{name: "The clerk, so A"})
     reply.body["choices"][0]["finish_reason"] = "stop"
@@ -237,7 +279,9 @@ def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
 def test_a_model_whose_first_answers_are_cut_off_before_any_text_is_not_asked_on(reply):
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
         scorer = scorer_of(server, max_tokens=5)
-        with pytest.raises(UsageError, match=r"cut off at 5 tokens before they said anything.*-M max-tokens"):
+        with pytest.raises(
+            UsageError, match=r"cut off at 5 tokens before they said anything.*-M max-tokens"
+        ):
             scorer.score(rows(200))
         asked = len(server.requests)
         assert FIRST_ANSWERS <= asked <= FIRST_ANSWERS + 4  # with those under way
@@ -277,7 +321,9 @@ OPTIONS = "1=Yes|0=No"
 
 def closed(server, **changes):
     """A scorer whose prompts are closed questions, as an audit makes it."""
-    return scorer_of(server, concurrency=1, **changes).reading_with(read_option, fields=option_fields)
+    return scorer_of(server, concurrency=1, **changes).reading_with(
+        read_option, fields=option_fields
+    )
 
 
 def test_no_variable_of_the_client_reaches_a_service(monkeypatch):
@@ -286,7 +332,9 @@ def test_no_variable_of_the_client_reaches_a_service(monkeypatch):
         names = ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET")
         for name in names:
             monkeypatch.setenv(f"OPENAI_{name}", f"canary-{name}")
-        monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Canary: canary\nAuthorization: Bearer canary")
+        monkeypatch.setenv(
+            "OPENAI_CUSTOM_HEADERS", "X-Canary: canary\nAuthorization: Bearer canary"
+        )
         scorer_of(server).score(rows(1))
         assert elsewhere.requests == []
     (headers,) = server.headers
@@ -311,7 +359,9 @@ def test_to_a_service_of_ones_own_nothing_goes_by_way_of_a_proxy(declared, monke
 
 
 @pytest.mark.parametrize("credentialed", [True, False])
-def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(credentialed, caplog, monkeypatch):
+def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(
+    credentialed, caplog, monkeypatch
+):
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     monkeypatch.setenv("OPENAI_LOG", "debug")
     names = ("openai", "httpx2", "httpcore2")
@@ -345,7 +395,9 @@ def test_a_provider_is_named_behind_the_model():
 
 def test_a_schema_of_the_options_is_sent_where_there_are_some_and_the_service_knows_it():
     with ChatServer(lambda prompt: '{"answer": "Yes"}') as server:
-        found = closed(server, json_schema=True).score([row("s1", "Is it?", OPTIONS), row("s2", "(A) B?", OPTIONS)])
+        found = closed(server, json_schema=True).score(
+            [row("s1", "Is it?", OPTIONS), row("s2", "(A) B?", OPTIONS)]
+        )
         schemas = [one["response_format"]["json_schema"]["schema"] for one in server.requests]
     assert [one.score for one in found] == [1.0, 1.0]
     assert [one["properties"]["answer"]["enum"] for one in schemas] == [["Yes", "No"], ["A", "B"]]
@@ -353,11 +405,18 @@ def test_a_schema_of_the_options_is_sent_where_there_are_some_and_the_service_kn
     with ChatServer(lambda prompt: "Yes") as server:
         server.fault = refusing(server, "response_format")
         found = closed(server, json_schema=True).score(prompts)
-        assert [("response_format" in one) for one in server.requests] == [True, False, False, False]
+        assert [("response_format" in one) for one in server.requests] == [
+            True,
+            False,
+            False,
+            False,
+        ]
     assert [one.score for one in found] == [1.0] * 3
     with ChatServer(upper) as server:
         closed(server).score([row("s1", "Is it?", OPTIONS)])
-        scorer_of(server, json_schema=True).score([row("s3", "Is it?", OPTIONS)])  # answers in free text
+        scorer_of(server, json_schema=True).score(
+            [row("s3", "Is it?", OPTIONS)]
+        )  # answers in free text
         assert not any("response_format" in one for one in server.requests)
 
 

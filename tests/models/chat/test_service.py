@@ -67,7 +67,9 @@ def upper(prompt):
 
 
 def scorer_of(server, log=None, **changes):
-    scorer = ChatScorer("tiny", ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes}))
+    scorer = ChatScorer(
+        "tiny", ChatOptions(**{"base_url": server.base_url, "concurrency": 4, **changes})
+    )
     return scorer.keeping_answers(log.parent) if log else scorer
 
 
@@ -91,7 +93,9 @@ def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_firs
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
     assert last.is_set()
     answered = [one.answer for one in scorer.log.values()]
-    assert answered.index("TEXT 0") >= 4  # with four at once the last is asked after four others are answered
+    assert (
+        answered.index("TEXT 0") >= 4
+    )  # with four at once the last is asked after four others are answered
     with ChatServer(upper, meet=3) as server:  # the server answers only once three wait
         scorer_of(server, concurrency=3).score(rows(12))
         assert server.most_at_once == 3
@@ -100,10 +104,18 @@ def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_firs
 def test_what_is_sent_for_a_prompt_and_what_comes_of_its_answer():
     prompt = conversation(("system", "Be brief."), ("user", "Who?"))
     with ChatServer(upper) as server:
-        scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score([row("s1/pro/old/t3", prompt)])
+        scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score(
+            [row("s1/pro/old/t3", prompt)]
+        )
         (body,) = server.requests
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
-    assert body == {"model": "tiny", "messages": messages, "seed": 13, "temperature": 0.7, "max_tokens": 5}
+    assert body == {
+        "model": "tiny",
+        "messages": messages,
+        "seed": 13,
+        "temperature": 0.7,
+        "max_tokens": 5,
+    }
     same = [row("s1/pro/t1", "same"), row("s1/anti/t1", "same"), row("s1/pro/t2", "same")]
     with ChatServer(upper) as server:
         found = scorer_of(server).score(same)
@@ -230,7 +242,10 @@ def test_requests_are_counted_by_what_they_share_and_other_settings_ask_anew():
 
 
 URL = "http://127.0.0.1:1/v1"  # nobody listens there
-HERE, ODDS = {"model": ".", "base_url": None}, {"scoring": "log-odds"}  # a folder; scored without trials
+HERE, ODDS = (
+    {"model": ".", "base_url": None},
+    {"scoring": "log-odds"},
+)  # a folder; scored without trials
 
 
 @pytest.mark.parametrize(
@@ -263,7 +278,9 @@ def test_settings_that_contradict_each_other_or_are_out_of_range_are_refused(cha
 
 def test_an_endpoint_may_call_its_model_by_a_path_and_a_judge_has_no_prices(tmp_path):
     ChatOptions(model=str(tmp_path), base_url=URL).check()
-    asked = ChatOptions(model="tiny", base_url=URL, judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0)
+    asked = ChatOptions(
+        model="tiny", base_url=URL, judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0
+    )
     asked.of_judge().check()
     assert (asked.of_judge().model, asked.of_judge().max_cost) == ("rater", None)
 
@@ -308,7 +325,9 @@ def test_a_line_of_the_log_tells_everything_about_an_answer(tmp_path):
     assert AnswerLog(path)[line["key"]].answer == "Köchin ? x"
 
 
-@pytest.mark.parametrize("torn", [b'{"key": "b", "prom', b'{"key": "b"}\n', b"\0\0\0", b"\0\0\n", b"[]\n"])
+@pytest.mark.parametrize(
+    "torn", [b'{"key": "b", "prom', b'{"key": "b"}\n', b"\0\0\0", b"\0\0\n", b"[]\n"]
+)
 def test_a_torn_last_line_is_cut_off(tmp_path, torn):
     path = tmp_path / "answers.jsonl"
     AnswerLog(path).add(Answer(key="a", prompt_id="1", answer="one"))
@@ -324,14 +343,22 @@ def test_a_torn_last_line_is_cut_off(tmp_path, torn):
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_stopped_keeps_what_arrived_and_goes_on_without_asking_again(by, tmp_path):
     path = tmp_path / "answers.jsonl"
-    with ChatServer(upper, fault=first("slow", "text 2") if by == signal.SIGINT else None, pause=0.02) as server:
+    with ChatServer(
+        upper, fault=first("slow", "text 2") if by == signal.SIGINT else None, pause=0.02
+    ) as server:
         command = [sys.executable, "-c", SCRIPT, server.base_url, str(path)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 8):
             time.sleep(0.01)
         process.send_signal(by)
         _, shown = process.communicate(timeout=20)  # the slow answer would take 60 seconds
-        assert process.returncode == -signal.SIGKILL if by == signal.SIGKILL else "KeyboardInterrupt" in shown
+        assert (
+            process.returncode == -signal.SIGKILL
+            if by == signal.SIGKILL
+            else "KeyboardInterrupt" in shown
+        )
         scorer = scorer_of(server, path)
         answered = {one.prompt_id for one in scorer.log.values()}
         assert 8 <= len(answered) < 40
@@ -361,8 +388,14 @@ def answers_of(scorer, prompts):
     return [one.answer for one in scorer.score(prompts)]
 
 
-def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_once(chat_model, monkeypatch):
-    prompts = [*rows(6), row("long/t1", "He is a doctor and she is a nurse."), row("twin/t2", "text 2")]
+def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_once(
+    chat_model, monkeypatch
+):
+    prompts = [
+        *rows(6),
+        row("long/t1", "He is a doctor and she is a nurse."),
+        row("twin/t2", "text 2"),
+    ]
     whole, told = local(chat_model), []
     together = answers_of(whole, prompts)
     monkeypatch.setattr(whole.model, "generate", None)
@@ -378,13 +411,18 @@ def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_o
 
 
 def test_answers_are_greedy_at_temperature_zero_and_else_drawn_from_the_softmax(chat_model):
-    tokenizer, model = AutoTokenizer.from_pretrained(chat_model), AutoModelForCausalLM.from_pretrained(chat_model)
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(chat_model),
+        AutoModelForCausalLM.from_pretrained(chat_model),
+    )
     ids = ids_of(tokenizer, "She is a nurse.\n")
     start = len(ids)
     for _ in range(6):
         with torch.no_grad():
             ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    found = local(chat_model, temperature=0.0, max_tokens=6).score([row("s/t1", "She is a nurse.")])[0]
+    found = local(chat_model, temperature=0.0, max_tokens=6).score(
+        [row("s/t1", "She is a nurse.")]
+    )[0]
     assert found.answer == tokenizer.decode(ids[start:])
     assert found.parts["tokens"] == len(ids)
     with torch.no_grad():
@@ -394,18 +432,25 @@ def test_answers_are_greedy_at_temperature_zero_and_else_drawn_from_the_softmax(
         expected[tokenizer.decode([token], skip_special_tokens=True)] += share
     n = 2000
     trials = [row(f"s/t{trial}", "Who?") for trial in range(n)]
-    found = Counter(answers_of(local(chat_model, temperature=0.5, max_tokens=1, batch_size=500), trials))
+    found = Counter(
+        answers_of(local(chat_model, temperature=0.5, max_tokens=1, batch_size=500), trials)
+    )
     for answer, share in expected.most_common(5):
         deviation = math.sqrt(share * (1 - share) / n)  # of a binomial share
         assert found[answer] / n == pytest.approx(share, abs=4 * deviation), answer
 
 
 def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_system(chat_model):
-    told = conversation(("system", "Be brief."), ("user", "Yes?"), ("assistant", "A"), ("user", "No?"))
+    told = conversation(
+        ("system", "Be brief."), ("user", "Yes?"), ("assistant", "A"), ("user", "No?")
+    )
     scorer = local(chat_model)
     assert scorer._encode(told) == ids_of(scorer.tokenizer, "Be brief.\nYes?\nA\nNo?\n")
     roles = "{% for m in messages %}{{ m['role'][0] + m['content'] }}{% endfor %}"
-    refuses = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + roles
+    refuses = (
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        + roles
+    )
     encoded = []
     for template in (roles, refuses):
         scorer.tokenizer.chat_template = template
@@ -415,7 +460,9 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
     assert encoded == plain
 
 
-def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_that_does_not(chat_model):
+def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_that_does_not(
+    chat_model,
+):
     told = []
     scorer = local(chat_model).reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
     found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], told.append)
@@ -428,7 +475,10 @@ def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_tha
     scorer = local(chat_model)._changed(ends=[5, 6])
     assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
     assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
-    assert scorer._decoded(until([40, 41], scorer.ends), []) == (scorer.tokenizer.decode([40, 41]), "length")
+    assert scorer._decoded(until([40, 41], scorer.ends), []) == (
+        scorer.tokenizer.decode([40, 41]),
+        "length",
+    )
     scorer = local(chat_model)
     scorer.tokenizer.chat_template = "{{ messages[0]['content'] }}<think>\n"
     with pytest.raises(UsageError, match="cut off at 4 tokens before they said anything"):
@@ -446,7 +496,9 @@ def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
     text = "The doctor met the nurse because she was ill. Who does 'she' refer to?"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(chat_model).eval(), odds.inner.tokenizer
     ids = ids_of(tokenizer, text)
-    owns = (tokenizer(f" {answer}", add_special_tokens=False)["input_ids"] for answer in pair.split("|"))
+    owns = (
+        tokenizer(f" {answer}", add_special_tokens=False)["input_ids"] for answer in pair.split("|")
+    )
     one, other = (plainly(model, ids + own, len(ids)) for own in owns)
     found = odds.score([row("s", text, pair)])[0]
     assert found.parts["log_odds"] == pytest.approx(one - other, abs=1e-3)
@@ -458,7 +510,9 @@ def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
 
 @pytest.mark.parametrize("candidates", ["", "the nurse", "a|b|c", "the nurse|"])
 def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
-    with pytest.raises(ValueError, match=r"s1: candidates .* expected a correct and an incorrect one"):
+    with pytest.raises(
+        ValueError, match=r"s1: candidates .* expected a correct and an incorrect one"
+    ):
         odds.score([row("s1", "Who?", candidates)])
     found = odds.score([row("long", "nurse " * 300, "the nurse|the doctor")])[0]
     assert math.isnan(found.score)
@@ -484,7 +538,9 @@ def served(tmp_path):
         pytest.skip("needs transformers serve: pip install 'transformers[serving]'")
     folder = tiny.save_causal(tmp_path / "served", positions=1024)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}"
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\n' }}{% endfor %}"
+    )
     tokenizer.save_pretrained(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -495,7 +551,9 @@ def served(tmp_path):
         process = subprocess.Popen([sys.executable, "-c", command, *given], stdout=log, stderr=log)
     try:
         if not _healthy(f"http://127.0.0.1:{port}/health", process):
-            pytest.skip(f"transformers serve does not start here: {(tmp_path / 'serve.log').read_text()[-200:]}")
+            pytest.skip(
+                f"transformers serve does not start here: {(tmp_path / 'serve.log').read_text()[-200:]}"
+            )
         yield folder, f"http://127.0.0.1:{port}/v1"
     finally:
         process.kill()
@@ -507,7 +565,10 @@ def test_an_audit_over_transformers_serve_equals_that_of_the_model_here(served, 
     folder, url = served
     asked = {"model": str(folder), "trials": 1, "temperature": 0.0, "max_tokens": 6}
     items = []
-    for name, options in (("here", ChatOptions(**asked)), ("there", ChatOptions(**asked, base_url=url))):
+    for name, options in (
+        ("here", ChatOptions(**asked)),
+        ("there", ChatOptions(**asked, base_url=url)),
+    ):
         settings = Settings(studies=("stigma_vignettes:conditions",), limit=8, options=(options,))
         run, _ = start(settings, tmp_path / name, draw=False, **quiet)
         items.append(run.items("stigma_vignettes").drop(columns="model_id"))

@@ -6,7 +6,9 @@ import zlib
 
 import pytest
 
-inspect_ai = pytest.importorskip("inspect_ai", reason="needs inspect_ai: make test-inspect installs it apart")
+inspect_ai = pytest.importorskip(
+    "inspect_ai", reason="needs inspect_ai: make test-inspect installs it apart"
+)
 
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 
@@ -14,7 +16,9 @@ from swapbias.models.chat.tasks import study_task  # noqa: E402
 from swapbias.studies import answer_reader, as_prompts, config_rows, load_corpus, studies, turns  # noqa: E402
 
 STUDY, CONFIG, TRIALS = "stigma_vignettes", "gender", 2
-pytestmark = pytest.mark.filterwarnings("ignore")  # inspect_ai and its libraries have some of their own
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # inspect_ai and its libraries have some of their own
 
 
 def answer(text):
@@ -32,13 +36,18 @@ def test_every_study_that_chat_models_answer_as_it_stands_is_a_task():
         for name, found in declared.items()
         if any(one.kind == "chat" and not one.reads.notes.corpus for one in found)
     }
-    assert {name.removeprefix("swapbias/") for name in named if name.startswith("swapbias/")} == chat
+    assert {
+        name.removeprefix("swapbias/") for name in named if name.startswith("swapbias/")
+    } == chat
 
 
 def test_a_task_asks_the_prompts_of_the_study_in_their_turns():
     task = study_task(STUDY)
     configs = [
-        name for one in load_corpus(STUDY).study.experiments if one.kind == "chat" for name in one.reads.configs
+        name
+        for one in load_corpus(STUDY).study.experiments
+        if one.kind == "chat"
+        for name in one.reads.configs
     ]
     rows = [row for name in configs for row in config_rows(STUDY, name)]
     texts = [[(one["role"], one["content"]) for one in turns(row["text"])] for row in rows]
@@ -51,7 +60,9 @@ def test_a_task_asks_the_prompts_of_the_study_in_their_turns():
 def test_answers_are_read_as_audits_read_them_and_what_is_none_counts_in_no_mean(tmp_path):
     def output(messages, tools, choice, config):
         made = ModelOutput.from_content("tiny-2026", answer(messages[-1].text))
-        made.usage = ModelUsage(input_tokens=7, output_tokens=2, total_tokens=9)  # else it is counted by a download
+        made.usage = ModelUsage(
+            input_tokens=7, output_tokens=2, total_tokens=9
+        )  # else it is counted by a download
         return made
 
     prompts = as_prompts(config_rows(STUDY, CONFIG))[:36]

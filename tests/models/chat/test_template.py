@@ -19,10 +19,17 @@ SOME = "{% for m in messages %}{% if CONDITION %}<{{ m.role }}> {{ m.content }}\
 USERS = SOME.replace("CONDITION", "m.role != 'system'")
 LAST = "<user> {{ messages[-1].content }}\n<assistant>"
 NO_REPLIES = SOME.replace("CONDITION", "m.role == 'user'")
-SWITCHED = TURNS + "{% if enable_thinking | default(true) %}<think>\n{% else %}<think>\n\n</think>\n\n{% endif %}"
-OTHERWISE = TURNS + "{% if thinking is defined and not thinking %}</think>{% else %}<think>{% endif %}"
+SWITCHED = (
+    TURNS
+    + "{% if enable_thinking | default(true) %}<think>\n{% else %}<think>\n\n</think>\n\n{% endif %}"
+)
+OTHERWISE = (
+    TURNS + "{% if thinking is defined and not thinking %}</think>{% else %}<think>{% endif %}"
+)
 SYSTEM = conversation(("system", "Be brief."), ("user", "Yes or no?"))
-LONG = conversation(("system", "Be brief."), ("user", "Is it?"), ("assistant", "Yes"), ("user", "Yes or no?"))
+LONG = conversation(
+    ("system", "Be brief."), ("user", "Is it?"), ("assistant", "Yes"), ("user", "Yes or no?")
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +67,9 @@ def test_a_system_turn_that_a_template_drops_is_said_by_the_user(gpt, text):
 @pytest.mark.parametrize("template", [LAST, NO_REPLIES])
 @pytest.mark.parametrize("scoring", ["sampled", "log-odds"])
 def test_a_template_that_drops_another_turn_is_refused(gpt, template, scoring):
-    with pytest.raises(UsageError, match="chat template of tiny leaves out a turn of the conversation"):
+    with pytest.raises(
+        UsageError, match="chat template of tiny leaves out a turn of the conversation"
+    ):
         score(scorer_of(gpt, template, scoring=scoring), LONG)
 
 
@@ -75,10 +84,14 @@ def test_log_odds_after_a_template_that_opens_a_reasoning_are_refused(gpt, tag):
     assert prompt_of(scorer_of(gpt, TURNS + tag, scoring="sampled"), "Yes or no?")
 
 
-@pytest.mark.parametrize(("template", "closed"), [(SWITCHED, "<think>\n\n</think>\n\n"), (OTHERWISE, "</think>")])
+@pytest.mark.parametrize(
+    ("template", "closed"), [(SWITCHED, "<think>\n\n</think>\n\n"), (OTHERWISE, "</think>")]
+)
 def test_a_reasoning_that_a_template_can_leave_out_is_left_out(gpt, template, closed):
     found = score(scorer_of(gpt, template), "Yes or no?")
-    assert found == pytest.approx(score(scorer_of(gpt, f"{TURNS}{{{{ {closed!r} }}}}"), "Yes or no?"))
+    assert found == pytest.approx(
+        score(scorer_of(gpt, f"{TURNS}{{{{ {closed!r} }}}}"), "Yes or no?")
+    )
     assert not math.isnan(found)
     sampled = prompt_of(scorer_of(gpt, template, scoring="sampled"), "Yes or no?")
     assert sampled.rstrip().endswith("think>")

@@ -78,7 +78,9 @@ def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path)
         assert "withheld 1 of 6 answers (1 refused)" in scorer.notes["withheld"]
         again = closed(server).keeping_answers(tmp_path)
         asked = len(server.requests)
-        assert [one.parts["refused"] for one in again.score(prompts)] == [one.parts["refused"] for one in scored]
+        assert [one.parts["refused"] for one in again.score(prompts)] == [
+            one.parts["refused"] for one in scored
+        ]
         assert len(server.requests) == asked
 
 
@@ -92,7 +94,9 @@ def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path)
     ],
     ids=["no choices", "null choices", "no message", "a number", "too long", "too long in words"],
 )  # fmt: skip
-def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked_again(trouble, tmp_path):
+def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked_again(
+    trouble, tmp_path
+):
     with ChatServer(lambda prompt: "Yes", fault=first(trouble, "text 0", times=99)) as server:
         prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(4)]
         # One after the other: the first answer comes later.
@@ -102,7 +106,11 @@ def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked
         assert (scored[0].parts["refused"], scored[0].parts["unanswered"]) == (0.0, 1.0)
         assert server.asked("text 0") == (1 if trouble.status == 400 else 2)
         assert "(1 not given)" in scorer.notes["withheld"]
-        (line,) = [one for one in map(json.loads, scorer.log.path.read_text().splitlines()) if one.get("withheld")]
+        (line,) = [
+            one
+            for one in map(json.loads, scorer.log.path.read_text().splitlines())
+            if one.get("withheld")
+        ]
         assert line["reason"]
         again = closed(server).keeping_answers(tmp_path)
         asked = len(server.requests)
@@ -111,10 +119,18 @@ def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked
 
 
 TROUBLES = {
-    "vLLM": Reply({"object": "error", "message": "Invalid token", "type": "BadRequestError", "param": None}, 400),
-    "Google": Reply([{"error": {"code": 400, "message": "Invalid argument.", "status": "INVALID_ARGUMENT"}}], 400),
+    "vLLM": Reply(
+        {"object": "error", "message": "Invalid token", "type": "BadRequestError", "param": None},
+        400,
+    ),
+    "Google": Reply(
+        [{"error": {"code": 400, "message": "Invalid argument.", "status": "INVALID_ARGUMENT"}}],
+        400,
+    ),
     "Groq": error(400, message="Failed to generate JSON", code="json_validate_failed"),
-    "Anthropic": Reply({"type": "error", "error": {"type": "invalid_request_error", "message": "no text"}}, 400),
+    "Anthropic": Reply(
+        {"type": "error", "error": {"type": "invalid_request_error", "message": "no text"}}, 400
+    ),
     "too large": error(413, message="Request too large", type="tokens"),
     "no JSON": Reply("bad request", 400),
     "Mistral": Reply({"object": "error", "message": "not allowed", "type": "moderation"}, 403),
@@ -127,7 +143,9 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
-def test_one_prompt_that_a_service_cannot_answer_neither_ends_nor_repeats_the_run(trouble, tmp_path):
+def test_one_prompt_that_a_service_cannot_answer_neither_ends_nor_repeats_the_run(
+    trouble, tmp_path
+):
     prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(6)]
     with ChatServer(lambda prompt: "Yes", fault=first(trouble, times=99)) as server:
         scorer = closed(server, attempts=2).keeping_answers(tmp_path)
@@ -174,7 +192,9 @@ def test_a_service_that_answers_no_prompt_at_all_stops_the_run_and_keeps_nothing
     empty = Reply({"choices": []})
     with ChatServer(upper, fault=lambda prompt, n: empty) as server:
         scorer = scorer_of(server, attempts=1, concurrency=1)
-        with pytest.raises(ServiceError, match=r"did not answer s9/t0 in 1 attempts .the reply holds no answer"):
+        with pytest.raises(
+            ServiceError, match=r"did not answer s9/t0 in 1 attempts .the reply holds no answer"
+        ):
             scorer.score(rows(40))
         assert len(server.requests) == 10
         with pytest.raises(ServiceError, match="holds no answer"):
@@ -185,12 +205,17 @@ def test_a_service_that_answers_no_prompt_at_all_stops_the_run_and_keeps_nothing
 def test_a_refusal_of_credentialed_notes_leaves_no_text(tmp_path):
     refusal = reply(message={"content": None, "refusal": "Nothing about psoriasis."})
     filtered = error(400, message="The text psoriasis is filtered", code="content_filter")
-    with ChatServer(upper, fault=lambda prompt, n: refusal if "0" in prompt else filtered) as server:
+    with ChatServer(
+        upper, fault=lambda prompt, n: refusal if "0" in prompt else filtered
+    ) as server:
         scorer = closed(server).keeping_answers(tmp_path, text=False)
         scored = scorer.score([row(f"s{n}", f"text {n}", OPTIONS) for n in range(2)])
     assert [one.parts["refused"] for one in scored] == [1.0, 1.0]
     assert "psoriasis" not in (tmp_path / "answers.jsonl").read_text()
-    assert [one.reading["refused"] for one in AnswerLog(tmp_path / "answers.jsonl").values()] == [1.0, 1.0]
+    assert [one.reading["refused"] for one in AnswerLog(tmp_path / "answers.jsonl").values()] == [
+        1.0,
+        1.0,
+    ]
 
 
 TEXT = {"type": "text", "text": "Yes"}
@@ -208,19 +233,26 @@ TEXT = {"type": "text", "text": "Yes"}
 def test_content_in_parts_is_one_text(content, text):
     assert text_of(content) == text
     if isinstance(content, list) and text:
-        with ChatServer(upper, fault=lambda prompt, n: reply(message={"content": content})) as server:
+        with ChatServer(
+            upper, fault=lambda prompt, n: reply(message={"content": content})
+        ) as server:
             assert scorer_of(server).score(rows(1))[0].answer == text
             assert len(server.requests) == 1
 
 
 SPENT = {
     "OpenAI": error(
-        429, message="You exceeded your current quota", type="insufficient_quota", code="insufficient_quota"
+        429,
+        message="You exceeded your current quota",
+        type="insufficient_quota",
+        code="insufficient_quota",
     ),
     "in the body": Reply({"error": {"message": "no", "code": 429, "type": "insufficient_quota"}}),
     "payment required": error(402, message="no credits"),
     "Anthropic": error(
-        400, message="Your credit balance is too low to access the API.", type="invalid_request_error"
+        400,
+        message="Your credit balance is too low to access the API.",
+        type="invalid_request_error",
     ),
     "Moonshot": error(429, message="no", type="exceeded_current_quota_error"),
     "a billing limit": error(429, message="no", code="billing_hard_limit_reached"),
@@ -233,7 +265,9 @@ def test_a_spent_quota_stops_at_once(spent, monkeypatch):
     monkeypatch.setattr(openai_client, "PATIENCE", 0.5)
     with ChatServer(upper, fault=first(spent, times=99)) as server:
         scorer = scorer_of(server, concurrency=1)
-        with pytest.raises(ServiceError, match=r"no more because the quota is spent .*Answers so far: 3") as raised:
+        with pytest.raises(
+            ServiceError, match=r"no more because the quota is spent .*Answers so far: 3"
+        ) as raised:
             scorer.score(rows(20))
         assert not isinstance(raised.value, UsageError)
         assert len(server.requests) == 4
@@ -245,19 +279,35 @@ def test_a_stopped_call_says_in_words_of_python_how_it_goes_on(tmp_path):
     with ChatServer(
         lambda prompt: "A", fault=lambda prompt, n: "401" if len(server.requests) == 3 else None
     ) as server:
-        with pytest.raises(ServiceError, match=r"They are not kept: with out=FOLDER the same call goes on\.$"):
+        with pytest.raises(
+            ServiceError, match=r"They are not kept: with out=FOLDER the same call goes on\.$"
+        ):
             swapbias.audit(None, study, base_url=server.base_url, concurrency=1, **named)
         server.requests.clear()
         out = tmp_path / "run"
-        with pytest.raises(ServiceError, match=r"Answers so far: 2\. The same call goes on\.$") as raised:
+        with pytest.raises(
+            ServiceError, match=r"Answers so far: 2\. The same call goes on\.$"
+        ) as raised:
             swapbias.audit(None, study, base_url=server.base_url, concurrency=1, out=out, **named)
         assert "--" not in str(raised.value)
         done = command("audit", "--resume", out)
         assert done.returncode == 0, done.stderr
         server.requests.clear()
-        words = ("--study", study, "--chat", "tiny", "--base-url", server.base_url, "-M", "concurrency=1")
-        done = command("audit", *words, "--trials", "1", "--limit", "8", "--out", tmp_path / "other")
+        words = (
+            "--study",
+            study,
+            "--chat",
+            "tiny",
+            "--base-url",
+            server.base_url,
+            "-M",
+            "concurrency=1",
+        )
+        done = command(
+            "audit", *words, "--trials", "1", "--limit", "8", "--out", tmp_path / "other"
+        )
     assert done.returncode == 2
-    assert f"Answers so far: 2. Go on with swapbias audit --resume {tmp_path / 'other'}." in " ".join(
-        done.stderr.split()
+    assert (
+        f"Answers so far: 2. Go on with swapbias audit --resume {tmp_path / 'other'}."
+        in " ".join(done.stderr.split())
     )

@@ -11,7 +11,12 @@ from transformers import AutoModel, AutoTokenizer
 
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions
-from swapbias.models.clinical.features import ContextualVectors, StaticVectors, TfidfLsa, load_features
+from swapbias.models.clinical.features import (
+    ContextualVectors,
+    StaticVectors,
+    TfidfLsa,
+    load_features,
+)
 from swapbias.models.clinical.word_direction import DirectionScorer, read_direction_tables
 from swapbias.models.engine.encoder import Engine
 from swapbias.studies import Prompt, corpus_dir, read_table, slots
@@ -22,7 +27,9 @@ WORDS = {"he": [1.0, 0.0], "sad": [0.0, 1.0], "Mary": [0.0, -2.0], "fatigue": [3
 
 
 def keyed(vectors=WORDS):
-    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'")
+    models = pytest.importorskip(
+        "gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'"
+    )
     made = models.KeyedVectors(len(next(iter(vectors.values()))))
     made.add_vectors(list(vectors), np.array(list(vectors.values()), dtype=np.float32))
     return made
@@ -56,10 +63,16 @@ def test_a_note_is_the_average_of_its_known_words():
     assert found.tolist() == [[0.0, 1.0], [1.0, 0.0]]
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("name", ["v.bin", "v.bin.gz", "v.txt", "bare.vec.gz"])  # which gensim leaves open: the last
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize(
+    "name", ["v.bin", "v.bin.gz", "v.txt", "bare.vec.gz"]
+)  # which gensim leaves open: the last
 def test_every_format_gives_the_vectors_back(name, tmp_path):
-    keyed().save_word2vec_format(str(tmp_path / name), binary=".bin" in name, write_header="bare" not in name)
+    keyed().save_word2vec_format(
+        str(tmp_path / name), binary=".bin" in name, write_header="bare" not in name
+    )
     found = load_features(str(tmp_path / name), options=OPTIONS)
     assert found.name == name.split(".")[0]
     np.testing.assert_allclose(found.vectors(["fatigue", "Mary"]), [[3.0, 4.0], [0.0, -2.0]])
@@ -68,8 +81,12 @@ def test_every_format_gives_the_vectors_back(name, tmp_path):
 
 
 def test_a_file_that_fasttext_wrote_is_told_by_its_first_bytes(tmp_path):
-    fasttext = pytest.importorskip("gensim.models.fasttext", reason="needs gensim: pip install 'swapbias[clinical]'")
-    model = fasttext.FastText([["patient", "is", "sad"]] * 5, vector_size=4, min_count=1, epochs=1, bucket=50, seed=1)
+    fasttext = pytest.importorskip(
+        "gensim.models.fasttext", reason="needs gensim: pip install 'swapbias[clinical]'"
+    )
+    model = fasttext.FastText(
+        [["patient", "is", "sad"]] * 5, vector_size=4, min_count=1, epochs=1, bucket=50, seed=1
+    )
     fasttext.save_facebook_model(model, str(tmp_path / "ft.bin"))
     found = load_features(str(tmp_path / "ft.bin"), options=OPTIONS)
     np.testing.assert_allclose(found.vectors(["sad"])[0], model.wv["sad"], rtol=1e-5)
@@ -81,7 +98,9 @@ def test_a_file_that_holds_no_vectors_is_told_in_one_sentence(tmp_path, monkeypa
     keyed()
     for name, content in (("a.txt", b"no vectors here\nat all\n"), ("a.bin", b"junk")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=rf"^{name} cannot be read as word vectors \(.*Check its format.$"):
+        with pytest.raises(
+            ValueError, match=rf"^{name} cannot be read as word vectors \(.*Check its format.$"
+        ):
             load_features(str(tmp_path / name), options=OPTIONS)
     with pytest.raises(ValueError, match=r"none\.vec does not exist"):
         load_features(str(tmp_path / "none.vec"), options=OPTIONS)
@@ -106,14 +125,22 @@ def test_tfidf_learns_from_training_texts_alone():
     with pytest.raises(ValueError, match="Call fit"):
         tfidf.vectors(["sad"])  # fitting makes a copy
     # Three texts, two of them equal: the rank is 2.
-    assert tfidf.fit(["sad tired ill", "sad tired ill", "pain fever"]).vectors(["sad"]).shape == (1, 2)
+    assert tfidf.fit(["sad tired ill", "sad tired ill", "pain fever"]).vectors(["sad"]).shape == (
+        1,
+        2,
+    )
     assert tfidf.fit(["sad tired"] * 4).vectors(["sad"]).shape == (1, 1)
     assert TfidfLsa(dimension=1).fit(["sad tired", "pain fever"]).vectors(["sad"]).shape == (1, 1)
     with pytest.raises(ValueError, match="2 training texts hold fewer than two words"):
         tfidf.fit(["1 2", "sad"])
 
 
-TEXTS = ["she is someone with depression", "someone has medication", "she has", "she is someone with depression"]
+TEXTS = [
+    "she is someone with depression",
+    "someone has medication",
+    "she has",
+    "she is someone with depression",
+]
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta", "xlnet", "distilbert", "longformer"])
@@ -123,10 +150,15 @@ def folder(request, tmp_path_factory):
 
 def slow_mean(folder, text):
     """Mean state of a text's own tokens, one text at a time."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModel.from_pretrained(folder).eval(),
+    )
     encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
     own = encoded.pop("special_tokens_mask")[0] == 0
-    own &= ~torch.isin(encoded["input_ids"][0], torch.tensor([tokenizer.sep_token_id, tokenizer.cls_token_id]))
+    own &= ~torch.isin(
+        encoded["input_ids"][0], torch.tensor([tokenizer.sep_token_id, tokenizer.cls_token_id])
+    )
     with torch.no_grad():
         return model(**encoded).last_hidden_state[0][own].mean(dim=0).numpy()
 
@@ -150,7 +182,9 @@ def test_a_long_note_is_read_in_windows_and_averaged_over_all_tokens(bert):
     features = ContextualVectors.load(str(bert), OPTIONS)
     long = ["she", "is", "someone", "with", "depression", "has", "medication", "treatment"] * 10
     first, second = features.sentence_vectors([" ".join(long[:62]), " ".join(long[62:])])
-    np.testing.assert_allclose(features.vectors([" ".join(long)])[0], (62 * first + 18 * second) / 80, atol=1e-6)
+    np.testing.assert_allclose(
+        features.vectors([" ".join(long)])[0], (62 * first + 18 * second) / 80, atol=1e-6
+    )
     found = ContextualVectors.load(str(bert), OPTIONS).vectors(["qqqq zzzz", "she qqqq"])
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).all()
@@ -182,7 +216,10 @@ def test_a_text_and_a_window_that_notes_share_are_read_once(bert, monkeypatch):
     np.testing.assert_allclose(both, alone.mean(axis=0), atol=1e-6)
 
 
-PAIRS = [{"pair": "she-he", "female": "she", "male": "he"}, {"pair": "woman-man", "female": "woman", "male": "man"}]
+PAIRS = [
+    {"pair": "she-he", "female": "she", "male": "he"},
+    {"pair": "woman-man", "female": "woman", "male": "man"},
+]
 TEMPLATES = [
     {"kind": "she-he", "female": "she has depression", "male": "he has depression"},
     {"kind": "woman-man", "female": "someone is a woman", "male": "someone is a man"},
@@ -203,11 +240,23 @@ def test_the_score_is_the_cosine_with_the_direction():
     assert (gloom.score, gloom.answer) == (pytest.approx(-0.8), "male")
     assert math.isnan(unknown.score)
     assert (unknown.answer, unknown.top_tokens) == ("", "[]")
-    (endless,) = DirectionScorer(static({**PLANE, "endless": [math.inf, 0.0]}), TABLES).score([word("endless")])
+    (endless,) = DirectionScorer(static({**PLANE, "endless": [math.inf, 0.0]}), TABLES).score(
+        [word("endless")]
+    )
     assert math.isnan(endless.score)
-    assert sadness.parts == {"explained_variance": pytest.approx(1.0), "dimensions": 2, "frequency_known": 0.5}
-    swapped = ([{"pair": row["pair"], "female": row["male"], "male": row["female"]} for row in PAIRS], TEMPLATES)
-    there, back = (DirectionScorer(static(PLANE), tables).score([word("gloom")])[0] for tables in (TABLES, swapped))
+    assert sadness.parts == {
+        "explained_variance": pytest.approx(1.0),
+        "dimensions": 2,
+        "frequency_known": 0.5,
+    }
+    swapped = (
+        [{"pair": row["pair"], "female": row["male"], "male": row["female"]} for row in PAIRS],
+        TEMPLATES,
+    )
+    there, back = (
+        DirectionScorer(static(PLANE), tables).score([word("gloom")])[0]
+        for tables in (TABLES, swapped)
+    )
     assert back.score == pytest.approx(-there.score)
 
 
@@ -228,12 +277,19 @@ def test_an_alphabetical_file_does_not_tell_frequency():
     features = static({name: PLANE[name] for name in sorted(PLANE)})
     assert features.identity["frequency"] == "unknown"
     assert len(features.like_words("sadness")) == len(PLANE) - 2  # all but Zoe and dr.
-    assert DirectionScorer(features, TABLES).score([word("sadness")])[0].parts["frequency_known"] == 0
+    assert (
+        DirectionScorer(features, TABLES).score([word("sadness")])[0].parts["frequency_known"] == 0
+    )
     counted = static(PLANE)
-    counted.keyed.expandos["count"] = np.array([100 * 2 ** (len(PLANE) - at) for at in range(len(PLANE))])
+    counted.keyed.expandos["count"] = np.array(
+        [100 * 2 ** (len(PLANE) - at) for at in range(len(PLANE))]
+    )
     made_up = static({name: PLANE[name] for name in sorted(PLANE)})
     made_up.keyed.expandos["count"] = np.arange(len(PLANE), 0, -1)
-    told = [StaticVectors(one.keyed, name="v").identity["frequency"] for one in (counted, static(PLANE), made_up)]
+    told = [
+        StaticVectors(one.keyed, name="v").identity["frequency"]
+        for one in (counted, static(PLANE), made_up)
+    ]
     assert told == ["counts", "rank", "unknown"]
 
 
@@ -245,7 +301,9 @@ def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_other
     tables = tables_with("mother", "father")
     parts = DirectionScorer(static(plane), tables).score([word("sadness")])[0].parts
     assert parts["without_pair_3"] == pytest.approx(0.6)
-    without = next(number for number, row in enumerate(PAIRS, start=1) if row["pair"] == "woman-man")
+    without = next(
+        number for number, row in enumerate(PAIRS, start=1) if row["pair"] == "woman-man"
+    )
     assert parts[f"without_pair_{without}"] == pytest.approx(0.8)
     unknown = DirectionScorer(static(plane), tables).score([word("x")])[0].parts
     assert list(unknown) == list(parts)
@@ -284,10 +342,14 @@ def test_the_tables_fit_together():
     frames = {row["kind"]: row for row in templates}
     assert len(pairs) == 10
     for row in pairs:
-        female, male = (frames[row["pair"]][side].rstrip(".").split() for side in ("female", "male"))
+        female, male = (
+            frames[row["pair"]][side].rstrip(".").split() for side in ("female", "male")
+        )
         differing = [words for words in zip(female, male, strict=True) if words[0] != words[1]]
         assert differing == [(row["female"], row["male"])]
-    rows = read_table(corpus_dir("phenotype_fairness") / "depression_words.csv", ("word", "kind", "source"))
+    rows = read_table(
+        corpus_dir("phenotype_fairness") / "depression_words.csv", ("word", "kind", "source")
+    )
     words = [row["word"] for row in rows]
     assert len(set(words)) == len(words) == 35
     assert all(one.isalpha() and one.islower() for one in words)

@@ -9,7 +9,12 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, load_scorer
-from swapbias.models.clinical.phenotype import PhenotypeScorer, explain_pair, load_phenotype_classifier, train
+from swapbias.models.clinical.phenotype import (
+    PhenotypeScorer,
+    explain_pair,
+    load_phenotype_classifier,
+    train,
+)
 from swapbias.studies import Prompt
 from tests import tiny
 
@@ -35,7 +40,9 @@ class Summed:
 
     def vectors(self, texts, on_progress=None):
         rows = [[self.table[word] for word in text.split() if word in self.table] for text in texts]
-        return np.array([np.sum(row, axis=0) if row else np.full(2, np.nan) for row in rows]).reshape(-1, 2)
+        return np.array(
+            [np.sum(row, axis=0) if row else np.full(2, np.nan) for row in rows]
+        ).reshape(-1, 2)
 
 
 def notes(count=24, seed=0):
@@ -57,7 +64,9 @@ def prompts(texts, construct="original"):
 
 
 def scorer(classifier="svm", training=lambda phenotype, regime: notes(), features=None, **settings):
-    return PhenotypeScorer(features or Summed(), classifier=classifier, training=training, **settings)
+    return PhenotypeScorer(
+        features or Summed(), classifier=classifier, training=training, **settings
+    )
 
 
 TEST = [row["text"] for row in notes(12, seed=5)]
@@ -65,7 +74,9 @@ TRUTH = [row["label"] for row in notes(12, seed=5)]
 
 
 @pytest.mark.parametrize("classifier", ["svm", "rf", "mlp"])
-def test_words_that_separate_the_classes_are_learned_and_order_and_batches_change_no_score(classifier):
+def test_words_that_separate_the_classes_are_learned_and_order_and_batches_change_no_score(
+    classifier,
+):
     reader = scorer(classifier)
     scored = reader.score(prompts(TEST))
     assert [one.answer for one in scored] == TRUTH
@@ -74,7 +85,9 @@ def test_words_that_separate_the_classes_are_learned_and_order_and_batches_chang
         assert 0 <= one.score <= 1
     again = scorer(classifier)
     parts = [again.score(prompts([text]))[0] for text in TEST[::-1]]
-    assert [one.score for one in parts[::-1]] == pytest.approx([one.score for one in scored], abs=1e-12)
+    assert [one.score for one in parts[::-1]] == pytest.approx(
+        [one.score for one in scored], abs=1e-12
+    )
     if classifier == "mlp":
         network = reader._trained["depression", "original"][1][-1]
         assert network.n_iter_ < network.max_iter  # it converges
@@ -86,14 +99,20 @@ def test_an_svm_scores_by_the_logistic_a_target_may_be_gender_and_a_seed_pins_th
     features, model = reader._trained["depression", "original"]
     value = model.decision_function(features.vectors(TEST[:1]))[0]
     assert one.score == pytest.approx(1 / (1 + math.exp(-value)))
-    reader = scorer(target="gender", training=lambda phenotype, regime: [*notes(), {**notes()[0], "gender": ""}])
+    reader = scorer(
+        target="gender", training=lambda phenotype, regime: [*notes(), {**notes()[0], "gender": ""}]
+    )
     scored = reader.score(prompts(TEST))
     expected = [row["gender"] for row in notes(12, seed=5)]
     assert [one.answer for one in scored] == expected
-    assert [one.parts["predicted"] for one in scored] == [float(name == "female") for name in expected]
+    assert [one.parts["predicted"] for one in scored] == [
+        float(name == "female") for name in expected
+    ]
     assert reader.identity["target"] == "gender"
     assert scorer("rf", target="gender").unit == "probability of female"
-    same, again, other = (scorer("rf", seed=seed).score(prompts(["hopeless cheerful"])) for seed in (0, 0, 1))
+    same, again, other = (
+        scorer("rf", seed=seed).score(prompts(["hopeless cheerful"])) for seed in (0, 0, 1)
+    )
     assert same == again
     assert same != other
 
@@ -103,14 +122,22 @@ def test_features_are_scaled_on_the_training_notes(classifier):
     # A feature measured in another unit is worth as much; without scaling the second one would drown the first.
     plain, stretched = (scorer(classifier, features=Summed(scale)) for scale in ((1, 1), (1, 1e4)))
     expected = [one.score for one in plain.score(prompts(TEST))]
-    assert [one.score for one in stretched.score(prompts(TEST))] == pytest.approx(expected, abs=1e-6)
+    assert [one.score for one in stretched.score(prompts(TEST))] == pytest.approx(
+        expected, abs=1e-6
+    )
     # Extreme notes beside them in the test set move nothing.
     crowd = plain.score(prompts([*TEST, "hopeless " * 1000]))
     assert [one.score for one in crowd[:-1]] == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_note_without_known_words_is_left_out_and_marked():
-    blank = {"note_id": "x", "subject_id": "x", "gender": "male", "label": "positive", "text": "unheard"}
+    blank = {
+        "note_id": "x",
+        "subject_id": "x",
+        "gender": "male",
+        "label": "positive",
+        "text": "unheard",
+    }
     told = []
     scored = scorer(training=lambda phenotype, regime: [*notes(), blank]).score(
         prompts(["unheard", TEST[0]]), told.append
@@ -129,14 +156,24 @@ def test_each_phenotype_and_regime_has_its_own_classifier_trained_once():
     def training(phenotype, regime):
         asked.append((phenotype, regime))
         turned = {"positive": "negative", "negative": "positive"}
-        return notes() if regime == "original" else [{**row, "label": turned[row["label"]]} for row in notes()]
+        return (
+            notes()
+            if regime == "original"
+            else [{**row, "label": turned[row["label"]]} for row in notes()]
+        )
 
     reader = scorer(training=training)
-    mixed = [one for pair in zip(prompts(TEST), prompts(TEST, construct="turned"), strict=True) for one in pair]
+    mixed = [
+        one
+        for pair in zip(prompts(TEST), prompts(TEST, construct="turned"), strict=True)
+        for one in pair
+    ]
     for _ in range(2):
         scored = reader.score(mixed)
         assert [one.answer for one in scored[::2]] == TRUTH
-        assert all(one.answer != other.answer for one, other in zip(scored[::2], scored[1::2], strict=True))
+        assert all(
+            one.answer != other.answer for one, other in zip(scored[::2], scored[1::2], strict=True)
+        )
     assert asked == [("depression", "original"), ("depression", "turned")]
     assert set(reader._trained) == set(asked)
 
@@ -154,9 +191,14 @@ def test_the_grid_chooses_what_the_data_need():
     assert (model.predict(vectors) == truth).all()
     # Labels are noise, and every note stands twice: folds that part the twins would look nearly perfect.
     draw = np.random.default_rng(0)
-    vectors, truth = np.repeat(draw.normal(size=(100, 8)), 2, axis=0), np.repeat(draw.permutation([0, 1] * 50), 2)
+    vectors, truth = (
+        np.repeat(draw.normal(size=(100, 8)), 2, axis=0),
+        np.repeat(draw.permutation([0, 1] * 50), 2),
+    )
     apart = train(vectors, truth, np.arange(200).astype(str), kind="svm", seed=0).best_score_
-    together = train(vectors, truth, np.repeat(np.arange(100), 2).astype(str), kind="svm", seed=0).best_score_
+    together = train(
+        vectors, truth, np.repeat(np.arange(100), 2).astype(str), kind="svm", seed=0
+    ).best_score_
     assert apart > 0.8
     assert together < 0.6
 
@@ -164,9 +206,15 @@ def test_the_grid_chooses_what_the_data_need():
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        ([row for row in notes() if row["label"] == "positive"], "depression, original: 0 readable .*label negative"),
+        (
+            [row for row in notes() if row["label"] == "positive"],
+            "depression, original: 0 readable .*label negative",
+        ),
         (notes()[:5], "2 readable training notes with label positive, expected 3 or more"),
-        ([{**notes()[0], "label": "maybe"}, *notes()], "1 other label, expected negative or positive"),
+        (
+            [{**notes()[0], "label": "maybe"}, *notes()],
+            "1 other label, expected negative or positive",
+        ),
         ([], "0 readable training notes"),
     ],
 )
@@ -199,10 +247,17 @@ def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
     found = load_phenotype_classifier(str(tmp_path / "mine.skops"), options=OPTIONS)
     scored = found.score(prompts(["hopeless", "cheerful"]))
     assert [one.answer for one in scored] == ["positive", "negative"]
-    assert (found.model_id, found.kind, found.unit) == ("mine", "phenotype", "probability of the phenotype")
+    assert (found.model_id, found.kind, found.unit) == (
+        "mine",
+        "phenotype",
+        "probability of the phenotype",
+    )
     assert scored[0].score == pytest.approx(regression(labels).predict_proba(["hopeless"])[0].max())
     named = load_scorer(str(tmp_path / "mine.skops"))
-    assert (named.model_id, named.score(prompts(["hopeless"]))[0].score) == ("mine", scored[0].score)
+    assert (named.model_id, named.score(prompts(["hopeless"]))[0].score) == (
+        "mine",
+        scored[0].score,
+    )
 
 
 def test_what_is_no_classifier_is_refused(tmp_path):
@@ -238,7 +293,10 @@ def test_a_note_too_long_for_a_transformers_model_is_cut_at_a_word_and_counted(t
 
 def word_rule(texts):
     """P(positive) is .2, .6 more with "hopeless" and .1 more with "she"; nothing can be said of an empty text."""
-    rows = [0.2 + 0.6 * ("hopeless" in text) + 0.1 * ("she" in text) if text.strip() else math.nan for text in texts]
+    rows = [
+        0.2 + 0.6 * ("hopeless" in text) + 0.1 * ("she" in text) if text.strip() else math.nan
+        for text in texts
+    ]
     return np.column_stack([1 - np.array(rows), rows])
 
 

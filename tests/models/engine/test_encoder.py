@@ -5,7 +5,12 @@ import random
 import pytest
 import torch
 import transformers
-from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    pipeline,
+)
 
 from swapbias.models import LoadOptions, load_scorer
 from swapbias.models.engine.encoder import Engine, pack
@@ -28,19 +33,29 @@ def made(family):
         "electra": lambda: transformers.ElectraConfig(embedding_size=16, **sizes()),
         "mpnet": lambda: transformers.MPNetConfig(**sizes()),
     }.get(family)
-    return AutoModelForMaskedLM.from_config(config()).eval() if config else tiny.MODELS[family](300).eval()
+    return (
+        AutoModelForMaskedLM.from_config(config()).eval()
+        if config
+        else tiny.MODELS[family](300).eval()
+    )
 
 
 def ids(count=24, shortest=3, longest=14):
     draw = random.Random(0)
-    return [[draw.randrange(5, 300) for _ in range(draw.randint(shortest, longest))] for _ in range(count)]
+    return [
+        [draw.randrange(5, 300) for _ in range(draw.randint(shortest, longest))]
+        for _ in range(count)
+    ]
 
 
 def alone(model, encoded, positions):
     """The slow definition: one text at a time, the head on every token."""
     with torch.no_grad():
         return torch.stack(
-            [model(torch.tensor([one])).logits[0, place] for one, place in zip(encoded, positions, strict=True)]
+            [
+                model(torch.tensor([one])).logits[0, place]
+                for one, place in zip(encoded, positions, strict=True)
+            ]
         )
 
 
@@ -73,7 +88,9 @@ def test_logits_and_hidden_states_equal_one_text_at_a_time_in_any_order_and_batc
         states = engine.hidden_states(texts).split([len(one) for one in texts])
         for one, found in zip(texts, states, strict=True):
             with torch.no_grad():
-                assert torch.allclose(found, model(torch.tensor([one])).last_hidden_state[0], atol=1e-4)
+                assert torch.allclose(
+                    found, model(torch.tensor([one])).last_hidden_state[0], atol=1e-4
+                )
 
 
 def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
@@ -82,7 +99,8 @@ def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
     model.bert.encoder.layer[0].register_forward_hook(lambda module, inputs, found: found)
     engine = Engine(model)
     assert all(
-        len({len(encoded[at]) for at in batch}) == 1 for batch in engine.batches([len(one) for one in encoded])
+        len({len(encoded[at]) for at in batch}) == 1
+        for batch in engine.batches([len(one) for one in encoded])
     )
     assert torch.allclose(in_batches(engine, encoded, [1] * 6), expected, atol=1e-4)
 
@@ -123,11 +141,15 @@ def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
         assert seen == [10, 10]  # of 70 tokens
 
 
-def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keeps_global_attention(monkeypatch):
+def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keeps_global_attention(
+    monkeypatch,
+):
     # The window is 16: a token sees 8 on either side, so up to 9 tokens all see each other; 10 do not.
     model = made("longformer")
     engine, ran = Engine(model), []
-    monkeypatch.setattr(model.longformer, "forward", lambda *given, **named: ran.append(1) or real(*given, **named))
+    monkeypatch.setattr(
+        model.longformer, "forward", lambda *given, **named: ran.append(1) or real(*given, **named)
+    )
     real = type(model.longformer).forward.__get__(model.longformer)
     encoded = ids(4, 9, 9)
     engine.logits(encoded, [0, 4, 8, 8])
@@ -153,10 +175,16 @@ def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keep
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "longformer", "real"])
 def test_scores_are_those_of_the_fill_mask_pipeline(family, tmp_path, request):
-    folder = str(request.getfixturevalue("real_masked_model") if family == "real" else tiny.save(family, tmp_path))
+    folder = str(
+        request.getfixturevalue("real_masked_model")
+        if family == "real"
+        else tiny.save(family, tmp_path)
+    )
     texts = tiny.texts()[::31]
     scorer, tokenizer = load_scorer(folder, kind="masked"), AutoTokenizer.from_pretrained(folder)
-    pipe = pipeline("fill-mask", model=AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer=tokenizer)
+    pipe = pipeline(
+        "fill-mask", model=AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer=tokenizer
+    )
     theirs = pipe([text.replace("<mask>", tokenizer.mask_token) for text in texts], top_k=50)
     for members, probabilities in scorer.read(texts):
         for index, row in zip(members, probabilities, strict=True):
@@ -201,7 +229,10 @@ def test_padding_tokens_within_a_text_have_the_position_that_the_model_gives_the
 def test_rounded_weights_give_nearly_the_scores_of_float32(dtype, tmp_path):
     folder = str(tiny.save("bert", tmp_path))
     asked = as_prompts(config_rows("gendered_stigma", "rq1"))[::9]
-    exact, coarse = load_scorer(folder), load_scorer(folder, options=LoadOptions(device="cpu", dtype=dtype))
+    exact, coarse = (
+        load_scorer(folder),
+        load_scorer(folder, options=LoadOptions(device="cpu", dtype=dtype)),
+    )
     assert coarse.identity["dtype"] == dtype
     first, rounded = exact.score(asked), coarse.score(asked)
     assert coarse.model.dtype == getattr(torch, dtype)

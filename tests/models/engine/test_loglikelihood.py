@@ -12,7 +12,12 @@ from swapbias.models.engine import generation, loglikelihood
 def made(family, **settings):
     import transformers
 
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    sizes = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+    }
     sizes = {"GPT2": {"n_embd": 16, "n_layer": 2, "n_head": 2}, "Mamba": {"hidden_size": 16, "state_size": 4},
              "OPT": {**sizes, "ffn_dim": 24, "word_embed_proj_dim": 16}}.get(family, sizes)  # fmt: skip
     torch.manual_seed(0)
@@ -39,11 +44,20 @@ def texts_that_begin_alike():
     prompt, other = [5, 6, 7, 8, 9], [5, 6, 7, 30]
     answers = ([11], [12], [11, 13], [11, 13, 2], [14, 15, 16], [14, 15, 17, 2], [14, 15, 16])
     texts = [([*one, *answer], len(one)) for one in (prompt, other) for answer in answers]
-    return [*texts, ([5, 6], 1), ([60, 1], 1), ([*prompt, 11], 1), ([5, *range(3, 30)], 1), ([5, *range(3, 30)], 9)]
+    return [
+        *texts,
+        ([5, 6], 1),
+        ([60, 1], 1),
+        ([*prompt, 11], 1),
+        ([5, *range(3, 30)], 1),
+        ([5, *range(3, 30)], 9),
+    ]
 
 
 def values_of(ends):
-    return {place: value for places, values in ends for place, value in zip(places, values, strict=True)}
+    return {
+        place: value for places, values in ends for place, value in zip(places, values, strict=True)
+    }
 
 
 def plainly(model, ids, begins):
@@ -55,22 +69,30 @@ def plainly(model, ids, begins):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("size", "held"), [(2, 0), (64, 2**28)])  # deepest first, shortest first
-def test_what_texts_share_is_read_once_and_changes_no_log_probability(family, size, held, monkeypatch):
+def test_what_texts_share_is_read_once_and_changes_no_log_probability(
+    family, size, held, monkeypatch
+):
     monkeypatch.setattr(loglikelihood, "_PIECE", 16)
     monkeypatch.setattr(loglikelihood, "_MAX_CACHED", held)
     model = made(family, **FAMILIES[family])
     texts = texts_that_begin_alike()
     assert (loglikelihood._Pieces.of(model, [5, 6, 7]) is None) is (family in MORE_THAN_PRODUCTS)
-    assert loglikelihood.can_share(model, max((ids for ids, _ in texts), key=len)) is (family not in FORGET)
+    assert loglikelihood.can_share(model, max((ids for ids, _ in texts), key=len)) is (
+        family not in FORGET
+    )
     read = []
-    counting = model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: read.append(ids[0].numel()))
+    counting = model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, ids: read.append(ids[0].numel())
+    )
     found = values_of(loglikelihood.ends(model, texts, batch_size=size))
     counting.remove()
     exact = model.double()
     assert sorted(found) == list(range(len(texts)))
     for place, (ids, begins) in enumerate(texts):
         assert found[place] == pytest.approx(plainly(exact, ids, begins), abs=1e-5)
-    if family not in FORGET:  # the trial reads the longest of 28 tokens thrice at most; few are padded
+    if (
+        family not in FORGET
+    ):  # the trial reads the longest of 28 tokens thrice at most; few are padded
         different = {tuple(ids[:end]) for ids, _ in texts for end in range(1, len(ids))}
         assert sum(read) <= 3 * 28 + 1.5 * len(different)
 
@@ -79,7 +101,9 @@ def test_a_state_in_place_of_keys_and_values_is_not_shared():
     assert not loglikelihood.can_share(made("Mamba"), [5, 6, 7, 8])
 
 
-def test_impossible_tokens_and_broken_weights_are_what_they_are_when_texts_are_read_whole(monkeypatch):
+def test_impossible_tokens_and_broken_weights_are_what_they_are_when_texts_are_read_whole(
+    monkeypatch,
+):
     monkeypatch.setattr(loglikelihood, "_PIECE", 16)
     texts = texts_that_begin_alike()
     for broken in (None, float("nan"), float("-inf")):
@@ -104,7 +128,11 @@ PADDED = {
     "Gemma2": {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": 512, **LONG},
 }  # fmt: skip
 REFUSED = {
-    "Mistral": {"num_key_value_heads": 1, "sliding_window": 64, **LONG},  # padding would take room in the window
+    "Mistral": {
+        "num_key_value_heads": 1,
+        "sliding_window": 64,
+        **LONG,
+    },  # padding would take room in the window
     "Mamba": {},  # no keys and values
 }
 END, MOST = 60, 6
@@ -129,14 +157,21 @@ def greedy(model, ids):
 
 
 def answers_of(model, texts, batch_size, most=MOST):
-    settings = GenerationConfig(do_sample=False, max_new_tokens=most, eos_token_id=[END], pad_token_id=2)
-    found = generation.answer(model, texts, lambda logits, places: logits, settings=settings, batch_size=batch_size)
+    settings = GenerationConfig(
+        do_sample=False, max_new_tokens=most, eos_token_id=[END], pad_token_id=2
+    )
+    found = generation.answer(
+        model, texts, lambda logits, places: logits, settings=settings, batch_size=batch_size
+    )
     return dict(pair for places, answers in found for pair in zip(places, answers, strict=True))
 
 
 @pytest.mark.parametrize("family", [*PADDED, *REFUSED])
 def test_answers_are_those_of_each_prompt_alone(family):
-    model, texts = made(family, initializer_range=0.5, **(PADDED | REFUSED)[family]), texts_to_answer()
+    model, texts = (
+        made(family, initializer_range=0.5, **(PADDED | REFUSED)[family]),
+        texts_to_answer(),
+    )
     texts = texts if family in PADDED else texts[-4:]
     with torch.no_grad():  # the end token is chosen now and then, so that rows end early
         model.get_output_embeddings().weight[END] *= 1.5
@@ -152,14 +187,23 @@ def test_what_prompts_share_is_read_once():
     model, texts = made("Llama", **PADDED["Llama"]), texts_to_answer()[:6]
     assert generation.can_pad(model, max(texts, key=len), 2)
     read = []
-    model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: read.append(tuple(ids[0].shape)))
+    model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, ids: read.append(tuple(ids[0].shape))
+    )
     answers_of(model, texts * 3, 64, most=2)
-    assert {(1, 40), (1, 50), (1, 45)} <= set(read)  # what all prompts share, and what nine of them share
-    assert sum(rows * length for rows, length in read) < 0.6 * 3 * sum(map(len, texts))  # the trial included
+    assert {(1, 40), (1, 50), (1, 45)} <= set(
+        read
+    )  # what all prompts share, and what nine of them share
+    assert sum(rows * length for rows, length in read) < 0.6 * 3 * sum(
+        map(len, texts)
+    )  # the trial included
 
 
 def test_positions_that_are_counted_by_slots_are_seen():
-    model, ids = made("Llama", initializer_range=0.5, **PADDED["Llama"]), max(texts_to_answer(), key=len)
+    model, ids = (
+        made("Llama", initializer_range=0.5, **PADDED["Llama"]),
+        max(texts_to_answer(), key=len),
+    )
     forward = model.model.forward
 
     def by_slots(*, position_ids=None, **rest):

@@ -12,14 +12,32 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertModel, BertTokenizer, DataCollatorWithPadding, PreTrainedConfig
+from transformers import (
+    BertConfig,
+    BertModel,
+    BertTokenizer,
+    DataCollatorWithPadding,
+    PreTrainedConfig,
+)
 
 from swapbias.errors import UsageError
 from swapbias.measures import group_gap
-from swapbias.models import LoadOptions, TrainSettings, load_scorer, sentiment as training, train_model
+from swapbias.models import (
+    LoadOptions,
+    TrainSettings,
+    load_scorer,
+    sentiment as training,
+    train_model,
+)
 from swapbias.models.clinical.features import StaticVectors
 from swapbias.models.loading import is_saved
-from swapbias.models.sentiment import HUB_ID, gender_audit, load_sentiment_data, new_bilstm, word_tokenizer
+from swapbias.models.sentiment import (
+    HUB_ID,
+    gender_audit,
+    load_sentiment_data,
+    new_bilstm,
+    word_tokenizer,
+)
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
 from tests.cli.test_cli import swapbias
@@ -68,7 +86,9 @@ READ = [Prompt(text=text) for text in (*(text for text, _ in DEV), "GOOD film", 
 
 @pytest.fixture
 def vectors(tmp_path):
-    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
+    models = pytest.importorskip(
+        "gensim.models", reason="needs gensim: pip install 'swapbias[train]'"
+    )
     draw = np.random.default_rng(0)
     keyed = models.KeyedVectors(8)
     keyed.add_vectors(VECTORS, draw.normal(size=(len(VECTORS), 8)).astype(np.float32))
@@ -80,11 +100,20 @@ def vectors(tmp_path):
 def encoder(tmp_path):
     """A tiny random BERT without a head, with its tokenizer."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *VECTORS]
-    tokenizer = BertTokenizer(vocab={piece: at for at, piece in enumerate(pieces)}, model_max_length=16)
+    tokenizer = BertTokenizer(
+        vocab={piece: at for at, piece in enumerate(pieces)}, model_max_length=16
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-        config = BertConfig(vocab_size=len(pieces), max_position_embeddings=16, initializer_range=0.2, **sizes)
+        sizes = {
+            "hidden_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 32,
+        }
+        config = BertConfig(
+            vocab_size=len(pieces), max_position_embeddings=16, initializer_range=0.2, **sizes
+        )
         model = BertModel(config)
     model.save_pretrained(tmp_path / "tiny-bert")
     tokenizer.save_pretrained(tmp_path / "tiny-bert")
@@ -115,7 +144,11 @@ def scores(folder):
 
 def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, data):
     done = []
-    trained = train(settings, tmp_path / "model", bar=lambda title, total: lambda more: done.append(more / total))
+    trained = train(
+        settings,
+        tmp_path / "model",
+        bar=lambda title, total: lambda more: done.append(more / total),
+    )
     assert (trained["dev_accuracy"], trained["n_dev"]) == (1.0, 16)
     assert sum(done) == pytest.approx(1)
     scored = load(tmp_path / "model").score(READ)
@@ -145,7 +178,9 @@ def test_the_same_seed_gives_the_same_model(settings, tmp_path):
 
 
 def bilstm(words, vectors, **more):
-    models = pytest.importorskip("gensim.models", reason="needs gensim: pip install 'swapbias[train]'")
+    models = pytest.importorskip(
+        "gensim.models", reason="needs gensim: pip install 'swapbias[train]'"
+    )
     keyed = models.KeyedVectors(len(vectors[0]))
     keyed.add_vectors(words, np.array(vectors, dtype=np.float32))
     if counts := more.pop("counts", None):
@@ -165,7 +200,9 @@ def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp
     network.eval()
 
     def logits(*ids):
-        batch = DataCollatorWithPadding(tokenizer)([{"input_ids": list(one), "labels": 0} for one in ids])
+        batch = DataCollatorWithPadding(tokenizer)(
+            [{"input_ids": list(one), "labels": 0} for one in ids]
+        )
         return network(batch["input_ids"], batch["attention_mask"])["logits"]
 
     (alone,), together = logits([1, 2]), logits([1, 2], [2, 1, 1, 0, 2])
@@ -187,7 +224,11 @@ class Fading(torch.nn.Module):
 
     def __init__(self, losses):
         super().__init__()
-        self.weight, self.losses, self.weights = torch.nn.Parameter(torch.zeros(1)), iter(losses), []
+        self.weight, self.losses, self.weights = (
+            torch.nn.Parameter(torch.zeros(1)),
+            iter(losses),
+            [],
+        )
         self.config, self.base_model = PreTrainedConfig(), None
 
     def forward(self, input_ids, attention_mask, labels):
@@ -200,8 +241,13 @@ class Fading(torch.nn.Module):
 
 def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
     settings = TrainSettings(kind="bilstm", data="", device="cpu", rate=0.02)
-    network, (train, dev, _) = Fading([3.0, 1.0, 2.0, 2.0, 1.5, 0.0]), load_sentiment_data(str(data))
-    facts = training.fit_network(network, word_tokenizer(VECTORS), settings, train, dev, QUIET["bar"])
+    network, (train, dev, _) = (
+        Fading([3.0, 1.0, 2.0, 2.0, 1.5, 0.0]),
+        load_sentiment_data(str(data)),
+    )
+    facts = training.fit_network(
+        network, word_tokenizer(VECTORS), settings, train, dev, QUIET["bar"]
+    )
     assert facts["dev_losses"] == [3.0, 1.0, 2.0, 2.0, 1.5]  # three epochs after the best
     assert network.weight.item() == network.weights[1] != network.weights[-1]
 
@@ -218,7 +264,10 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path
         ({"kind": "encoder", "epochs": 0}, r"epochs is 0, expected a whole number of 1 or more"),
         ({"kind": "bow", "batch_size": 0}, r"batch_size is 0"),
         ({"kind": "bow", "device": "gpu"}, r"Unknown device 'gpu'"),
-        ({"kind": "encoder", "seed": 2**32}, r"seed is 4294967296, expected a whole number from 0 to 4,294,967,295"),
+        (
+            {"kind": "encoder", "seed": 2**32},
+            r"seed is 4294967296, expected a whole number from 0 to 4,294,967,295",
+        ),
         ({"kind": "encoder", "seed": -1}, r"seed is -1, expected a whole number from 0 to"),
     ):
         with pytest.raises(UsageError, match=sentence):
@@ -258,11 +307,16 @@ def test_sentences_and_vectors_that_teach_nothing_are_refused(tmp_path, data):
         train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
     (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
     with pytest.raises(ValueError, match="other knows no training sentence's words"):
-        train(TrainSettings(kind="bilstm", data=str(data), vectors=tmp_path / "other.vec"), tmp_path / "m")
+        train(
+            TrainSettings(kind="bilstm", data=str(data), vectors=tmp_path / "other.vec"),
+            tmp_path / "m",
+        )
 
 
 def test_long_sentences_are_cut_in_training_and_not_counted_in_dev(tmp_path, encoder):
-    folder = write_stsa(tmp_path / "long", [*sentences(64), ("good " * 40, 1)], [*DEV, ("bad " * 40, 1)])
+    folder = write_stsa(
+        tmp_path / "long", [*sentences(64), ("good " * 40, 1)], [*DEV, ("bad " * 40, 1)]
+    )
     options = {"encoder": str(encoder), "epochs": 8, "rate": 3e-3, "batch_size": 8, "device": "cpu"}
     trained = train(TrainSettings(kind="encoder", data=str(folder), **options), tmp_path / "m")
     assert (trained["dev_accuracy"], trained["n_dev"]) == (1.0, 16)
@@ -274,7 +328,10 @@ def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
     kept = {name: one for name, one in tensors.items() if "attention" not in name}
     save_file(kept, encoder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match=r"has no weights for .*attention"):
-        train(TrainSettings(kind="encoder", data=str(data), encoder=str(encoder), device="cpu"), tmp_path / "m")
+        train(
+            TrainSettings(kind="encoder", data=str(data), encoder=str(encoder), device="cpu"),
+            tmp_path / "m",
+        )
 
 
 def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
@@ -294,7 +351,13 @@ def test_a_damaged_model_is_told_in_one_sentence(tmp_path, data):
 def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data):
     done = swapbias("train", "bow", "--data", data, "--out", tmp_path / "m")
     assert done.returncode == 0, done.stderr
-    for part in ("with a female noun", "1,182", "0.535", "Female - male: –", "Accuracy on 16 dev sentences: 1.000"):
+    for part in (
+        "with a female noun",
+        "1,182",
+        "0.535",
+        "Female - male: –",
+        "Accuracy on 16 dev sentences: 1.000",
+    ):
         assert part in done.stdout
     assert (tmp_path / "m" / "model.skops").is_file()
 
@@ -332,7 +395,10 @@ def test_the_sentences_of_the_study_are_read(upstream):
 def test_sst2_is_read_from_the_hub(monkeypatch):
     def load(name):
         rows = {"sentence": ["fine ", "dull"], "label": [1, 0], "idx": [0, 1]}
-        return {"train": datasets.Dataset.from_dict(rows), "validation": datasets.Dataset.from_dict(rows)}
+        return {
+            "train": datasets.Dataset.from_dict(rows),
+            "validation": datasets.Dataset.from_dict(rows),
+        }
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     train, dev, said = load_sentiment_data("sst2")
@@ -343,7 +409,9 @@ def test_sst2_is_read_from_the_hub(monkeypatch):
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    with pytest.raises(ValueError, match=r"^stanfordnlp/sst2 cannot be loaded \(no route\)\. .*--data DIR\.$"):
+    with pytest.raises(
+        ValueError, match=r"^stanfordnlp/sst2 cannot be loaded \(no route\)\. .*--data DIR\.$"
+    ):
         load_sentiment_data("sst2")
 
 
@@ -367,7 +435,9 @@ def test_trouble_in_a_file_is_one_sentence_with_its_place(content, sentence, tmp
 def test_a_missing_folder_or_file_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"nowhere is no folder"):
         load_sentiment_data(str(tmp_path / "nowhere"))
-    with pytest.raises(UsageError, match=r"holds no stsa\.binary\.train\. Put stsa\.binary\.train and"):
+    with pytest.raises(
+        UsageError, match=r"holds no stsa\.binary\.train\. Put stsa\.binary\.train and"
+    ):
         load_sentiment_data(str(tmp_path))
 
 
@@ -390,7 +460,11 @@ def test_the_audit_by_hand():
     expected = group_gap([1, 0, 0, 1, 1, 1], [*"mmmm", *"ff"], reference_group="m", test="welch")
     assert gap == expected
     rows = labelled(("he is good", 0), ("he is", 1), ("she is", 1), ("my aunt is", 1))
-    assert gender_audit(rows.assign(label=1 - rows["label"]))["gap"].value == -gender_audit(rows)["gap"].value == -0.5
+    assert (
+        gender_audit(rows.assign(label=1 - rows["label"]))["gap"].value
+        == -gender_audit(rows)["gap"].value
+        == -0.5
+    )
     found = gender_audit(labelled(("he is good", 1), ("nobody", 0)))
     assert (found["n_male"], found["n_female"], found["mean_male"]) == (1, 0, 1.0)
     assert math.isnan(found["mean_female"])
