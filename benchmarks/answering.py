@@ -10,7 +10,8 @@ from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import VOCABULARY, tokenizer
 from swapbias.studies import Prompt, as_prompts, config_rows, turns
 
-TOKENS, ONE_BY_ONE = 10, "generate, one by one"
+TOKENS = 10
+ONE_BY_ONE = "generate, one by one"
 _TEMPLATE = (
     "{% for m in messages %}<s>{{ m['role'] + '\n' + m['content'] }}</s>\n{% endfor %}"
     "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
@@ -32,9 +33,14 @@ def _model() -> Any:
     }
     ends = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
     config = Qwen2Config(
-        vocab_size=VOCABULARY, intermediate_size=704, max_position_embeddings=2_048, tie_word_embeddings=True,
-        initializer_range=0.05, **sizes, **ends,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        intermediate_size=704,
+        max_position_embeddings=2_048,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+        **sizes,
+        **ends,
+    )
     return Qwen2ForCausalLM(config).eval()
 
 
@@ -52,7 +58,8 @@ def _scorer(temperature: float) -> Any:
     from swapbias.models.chat.local import LocalChatScorer
 
     words = tokenizer()
-    words.model_max_length, words.chat_template = 2_048, _TEMPLATE
+    words.model_max_length = 2_048
+    words.chat_template = _TEMPLATE
     options = ChatOptions(
         model="made", provider="local", temperature=temperature, max_tokens=TOKENS
     )
@@ -75,7 +82,8 @@ def _peer(prompts: Sequence[Prompt], **sampling: Any) -> Callable[[], list[str]]
     """As the library's documentation says it: the chat template, ``generate``, the new tokens decoded."""
     import torch
 
-    model, words = _model(), _scorer(0.0).tokenizer
+    model = _model()
+    words = _scorer(0.0).tokenizer
 
     def run() -> list[str]:
         answers = []
@@ -101,7 +109,8 @@ def _prepare(scale: Scale) -> Prepared:
     places = every(range(len(prompts)), 24)
 
     def check(outputs: Any) -> str:
-        ours, alone = outputs["swapbias"], outputs[ONE_BY_ONE]
+        ours = outputs["swapbias"]
+        alone = outputs[ONE_BY_ONE]
         if [ours[place] for place in places] != alone:
             raise ValueError("answers differ.")
         return f"the same answers, {len(set(ours))} different ones"

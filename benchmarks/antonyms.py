@@ -7,12 +7,11 @@ from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import gpt2, tokenizer
 from swapbias.studies import MASK, Prompt, as_prompts, config_rows, load_lexicon
 
-OURS, BATCHED, WHOLE = (
-    "swapbias",
-    "one sequence per word, batches of 32",
-    "one sequence per word, equally long",
-)
-PROMPTS, SLICE = 428, 16
+OURS = "swapbias"
+BATCHED = "one sequence per word, batches of 32"
+WHOLE = "one sequence per word, equally long"
+PROMPTS = 428
+SLICE = 16
 EQUAL = 1e-4  # in nats, of a mean over 20 pairs
 
 
@@ -24,7 +23,8 @@ def read_plainly(model: Any, prompts: Sequence[Prompt], words: Sequence[str]) ->
     values = []
     for start in range(0, len(texts), 32):
         batch = tokenizer()(texts[start : start + 32], padding=True, return_tensors="pt")
-        ids, mask = batch["input_ids"], batch["attention_mask"]
+        ids = batch["input_ids"]
+        mask = batch["attention_mask"]
         with torch.inference_mode():
             chances = model(input_ids=ids, attention_mask=mask).logits[:, :-1].log_softmax(-1)
         each = chances.gather(2, ids[:, 1:, None])[..., 0]
@@ -38,7 +38,8 @@ def read_whole(scorer: Any, prompts: Sequence[Prompt]) -> list[float]:
     """The same by our scorer where nothing can be shared: batches of equal length, no padding."""
     from swapbias.models.engine import loglikelihood as beginnings
 
-    usual, beginnings.can_share = beginnings.can_share, lambda model, ids: False
+    usual = beginnings.can_share
+    beginnings.can_share = lambda model, ids: False
     try:
         return [one.score for one in scorer.score(prompts)]
     finally:

@@ -8,7 +8,9 @@ from benchmarks.frame import NotHereError, Prepared, Scale, Side, Workload, scal
 from benchmarks.made_models import gpt2, tokenizer
 from swapbias.studies import config_rows
 
-OURS, LOOP, HARNESS = "swapbias", "batches of 32 by transformers", "lm-eval HFLM, batches of 32"
+OURS = "swapbias"
+LOOP = "batches of 32 by transformers"
+HARNESS = "lm-eval HFLM, batches of 32"
 SLICE = 240  # texts of the peers
 EQUAL = 1e-3  # nats, of a text of some 20 tokens
 
@@ -31,7 +33,8 @@ def read_plainly(model: Any, coder: Any, texts: Sequence[str]) -> list[float]:
     for start in range(0, len(texts), 32):
         begun = [coder.bos_token + text for text in texts[start : start + 32]]
         batch = coder(begun, padding=True, return_tensors="pt")
-        ids, mask = batch["input_ids"], batch["attention_mask"]
+        ids = batch["input_ids"]
+        mask = batch["attention_mask"]
         with torch.inference_mode():
             chances = model(input_ids=ids, attention_mask=mask).logits[:, :-1].log_softmax(-1)
         each = chances.gather(2, ids[:, 1:, None])[..., 0]

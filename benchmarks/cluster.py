@@ -27,15 +27,13 @@ KILLS = 100
 KINDS = ("worker", "node", "driver")
 STUDY = "occupation_sentiment:sentences"
 MODEL = "benchmarks.cluster:slow"
-MODELS, PROMPTS = (
-    12,
-    102,
-)  # of an audit of several: tiny ones, one of them broken, and prompts of each
+# of an audit of several: tiny ones, one of them broken, and prompts of each
+MODELS = 12
+PROMPTS = 102
 ROWS = 10_000_000  # of the swap whose memory is told
-ASKED, ALONE = (
-    30_000,
-    10,
-)  # own prompts of the audit that is timed, and the part of them that processes read alone
+# own prompts of the audit that is timed, and the part of them that processes read alone
+ASKED = 30_000
+ALONE = 10
 STORE = 80 << 20
 _LOADED = ["pandas", "scipy.stats", "ray", "swapbias.runs.audit", "swapbias.runs.results"]
 
@@ -89,33 +87,42 @@ class _Job:
 
 def _soak(job: _Job, scale: Scale) -> list[tuple[str, ...]]:
     """One row a count: what, how many, what is wanted, whether it is met."""
-    draw, kills, runs = random.Random(20_261_122), Counter[str](), 0
+    draw = random.Random(20_261_122)
+    kills = Counter[str]()
+    runs = 0
     lost = doubled = differing = 0
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(list(job.loaded))
     with _nodes(2) as cluster, tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"  # of all, since a comparison names the places of its runs
         job.audit(str(folder), "")
-        whole, expected = _results(folder), _ids(folder)
+        whole = _results(folder)
+        expected = _ids(folder)
         while kills.total() < scaled(KILLS, scale):
             shutil.rmtree(folder)
             while not _lived(job, processes, cluster, folder, draw, kills, scaled(KILLS, scale)):
                 pass
             runs += 1
-            found, rows = _results(folder), _ids(folder)
+            found = _results(folder)
+            rows = _ids(folder)
             differing += sum(found.get(name) != whole[name] for name in whole) + len(
                 set(found) - set(whole)
             )
-            lost, doubled = lost + (expected - rows).total(), doubled + (rows - expected).total()
+            lost = lost + (expected - rows).total()
+            doubled = doubled + (rows - expected).total()
             sys.stderr.write(
                 f"{kills.total()} kills, {runs} runs, {lost} lost, {doubled} doubled, {differing} differ\n"
             )
     counts = [
-        *((f"kill -9 of a {kind}" if kind != "node" else "nodes removed", kills[kind], None) for kind in KINDS),
+        *(
+            (f"kill -9 of a {kind}" if kind != "node" else "nodes removed", kills[kind], None)
+            for kind in KINDS
+        ),
         ("runs that were finished", runs, None),
-        ("rows lost", lost, 0), ("rows doubled", doubled, 0),
+        ("rows lost", lost, 0),
+        ("rows doubled", doubled, 0),
         (f"files of results that differ from one process, of {len(whole)} a run", differing, 0),
-    ]  # fmt: skip
+    ]
     return [
         (
             what,
@@ -194,7 +201,8 @@ def _audit_models(folder: str, address: str) -> None:
 
     quiet: Any = {"say": lambda sentence: None, "bar": lambda title, total: lambda done: None}
     quiet["engine"] = Engine(name="ray", address=address, workers=2) if address else LOCAL
-    out, models = Path(folder), Path(folder).parent / "models"
+    out = Path(folder)
+    models = Path(folder).parent / "models"
     if not models.exists():
         save_models(models, MODELS)
         (models / "model-0000/model.safetensors").write_bytes(b"broken")
@@ -260,7 +268,8 @@ def _swapped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     jobs: dict[tuple[int, int], float] = {}
     with tempfile.TemporaryDirectory() as place:
-        source, every = Path(place) / "rows.parquet", scaled(ROWS, scale, least=4)
+        source = Path(place) / "rows.parquet"
+        every = scaled(ROWS, scale, least=4)
         for size, count in ((every // 4, 2), (every // 2, 2), (every, 2), (every, 1)):
             _write_rows(source, size)
             told = _by_nodes("swap", str(source), f"{place}/out", count)
@@ -398,7 +407,8 @@ def _of_ray() -> Iterator[int]:
 
 def _driver(job: str, source: str, out: str, address: str, count: int) -> dict[str, float]:
     """Do the job, and tell seconds and the most memory of this process, of a worker, and of the rest of Ray."""
-    begun, ended = time.perf_counter(), threading.Event()
+    begun = time.perf_counter()
+    ended = threading.Event()
     most = {"worker": 0.0, "rest": 0.0, "start": 0.0}
 
     def watch() -> None:
@@ -460,29 +470,50 @@ _COUNTS = ("what", "count", "wanted", "met")
 
 SERIES = (
     Series(
-        "cluster-soak", "A run of two nodes, killed and resumed", _COUNTS, lambda scale, repeat: _soak(_ONE, scale),
+        "cluster-soak",
+        "A run of two nodes, killed and resumed",
+        _COUNTS,
+        lambda scale, repeat: _soak(_ONE, scale),
         timed=False,
     ),
     Series(
-        "cluster-models", f"{MODELS} models spread over two nodes, killed and resumed", _COUNTS,
-        lambda scale, repeat: _soak(_SEVERAL, scale), timed=False,
+        "cluster-models",
+        f"{MODELS} models spread over two nodes, killed and resumed",
+        _COUNTS,
+        lambda scale, repeat: _soak(_SEVERAL, scale),
+        timed=False,
     ),
     Series(
-        "cluster-rows", f"{ROWS:,} rows swapped by nodes of one thread",
+        "cluster-rows",
+        f"{ROWS:,} rows swapped by nodes of one thread",
         (
-            "rows", "nodes", "s to the first part", "s after it", "times half as many", "efficiency of two nodes",
-            "driver MB", "worker MB", "rest of Ray MB",
+            "rows",
+            "nodes",
+            "s to the first part",
+            "s after it",
+            "times half as many",
+            "efficiency of two nodes",
+            "driver MB",
+            "worker MB",
+            "rest of Ray MB",
         ),
         _swapped,
         detached=True,
     ),
     Series(
-        "cluster-audit", f"{ASKED:,} own prompts read by nodes of one thread, the shape of DistilBERT",
+        "cluster-audit",
+        f"{ASKED:,} own prompts read by nodes of one thread, the shape of DistilBERT",
         (
-            "nodes", "s to the first part", "s in all", "efficiency", "of processes without a cluster", "driver MB",
-            "worker MB", "rest of Ray MB",
+            "nodes",
+            "s to the first part",
+            "s in all",
+            "efficiency",
+            "of processes without a cluster",
+            "driver MB",
+            "worker MB",
+            "rest of Ray MB",
         ),
         _audited,
         detached=True,
     ),
-)  # fmt: skip
+)

@@ -89,7 +89,8 @@ def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
 
     name = f"lab-{number % 7}/model-{number:03}"
     scorer = RuleScorer(_rule(number), model_id=name)
-    items, found = {}, []
+    items = {}
+    found = []
     for study, (experiment, rows) in asked.items():
         items[study] = pd.DataFrame(score_rows(rows, scorer)).assign(experiment=experiment)
         found += disaggregate(items[study], study, expected={}, robustness=False)
@@ -146,7 +147,9 @@ def opening(path: Path) -> float | None:
 def _main() -> None:
     from swapbias.runs import compare_runs, read_run, write_comparison
 
-    folder, size, out = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    folder = Path(sys.argv[1])
+    size = int(sys.argv[2])
+    out = Path(sys.argv[3])
     begun = time.perf_counter()
     write_comparison(out, compare_runs([read_run(one) for one in sorted(folder.iterdir())[:size]]))
     told = {"seconds": time.perf_counter() - begun, "peak": peak()}

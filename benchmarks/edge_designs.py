@@ -28,9 +28,11 @@ TEMPLATES = {
     "": 0.136,
 }  # SDs of effects on pairs, as released outputs of classifiers have them
 WORDS = TEMPLATES | {"fill_pair": 0.125}
-BOTH, THREE = ("normal", "lognormal"), ("normal", "heavy", "lognormal")
+BOTH = ("normal", "lognormal")
+THREE = ("normal", "heavy", "lognormal")
 RANKED = {"names": 0.1, "condition": 0.1, "": 0.1}
-REFERENCE, OTHERS = "male", ("female", "they", "trans", "agender")
+REFERENCE = "male"
+OTHERS = ("female", "they", "trans", "agender")
 RATIO = 1.25  # the ratio of rates that is no longer within the margin, where they are rare
 LEVEL_SPREAD = 0.25  # SD of what the texts of a pair share, where scores come in steps
 LATENT = 0.5  # SD of all effects together on the normal deviate of a chance
@@ -112,7 +114,8 @@ class Edge:
         """Return the latent gap of models whose scores have this gap on average over all levels and pairs."""
         if self.read is None or self.keeps_mean:
             return gap
-        least, most = -_FARTHEST, _FARTHEST
+        least = -_FARTHEST
+        most = _FARTHEST
         if gap >= self._mean_gap(effects, most):  # no model of this kind has so large a gap
             return most
         return float(
@@ -406,7 +409,8 @@ def _missing() -> Edge:
 
 def _groups(count: int) -> Edge:
     groups = (*OTHERS[: count - 1], REFERENCE)
-    clusters, pairs = "12 templates of 10 rows", _templates([10] * 12)
+    clusters = "12 templates of 10 rows"
+    pairs = _templates([10] * 12)
     return Edge(
         own_design(f"{count} groups", clusters, f"groups_{count}", pairs, TEMPLATES, groups)
     )
@@ -429,11 +433,15 @@ def _rankings() -> Edge:
     files = {
         "study.toml": f'name = "edge_rankings"\ntitle = "Rankings"\nkind = ["chat"]\n'
         f'[reads]\nreading = "ranking"\n[compares]\nreference = "{REFERENCE}"\n',
-        "cvs.csv": "job,cv\n" + "".join(f"job {job},[name] has {cv} years\n" for job in range(4) for cv in range(4)),
+        "cvs.csv": "job,cv\n"
+        + "".join(f"job {job},[name] has {cv} years\n" for job in range(4) for cv in range(4)),
         "names.csv": "group,name\n"
-        + "".join(f"{group},{group.title()}{'abcdefghijklmnopqrstuvwx'[name]}\n" for group in ("female", REFERENCE)
-                  for name in range(24)),
-    }  # fmt: skip
+        + "".join(
+            f"{group},{group.title()}{'abcdefghijklmnopqrstuvwx'[name]}\n"
+            for group in ("female", REFERENCE)
+            for name in range(24)
+        ),
+    }
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")

@@ -10,7 +10,9 @@ from benchmarks.made_models import roberta, weights
 from benchmarks.measuring import gemm_rate, least_seconds
 from swapbias.studies.catalogue import config_rows
 
-OURS, ONE_BY_ONE, PADDED = "swapbias", "one note per forward pass", "padded batches of 32"
+OURS = "swapbias"
+ONE_BY_ONE = "one note per forward pass"
+PADDED = "padded batches of 32"
 NOTES = 1_000
 SLICE = 40  # notes that the peers encode; their time is extrapolated
 EQUAL = 1e-5
@@ -136,7 +138,8 @@ def _compare(outputs: Mapping[str, Any], chosen: Sequence[int]) -> str:
 
 def _limit(model: Any, tokens: int) -> Limit:
     layers, _ = weights(model)
-    inside, outside = model.config.hidden_size, model.config.intermediate_size
+    inside = model.config.hidden_size
+    outside = model.config.intermediate_size
 
     def seconds() -> tuple[float, str]:
         rate = gemm_rate([(1_024, inside, outside), (1_024, outside, inside)], prepacked=True)

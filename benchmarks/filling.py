@@ -7,8 +7,10 @@ from benchmarks.frame import Limit, Prepared, Side
 from benchmarks.made_models import masked_scorer, tokenizer, weights
 from benchmarks.measuring import gemm_rate, least_seconds
 
-OURS, ROUNDED = "swapbias", "swapbias bfloat16"
-DEFAULT, BATCHED = "fill-mask pipeline", "pipeline, batches of 32"
+OURS = "swapbias"
+ROUNDED = "swapbias bfloat16"
+DEFAULT = "fill-mask pipeline"
+BATCHED = "pipeline, batches of 32"
 TOP = 50
 CHECKED = 24  # most prompts compared with the pipeline's
 EQUAL = 1e-4  # in probability
@@ -56,12 +58,11 @@ def sides(
 
     ``slice_of``: so many texts go through the default call; its time is extrapolated.
     """
-    exact, coarse, pipe = (
-        masked_scorer(model),
-        masked_scorer(model, dtype="bfloat16"),
-        pipeline_of(model),
-    )
-    few, everything = masked_texts(every(texts, slice_of)), masked_texts(texts)
+    exact = masked_scorer(model)
+    coarse = masked_scorer(model, dtype="bfloat16")
+    pipe = pipeline_of(model)
+    few = masked_texts(every(texts, slice_of))
+    everything = masked_texts(texts)
     tokens = sum(len(ids) for ids in tokenizer()(everything)["input_ids"])
     ours = [
         Side(OURS, lambda: fill(exact, texts)),

@@ -61,10 +61,8 @@ def _rows_of_type(
 ) -> list[tuple[str, ...]]:
     import torch
 
-    ours, pipe = (
-        masked_scorer(placed, dtype=kind),
-        pipeline_of(copy.deepcopy(placed).to(getattr(torch, kind))),
-    )
+    ours = masked_scorer(placed, dtype=kind)
+    pipe = pipeline_of(copy.deepcopy(placed).to(getattr(torch, kind)))
     few = every(texts, _SLICE)
     batches = masked_texts(few)
     found = fill(ours, texts)
@@ -90,7 +88,8 @@ def _rows_of_type(
             run()
             least[name] = min(least[name], time.perf_counter() - begun)
     layers, head = weights(placed)
-    inside, outside = placed.config.hidden_size, placed.config.intermediate_size
+    inside = placed.config.hidden_size
+    outside = placed.config.intermediate_size
     rate = gemm_rate(
         [(_ROWS, inside, outside), (_ROWS, outside, inside)], dtype=kind, device=placed.device.type
     )

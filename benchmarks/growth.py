@@ -17,8 +17,10 @@ from rich.console import Console
 from benchmarks.frame import Scale, Series, scaled
 from benchmarks.measuring import peak, timed_process
 
-STUDY, CONFIG = "gendered_stigma", "rq1"
-PROMPTS, NOTES = 374, 2_000
+STUDY = "gendered_stigma"
+CONFIG = "rq1"
+PROMPTS = 374
+NOTES = 2_000
 SIZES = (1, 10, 100)
 REPORT = (
     "Radiology report. {sex} aged {age} years. He was admitted with chest pain; his wife says that she saw him fall. "

@@ -21,15 +21,20 @@ from swapbias.studies import Prompt, config_rows, load_study
 from swapbias.studies.answer_scores import read_text
 from tests.scoring import score_rows
 
-STUDY, AUDITS = "stigma_vignettes", 60
-CONFIGS, DIFFERENT = ("advice_gender", "advice_race"), (6, 600)  # how many answers differ
+STUDY = "stigma_vignettes"
+AUDITS = 60
+# how many answers differ
+CONFIGS = ("advice_gender", "advice_race")
+DIFFERENT = (6, 600)
 SAID = ("No, I would not.", "Yes, I would.")
 
 
 class _Blind(Scorer):
     """A model whose answers, and a judge whose judgements, are drawn."""
 
-    model_id, kind, unit = "blind", "chat", "share of answers"
+    model_id = "blind"
+    kind = "chat"
+    unit = "share of answers"
 
     def __init__(self, seed: int, different: int) -> None:
         self.rng = random.Random(seed)
@@ -66,10 +71,14 @@ def _audit(config: str, different: int, seed: int) -> list[tuple[str, float, flo
     )
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), STUDY, robustness=False)
     return [
-        (one.measure if one.measure != "group_leakage" else f"{one.measure}, {one.contrast}", one.estimate.value,
-         one.estimate.ci_low, one.estimate.ci_high)
+        (
+            one.measure if one.measure != "group_leakage" else f"{one.measure}, {one.contrast}",
+            one.estimate.value,
+            one.estimate.ci_low,
+            one.estimate.ci_high,
+        )
         for one in by_the_judge(found)
-    ]  # fmt: skip
+    ]
 
 
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -94,8 +103,18 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             known = part.dropna()
             held = ((known["low"] <= expected) & (expected <= known["high"])).mean()
             above = (known["low"] > expected).mean()
-            made.append((config, str(different), str(measure), f"{len(known)}", f"{expected:.3f}",
-                         f"{known['value'].mean():.3f}", f"{held:.3f}", f"{above:.3f}"))  # fmt: skip
+            made.append(
+                (
+                    config,
+                    str(different),
+                    str(measure),
+                    f"{len(known)}",
+                    f"{expected:.3f}",
+                    f"{known['value'].mean():.3f}",
+                    f"{held:.3f}",
+                    f"{above:.3f}",
+                )
+            )
     return made
 
 

@@ -211,7 +211,8 @@ def memcpy_rate(size: int = 256_000_000, tries: int = _TRIES) -> float:
     """Bytes copied per second on one core, the best of some tries."""
     import numpy as np
 
-    source, target = np.ones(size, dtype=np.uint8), np.empty(size, dtype=np.uint8)
+    source = np.ones(size, dtype=np.uint8)
+    target = np.empty(size, dtype=np.uint8)
     target[:] = 0  # the pages are there before they are timed
     return size / _best(lambda: np.copyto(target, source), tries)
 

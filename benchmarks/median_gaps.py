@@ -22,8 +22,12 @@ from swapbias.studies import PROMPT_COLUMNS, Compares, Design as Declared, Exper
 
 MEASURE = "median_gap"
 AUDITS = 400
-SIZES = {"8 templates": (8, 1), "30 templates": (30, 1), "6 templates x 8 words": (6, 8),
-         "12 templates x 10 words": (12, 10)}  # fmt: skip
+SIZES = {
+    "8 templates": (8, 1),
+    "30 templates": (30, 1),
+    "6 templates x 8 words": (6, 8),
+    "12 templates x 10 words": (12, 10),
+}
 MOST = 0.07  # false gaps at .05, with two standard errors of so many audits
 CALLED = (FOUND, SMALL)
 SHARP = 6  # standard errors of a normal mean in a margin, where a gate is looked at
@@ -49,16 +53,26 @@ def design(title: str, measure: str = MEASURE) -> Design:
     rows = pd.DataFrame(cells, columns=["pair_id", "group", "template", "condition"])
     rows = rows.reindex(columns=[*PROMPT_COLUMNS], fill_value="")
     rows = rows.assign(
-        prompt_id=rows["pair_id"] + "/" + rows["group"], experiment="medians", model_id="simulated",
-        label="", construct="", text=rows["pair_id"], lexicon="",
-    )  # fmt: skip
+        prompt_id=rows["pair_id"] + "/" + rows["group"],
+        experiment="medians",
+        model_id="simulated",
+        label="",
+        construct="",
+        text=rows["pair_id"],
+        lexicon="",
+    )
     random = {"template": "templates", **({"condition": "words"} if words > 1 else {})}
     experiment = Experiment(
-        name="medians", kind="classifier",
-        compares=Compares(measure=measure, groups=("f",), reference="m",
-                          unit={"name": "stars", "range": [-20, 20]}),
+        name="medians",
+        kind="classifier",
+        compares=Compares(
+            measure=measure,
+            groups=("f",),
+            reference="m",
+            unit={"name": "stars", "range": [-20, 20]},
+        ),
         design=Declared(random=random),
-    )  # fmt: skip
+    )
     return Design(
         title, title, Study(name="medians", title="Medians", experiments=(experiment,)), rows, {}
     )
@@ -89,9 +103,11 @@ def _centre(title: str, kind: str, measure: str = MEASURE) -> float:
 
 def measure_cell(title: str, kind: str, count: int, measure: str = MEASURE) -> tuple[str, ...]:
     """Return the cells of one design and kind of effects, of so many audits by a measure."""
-    asked, centre = design(title, measure), _centre(title, kind, measure)
+    asked = design(title, measure)
+    centre = _centre(title, kind, measure)
     rng = np.random.default_rng(7)
-    first, sign = _gaps(rng, title, kind, centre), np.tile([0.5, -0.5], len(asked.rows) // 2)
+    first = _gaps(rng, title, kind, centre)
+    sign = np.tile([0.5, -0.5], len(asked.rows) // 2)
     conclude = conclusion(asked, sign * np.repeat(first, 2), detectable=False)
     margin = MARGIN * 40
     drawn = [_gaps(rng, title, kind, centre) for _ in range(count)]
@@ -109,9 +125,15 @@ def measure_cell(title: str, kind: str, count: int, measure: str = MEASURE) -> t
     width = float(np.nanmedian([gap.estimate.ci_high - gap.estimate.ci_low for gap in null]))
     held = called <= MOST and covered >= 1 - MOST
     return (
-        title, kind, f"{count:,}", rate_text(called), rate_text(covered), rate_text(passed), f"{width:.2f}",
+        title,
+        kind,
+        f"{count:,}",
+        rate_text(called),
+        rate_text(covered),
+        rate_text(passed),
+        f"{width:.2f}",
         yes_or_no(held),
-    )  # fmt: skip
+    )
 
 
 def _rows(measure: str, scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -134,8 +156,13 @@ COLUMNS = (
 def series_of(measure: str) -> Series:
     """Return the simulation of a measure of pairs, which its name tells from that of the median gap."""
     if measure == MEASURE:
-        return Series("median_gaps", "Median gaps: audits by models without a gap", COLUMNS,
-                      partial(_rows, measure), timed=False)  # fmt: skip
+        return Series(
+            "median_gaps",
+            "Median gaps: audits by models without a gap",
+            COLUMNS,
+            partial(_rows, measure),
+            timed=False,
+        )
     title = f"{measure}: audits by models without a gap"
     return Series(f"median_gaps-{measure}", title, COLUMNS, partial(_rows, measure), timed=False)
 

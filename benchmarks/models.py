@@ -20,7 +20,9 @@ from benchmarks.frame import Scale, Series, scaled
 from benchmarks.measuring import peak, timed_process
 
 MODELS = (10, 100, 1_000)
-STUDY, PROMPTS = "gendered_stigma:rq1", 102  # of each model: whole pairs of the config
+# of each model: whole pairs of the config
+STUDY = "gendered_stigma:rq1"
+PROMPTS = 102
 
 
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -35,7 +37,8 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             told = json.loads(
                 timed_process(["-m", "benchmarks.models", *arguments])[1].splitlines()[-1]
             )
-            each, busy = told["seconds"] / size, told["processor"] / size
+            each = told["seconds"] / size
+            busy = told["processor"] / size
             peaks = (f"{told['first']:,.0f}", f"{told['audited']:,.0f}", f"{told['peak']:,.0f}")
             compared = f"{told['compared']:.1f}"
             rows.append(
@@ -84,8 +87,12 @@ def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
     from swapbias.runs import Settings, audit_several
 
     several = import_module("swapbias.runs.audit")
-    loads, peaks, begun = Counter[str](), list[float](), time.perf_counter()
-    load, one, compare = loading.load_model, several.start, several.compare_runs
+    loads = Counter[str]()
+    peaks = list[float]()
+    begun = time.perf_counter()
+    load = loading.load_model
+    one = several.start
+    compare = several.compare_runs
 
     def counted(model: str, *given: Any, **options: Any) -> Any:
         loads[model] += 1
@@ -112,7 +119,8 @@ def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
         mock.patch.object(several, "compare_runs", timed),
     ):
         done = audit_several(models, settings, out, **shown)
-    ended, asked = time.perf_counter(), peaks.pop()
+    ended = time.perf_counter()
+    asked = peaks.pop()
     return {
         "seconds": asked - begun,
         "compared": ended - asked,
@@ -137,7 +145,9 @@ def _lost(runs: list[Path]) -> int:
 
 
 def _main() -> None:
-    folder, count, out = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    folder = Path(sys.argv[1])
+    count = int(sys.argv[2])
+    out = Path(sys.argv[3])
     told = audit_models(folder, count, out)
     Console(soft_wrap=True, highlight=False).print(json.dumps(told), markup=False)
 

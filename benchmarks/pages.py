@@ -35,10 +35,9 @@ _TOLD = (  # what, beside what, and the pairs of sides whose numbers stand in th
      (("second_audit", "second audit", "audit that scores everything"),)),
 )  # fmt: skip
 _EFFECTS = ("normal", "lognormal")
-CALLED, PASSED = (
-    4,
-    7,
-)  # places of shares in the rows of ``truth_edges``: called a gap without one, passed at the margin
+# places of shares in the rows of ``truth_edges``: called a gap without one, passed at the margin
+CALLED = 4
+PASSED = 7
 EDGES_HEADING = "### In own prompts"
 _COPYING = 0.05  # less than this share of a limit is a limit that nobody could come near
 

@@ -52,7 +52,8 @@ def _sequences(masked: Any, texts: Sequence[str]) -> list[str]:
 def _prepare(scale: Scale) -> Prepared:
     prompts = _asked(scaled(_SLICE, scale))
     model = roberta("base")
-    masked, pipe = masked_scorer(model), pipeline_of(model)
+    masked = masked_scorer(model)
+    pipe = pipeline_of(model)
     texts = list(dict.fromkeys(prompt.text for prompt in prompts))
     sequences = _sequences(masked, texts)
     few = masked_texts(every(sequences, _CALLS))

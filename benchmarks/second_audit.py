@@ -9,7 +9,8 @@ from unittest import mock
 from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import roberta, tokenizer
 
-SECOND, FIRST = "second audit", "audit that scores everything"
+SECOND = "second audit"
+FIRST = "audit that scores everything"
 STUDIES = ("gendered_stigma:rq1", "social_distance")
 ROWS = 1_000  # most of a config
 

@@ -8,7 +8,8 @@ from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import distilbert, tokenizer
 from swapbias.studies.catalogue import as_prompts, config_rows
 
-PIPELINE, BATCHED = "text-classification pipeline", "pipeline, batches of 32"
+PIPELINE = "text-classification pipeline"
+BATCHED = "pipeline, batches of 32"
 SENTENCES = 840
 EQUAL = 1e-4
 
@@ -28,10 +29,8 @@ def _prepare(scale: Scale) -> Prepared:
     prompts = every(as_prompts((rows * 2)[:SENTENCES]), scaled(SENTENCES, scale))
     texts = [prompt.text for prompt in prompts]
     model = distilbert()
-    scorer, pipe = (
-        _scorer(model),
-        pipeline("text-classification", model=model, tokenizer=tokenizer()),
-    )
+    scorer = _scorer(model)
+    pipe = pipeline("text-classification", model=model, tokenizer=tokenizer())
 
     def check(outputs: dict[str, Any]) -> str:
         worst = 0.0

@@ -139,7 +139,8 @@ def _bare(asked: Experiment) -> Experiment:
 
 def simulator(design: Design) -> Simulate:
     """Return what draws scores: half of a pair's gap above and below one half, or those of conditions themselves."""
-    experiment, rows = design.experiment, design.rows
+    experiment = design.experiment
+    rows = design.rows
     paired = experiment.is_paired
     # Groups that are no pairs have effects of their own: what they share cancels.
     side = "" if paired else "/" + rows["group"]
@@ -165,9 +166,12 @@ def simulator(design: Design) -> Simulate:
 
     def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
         drawn = sum(
-            (spread * effects(rng, int(codes[column].max()) + 1)[codes[column]]
-            for column, spread in design.spreads.items()), np.zeros(len(rows)),
-        )  # fmt: skip
+            (
+                spread * effects(rng, int(codes[column].max()) + 1)[codes[column]]
+                for column, spread in design.spreads.items()
+            ),
+            np.zeros(len(rows)),
+        )
         return 0.5 + (sign * (planted * raised + drawn) if paired else sign * planted + drawn)
 
     return simulate
@@ -245,7 +249,8 @@ def replay(design: Design, scores: Floats, found: Sequence[Finding]) -> Conclude
         return [part.again(finding, scores) for finding, part in pairs]
 
     for finding, again in zip(found, replayed(scores), strict=True):
-        expected, numbers = _numbers(finding.estimate), _numbers(again.estimate)
+        expected = _numbers(finding.estimate)
+        numbers = _numbers(again.estimate)
         if not np.allclose(expected, numbers, rtol=1e-9, equal_nan=True):
             raise ValueError(f"{design.title}: {numbers}, expected {expected}.")
     return replayed
@@ -265,7 +270,8 @@ class _Part:
     """The units of one gap, and the rows whose scores they are made of."""
 
     units: Units
-    places: Mapping[str, NDArray[np.intp]]  # by group the row of each unit; none: a unit is a row
+    places: Mapping[str, NDArray[np.intp]]
+    """By group the row of each unit; none: a unit is a row."""
     signs: Mapping[str, float]
 
     @classmethod
@@ -312,8 +318,10 @@ class _PublishedPart:
     """A gap by the paper's own test: of pairs, of rows, or of means that are taken in turns."""
 
     part: _Part
-    steps: Sequence[NDArray[np.intp]]  # of rows the mean that each goes into, and of those the next
-    sides: NDArray[np.intp]  # of each unit: its sample, or 0 for the group and 1 for the reference
+    steps: Sequence[NDArray[np.intp]]
+    """Of rows the mean that each goes into, and of those the next."""
+    sides: NDArray[np.intp]
+    """Of each unit: its sample, or 0 for the group and 1 for the reference."""
     test: str
 
     @classmethod
@@ -323,7 +331,8 @@ class _PublishedPart:
         experiment = part.units.context.experiment
         if part.signs:
             return cls(part, (), part.units.rows["sample"].to_numpy(np.intp), "t")
-        frame, steps = part.units.rows, []
+        frame = part.units.rows
+        steps = []
         for start in range(len(experiment.design.aggregate)):
             keys = ["group", "label", *experiment.design.aggregate[start:]]
             steps.append(frame.groupby(keys, sort=False).ngroup().to_numpy(np.intp))

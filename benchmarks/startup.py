@@ -63,7 +63,8 @@ def _first_batch(folder: Path) -> float:
 
 
 def _main() -> None:
-    begun, folder = float(sys.argv[1]), sys.argv[2]
+    begun = float(sys.argv[1])
+    folder = sys.argv[2]
     from swapbias.cli import main
     from swapbias.models.auto import Masked
 

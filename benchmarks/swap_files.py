@@ -16,8 +16,11 @@ from benchmarks.swapping import notes, peer
 from swapbias.swapping import Job, swap_files
 
 MEGABYTES = 200.0
-OURS, PAPER, TWO = "swapbias", "swapbias, the paper's terms", "swapbias, two processes"
-WORDS, SAME = "datasets.map, the paper's 11 terms", "datasets.map, all 251 terms"
+OURS = "swapbias"
+PAPER = "swapbias, the paper's terms"
+TWO = "swapbias, two processes"
+WORDS = "datasets.map, the paper's 11 terms"
+SAME = "datasets.map, all 251 terms"
 _SHARES = {WORDS: 0.1, SAME: 0.01}
 _LEAST = 0.95  # a few notes hold what the two treat differently on purpose, such as terms beside an underscore
 _TERMS = {WORDS: "paper", SAME: "resolved"}
@@ -46,10 +49,8 @@ def _prepare(scale: Scale) -> Prepared:
         found = {name: _texts(path) for name, path in outputs.items()}
         if found[TWO] != found[OURS]:
             raise ValueError("two processes wrote other texts than one, expected the same.")
-        alike, given = (
-            sum(one == two for one, two in zip(found[PAPER], found[WORDS], strict=False)),
-            len(parts[WORDS]),
-        )
+        alike = sum(one == two for one, two in zip(found[PAPER], found[WORDS], strict=False))
+        given = len(parts[WORDS])
         if alike < _LEAST * given:
             raise ValueError(
                 f"{alike} of {given} notes are as datasets.map has them, expected nearly all."

@@ -19,8 +19,11 @@ from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import load_table, rules_by_word
 
 MEGABYTES = 200.0
-WORDS, SAME = "one regex, the paper's 11 terms", "one regex, all 251 terms"
-OURS, PAPER, TWO = "swapbias", "swapbias, the paper's terms", "swapbias, two processes"
+WORDS = "one regex, the paper's 11 terms"
+SAME = "one regex, all 251 terms"
+OURS = "swapbias"
+PAPER = "swapbias, the paper's terms"
+TWO = "swapbias, two processes"
 PATIENT = "swapbias, the patient's words"
 _SHARES = {WORDS: 0.1, SAME: 0.01}
 _UNSEEN = 0.25  # words beside a pronoun that are made up: what was decided once is not always known
@@ -142,7 +145,8 @@ def _prepare(scale: Scale) -> Prepared:
         return Side(name, lambda: [peers[name](text) for text in first[name]], share=shares[name])
 
     def check(outputs: Mapping[str, Any]) -> str:
-        paper, ours = outputs[PAPER].texts, outputs[OURS].texts
+        paper = outputs[PAPER].texts
+        ours = outputs[OURS].texts
         exact = _same_words(
             first[WORDS], paper.slice(0, len(first[WORDS])).to_pylist(), outputs[WORDS], ()
         )
@@ -154,13 +158,17 @@ def _prepare(scale: Scale) -> Prepared:
     density = len(_GENDERED.findall(" ".join(first[WORDS]))) / sum(map(len, first[WORDS]))
     return Prepared(
         # A new Swapper each time: what it learnt of the words beside pronouns is not there yet.
-        ours=(Side(OURS, lambda: Swapper().run(whole)), Side(PAPER, lambda: Swapper("paper").run(whole)),
-              Side(TWO, _two(MEGABYTES * scale)), Side(PATIENT, lambda: Swapper(whose="patient").run(whole))),
+        ours=(
+            Side(OURS, lambda: Swapper().run(whole)),
+            Side(PAPER, lambda: Swapper("paper").run(whole)),
+            Side(TWO, _two(MEGABYTES * scale)),
+            Side(PATIENT, lambda: Swapper(whose="patient").run(whole)),
+        ),
         peers=(side(WORDS), side(SAME)),
         check=check,
         limit=lambda: (size / memcpy_rate(), "copying the bytes"),
         size=f"{size / 1e6:,.0f} MB, {len(texts):,} notes, a pronoun every {1 / density:,.0f} letters",
-    )  # fmt: skip
+    )
 
 
 def _by_context() -> Sequence[str]:

@@ -149,9 +149,15 @@ def designs() -> Iterator[Design]:
     yield _clinical()
     rows = rows_of("gendered_stigma", "rq1")
     yield design_of(
-        "rq1, contrast", "17 templates x 11 + 11", "gendered_stigma", "rq1", rows, STIGMA,
-        subset="mental_health", reported=True,
-    )  # fmt: skip
+        "rq1, contrast",
+        "17 templates x 11 + 11",
+        "gendered_stigma",
+        "rq1",
+        rows,
+        STIGMA,
+        subset="mental_health",
+        reported=True,
+    )
     rows = rows_of("gendered_stigma", "rq2")
     yield design_of(
         "rq2, contrast", "27 templates x 11 + 11", "gendered_stigma", "rq2", rows, STIGMA
@@ -162,18 +168,24 @@ def designs() -> Iterator[Design]:
     categories = f"{rows['label'].nunique()} categories"
     yield design_of(
         "social distance", categories, "social_distance", "sentiment", rows, CATEGORY, reported=True
-    )  # fmt: skip
+    )
     rows = pd.concat([rows_of("social_distance", f"template{number}") for number in range(1, 5)])
     yield design_of(
-        "attitude", f"4 templates x 7 acts x {categories}", "social_distance", "attitude", rows, ATTITUDE
-    )  # fmt: skip
+        "attitude",
+        f"4 templates x 7 acts x {categories}",
+        "social_distance",
+        "attitude",
+        rows,
+        ATTITUDE,
+    )
 
 
 def _own_names() -> Iterator[Design]:
     """Prompts of a user's own, each with six names of either group: paired alike in all of them, or in turns."""
     for shift, title, columns in (
-        (0, "own prompts, pairs of names", ["fill_pair"]), (1, "own prompts, names", ["group_fill", "reference_fill"])
-    ):  # fmt: skip
+        (0, "own prompts, pairs of names", ["fill_pair"]),
+        (1, "own prompts, names", ["group_fill", "reference_fill"]),
+    ):
         table = [
             {
                 "text": f"{group}{place} is late {prompt} times.",
@@ -207,9 +219,15 @@ def _coreference() -> Iterator[Design]:
         )
         compared = config == "wino_style"
         yield design_of(
-            title, f"{clusters} occupations", "adjective_coreference", "odds", rows, ANSWER, compared=compared,
+            title,
+            f"{clusters} occupations",
+            "adjective_coreference",
+            "odds",
+            rows,
+            ANSWER,
+            compared=compared,
             reported=not compared,
-        )  # fmt: skip
+        )
 
 
 def _clinical() -> Design:
@@ -220,9 +238,14 @@ def _clinical() -> Design:
     rows = pairs.assign(subject_id=pairs["condition"] + "/" + patient.astype(str))
     each = rows.groupby("condition")["subject_id"].nunique()
     return design_of(
-        "clinical pairs", f"{each.min()} to {each.max()} patients", "phenotype_fairness", "phenotyping", rows,
-        PATIENT, reported=True,
-    )  # fmt: skip
+        "clinical pairs",
+        f"{each.min()} to {each.max()} patients",
+        "phenotype_fairness",
+        "phenotyping",
+        rows,
+        PATIENT,
+        reported=True,
+    )
 
 
 # --- simulated audits ---------------------------------------------------------------------------------
@@ -332,7 +355,8 @@ def _flat(found: Iterable[Sequence[Finding]]) -> list[Finding]:
 def _held(
     title: str, clusters: str, effects: str, found: Sequence[Finding], published: Sequence[Finding]
 ) -> tuple[str, ...]:
-    wrong, covered = _rejected(found), _covered(found, 0.0)
+    wrong = _rejected(found)
+    covered = _covered(found, 0.0)
     of_papers = (
         rate_text(_rejected(published)) if published else "–"
     )  # no paper has a test of own prompts
@@ -371,14 +395,21 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         std_error *= 1 + 0.8 / df
         gap = detectable_gap(std_error, df)
         found = _flat(one.primary for one in audits(design, "normal", count, planted=gap))
-        predicted, seen = power(gap, std_error, df), _rejected(found)
+        predicted = power(gap, std_error, df)
+        seen = _rejected(found)
         told = float(np.mean([one.minimum_detectable_effect for one in found]))
         rows.append(
             (
-                design.title, design.clusters, f"{gap:.3f}", f"{told:.3f}", rate_text(predicted), rate_text(seen),
-                yes_or_no(abs(predicted - seen) <= NEAR), rate_text(_covered(found, gap)),
+                design.title,
+                design.clusters,
+                f"{gap:.3f}",
+                f"{told:.3f}",
+                rate_text(predicted),
+                rate_text(seen),
+                yes_or_no(abs(predicted - seen) <= NEAR),
+                rate_text(_covered(found, gap)),
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -392,7 +423,8 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         margin = design.experiment.compares.unit.margin(MARGIN)
         calm = _calm(design, margin / SHARP)
         for effects in SIDES:
-            passed, failed = [], []
+            passed = []
+            failed = []
             for side in SIDES[effects]:
                 found = list(_quickly(calm, effects, count, side * margin))
                 gates = [check_gaps(one) for one in found]
@@ -479,7 +511,9 @@ def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         simulate = partial(
             simulator(design), np.random.default_rng(len(design.rows)), EFFECTS["normal"]
         )
-        flips, primary, beyond = [], [], []
+        flips = []
+        primary = []
+        beyond = []
         for _ in range(count):
             scored = design.rows.assign(score=simulate(0.0))
             found = disaggregate(scored, design.study, expected={})
@@ -489,10 +523,15 @@ def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         wrong = _rejected(beyond)
         rows.append(
             (
-                title, design.clusters, rate_text(float(np.mean(flips))), rate_text(_rejected(primary)),
-                rate_text(wrong), rate_text(_covered(beyond, 0.0)), yes_or_no(BEYOND[0] <= wrong <= BEYOND[1]),
+                title,
+                design.clusters,
+                rate_text(float(np.mean(flips))),
+                rate_text(_rejected(primary)),
+                rate_text(wrong),
+                rate_text(_covered(beyond, 0.0)),
+                yes_or_no(BEYOND[0] <= wrong <= BEYOND[1]),
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -566,7 +605,8 @@ def _shipped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
-    rows, told = design.rows, []
+    rows = design.rows
+    told = []
     codes = {
         name: pd.factorize(rows[name].astype(str) + "/" + rows["group"])[0]
         for name in design.spreads
@@ -574,7 +614,9 @@ def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
     }
     replayed = _replayed_gaps(design)
     for effects in ("normal", "lognormal"):
-        rng, draw, wrong = np.random.default_rng(len(rows)), EFFECTS[effects], []
+        rng = np.random.default_rng(len(rows))
+        draw = EFFECTS[effects]
+        wrong = []
         for _ in range(count):
             scores = 0.5 + REST * draw(rng, len(rows))
             for name, code in codes.items():  # of every group its own effects
@@ -603,11 +645,10 @@ def _replayed_gaps(design: Design) -> Concluded:
 # --- crossed factors ----------------------------------------------------------------------------------
 
 CROSSED_AUDITS = 400
-ITEM, CLAIM, REST = (
-    0.05,
-    0.03,
-    0.08,
-)  # SD of the effects of a group's items and of its conditions, and of the rest
+# SD of the effects of a group's items and of its conditions, and of the rest
+ITEM = 0.05
+CLAIM = 0.03
+REST = 0.08
 PLANTED = 0.1  # what is planted, in the unit of the score
 Means = Callable[
     [Floats, Floats], Floats
@@ -647,7 +688,8 @@ def crossed_designs() -> Iterator[Design]:
 
 def crossed_audits(design: Design, planted: str, count: int) -> Iterator[list[Finding]]:
     """So many audits of models that score groups so, each with effects of its own."""
-    rows, factors = design.rows, list(design.experiment.compares.factors)
+    rows = design.rows
+    factors = list(design.experiment.compares.factors)
     away = []
     for name in factors:  # of equal weight is each group, not each row
         last = (rows[name] == rows[name].unique()[-1]).astype(float)
@@ -678,10 +720,13 @@ def _crossed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def _crossed_row(design: Design, planted: str, count: int) -> tuple[str, ...]:
-    main, both, either = 0, 0, 0
+    main = 0
+    both = 0
+    either = 0
     for found in crossed_audits(design, planted, count):
         sure = {one.measure for one in primary_findings(found) if one.estimate.p_adjusted < LEVEL}
-        main, both = main + ("main_effect" in sure), both + ("interaction" in sure)
+        main = main + ("main_effect" in sure)
+        both = both + ("interaction" in sure)
         either += bool(sure & {"main_effect", "interaction"})
     wrong = {"nothing": either, "both main effects": both, "an interaction alone": main}.get(
         planted
@@ -704,7 +749,10 @@ def _chance(count: int) -> float:
     return 3 * math.sqrt(LEVEL * (1 - LEVEL) / count)
 
 
-NOTES, FACTS, KEPT = 600, 5, 0.9  # pairs, facts of a note, and the chance that a fact is kept
+# pairs, facts of a note, and the chance that a fact is kept
+NOTES = 600
+FACTS = 5
+KEPT = 0.9
 LEANS = 0.1  # SD of how much more of one subject's notes is kept, both versions alike
 
 
@@ -732,9 +780,12 @@ def _omission(rng: np.random.Generator, planted: float) -> Estimate:
         np.column_stack([rng.binomial(FACTS, kept - planted), rng.binomial(FACTS, kept)]) / FACTS
     )
     return paired_gap(
-        shares.ravel(), ["f", "m"] * NOTES, np.repeat(np.arange(NOTES).astype(str), 2).tolist(), reference_group="m",
+        shares.ravel(),
+        ["f", "m"] * NOTES,
+        np.repeat(np.arange(NOTES).astype(str), 2).tolist(),
+        reference_group="m",
         cluster_ids=np.repeat(subject, 2),
-    )  # fmt: skip
+    )
 
 
 SERIES = (

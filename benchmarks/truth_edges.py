@@ -43,7 +43,10 @@ OPEN_VERDICTS = (UNDECIDED, TOO_FEW, UNMEASURED)
 AWAY = 3.2  # standard errors, of the gaps whose power is told
 SHARP = 6  # standard errors in a margin, where a gate is looked at: with effects of the usual size it decides little
 SIDES = {"lognormal": (1.0, -1.0)}  # of a gap at the margin, where they differ
-MOST_CALLED, MOST_COVERED, MOST_PASSED = 0.06, 0.98, 0.035  # the bars of normal effects
+# the bars of normal effects
+MOST_CALLED = 0.06
+MOST_COVERED = 0.98
+MOST_PASSED = 0.035
 Audit = Sequence[Check]
 
 
@@ -66,7 +69,9 @@ class Auditor:
     """Audits models of one design and one kind of effects, and counts where a verdict and a gate disagree."""
 
     def __init__(self, edge: Edge, effects: str, count: int, seed: int) -> None:
-        self.edge, self.effects, self.count = edge, effects, count
+        self.edge = edge
+        self.effects = effects
+        self.count = count
         self.rng = np.random.default_rng(seed)
         self.checks = self.disagreeing = 0
         self.conclude: Concluded = self._audited
@@ -78,7 +83,8 @@ class Auditor:
     def audits(self, gap: float, *, edge: Edge | None = None, count: int = 0) -> Iterator[Audit]:
         """Yield the checks of the primary gaps of models with this gap; ``edge``: with smaller effects."""
         chosen = edge or self.edge
-        draw, latent = chosen.drawer(self.rng, self.effects), chosen.latent_gap(self.effects, gap)
+        draw = chosen.drawer(self.rng, self.effects)
+        latent = chosen.latent_gap(self.effects, gap)
         for _ in range(count or self.count):
             checks = check_gaps(self.conclude(draw(latent))).checks
             self.checks += len(checks)
@@ -90,7 +96,8 @@ class Auditor:
 
         Where effects can be made smaller, they leave a sixth of the margin as the standard error.
         """
-        sharp, shares = self._sharp(), []
+        sharp = self._sharp()
+        shares = []
         for side in SIDES.get(self.effects, (1.0,)):
             audits = self.audits(side * sharp.limit, edge=sharp)
             shares.append(share_of(check.outcome == PASSES for audit in audits for check in audit))
@@ -111,7 +118,8 @@ class Auditor:
 
     def _audited(self, scores: Floats) -> list[Finding]:
         """Return the primary gaps of a whole audit, with what missing scores could change."""
-        design, lacking = self.edge.design, bool(np.isnan(scores).any())
+        design = self.edge.design
+        lacking = bool(np.isnan(scores).any())
         rows = design.rows.assign(score=scores)
         audited = disaggregate(rows, design.study, expected={}, robustness=lacking)
         return [gap for gap in primary_findings(audited) if MEASURES[gap.measure].gap_span]
@@ -149,7 +157,8 @@ def _of_many(auditor: Auditor) -> Measured:
     ).mean()
     away = auditor.audits(AWAY * float(std_error))
     power = share_of(check.finding.verdict in CALLED for audit in away for check in audit)
-    passed, undecided = auditor.passed(), _undecided(null)
+    passed = auditor.passed()
+    undecided = _undecided(null)
     shares = (share_of(called), rejected, covered, passed, power, undecided)
     edge = auditor.edge
     if edge.too_few:

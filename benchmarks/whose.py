@@ -100,7 +100,8 @@ def _turned(text: str, other: str, words: Sequence[Word], whose: Sequence[str]) 
     tokens = _TOKEN.findall(text)
     begins = [0, *accumulate(map(len, tokens))]
     kept = [word for word in words if word.whose in whose]
-    made, at = "", 0
+    made = ""
+    at = 0
     for (low, high), new in sorted(edited_spans(text, other).items()):
         if any(word.start < begins[high] and begins[low] < word.end for word in kept):
             made += "".join(tokens[at:low]) + new
@@ -117,7 +118,8 @@ def pairs_peer() -> Callable[[str], str]:
     """Counterfactual data augmentation as first published: every word of a list of pairs becomes the other one."""
     pairs = {}
     for row in config_rows("gender_lexicon", "definitional_pairs"):
-        female, male = row["female"].lower(), row["male"].lower()
+        female = row["female"].lower()
+        male = row["male"].lower()
         pairs.setdefault(female, male)
         pairs.setdefault(male, female)
 
@@ -207,7 +209,8 @@ def decided(notes: Notes) -> list[DecidedNote]:
             )
             cases = [referents.case_name(one) for one in done.cases[kept].tolist()]
             wrong = (done.why[kept] == 0) != mine
-            numbers, chances = done.numbers[kept], done.wrong[kept]
+            numbers = done.numbers[kept]
+            chances = done.wrong[kept]
             found.append(
                 DecidedNote(
                     note.source, cases, numbers, chances, wrong, float(done.doubt[0]), changed
@@ -249,7 +252,8 @@ def accuracy_cells(notes: Notes, name: str = "swapbias, the patient") -> tuple[s
     wanted = [
         note.counterfactual_keep if name.endswith("kept") else note.counterfactual for note in notes
     ]
-    texts, genders = [note.text for note in notes], [note.gender for note in notes]
+    texts = [note.text for note in notes]
+    genders = [note.gender for note in notes]
     return _row(swap_accuracy(texts, wanted, SWAPPERS[name](notes), genders=genders))
 
 

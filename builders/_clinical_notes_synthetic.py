@@ -100,7 +100,8 @@ def _rows(
     for number, draw in enumerate(draws):
         gender = OTHER[draw.gender] if counterfactual else draw.gender
         patient = f"{phenotype}-patient-{number:04d}"  # every patient has one note, so that splits share none
-        template, text = draw.template, written_for(gender, draw.open_text, tables)
+        template = draw.template
+        text = written_for(gender, draw.open_text, tables)
         about = (
             phenotype,
             draw.label,
@@ -156,7 +157,8 @@ def _unseen(
     template: Template, evidence: Sequence[Evidence], gender: str, key: str, seen: set[str]
 ) -> str:
     """An open text that no note has yet; equal ones are as good as impossible, and drawn again."""
-    text, attempt = "", 0
+    text = ""
+    attempt = 0
     while not text or text in seen:
         text = draw_open_text(
             template, evidence, gender, note_tables(), random.Random(f"{key}/{attempt}/patient")

@@ -127,16 +127,17 @@ class NoteTables:
     """The tables that notes are made of."""
 
     templates: tuple[Template, ...]
-    evidence: Mapping[
-        tuple[str, str], tuple[Evidence, ...]
-    ]  # by phenotype, label; (any, uninformative): none
+    evidence: Mapping[tuple[str, str], tuple[Evidence, ...]]
+    """By phenotype, label; (any, uninformative): none."""
     problems: tuple[Problem, ...]
-    passages: Mapping[
-        tuple[str, str], tuple[Passage, ...]
-    ]  # by problem, section; a blank problem is any
-    measurements: tuple[Measurement, ...]  # usual ones, with a blank problem, and those of problems
-    specific: Mapping[str, tuple[Passage, ...]]  # by gender
-    words: Mapping[str, Mapping[str, str]]  # by gender and slot
+    passages: Mapping[tuple[str, str], tuple[Passage, ...]]
+    """By problem, section; a blank problem is any."""
+    measurements: tuple[Measurement, ...]
+    """Usual ones, with a blank problem, and those of problems."""
+    specific: Mapping[str, tuple[Passage, ...]]
+    """By gender."""
+    words: Mapping[str, Mapping[str, str]]
+    """By gender and slot."""
 
     def texts(self, section: str, problem: str = "") -> list[str]:
         """The passages of a section, of patients of any age."""

@@ -44,7 +44,8 @@ class Patient:
         unless: frozenset[str] = frozenset(),
     ) -> None:
         """Draw a patient who is not here for one of these; what only one gender can have depends on the gender."""
-        self.tables, self.rng = tables, rng
+        self.tables = tables
+        self.rng = rng
         self.acute = pick(
             [one for one in tables.problems if one.kind == "acute" and one.name not in unless], rng
         )

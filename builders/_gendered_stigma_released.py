@@ -40,7 +40,8 @@ def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterato
     for label, path in sets.items():
         phases = {row["template"]: row["construct"] for row in original_templates(files[path])}
         for cell in csv_rows(files[path]):
-            template, group = cell["prompt"], _RELEASED_GROUP[cell["gender"].lower()]
+            template = cell["prompt"]
+            group = _RELEASED_GROUP[cell["gender"].lower()]
             facts = {"construct": phases[template], "condition": cell["diagnosis"], "label": label}
             pair = f"{label}/{template}/{cell['diagnosis']}"
             yield _released_row("rq1", pair, group, cell["probability"], template=template, **facts)
@@ -49,7 +50,8 @@ def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterato
 def _released_rq2(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[Scored]:
     for label, path in sets.items():
         for cell in csv_rows(files[path]):
-            template, construct = cell["sequence"], cell["stigma_category"].lower()
+            template = cell["sequence"]
+            construct = cell["stigma_category"].lower()
             facts = {"construct": construct, "condition": cell["diagnosis"], "label": label}
             pair = f"{label}/{template}/{cell['diagnosis']}"
             for group in ("female", "male"):
@@ -137,10 +139,8 @@ def released() -> Iterator[Released]:
             experiment="rq2", files=results, rows=rows, note=run["note"], corrected=corrected
         )
         if run["phrases"]:
-            table, counts = (
-                _outputs(run["phrases"]),
-                partial(_phrase_table_cells, _SETS[0], _outputs(run["phrases"])),
-            )
+            table = _outputs(run["phrases"])
+            counts = partial(_phrase_table_cells, _SETS[0], _outputs(run["phrases"]))
             files = (table, results[0], *NOUN_FILES.values())
             yield whole(
                 experiment="rq2",

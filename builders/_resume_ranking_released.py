@@ -18,21 +18,33 @@ GENDERS = {"W": "women", "M": "men"}
 GROUPS = {
     f"{race}_{gender}": f"{RACES[race]} {GENDERS[gender]}" for race in RACES for gender in GENDERS
 }
-FIRST, LAST = "shown first", "shown last"
+FIRST = "shown first"
+LAST = "shown last"
 _OVERSAMPLED = "oversampled"  # the folder of runs that the authors exchanged for others
 
 
 def candidate_row(
-    experiment: str, job: str, pair: str, text: str, order: Sequence[Applicant], place: int,
-    names_of_run: str, group: str = "",
-) -> dict[str, str]:  # fmt: skip
+    experiment: str,
+    job: str,
+    pair: str,
+    text: str,
+    order: Sequence[Applicant],
+    place: int,
+    names_of_run: str,
+    group: str = "",
+) -> dict[str, str]:
     """The row of one candidate of a run; candidates are the names with the candidate's own first."""
     own, name, resume = order[place]
     race, gender = own.split(" ")
     row = prompt_row(
-        pair, group or own, text, experiment, candidates=names_of(order, place), condition=job,
+        pair,
+        group or own,
+        text,
+        experiment,
+        candidates=names_of(order, place),
+        condition=job,
         template=f"{job}, CV {resume + 1}",
-    )  # fmt: skip
+    )
     facts = {"race": race, "gender": gender, "name": name, "names": names_of_run}
     return {**row, **facts, "position": str(place + 1), "resume": str(resume + 1)}
 
@@ -54,7 +66,8 @@ def answers_in(path: Path) -> Iterator[dict[str, Any]]:
 
 def _answers(path: str) -> list[dict[str, Any]]:
     """The runs of a model and job: of the pinned archive, or of the authors' folder of that name."""
-    pin, local = pinned_files(NAME)[path], os.environ.get("SWAPBIAS_UPSTREAM")
+    pin = pinned_files(NAME)[path]
+    local = os.environ.get("SWAPBIAS_UPSTREAM")
     folder = Path(local or "") / pin["repository"] / path.removesuffix(".tar.gz")
     if local and folder.is_dir() and not folder.with_name(f"{folder.name}.tar.gz").exists():
         return list(answers_in(folder))
@@ -76,7 +89,8 @@ def _first_of(run: Mapping[str, Any]) -> int:
 
 def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
     for run in _answers(path):
-        context, first = run["context"], _first_of(run)
+        context = run["context"]
+        first = _first_of(run)
         order = [
             Applicant(GROUPS[code], name, 0)
             for code, name in zip(context["demo_order"], context["default_order"], strict=True)
@@ -98,7 +112,8 @@ def _counts(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, st
     """How often each group is first, its published ratio to the best group, and how often the first one shown is."""
     every = _answers(path)
     top = Counter(GROUPS[run["context"]["demo_order"][_first_of(run)]] for run in every)
-    job, best = every[0]["context"]["job"], max(top.values())
+    job = every[0]["context"]["job"]
+    best = max(top.values())
     for group in GROUPS.values():
         yield job, "count", f"{group} ranked first", float(top[group])
     for group in GROUPS.values():
@@ -117,6 +132,9 @@ def released() -> Iterator[Released]:
         if path.startswith(RANKINGS):
             model = path.removeprefix(RANKINGS).partition("/")[0]
             yield Released(
-                model=model, experiment="ranking", files=(), rows=partial(_released_rows, path),
+                model=model,
+                experiment="ranking",
+                files=(),
+                rows=partial(_released_rows, path),
                 counts=partial(_counts, path),
-            )  # fmt: skip
+            )

@@ -44,10 +44,8 @@ def original_conditions() -> list[dict[str, str]]:
             verb = row.get("Verb/Be_singular") or row["Verb/Be"]
             singular, _ = _VERBS[verb.lower()]
             other = group == "other"
-            name, category = (
-                row["Condition_StandardNaming" if other else "Pachankis_condition"],
-                row["Final_Category"],
-            )
+            name = row["Condition_StandardNaming" if other else "Pachankis_condition"]
+            category = row["Final_Category"]
             known = {"condition": name, "group": group, "category": category.lower()}
             found.append({**known, "singular": f"{singular} {row['Condition']}"})
     return found
@@ -64,9 +62,16 @@ def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterat
                 name = _SAME.get(own, own) if group == "other" else row["pachankis_conditions"]
                 pair = f"{model}/{row['prompts']}"
                 found = prompt_row(
-                    pair, group, row["prompts"], "sentiment", prompt_id=pair, construct="people", template=template,
-                    condition=name.lower(), label=row["category"].lower(),
-                )  # fmt: skip
+                    pair,
+                    group,
+                    row["prompts"],
+                    "sentiment",
+                    prompt_id=pair,
+                    construct="people",
+                    template=template,
+                    condition=name.lower(),
+                    label=row["category"].lower(),
+                )
                 yield {
                     **found,
                     "rendering": own,

@@ -18,7 +18,8 @@ from swapbias.studies import (
 
 NAME = "stigma_vignettes"
 FOLDER = corpus_dir(NAME)
-CONTROL, STIGMA = "daily troubles", "stigma"
+CONTROL = "daily troubles"
+STIGMA = "stigma"
 SLOTS = ("gender", "race", "education")
 UNKNOWN = "Do not know"
 Vignette = Mapping[
@@ -65,11 +66,15 @@ def questions(*, printed: bool = False) -> list[Question]:
     )
     return [
         Question(
-            row["question_id"], row["construct"], row["scale"], row["printed" if printed else "question"],
-            tuple(row["options"].split("|")), tuple(row["values"].split("|")),
+            row["question_id"],
+            row["construct"],
+            row["scale"],
+            row["printed" if printed else "question"],
+            tuple(row["options"].split("|")),
+            tuple(row["values"].split("|")),
         )
         for row in read_table(FOLDER / "questions.csv", columns)
-    ]  # fmt: skip
+    ]
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -96,10 +101,16 @@ def vignette_row(
         person,
     ]
     row = prompt_row(
-        "/".join(pair), group, text, experiment, candidates=question.candidates, construct=question.construct,
-        condition=vignette["condition"], template=question.name,
+        "/".join(pair),
+        group,
+        text,
+        experiment,
+        candidates=question.candidates,
+        construct=question.construct,
+        condition=vignette["condition"],
+        template=question.name,
         label="control" if vignette["condition"] == CONTROL else "with a condition",
-    )  # fmt: skip
+    )
     return {
         **row,
         "person": person,
@@ -112,10 +123,9 @@ def released_rows(experiments: Iterable[str], files: Mapping[str, Path]) -> Iter
     """The answers of a run as the authors read them, at their start alone; ``unanswered`` where they read none."""
     known = {one.text: one for one in questions(printed=True)}
     for one in json_lines(next(iter(files.values()))):
-        question, code = (
-            known[one["question_only"]],
-            one["code"],
-        )  # True: one of the upper two options
+        # True: one of the upper two options
+        question = known[one["question_only"]]
+        code = one["code"]
         score = float("nan") if code is None else float(question.values[-1 if code else 0])
         for experiment in experiments:
             if (question.scale == STIGMA) == (experiment != "beliefs"):

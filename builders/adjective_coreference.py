@@ -40,12 +40,17 @@ def _row(sentence: Sentence, side: str, condition: dict[str, str], mode: str) ->
         pronoun=sentence.pronouns[side]
     )
     row = prompt_row(
-        f"{sentence.sentence_id}/{condition['condition']}", side, text, "answers",
+        f"{sentence.sentence_id}/{condition['condition']}",
+        side,
+        text,
+        "answers",
         prompt_id=f"{sentence.sentence_id}/{side}/{condition['condition']}",
         candidates=(Candidate(correct, 1.0), Candidate(incorrect, 0.0)),
-        construct=mode, condition=condition["condition"], label=_KINDS[sum(map(bool, adjectives.values()))],
+        construct=mode,
+        condition=condition["condition"],
+        label=_KINDS[sum(map(bool, adjectives.values()))],
         template=sentence.sentence_id,
-    )  # fmt: skip
+    )
     more = (
         sentence.pronouns[side],
         correct,

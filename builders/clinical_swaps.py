@@ -32,9 +32,12 @@ def marked(text: str) -> tuple[str, str, str, list[dict[str, object]]]:
     spans: list[dict[str, object]] = []
     at = 0
     for found in _MARK.finditer(text):
-        between, at = text[at : found.start()], found.end()
+        between = text[at : found.start()]
+        at = found.end()
         mine, becomes, spouse, other = found.groups()
-        was, new, same_spouse = was + between, new + between, same_spouse + between
+        was = was + between
+        new = new + between
+        same_spouse = same_spouse + between
         old, whose = (mine, "patient") if spouse is None else (spouse, "spouse")
         target = becomes if spouse is None else other
         spans.append(
@@ -46,11 +49,9 @@ def marked(text: str) -> tuple[str, str, str, list[dict[str, object]]]:
                 "whose": whose,
             }
         )
-        was, new, same_spouse = (
-            was + old,
-            new + target,
-            same_spouse + (target if spouse is None else old),
-        )
+        was = was + old
+        new = new + target
+        same_spouse = same_spouse + (target if spouse is None else old)
     rest = text[at:]
     return was + rest, new + rest, same_spouse + rest, spans
 

@@ -49,9 +49,16 @@ def _row(
 ) -> studies.Row:
     pair = f"{row['occupation']}.{other.removeprefix('the ')}.{row['referent']}"
     prompt = studies.prompt_row(
-        pair, group, text, experiment, construct=SOMEONE if other == SOMEONE else "participant",
-        condition=row["occupation"], label=row["referent"], template=row["template"], **more,
-    )  # fmt: skip
+        pair,
+        group,
+        text,
+        experiment,
+        construct=SOMEONE if other == SOMEONE else "participant",
+        condition=row["occupation"],
+        label=row["referent"],
+        template=row["template"],
+        **more,
+    )
     return {**prompt, "participant": row["participant"]}
 
 

@@ -37,10 +37,16 @@ def _prompts(
             more = {"polarity": template["polarity"]} if "polarity" in template else {}
             for group in groups:
                 row = studies.prompt_row(
-                    pair, group, text, experiment, lexicon=f"{NAME}/{lexicon}/{group}",
-                    construct=template["construct"], condition=diagnosis["diagnosis"], label=diagnosis["set"],
+                    pair,
+                    group,
+                    text,
+                    experiment,
+                    lexicon=f"{NAME}/{lexicon}/{group}",
+                    construct=template["construct"],
+                    condition=diagnosis["diagnosis"],
+                    label=diagnosis["set"],
                     template=template["template_id"],
-                )  # fmt: skip
+                )
                 yield {**row, **more}
 
 

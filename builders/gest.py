@@ -10,7 +10,8 @@ from swapbias import studies
 
 NAME = "gest"
 FOLDER = studies.corpus_dir(NAME)
-SENTENCES, MENDED = "data/gest.csv", "data/gest_1.1.csv"
+SENTENCES = "data/gest.csv"
+MENDED = "data/gest_1.1.csv"
 _STEREOTYPES = ("number", "stereotype", "about", "sentences")
 _PREDICTIONS = {
     "masked": "data/predictions/english_mlm/",
@@ -73,10 +74,16 @@ def _row(
     text: str,
 ) -> dict[str, str]:
     return studies.prompt_row(
-        f"{template['template']}/{number + 1}", group, text, experiment, construct=stereotype["stereotype"],
+        f"{template['template']}/{number + 1}",
+        group,
+        text,
+        experiment,
+        construct=stereotype["stereotype"],
         lexicon=f"{NAME}/{_lexicon_name(template)}/{group}" if experiment == "masked" else "",
-        condition=f"sentence {number + 1}", label=stereotype["about"], template=template["template"],
-    )  # fmt: skip
+        condition=f"sentence {number + 1}",
+        label=stereotype["about"],
+        template=template["template"],
+    )
 
 
 # Released scores: a line a sentence, log10 of the male word's probability over the female one's.

@@ -61,9 +61,16 @@ def _row(
     lexicon: str = "",
 ) -> dict[str, str]:
     row = studies.prompt_row(
-        f"{item}/{condition[0]}", person.group, text, name, lexicon=lexicon, construct=construct,
-        condition=condition[0], label=condition[1], template=item,
-    )  # fmt: skip
+        f"{item}/{condition[0]}",
+        person.group,
+        text,
+        name,
+        lexicon=lexicon,
+        construct=construct,
+        condition=condition[0],
+        label=condition[1],
+        template=item,
+    )
     return {**row, **person.levels}
 
 

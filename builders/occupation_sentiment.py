@@ -37,10 +37,15 @@ def _sentences(
             for pair in noun_pairs or _noun_pairs():
                 text = studies.fill(pair["template"], noun=pair[group], profession=profession)
                 yield studies.prompt_row(
-                    f"{pair['noun_pair']}/{profession}", group, text, experiment, condition=profession,
-                    construct="occupation" if experiment == "sentences" else "control", label=labour_force_class,
+                    f"{pair['noun_pair']}/{profession}",
+                    group,
+                    text,
+                    experiment,
+                    condition=profession,
+                    construct="occupation" if experiment == "sentences" else "control",
+                    label=labour_force_class,
                     template=pair["noun_pair"],
-                )  # fmt: skip
+                )
 
 
 def _occupations(noun_pairs: list[dict[str, str]] | None = None) -> Iterator[dict[str, str]]:

@@ -15,9 +15,16 @@ NAME = "phenotype_fairness"
 def _depression_words() -> Iterator[dict[str, str]]:
     for row in read_table(corpus_dir(NAME) / "depression_words.csv", ("word", "kind", "source")):
         yield prompt_row(
-            row["word"], "word", row["word"], "direct_bias", prompt_id=row["word"], construct=row["kind"],
-            condition="depression", label=row["source"], template=row["kind"],
-        )  # fmt: skip
+            row["word"],
+            "word",
+            row["word"],
+            "direct_bias",
+            prompt_id=row["word"],
+            construct=row["kind"],
+            condition="depression",
+            label=row["source"],
+            template=row["kind"],
+        )
 
 
 CORPUS = declared_corpus(NAME, {"depression_words": _depression_words})

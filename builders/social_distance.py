@@ -55,9 +55,17 @@ def _row(
     """A prompt about a rendering of a condition, which stands by itself: its group is that of the condition."""
     pair = f"{start}/{one['singular'] or 'baseline'}"
     row = prompt_row(
-        pair, one["group"], text, experiment, prompt_id=pair, construct=construct,
-        condition=one["condition"], label=one["category"], template=template, **more,
-    )  # fmt: skip
+        pair,
+        one["group"],
+        text,
+        experiment,
+        prompt_id=pair,
+        construct=construct,
+        condition=one["condition"],
+        label=one["category"],
+        template=template,
+        **more,
+    )
     return {**row, "rendering": one["singular"]}
 
 
@@ -77,7 +85,8 @@ def _masked(
                 text = fill(template["template"], act=fill(act["template"], person=person))
                 for printed, ran in AS_RUN.items() if as_run else ():
                     text = text.replace(printed, ran)
-                start, words = f"{template['name']}/{act['act']}", f"{NAME}/attitude/negative"
+                start = f"{template['name']}/{act['act']}"
+                words = f"{NAME}/attitude/negative"
                 yield _row(
                     start, one, text, "attitude", act["act"], template["name"], lexicon=words
                 )

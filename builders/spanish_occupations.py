@@ -38,14 +38,19 @@ def _rows(wording: int = 0) -> Iterator[dict[str, str]]:
             "country": nationality["country"],
         }
         person = _agreeing(phrase["template"], gender, **words)
-        start, group = person[:1].upper() + person[1:], f"{nationality['nationality']} {gender}"
+        start = person[:1].upper() + person[1:]
+        group = f"{nationality['nationality']} {gender}"
         for profession in professions:
             row = studies.prompt_row(
-                f"{phrase['phrase']}/{profession['profession']}", group,
-                _agreeing(claim, gender, person=start, profession=profession[gender]), "sentences_es",
-                construct="occupation", condition=profession["profession"], template=phrase["phrase"],
+                f"{phrase['phrase']}/{profession['profession']}",
+                group,
+                _agreeing(claim, gender, person=start, profession=profession[gender]),
+                "sentences_es",
+                construct="occupation",
+                condition=profession["profession"],
+                template=phrase["phrase"],
                 label="one form" if profession["man"] == profession["woman"] else "two forms",
-            )  # fmt: skip
+            )
             yield {**row, "gender": gender, "nationality": nationality["nationality"]}
 
 

@@ -8,7 +8,8 @@ from swapbias.findings import disaggregate
 from swapbias.report import draw_figures
 from swapbias.studies import load_corpus, upstream_file
 
-NAME, MODEL = "gendered_stigma", "roberta-large"
+NAME = "gendered_stigma"
+MODEL = "roberta-large"
 FIGURE = "gendered_stigma-rq1-phase-levels"
 
 

@@ -31,7 +31,8 @@ OTHER = CLASSES.index("other")
 class Recorder:
     """A resolver that answers nothing, and keeps the notes as resolvers are shown them."""
 
-    name, sends_text = "recorder", False
+    name = "recorder"
+    sends_text = False
 
     def __init__(self) -> None:
         self.notes: list[MarkedNote] = []
@@ -94,13 +95,21 @@ def fit(
         label2id={name: at for at, name in names.items()},
     )
     settings = TrainingArguments(
-        output_dir=str(out), num_train_epochs=epochs, per_device_train_batch_size=16, learning_rate=learning_rate,
-        save_strategy="no", report_to="none", disable_tqdm=True, dataloader_pin_memory=False,
-    )  # fmt: skip
+        output_dir=str(out),
+        num_train_epochs=epochs,
+        per_device_train_batch_size=16,
+        learning_rate=learning_rate,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
     trainer = Trainer(
-        model, settings, DataCollatorForTokenClassification(tokenizer),
+        model,
+        settings,
+        DataCollatorForTokenClassification(tokenizer),
         train_dataset=examples(rows, tokenizer, length_limit(tokenizer, model)),
-    )  # fmt: skip
+    )
     trainer.train()
     trainer.save_model(str(out))
     tokenizer.save_pretrained(str(out))

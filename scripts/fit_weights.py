@@ -57,11 +57,10 @@ TABLES = Path(__file__).resolve().parent.parent / "datasets_src" / "gender_lexic
 
 # --- antecedents ----
 
-PENALTY, SEEN, LEAST = (
-    0.6,
-    4,
-    0.12,
-)  # inverse strength of the penalty; times a feature is seen; weights left out
+# inverse strength of the penalty; times a feature is seen; weights left out
+PENALTY = 0.6
+SEEN = 4
+LEAST = 0.12
 REPORTS_WEIGH = 5.0  # a pronoun of a report: reports are few, and as notes really are
 
 
@@ -223,11 +222,15 @@ def _always(weights: dict[str, float]) -> Callable[[], dict[str, float]]:
 
 # Pairs of neighbours that were seen once are missing from the counts, and verbs that take a person ("gave him money")
 # are followed by a thousand different nouns: what is known of such a verb alone is given more weight.
-VERB_SHARE, VERB_PSEUDO_COUNTS = {"give": 1.5, "make": 0.4}, 4
+VERB_SHARE = {"give": 1.5, "make": 0.4}
+VERB_PSEUDO_COUNTS = 4
 SMALLEST = 0.05  # weights below it are left out of the table
 
 
-SMALLEST_FURTHER, RIDGE, FEWEST = 0.1, 2.0, 3  # of the second fit; a feature must be seen so often
+# of the second fit; a feature must be seen so often
+SMALLEST_FURTHER = 0.1
+RIDGE = 2.0
+FEWEST = 3
 CLIPPED = 6.0  # of the first fit's log-odds: what it is sure of may be wrong too
 PRONOUN = re.compile(r"(?<![\w-])(his|him)\b", re.IGNORECASE)
 # "his" that stands alone is "hers", and "his or her" is no choice of one of them.
@@ -236,7 +239,9 @@ OPENS = re.compile(r"\s+[\"'“‘(\[*]+\w")
 
 
 def count_weights(rows: list[tuple[str, str, int, int]]) -> dict[str, float]:
-    examples, labels, times = [], [], []
+    examples = []
+    labels = []
+    times = []
     for context, words, n_his, n_him in rows:
         seen = dict.fromkeys(_seen(context, words), 1)
         for label, count in ((1, n_his), (0, n_him)):
@@ -257,7 +262,8 @@ def count_weights(rows: list[tuple[str, str, int, int]]) -> dict[str, float]:
 def pronouns(text: str) -> Iterator[tuple[str, str, bool]]:
     """(word before, text after, whether it is "his") of each "his" and "him" of a text."""
     for found in PRONOUN.finditer(text):
-        his, after = found[0].lower() == "his", text[found.end() : found.end() + 60]
+        his = found[0].lower() == "his"
+        after = text[found.end() : found.end() + 60]
         if not (his and STANDS_ALONE.match(after)):
             yield last_word(text[max(0, found.start() - 60) : found.start()]), after, his
 

@@ -110,7 +110,8 @@ def check_licences(wheel: Path) -> None:
 def try_out(place: Path, version: str, wheel: Path) -> None:
     """Install the wheel for an interpreter into a new environment, and use it there."""
     run(shutil.which(f"python{version}") or "", "-m", "venv", "--without-pip", place)
-    python, command = place / "bin" / "python", place / "bin" / "swapbias"
+    python = place / "bin" / "python"
+    command = place / "bin" / "swapbias"
     run(
         sys.executable,
         "-m",

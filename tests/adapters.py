@@ -55,5 +55,6 @@ def use(monkeypatch):
         monkeypatch.setattr("peft.PeftModel", PeftModel)
         return
     peft = ModuleType("peft")
-    peft.PeftModel, peft.__spec__ = PeftModel, ModuleSpec("peft", None)
+    peft.PeftModel = PeftModel
+    peft.__spec__ = ModuleSpec("peft", None)
     monkeypatch.setitem(sys.modules, "peft", peft)

@@ -25,7 +25,9 @@ class RuleScorer(Scorer):
     unit = "score of a rule"
 
     def __init__(self, rule, *, model_id="planted", kind="classifier"):
-        self.rule, self.model_id, self.kind = rule, model_id, kind
+        self.rule = rule
+        self.model_id = model_id
+        self.kind = kind
         self.identity = {"kind": kind, "revision": "rule"}
 
     def score(self, prompts, on_progress=None):

@@ -19,7 +19,8 @@ def write(path, columns):
     if not isinstance(columns, dict):
         columns = {name: [row[name] for row in columns] for name in columns[0]}
     path.parent.mkdir(parents=True, exist_ok=True)
-    name, rows = path.name.lower(), list(zip(*columns.values(), strict=True))
+    name = path.name.lower()
+    rows = list(zip(*columns.values(), strict=True))
     if name.endswith(".parquet"):
         pq.write_table(pa.table(columns), path)
         return path

@@ -28,8 +28,18 @@ ROOMS = {
     "studies": {"pandas", "pydantic"},
     "privacy": set(),
     "models": {
-        "httpx2", "huggingface_hub", "inspect_ai", "numpy", "openai", "pandas", "pydantic", "pydantic_core",
-        "safetensors", "tokenizers", "torch", "transformers",
+        "httpx2",
+        "huggingface_hub",
+        "inspect_ai",
+        "numpy",
+        "openai",
+        "pandas",
+        "pydantic",
+        "pydantic_core",
+        "safetensors",
+        "tokenizers",
+        "torch",
+        "transformers",
     },
     "swapping": {"numpy", "pyarrow", "pydantic"},
     "notes": set(),
@@ -40,7 +50,7 @@ ROOMS = {
     "outcome": {"pandas"},
     "cli": {"rich", "typer"},
     "__main__": set(),
-}  # fmt: skip
+}
 LIBRARY = ROOT / "swapbias"
 FILES = sorted(LIBRARY.rglob("*.py"))
 DOORS = sorted(LIBRARY.rglob("__init__.pyi"))  # the names that each package opens on
@@ -178,7 +188,8 @@ print(sorted(heavy & set(sys.modules)))
 
 
 def test_scoring_with_a_masked_model_waits_for_no_statistics():
-    reached, left = set(), ["swapbias.models.masked"]
+    reached = set()
+    left = ["swapbias.models.masked"]
     while left:  # all that is imported when the module is, through front doors
         path = MODULES[left.pop()]
         for name, imported in imports(path, everywhere=False):

@@ -84,7 +84,8 @@ def set_from_outside(trees):
     below = scorer_classes(trees)
     found = list(classes(trees))
     homes = {}
-    of_scorers, of_others = set(), set()
+    of_scorers = set()
+    of_others = set()
     for path, node, _, names in found:
         for name in names:
             homes.setdefault(name, set()).add(path)
@@ -174,11 +175,20 @@ class Mine(Scorer):
 @pytest.mark.parametrize(
     "code",
     [
-        "made.read = None", "made.judge.read = None", "made.read, b = 1, 2", "a = made.unit = 1", "made.unit += 'x'",
-        "del made.unit", "for made.unit in 'ab': pass", "with open('a') as made.read: pass", "make(1).read = 2",
-        "def f(self): self.inner.read = 1", "made.read: object = None", "[0 for made.read in 'ab']",
+        "made.read = None",
+        "made.judge.read = None",
+        "made.read, b = 1, 2",
+        "a = made.unit = 1",
+        "made.unit += 'x'",
+        "del made.unit",
+        "for made.unit in 'ab': pass",
+        "with open('a') as made.read: pass",
+        "make(1).read = 2",
+        "def f(self): self.inner.read = 1",
+        "made.read: object = None",
+        "[0 for made.read in 'ab']",
     ],
-)  # fmt: skip
+)
 def test_the_rule_sees_each_way_to_set_an_attribute(code):
     trees = {"base": ast.parse(BASE), "user": ast.parse(code)}
     assert list(set_from_outside(trees)) != []

@@ -47,9 +47,18 @@ class Sentences(torch.utils.data.Dataset):
 def trained(folder, out, *, model=None, backend=None, rate=5e-5, settings=None, **callback):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     arguments = TrainingArguments(
-        str(out), max_steps=4, logging_steps=2, per_device_train_batch_size=4, report_to=[], use_cpu=True,
-        save_strategy="no", disable_tqdm=True, ddp_backend=backend, learning_rate=rate, **(settings or {}),
-    )  # fmt: skip
+        str(out),
+        max_steps=4,
+        logging_steps=2,
+        per_device_train_batch_size=4,
+        report_to=[],
+        use_cpu=True,
+        save_strategy="no",
+        disable_tqdm=True,
+        ddp_backend=backend,
+        learning_rate=rate,
+        **(settings or {}),
+    )
     model = model or AutoModelForSequenceClassification.from_pretrained(folder)
     trainer = Trainer(
         model, arguments, train_dataset=Sentences(tokenizer), processing_class=tokenizer
@@ -164,11 +173,17 @@ def test_of_several_groups_each_contrast_has_a_value_with_its_own_interval(folde
 def test_contrasts_whose_names_differ_in_blanks_alone_have_keys_of_their_own():
     both = [
         Finding(
-            study="tiny", experiment="one", model_id="m", measure="paired_gap", contrast=contrast, unit="points",
-            primary=True, estimate=Estimate(value, ci_low=value - 1, ci_high=value + 1),
+            study="tiny",
+            experiment="one",
+            model_id="m",
+            measure="paired_gap",
+            contrast=contrast,
+            unit="points",
+            primary=True,
+            estimate=Estimate(value, ci_low=value - 1, ci_high=value + 1),
         )
         for value, contrast in ((1.0, "a b - c"), (2.0, "a_b - c"))
-    ]  # fmt: skip
+    ]
     metrics = bias_metrics(both)
     first, second = "bias/tiny_one_a_b_minus_c", "bias/tiny_one_a_b_minus_c_2"
     assert [metrics[name] for name in (first, f"{first}_low", second, f"{second}_low")] == [
@@ -184,11 +199,10 @@ class Adapted(torch.nn.Module):
 
     def __init__(self, inner, *, in_layers):
         super().__init__()
-        self.inner, self.in_layers = inner, in_layers
-        self.peft_config, self.active_adapters = (
-            {"default": SimpleNamespace(peft_type="LORA")},
-            ["default"],
-        )
+        self.inner = inner
+        self.in_layers = in_layers
+        self.peft_config = {"default": SimpleNamespace(peft_type="LORA")}
+        self.active_adapters = ["default"]
         if in_layers:
             inner.classifier.weight.data[1] += 0.5
 

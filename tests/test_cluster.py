@@ -346,10 +346,8 @@ def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_pat
 
 @needs_ray
 def test_several_models_by_workers_are_those_of_one_process(cluster, tmp_path):
-    models, settings = (
-        [f"{HERE}:positive", f"{HERE}:failing"],
-        Settings(studies=("occupation_sentiment:control",)),
-    )
+    models = [f"{HERE}:positive", f"{HERE}:failing"]
+    settings = Settings(studies=("occupation_sentiment:control",))
     done = {
         engine.name: audit_several(models, settings, tmp_path / engine.name, **QUIET, engine=engine)
         for engine in (LOCAL, RAY)
@@ -379,8 +377,11 @@ def test_a_run_whose_driver_is_stopped_is_finished_by_one_process(cluster, tmp_p
     whole, _ = start(settings, tmp_path / "whole", **QUIET, draw=False)
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, str(tmp_path / "run"), cluster.address, model],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     parts = tmp_path / "run/.scores"
     while driver.poll() is None and not list(parts.glob("*.parquet")):
         time.sleep(0.01)

@@ -17,18 +17,27 @@ from swapbias.report.text import checked, interval_name, verdict
 from swapbias.studies import open_study
 from tests.test_all_clears import audited, check, even, primary
 
-NAMES = {"female": ["Ann", "Eve", "Mia", "Zoe", "Ida", "Amy", "Liz", "Joy"],
-         "male": ["Bob", "Tom", "Max", "Leo", "Ian", "Jon", "Ray", "Sam"]}  # fmt: skip
+NAMES = {
+    "female": ["Ann", "Eve", "Mia", "Zoe", "Ida", "Amy", "Liz", "Joy"],
+    "male": ["Bob", "Tom", "Max", "Leo", "Ian", "Jon", "Ray", "Sam"],
+}
 MARGIN = 0.05
 
 
 def named(templates, names=8, **columns):
     """A table of every template with every pair of names."""
     return pd.DataFrame(
-        {"text": text.format(NAMES[group][number]), "group": group, "pair": f"{place}-{number}",
-         "name": NAMES[group][number]} | {key: make(place) for key, make in columns.items()}
-        for place, text in enumerate(templates) for number in range(names) for group in NAMES
-    )  # fmt: skip
+        {
+            "text": text.format(NAMES[group][number]),
+            "group": group,
+            "pair": f"{place}-{number}",
+            "name": NAMES[group][number],
+        }
+        | {key: make(place) for key, make in columns.items()}
+        for place, text in enumerate(templates)
+        for number in range(names)
+        for group in NAMES
+    )
 
 
 def stories(count):
@@ -163,8 +172,9 @@ def test_labels_that_are_swapped_in_half_of_the_pairs_are_no_gap_in_neither():
 def test_all_units_that_agree_off_zero_are_a_gap_of_groups_too():
     table = pd.DataFrame(
         {"text": f"Story {pair} of {group}s.", "group": group, "pair": str(pair)}
-        for pair in range(16) for group in ("female", "other", "male")
-    )  # fmt: skip
+        for pair in range(16)
+        for group in ("female", "other", "male")
+    )
     study, experiment = study_of(table)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     rows = rows.assign(
@@ -196,8 +206,10 @@ def test_one_question_has_a_plain_interval_and_several_a_named_one(tmp_path):
 
 def test_the_margin_is_that_of_the_audit_unless_the_gate_has_one(tmp_path):
     def model(texts):
-        return [0.5 + 0.3 * (number - 0.5) + 0.03 * text.startswith(tuple(NAMES["female"]))
-                for text, number in zip(texts, numbered(texts), strict=True)]  # fmt: skip
+        return [
+            0.5 + 0.3 * (number - 0.5) + 0.03 * text.startswith(tuple(NAMES["female"]))
+            for text, number in zip(texts, numbered(texts), strict=True)
+        ]
 
     run = audited(model, named(stories(90), names=1), margin=0.01, out=tmp_path / "run")
     record = json.loads(check(tmp_path / "run", "--json").output)
@@ -227,8 +239,9 @@ def of_three_groups(count, score):
     """The findings of pairs about three groups, by a function of group and pair."""
     table = pd.DataFrame(
         {"text": f"Story {pair} of {group}s.", "group": group, "pair": str(pair)}
-        for pair in range(count) for group in ("female", "other", "male")
-    )  # fmt: skip
+        for pair in range(count)
+        for group in ("female", "other", "male")
+    )
     study, experiment = study_of(table)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     scores = [

@@ -59,13 +59,17 @@ WRONG = {
     "a folder that is a number": lambda: swapbias.audit("vader", "occupation_sentiment", data=3),
     "an engine that is none": lambda: swapbias.audit("vader", "occupation_sentiment", engine=3),
     "a seed below 0": lambda: swapbias.audit("vader", "occupation_sentiment", seed=-1),
-    "a setting out of its range": lambda: swapbias.audit("vader", "occupation_sentiment", batch_size=0),
+    "a setting out of its range": lambda: swapbias.audit(
+        "vader", "occupation_sentiment", batch_size=0
+    ),
     "a setting that is none": lambda: swapbias.audit("vader", "occupation_sentiment", batch=1),
     "a margin above the range": lambda: swapbias.audit("vader", "occupation_sentiment", margin=5),
     "a reference without prompts": lambda: swapbias.audit("vader", reference="male"),
     "a name without a model in memory": lambda: swapbias.audit("vader", name="mine"),
-    "an own study of the wrong kind": lambda: swapbias.audit("vader", prompts=PROMPTS.assign(text="a <mask> b")),
-}  # fmt: skip
+    "an own study of the wrong kind": lambda: swapbias.audit(
+        "vader", prompts=PROMPTS.assign(text="a <mask> b")
+    ),
+}
 
 
 COMMANDS = (
@@ -223,10 +227,12 @@ def test_no_command_in_a_sentence_names_a_run_by_a_placeholder():
     """Who stops or fails knows the folder."""
     found = [
         f"{path.name}: {text}"
-        for path in FILES for text in constants(path)
+        for path in FILES
+        for text in constants(path)
         if re.search(r"swapbias (audit --resume|check|report|share) (DIR|RUN|FOLDER)\b", text)
-        and "python" not in text and not text.lstrip().startswith(("-", "Usage"))
-    ]  # fmt: skip
+        and "python" not in text
+        and not text.lstrip().startswith(("-", "Usage"))
+    ]
     assert found == []
 
 

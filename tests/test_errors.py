@@ -49,14 +49,20 @@ def test_no_option_of_the_command_line_is_left_in_any_sentence():
 @pytest.mark.parametrize(
     ("sentence", "words"),
     [
-        ("Pass --kind masked.", "Pass kind masked."), ("(--limit) or --trials", "(limit) or trials"),
-        ("-M scoring=sampled needs none", "scoring='sampled' needs none"), ("-M max-tokens=200.", "max_tokens=200."),
-        ("add --study care_notes.", "add studies care_notes."), ("-M judge=MODEL.", "judge=MODEL."),
-        ("-M own-store=true, else", "own_store=True, else"), ("go on with swapbias audit --resume a/b-c.d.",
-                                                            "go on with the same call and out=a/b-c.d."),
+        ("Pass --kind masked.", "Pass kind masked."),
+        ("(--limit) or --trials", "(limit) or trials"),
+        ("-M scoring=sampled needs none", "scoring='sampled' needs none"),
+        ("-M max-tokens=200.", "max_tokens=200."),
+        ("add --study care_notes.", "add studies care_notes."),
+        ("-M judge=MODEL.", "judge=MODEL."),
+        ("-M own-store=true, else", "own_store=True, else"),
+        (
+            "go on with swapbias audit --resume a/b-c.d.",
+            "go on with the same call and out=a/b-c.d.",
+        ),
         ("a--b and x -Man", "a--b and x -Man"),
     ],
-)  # fmt: skip
+)
 def test_options_become_arguments(sentence, words):
     assert in_python_words(sentence) == words
 

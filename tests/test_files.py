@@ -81,7 +81,8 @@ def test_a_killed_process_lets_go(tmp_path, holder):
 
 def test_a_file_that_its_holder_took_along_is_no_lock(tmp_path, monkeypatch):
     # Between opening and locking, the holder ends and removes the file: another would make and lock a new one.
-    real, calls = fcntl.flock, []
+    real = fcntl.flock
+    calls = []
 
     def flock(file, how):
         if not calls:
@@ -106,7 +107,8 @@ def test_without_locks_the_work_goes_on(tmp_path, monkeypatch):
 
 
 def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path):
-    folder, told = tmp_path / "run", []
+    folder = tmp_path / "run"
+    told = []
 
     def answer(prompt):
         for again in (

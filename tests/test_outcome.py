@@ -61,9 +61,10 @@ def _control():
 
 
 AUTOS = {
-    "causal": transformers.AutoModelForCausalLM, "classifier": transformers.AutoModelForSequenceClassification,
+    "causal": transformers.AutoModelForCausalLM,
+    "classifier": transformers.AutoModelForSequenceClassification,
     "xlnet": transformers.XLNetLMHeadModel,
-}  # fmt: skip
+}
 
 
 def loaded(family, folder):
@@ -90,8 +91,19 @@ def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(
         results, "_write_report", lambda run, results, command: None
     )  # drawing takes longest
     model, tokenizer = loaded(family, tmp_path)
-    app(["audit", str(tmp_path / family), "--study", study, "--limit", "40", "--out", str(tmp_path / "cli")],
-        standalone_mode=False)  # fmt: skip
+    app(
+        [
+            "audit",
+            str(tmp_path / family),
+            "--study",
+            study,
+            "--limit",
+            "40",
+            "--out",
+            str(tmp_path / "cli"),
+        ],
+        standalone_mode=False,
+    )
     printed = capsys.readouterr().out
     run = audit(model, study, tokenizer=tokenizer, limit=40)
     there = swapbias.Audit.open(tmp_path / "cli")
@@ -117,7 +129,8 @@ def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tm
     from swapbias.runs import resume
 
     model, tokenizer = loaded("bert", tmp_path)
-    masked, scored = type(swapbias.load_scorer(model, tokenizer=tokenizer)), []
+    masked = type(swapbias.load_scorer(model, tokenizer=tokenizer))
+    scored = []
 
     def go(limit=240, **more):
         return audit(
@@ -164,12 +177,32 @@ def prompts(family):
 
 def state(model):
     return (
-        [(name, id(one), one.training, list(one._modules), [len(getattr(one, f"_forward{kind}")) for kind in HOOKS])
-         for name, one in model.named_modules()],
-        [(name, one.data_ptr(), one.dtype, one.device, one.requires_grad, one.is_inference(), one._version)
-         for name, one in [*model.named_parameters(), *model.named_buffers()]],
-        model.config.to_dict(), model.config._attn_implementation, torch.get_rng_state().tolist(),
-    )  # fmt: skip
+        [
+            (
+                name,
+                id(one),
+                one.training,
+                list(one._modules),
+                [len(getattr(one, f"_forward{kind}")) for kind in HOOKS],
+            )
+            for name, one in model.named_modules()
+        ],
+        [
+            (
+                name,
+                one.data_ptr(),
+                one.dtype,
+                one.device,
+                one.requires_grad,
+                one.is_inference(),
+                one._version,
+            )
+            for name, one in [*model.named_parameters(), *model.named_buffers()]
+        ],
+        model.config.to_dict(),
+        model.config._attn_implementation,
+        torch.get_rng_state().tolist(),
+    )
 
 
 HOOKS = ("_hooks", "_pre_hooks")
@@ -184,7 +217,8 @@ def test_a_model_in_memory_comes_back_as_it_was(tmp_path, family):
     last = list(model.modules())[-1]
     last.eval()  # one part alone: a mode for the whole model would not do
     next(model.parameters()).requires_grad_(False)
-    before, weights = state(model), {name: one.clone() for name, one in model.state_dict().items()}
+    before = state(model)
+    weights = {name: one.clone() for name, one in model.state_dict().items()}
     scored = swapbias.load_scorer(model, tokenizer=tokenizer).score(prompts(family))
     assert np.isfinite(scored[0].score)
     assert state(model) == before
@@ -220,10 +254,8 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    texts, classes = (
-        ["he is happy", "she is sad", "it is there"] * 4,
-        ["positive", "negative", "neutral"] * 4,
-    )
+    texts = ["he is happy", "she is sad", "it is there"] * 4
+    classes = ["positive", "negative", "neutral"] * 4
     model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, classes)
     items = audit(model).items("occupation_sentiment")
     column = list(model.classes_).index("positive")
@@ -250,15 +282,25 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
         (planted, {"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size"),
         (planted, {"tokenizer": 1}, "tokenizer is of transformers models"),
         (planted, {"margin": 5}, "margin is 5.0, expected a number from 0 to 1"),
-        (planted, {"studies": "gendered_stigma"}, "it needs a masked model and planted is of kind classifier"),
+        (
+            planted,
+            {"studies": "gendered_stigma"},
+            "it needs a masked model and planted is of kind classifier",
+        ),
         ("vader", {"name": "mine"}, "tokenizer and name are of models in memory"),
         ("vader", {"kind": "masked"}, "is of kind classifier, not masked. Drop kind."),
-        (None, {"chat": "m", "max_cost": 3.0, "studies": None},
-         "Costs take both price_in and price_out, and max_cost is given. Drop it."),
-        ("vader", {"studies": "gendered_stigma"},
-         "name one with chat. Choose another model or studies. occupation_sentiment fits."),
+        (
+            None,
+            {"chat": "m", "max_cost": 3.0, "studies": None},
+            "Costs take both price_in and price_out, and max_cost is given. Drop it.",
+        ),
+        (
+            "vader",
+            {"studies": "gendered_stigma"},
+            "name one with chat. Choose another model or studies. occupation_sentiment fits.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_audited_is_one_sentence_that_names_no_option_of_the_command(
     model, more, sentence, tmp_path, monkeypatch
 ):
@@ -401,8 +443,12 @@ def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
     table.to_csv(tmp_path / "late.csv", index=False)
     rows = datasets.Dataset.from_pandas(table)
     for prompts in (table, tmp_path / "late.csv", rows, rows.to_iterable_dataset()):
-        one = audit(lambda texts: [0.8 - 0.1 * text.startswith("She") for text in texts], (), prompts=prompts,
-                    reference="male")  # fmt: skip
+        one = audit(
+            lambda texts: [0.8 - 0.1 * text.startswith("She") for text in texts],
+            (),
+            prompts=prompts,
+            reference="male",
+        )
         assert one.primary["value"].tolist() == pytest.approx([-0.1])
         assert one.primary["contrast"].tolist() == ["female - male"]
     with pytest.raises(UsageError, match="about own prompts"):

@@ -83,8 +83,21 @@ def test_types_hold_in_the_code_of_a_user(tmp_path):
     ]
     (tmp_path / "mypy.ini").write_text("\n".join(config))
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "user.py"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--config-file",
+            "mypy.ini",
+            "--cache-dir",
+            "cache",
+            "user.py",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert re.findall(r'Revealed type is "(?:builtins\.)?(\w+)"', done.stdout) == ["float", "float"]
     assert done.returncode == 0, done.stdout + done.stderr

@@ -42,7 +42,8 @@ def test_a_run_in_a_store_is_that_of_a_folder_and_is_asked_again_without_the_mod
 ):
     whole, _ = start(SETTINGS, tmp_path / "whole", **QUIET)
     run = audit(SETTINGS.model, SETTINGS.studies, out=URL, wordings=False, progress=False)
-    expected, found = files_below(whole.folder), files_below(bucket)
+    expected = files_below(whole.folder)
+    found = files_below(bucket)
     assert found.keys() == expected.keys()
     for name in ("findings.csv", "results.json", "items/occupation_sentiment.parquet"):
         assert found[name] == expected[name]
@@ -129,11 +130,13 @@ def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("https://example.com/run", "names no folder of a store"), ("s3://bucket", "names no folder of a store"),
-        ("s3://key:secret@bucket/run", "holds a key"), ("s3://key@bucket/run", "holds a key"),
+        ("https://example.com/run", "names no folder of a store"),
+        ("s3://bucket", "names no folder of a store"),
+        ("s3://key:secret@bucket/run", "holds a key"),
+        ("s3://key@bucket/run", "holds a key"),
         ("s3://bucket/run?secret_key=x", "sets secret_key"),
     ],
-)  # fmt: skip
+)
 def test_urls_that_name_no_folder_or_hold_a_key_are_refused(url, said):
     with pytest.raises(UsageError, match=said) as refused:
         Store(url)

@@ -11,7 +11,8 @@ from benchmarks.soak import fuzz, kills, memory, service
 from benchmarks.table import Steps
 
 HERE = Path(__file__).parent
-RESULTS, PAGE = HERE / "results", HERE / "reliability.md"
+RESULTS = HERE / "results"
+PAGE = HERE / "reliability.md"
 PARTS: dict[str, Series] = {one.SERIES.name: one.SERIES for one in (kills, service, fuzz, memory)}
 FULL = 240  # minutes that everything at full size takes on two cores
 _TOLD = {

@@ -12,7 +12,11 @@ from typing import Any
 
 from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
-KILL, TORN, FULL, BROKEN, CLOCK = "kill", "torn", "ENOSPC", "EIO", "clock"
+KILL = "kill"
+TORN = "torn"
+FULL = "ENOSPC"
+BROKEN = "EIO"
+CLOCK = "clock"
 _CHANGES = (
     "os.rename",
     "os.remove",
@@ -36,7 +40,11 @@ class Faults:
 
     def __init__(self, place: Path, kind: str, at: int, tell: Path, *, sends: bool = False) -> None:
         """From now on, for as long as the process lives; the count is written to ``tell`` by ``report``."""
-        self.place, self.kind, self.at, self.tell, self.steps = str(place), kind, at, tell, 0
+        self.place = str(place)
+        self.kind = kind
+        self.at = at
+        self.tell = tell
+        self.steps = 0
         self.flush = os.fsync
         os.fsync = self._flush  # type: ignore[assignment]
         sys.addaudithook(self._hook)
@@ -90,7 +98,8 @@ class Faults:
 
 def _jumping(draw: random.Random) -> None:
     """A clock that is set to days ago or to years ahead from call to call."""
-    real, shift = time.time, [0.0]
+    real = time.time
+    shift = [0.0]
 
     def now() -> float:
         shift[0] = draw.choice(

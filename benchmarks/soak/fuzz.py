@@ -155,7 +155,8 @@ def mutated(target: Target, draw: random.Random) -> bytes:
 
 
 def _change(content: bytearray, target: Target, draw: random.Random) -> None:
-    at, kind = draw.randrange(len(content) + 1), draw.randrange(8)
+    at = draw.randrange(len(content) + 1)
+    kind = draw.randrange(8)
     end = min(len(content), at + draw.choice((1, 1, 2, 4, 16, 64, 256)))
     if kind == 0 and at < len(content):
         content[at] ^= 1 << draw.randrange(8)
@@ -226,7 +227,8 @@ def _json_mutated(content: bytes, draw: random.Random) -> bytes | None:
         inner = draw.choice(further)
     keys = list(inner) if isinstance(inner, dict) else list(range(len(inner)))
     if keys:
-        key, kind = draw.choice(keys), draw.randrange(4)
+        key = draw.choice(keys)
+        kind = draw.randrange(4)
         if kind == 0:
             del inner[key]
         elif kind == 1 and isinstance(inner, dict):
@@ -314,7 +316,9 @@ class Watch:
 
     def __init__(self, place: Path) -> None:
         """``place`` is where readers may write; a hook cannot be taken out again."""
-        self.place, self.on, self.seen = str(place), False, Counter[str]()
+        self.place = str(place)
+        self.on = False
+        self.seen = Counter[str]()
         self.own = tuple(
             map(os.path.realpath, {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])})
         )
@@ -362,7 +366,8 @@ def tried(
     if kept:
         kept.write_bytes(f"{target.name}\n".encode() + content)
     signal.alarm(_STUCK)
-    begun, watch.on = time.process_time(), True
+    begun = time.process_time()
+    watch.on = True
     try:
         target.read(content)
         tally.read += 1
@@ -414,7 +419,8 @@ def _fault(error: BaseException) -> str:
 
 def fuzz(targets: Sequence[Target], seconds: float, seed: int, place: Path, out: Path) -> None:
     """So many seconds of inputs, dealt out to the targets in turns; what came of them is written after each turn."""
-    watch, draw = Watch(place), random.Random(seed)
+    watch = Watch(place)
+    draw = random.Random(seed)
     signal.signal(signal.SIGALRM, _stop)
     tallies = {one.name: Tally() for one in targets}
     for one in targets:
@@ -465,7 +471,8 @@ def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None
         from benchmarks.soak.inputs import targets
 
         target = next(one for one in targets(place / "read") if one.name == name)
-    tally, watch = Tally(), Watch(place)
+    tally = Tally()
+    watch = Watch(place)
     for content in target.seeds:  # loads what is loaded when it is first needed
         tried(target, content, Tally(), watch)
     seeds = place / "seeds"
@@ -538,7 +545,8 @@ def as_json(tallies: Mapping[str, Tally]) -> dict[str, Any]:
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A process of its own, whose hook of the interpreter goes with it; seeds differ from round to round."""
     with tempfile.TemporaryDirectory() as folder:
-        seed, seconds = time.time_ns() % 2**32, _SECONDS * scale
+        seed = time.time_ns() % 2**32
+        seconds = _SECONDS * scale
         found: dict[str, Any] = {}
         end = time.monotonic() + seconds * (1 - _GUIDED)
         while not found or time.monotonic() < end - 1:  # again where a reader ended the process

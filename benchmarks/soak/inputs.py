@@ -177,7 +177,8 @@ def _tables(place: Path) -> Iterator[Target]:
             local_notes(path, labelled=False)
         local_notes(path)
 
-    table, lines = NOTES.encode(), "\n".join(map(json.dumps, _ROWS)).encode()
+    table = NOTES.encode()
+    lines = "\n".join(map(json.dumps, _ROWS)).encode()
     packed: Any = {"build": lambda content: gzip.compress(content, 1)}
     text = ["She is here.", "It hurts.", "He left."]
     parquets = [
@@ -257,10 +258,8 @@ def _studies(place: Path) -> Iterator[Target]:
     masked = (
         b"text,group,pair,candidates\n<mask> left.,female,2,she|her\n<mask> left.,male,2,he|him\n"
     )
-    head, compares = (
-        b'name = "mine"\ntitle = "T"\n',
-        b'[compares]\nreference = "male"\ngroups = ["female"]\n',
-    )
+    head = b'name = "mine"\ntitle = "T"\n'
+    compares = b'[compares]\nreference = "male"\ngroups = ["female"]\n'
     plain = head + compares
     asked = (
         head

@@ -96,7 +96,8 @@ def jobs(place: Path, hub: Any, chat: Any) -> Iterator[Job]:
     from tests import tiny
     from tests.models.sentiment.test_training import write_stsa
 
-    model, notes = place / "model", place / "notes.csv"
+    model = place / "model"
+    notes = place / "notes.csv"
     model.mkdir()
     tiny.save("bert", model)
     draw = random.Random(1)

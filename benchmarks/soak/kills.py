@@ -72,12 +72,15 @@ class Bench:
 
     def __init__(self, processes: Any, place: Path, job: Job) -> None:
         """Runs it once undisturbed, for what it makes, how many steps of writing it takes, and how long."""
-        self.processes, self.place, self.job = processes, place, job
+        self.processes = processes
+        self.place = place
+        self.job = job
         self.folder = self._new()
         begun = time.monotonic()
         if code := self.life(job.command).exitcode:
             raise ValueError(f"{job.name} ends with {code} undisturbed: {self.said()}")
-        self.seconds, self.steps = time.monotonic() - begun, json.loads(self._tell.read_text())
+        self.seconds = time.monotonic() - begun
+        self.steps = json.loads(self._tell.read_text())
         self.whole = job.made(self.folder)
 
     def _new(self) -> Path:
@@ -143,7 +146,8 @@ class Bench:
             tally.notes.append(f"{what}: {life.exitcode}: {self.said()}")
             return
         found = self.job.made(self.folder)
-        had, has = rows(self.whole), rows(found)
+        had = rows(self.whole)
+        has = rows(found)
         tally.lost += (had - has).total()
         tally.doubled += (has - had).total()
         if differing := [
@@ -197,7 +201,8 @@ def _like(found: Content, whole: Content) -> bool:
 
 def every_step(bench: Bench, kind: str, scale: Scale, codes: Sequence[int]) -> Tally:
     """The run is stopped at each step of writing in turn, and goes on."""
-    tally, every = Tally(), max(1, round(1 / scale))
+    tally = Tally()
+    every = max(1, round(1 / scale))
     for at in range(1, bench.steps + 1, every):
         bench.fresh()
         life = bench.life(bench.job.command, kind, at)

@@ -60,10 +60,12 @@ def _notes(size: int, folder: Path) -> Callable[[], Any]:
 
 
 def _lines(megabytes: int) -> Iterator[str]:
-    written, number = 0, 0
+    written = 0
+    number = 0
     while written < megabytes * 1e6:
         row = f'{number},"Note {number}. {_NOTE * (10 + number % 40)}"\n'
-        written, number = written + len(row), number + 1
+        written = written + len(row)
+        number = number + 1
         yield row
 
 
@@ -74,7 +76,8 @@ def _prompts(size: int, folder: Path) -> Callable[[], Any]:
     with own.open("w", encoding="utf-8") as handle:
         handle.write("text,group,pair,template,condition\n")
         for pair in range(size // 2):
-            template, condition = pair % 50, pair // 50 % 200
+            template = pair % 50
+            condition = pair // 50 % 200
             for group, who in (("female", "She"), ("male", "He")):
                 text = _PROMPT.format(who, pair, condition, template)
                 handle.write(f'"{text}",{group},p{pair},t{template},c{condition}\n')
@@ -148,8 +151,11 @@ def _peak(name: str, size: int, place: Path) -> float:
 
 def _row(kind: Kind, first: int, peaks: Sequence[float]) -> tuple[str, ...]:
     """One length: its peak, what it grew by, and by how many times what the growth before it foretells."""
-    size, peak = first * TIMES[len(peaks) - 1], peaks[-1]
-    grown, times, held = "", "", peak <= kind.most
+    size = first * TIMES[len(peaks) - 1]
+    peak = peaks[-1]
+    grown = ""
+    times = ""
+    held = peak <= kind.most
     if len(peaks) > 1:
         unit, factor = kind.per
         more = peak - peaks[-2]
@@ -159,16 +165,22 @@ def _row(kind: Kind, first: int, peaks: Sequence[float]) -> tuple[str, ...]:
             else _NOTHING
         )
     if len(peaks) > 2:
-        before, after = peaks[1] - peaks[0], peaks[2] - peaks[1]
+        before = peaks[1] - peaks[0]
+        after = peaks[2] - peaks[1]
         bound = max(LINEAR * 2 * before, _LEAST)
         times = (
             f"{after / (2 * before):.2f}" if min(before, after) >= _LEAST else "too little to tell"
         )
         held &= after <= bound
     return (
-        kind.told, f"{size:,} {kind.unit}", f"{peak:,.0f} MB", f"{kind.most:,.0f} MB", grown, times,
+        kind.told,
+        f"{size:,} {kind.unit}",
+        f"{peak:,.0f} MB",
+        f"{kind.most:,.0f} MB",
+        grown,
+        times,
         "yes" if held else "no",
-    )  # fmt: skip
+    )
 
 
 def _last(scale: Scale, repeat: int) -> Rows:

@@ -13,7 +13,9 @@ from typing import Any
 
 from benchmarks.frame import Scale, Series, scaled
 
-KILLS, AT_ONCE, PAUSE = 100, 8, 0.01
+KILLS = 100
+AT_ONCE = 8
+PAUSE = 0.01
 STUDY = "stigma_vignettes"
 CONFIGS = ("stigma_vignettes:conditions", "stigma_vignettes:beliefs")
 TRIALS = 2
@@ -52,7 +54,8 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """One row a count: what, how many, what is wanted, whether it is met. ``repeat`` means nothing."""
     from tests.models.chat.server import ChatServer
 
-    draw, tally = random.Random(20_261_122), _Tally()
+    draw = random.Random(20_261_122)
+    tally = _Tally()
     kills = scaled(KILLS, scale)
     processes = multiprocessing.get_context(
         "forkserver"
@@ -61,10 +64,9 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as place:
         with ChatServer(answer, pause=PAUSE) as server:
             _live(processes, server.base_url, Path(place) / "whole").join()
-            needed, port = (
-                len(server.requests),
-                server.http.server_port,
-            )  # the key of an answer names the port
+            # the key of an answer names the port
+            needed = len(server.requests)
+            port = server.http.server_port
         whole = _results(Path(place) / "whole")
         while tally.kills < kills:
             with ChatServer(answer, pause=PAUSE, port=port) as server:

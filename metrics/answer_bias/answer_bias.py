@@ -78,9 +78,16 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(
-        self, predictions, references, incorrect, sides, pair_ids, parser="tolerant", reference_group="anti",
+        self,
+        predictions,
+        references,
+        incorrect,
+        sides,
+        pair_ids,
+        parser="tolerant",
+        reference_group="anti",
         cluster_ids=None,
-    ):  # fmt: skip
+    ):
         classes = [
             answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)

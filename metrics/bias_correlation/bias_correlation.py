@@ -57,6 +57,7 @@ class BiasCorrelation(CheckedInputs, evaluate.Metric):
         for method in ("pearson", "spearman"):
             one = correlation(predictions, references, method=method)
             found[method] = one.value
-            found[f"{method}_ci_low"], found[f"{method}_ci_high"] = one.ci_low, one.ci_high
+            found[f"{method}_ci_low"] = one.ci_low
+            found[f"{method}_ci_high"] = one.ci_high
             found[f"{method}_p_value"] = one.p_value
         return {**found, "n": float(one.n), "n_unscored": float(one.n_unscored)}

@@ -90,11 +90,13 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
                     [labels.index(words.get(plain_word(token), "unspecified")) for token in tokens]
                 )
                 masses[row] = mass_by_label(p[None], codes, len(labels), threshold=threshold)[0]
-        found, ends = {}, {}
+        found = {}
+        ends = {}
         for label, mass in zip(labels, masses.T, strict=True):
             mean = mean_score(mass, cluster_ids=cluster_ids)
             found[label] = mean.value
-            ends[f"ci_low_{label}"], ends[f"ci_high_{label}"] = mean.ci_low, mean.ci_high
+            ends[f"ci_low_{label}"] = mean.ci_low
+            ends[f"ci_high_{label}"] = mean.ci_high
         return {**found, **ends, "n": float(mean.n), "n_unscored": float(mean.n_unscored)}
 
 

@@ -83,7 +83,8 @@ class RateRatio(CheckedInputs, evaluate.Metric):
             "pair_ids": list(pair_ids),
             "cluster_ids": cluster_ids,
         }
-        found, undefined = {}, 0
+        found = {}
+        undefined = 0
         for rate in ("tpr", "fpr"):
             one = rate_ratio(*rows, rate=rate, **options)
             gap = one.difference.value
@@ -95,9 +96,7 @@ class RateRatio(CheckedInputs, evaluate.Metric):
                 found |= {f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
             found[f"{rate}r"] = one.estimate.value
             found[f"{rate}r_direction"] = float((gap > 0) - (gap < 0)) if known else float("nan")
-            found[f"{rate}r_n"], found[f"{rate}r_n_unscored"] = (
-                float(one.estimate.n),
-                float(one.estimate.n_unscored),
-            )
+            found[f"{rate}r_n"] = float(one.estimate.n)
+            found[f"{rate}r_n_unscored"] = float(one.estimate.n_unscored)
             found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
         return {**found, "n_undefined": float(undefined)}

@@ -63,12 +63,13 @@ class SelectionRate(CheckedInputs, evaluate.Metric):
             "cluster_ids": cluster_ids,
         }
         for group, (rate, ratio) in selection_rate(predictions, groups, **options).items():
-            found[f"rate_{group}"], found[f"ratio_{group}"] = rate.value, ratio.value
-            found[f"rate_low_{group}"], found[f"rate_high_{group}"] = rate.ci_low, rate.ci_high
-            found[f"ratio_low_{group}"], found[f"ratio_high_{group}"] = ratio.ci_low, ratio.ci_high
+            found[f"rate_{group}"] = rate.value
+            found[f"ratio_{group}"] = ratio.value
+            found[f"rate_low_{group}"] = rate.ci_low
+            found[f"rate_high_{group}"] = rate.ci_high
+            found[f"ratio_low_{group}"] = ratio.ci_low
+            found[f"ratio_high_{group}"] = ratio.ci_high
             found[f"p_value_{group}"] = ratio.p_value
-            found[f"n_{group}"], found[f"n_unscored_{group}"] = (
-                float(rate.n),
-                float(rate.n_unscored),
-            )
+            found[f"n_{group}"] = float(rate.n)
+            found[f"n_unscored_{group}"] = float(rate.n_unscored)
         return found

@@ -58,6 +58,8 @@ class ShareAbove(CheckedInputs, evaluate.Metric):
             one = share_above(mine, threshold=threshold)
             found[f"share_{group}"] = one.value
             found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
-            found[f"ci_low_{group}"], found[f"ci_high_{group}"] = one.ci_low, one.ci_high
-            found[f"n_{group}"], found[f"n_unscored_{group}"] = float(one.n), float(one.n_unscored)
+            found[f"ci_low_{group}"] = one.ci_low
+            found[f"ci_high_{group}"] = one.ci_high
+            found[f"n_{group}"] = float(one.n)
+            found[f"n_unscored_{group}"] = float(one.n_unscored)
         return found

@@ -138,7 +138,8 @@ def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path)
 
 def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
     """``python -m benchmarks NAME`` writes both; nobody types them."""
-    rows, title = {}, ""
+    rows = {}
+    title = ""
     for line in (frame.FOLDER / "results.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| ") and len(cells := line[2:-2].split(" | ")) >= 10:
             rows[(title := cells[0] or title), cells[1], cells[3]] = cells[4]
@@ -178,12 +179,11 @@ def test_the_rates_of_errors_on_the_pages_are_those_of_the_page_of_results():
     shipped = [
         one for place in (3, 5) for one in shares("Audits of every shipped experiment", place)
     ]
-    null, gates = "Audits of models without a gap:", "Gates: how often"
-    normal, skewed, passed = (
-        shares(null, 3, "normal"),
-        shares(null, 3, "lognormal"),
-        shares(gates, 3, "lognormal"),
-    )
+    null = "Audits of models without a gap:"
+    gates = "Gates: how often"
+    normal = shares(null, 3, "normal")
+    skewed = shares(null, 3, "lognormal")
+    passed = shares(gates, 3, "lognormal")
     failed = [shares(gates, 4, effects)[-1] for effects in ("normal", "lognormal")]
     grown = [100 * float(row[4]) for row in rows_of("Gates beside a baseline") if row[1] != row[2]]
     for page, said in (
@@ -209,12 +209,12 @@ def test_the_rates_of_errors_on_the_pages_are_those_of_the_page_of_results():
 
 
 def test_the_tables_of_swappers_are_those_of_the_page_of_results():
-    rows = {(row[0].removeprefix("clinical_swaps, "), re.sub(r" \(to .*", "", row[1])): row[2:5]
-            for row in rows_of("Whose gender")}  # fmt: skip
-    parts, patient = (
-        {"all": 100, "three fourths": 75, "half": 50, "a fourth": 25},
-        "swapbias, the patient",
-    )
+    rows = {
+        (row[0].removeprefix("clinical_swaps, "), re.sub(r" \(to .*", "", row[1])): row[2:5]
+        for row in rows_of("Whose gender")
+    }
+    parts = {"all": 100, "three fourths": 75, "half": 50, "a fourth": 25}
+    patient = "swapbias, the patient"
     page = (ROOT / "docs" / "swapping.md").read_text(encoding="utf-8")
     found = re.findall(r"^\| .*\.\d{3}.*$", page, re.MULTILINE)
     assert len(found) == 10

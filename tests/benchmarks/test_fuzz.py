@@ -56,7 +56,8 @@ def faults(target, contents, watch):
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda one: f"{one['target']}: {one['what']}")
 def test_what_was_found_is_read_or_refused_in_a_sentence(known, watch, found):
-    target, content = known[found["target"]], base64.b64decode(found["input"])
+    target = known[found["target"]]
+    content = base64.b64decode(found["input"])
     assert not faults(target, [content], watch), found["what"]
 
 
@@ -79,14 +80,20 @@ def _import(content, place):
     ("does", "what"),
     [
         (lambda content, place: [][1], "IndexError in ?"),
-        (lambda content, place: content.decode(), "UnicodeDecodeError in ?"),  # of a library, if a ValueError
-        (lambda content, place: (_ for _ in ()).throw(ValueError("x" * 5_000)), "a long sentence in ?"),
+        (
+            lambda content, place: content.decode(),
+            "UnicodeDecodeError in ?",
+        ),  # of a library, if a ValueError
+        (
+            lambda content, place: (_ for _ in ()).throw(ValueError("x" * 5_000)),
+            "a long sentence in ?",
+        ),
         (lambda content, place: subprocess.run(["true"], check=True), "ran subprocess.Popen"),
         (lambda content, place: os.mkdir("/nonexistent/x"), "ran os.mkdir '/nonexistent/x'"),
         (lambda content, place: exec(compile("1", "theirs.py", "exec")), "ran exec theirs.py"),
         (_import, "ran import planted_module"),
     ],
-)  # fmt: skip
+)
 def test_the_watch_sees_what_it_looks_for(place, watch, does, what):
     def read(content):
         try:

@@ -14,7 +14,8 @@ def test_every_kind_of_effects_has_a_cell_for_each_column(title):
 
 def test_lognormal_gaps_are_centred_at_what_the_measure_estimates():
     """The average of two of them lies above their centre as often as below it."""
-    title, kind = "30 templates", "lognormal gaps"
+    title = "30 templates"
+    kind = "lognormal gaps"
     centre = median_gaps._centre(title, kind)
     rng = np.random.default_rng(1)
     both = rng.lognormal(size=(2, 20_000)).mean(axis=0)

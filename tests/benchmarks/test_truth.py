@@ -8,7 +8,8 @@ from scipy import stats
 
 from benchmarks import truth
 
-WORDED, CROSSED = truth.worded_designs, truth.crossed_designs
+WORDED = truth.worded_designs
+CROSSED = truth.crossed_designs
 
 
 @pytest.fixture(scope="module")

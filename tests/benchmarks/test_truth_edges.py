@@ -122,7 +122,8 @@ def test_scores_that_are_read_have_the_gap_that_is_wanted(name, monkeypatch):
     monkeypatch.setattr(edge_designs, "_DRAWS", 200_000)
     edge = EDGES[name]()
     draw = edge.drawer(np.random.default_rng(2), "normal")
-    latent, groups = edge.latent_gap("normal", edge.limit), edge.design.rows["group"].to_numpy()
+    latent = edge.latent_gap("normal", edge.limit)
+    groups = edge.design.rows["group"].to_numpy()
     gaps = []
     for _ in range(800):
         scores = draw(latent)

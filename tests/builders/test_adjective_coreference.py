@@ -219,12 +219,17 @@ def test_the_published_means_are_those_of_the_five_released_trials(published):
         trials = [float(published[f"trial {trial}", condition]) for trial in outputs.TRIALS]
         assert abs(np.mean(trials) - float(published[outputs.MEAN, condition])) <= 0.05 + 1e-9
     assert [published[f"trial {trial}", "baseline"] for trial in outputs.TRIALS] == [
-        "26.6", "29.4", "27.3", "30.4", "29.1",
-    ]  # fmt: skip
+        "26.6",
+        "29.4",
+        "27.3",
+        "30.4",
+        "29.1",
+    ]
 
 
 def test_arrogant_and_responsive_raise_the_bias_and_brilliant_and_busy_do_not(published):
-    trials, found = {}, {}
+    trials = {}
+    found = {}
     for name in ("baseline", "arrogant/responsive", "brilliant/busy", "mean"):
         trials[name] = [float(published[f"trial {trial}", name]) for trial in outputs.TRIALS]
         found[name] = outputs.difference_of_biases(trials[name], trials["baseline"])
@@ -246,12 +251,16 @@ def test_the_tolerant_parser_reads_more_answers_of_the_trials_than_the_strict_on
     files = {path: upstream_file(NAME, path) for path in outputs._files(1)}
 
     def read(parser):
-        both = [(one, side) for side in sentences.SIDES for one in outputs.classes(
-            files, 1, side, "baseline", parser=parser)]  # fmt: skip
+        both = [
+            (one, side)
+            for side in sentences.SIDES
+            for one in outputs.classes(files, 1, side, "baseline", parser=parser)
+        ]
         names, sides = zip(*both, strict=True)
         return answer_bias(names, sides, pair_ids=[f"s{number}" for number in range(395)] * 2)
 
-    strict, tolerant = read("strict"), read("tolerant")
+    strict = read("strict")
+    tolerant = read("tolerant")
     assert strict.estimate.value == pytest.approx(26.6, abs=0.05)
     assert tolerant.estimate.value == pytest.approx(27.6, abs=0.05)
     assert sum(one["other"] for one in tolerant.shares.values()) < sum(

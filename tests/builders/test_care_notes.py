@@ -150,7 +150,9 @@ def test_a_classifier_without_summaries_is_refused(tmp_path, quiet):
 
 
 def test_a_model_without_a_preference_is_rarely_accused():
-    rng, wrong, count = np.random.default_rng(0), 0, 40
+    rng = np.random.default_rng(0)
+    wrong = 0
+    count = 40
     pairs = [(document, length) for document in range(60) for length in range(3)]
     rows = pd.DataFrame(
         [(document, length, group) for document, length in pairs for group in ("female", "male")]

@@ -1,6 +1,7 @@
 """Chat versions of the masked studies: planted gaps recovered from answers, blind models 0, the same rows."""
 
 import math
+from typing import ClassVar
 
 import pandas as pd
 import pytest
@@ -127,15 +128,22 @@ def test_means_over_conditions_are_bounded_by_what_was_not_answered():
         return "no idea" if mixed(row["prompt_id"]) < 0.25 else option(row, "Disagree")
 
     _, every = audited("social_distance", "agreement", answer, slices=False)
-    (mean,) = [one for one in every if (one.measure, one.contrast, one.view, one.score, one.slice_by) ==
-               ("mean", "stigmatized", "", "score", "all")]  # fmt: skip
+    (mean,) = [
+        one
+        for one in every
+        if (one.measure, one.contrast, one.view, one.score, one.slice_by)
+        == ("mean", "stigmatized", "", "score", "all")
+    ]
     assert (mean.estimate.value, mean.missing_data_high) == (1, pytest.approx(1))
     assert 0.7 < mean.missing_data_low < 0.8
 
 
 def test_prompts_of_a_dataset_are_read_with_what_their_options_count():
     class First(Scorer):
-        kind, unit, model_id, identity = "chat", "share of answers", "first", {}
+        kind = "chat"
+        unit = "share of answers"
+        model_id = "first"
+        identity: ClassVar[dict[str, str]] = {}
 
         def score(self, prompts, on_progress=None):
             read.extend(turns(one.text) for one in prompts)

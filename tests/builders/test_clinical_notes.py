@@ -208,8 +208,10 @@ def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_eviden
     }
     sorts = {
         written_for(gender, one.sentence, TABLES): sort
-        for sort, pool in TABLES.evidence.items() for one in pool for gender in ("female", "male")
-    }  # fmt: skip
+        for sort, pool in TABLES.evidence.items()
+        for one in pool
+        for gender in ("female", "male")
+    }
     for row in notes[phenotype]:
         found = {sort for sentence, sort in sorts.items() if sentence in row["text"]}
         wanted = ("any", "uninformative") if row["planted"] else (phenotype, row["label"])

@@ -82,7 +82,8 @@ def test_a_choice_is_read_by_letter_or_name():
 def test_the_score_of_a_masked_model_is_the_logarithm_of_the_mass_of_the_pronoun(real_masked_model):
     rows = as_prompts(config_rows(NAME, "masked")[:6])
     masked = MaskedScorer.load(str(real_masked_model), LoadOptions())
-    plain, logs = masked.score(rows), LogMassScorer(masked).score(rows)
+    plain = masked.score(rows)
+    logs = LogMassScorer(masked).score(rows)
     assert [math.exp(one.score) for one in logs] == pytest.approx(
         [one.parts["closed_list_mass"] for one in plain]
     )

@@ -38,7 +38,8 @@ def test_every_pinned_model_is_read_from_files_of_its_shape(tmp_path):
         {path.partition("_template-")[0] for path in pinned_files(NAME) if "predictions" in path}
     )
     one = next(each for each in load_corpus(NAME).released if each.model == "phi-2")
-    files, rng = {SENTENCES: upstream_file(NAME, SENTENCES)}, np.random.default_rng(0)
+    files = {SENTENCES: upstream_file(NAME, SENTENCES)}
+    rng = np.random.default_rng(0)
     for path in one.files[1:]:
         files[path] = tmp_path / path.rpartition("/")[2]
         files[path].write_text("\n".join(f"{value:.3f}" for value in rng.normal(0.2, 0.1, 3_565)))

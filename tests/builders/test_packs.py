@@ -186,7 +186,8 @@ def test_spanish_words_agree_with_the_person():
 
 def scores(rows, seed, **planted):
     """Scores with a share of each name and profession, and what is planted for a race or gender."""
-    rng, score = np.random.default_rng(seed), np.full(len(rows), 0.5)
+    rng = np.random.default_rng(seed)
+    score = np.full(len(rows), 0.5)
     for column, sd in (("template", 0.05), ("condition", 0.08)):
         codes, items = pd.factorize(rows[column])
         score += rng.normal(0, sd, len(items))[codes]

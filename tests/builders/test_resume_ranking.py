@@ -25,8 +25,16 @@ from swapbias.studies.prompt import Candidate, Prompt
 
 pytestmark = pytest.mark.usefixtures("upstream")
 READ = answer_reader("ranking", {})
-EIGHT = ["JAKOB SCHMIDT", "JENNIFER PHAM", "ABIGAIL SCHWARTZ", "MALIK ROBINSON", "FELIX IBARRA", "AMANDA GONZALEZ",
-         "MINH LIN", "ALLYSON OCONNELL"]  # fmt: skip
+EIGHT = [
+    "JAKOB SCHMIDT",
+    "JENNIFER PHAM",
+    "ABIGAIL SCHWARTZ",
+    "MALIK ROBINSON",
+    "FELIX IBARRA",
+    "AMANDA GONZALEZ",
+    "MINH LIN",
+    "ALLYSON OCONNELL",
+]
 
 
 def test_released_prompts_are_made_of_our_texts():
@@ -115,7 +123,9 @@ def test_a_ranking_is_read(answer, score, above):
 
 def test_the_released_rankings_are_read():
     """All but those with more than names or somebody twice, and alike where the names are spelt so."""
-    read, alike, count = 0, 0, 0
+    read = 0
+    alike = 0
+    count = 0
     for path in (path for path in pinned_files(NAME) if path.startswith(RANKINGS)):
         for run in released_runs(path):
             names = run["context"]["default_order"]
@@ -127,7 +137,9 @@ def test_the_released_rankings_are_read():
                 condition=path.split("/")[-1][:-7],
             )
             score, _ = READ(prompt, said)
-            count, read, alike = count + 1, read + (not np.isnan(score)), alike + (score == 1)
+            count = count + 1
+            read = read + (not np.isnan(score))
+            alike = alike + (score == 1)
     assert count >= 2000
     assert read / count > 0.98
     assert alike / read > 0.99
@@ -143,12 +155,11 @@ def released_runs(path):
 def _scored(config, weight, *, seed, trials=3):
     """Rows read from written answers of a model that draws its order by the weights of the candidates."""
     records = config_rows(NAME, config)
-    rows, prompts = pd.DataFrame(records), as_prompts(records)
-    rng, scores, weights = (
-        np.random.default_rng(seed),
-        np.zeros(len(rows)),
-        np.array([*map(weight, records)]),
-    )
+    rows = pd.DataFrame(records)
+    prompts = as_prompts(records)
+    rng = np.random.default_rng(seed)
+    scores = np.zeros(len(rows))
+    weights = np.array([*map(weight, records)])
     for _ in range(trials):
         keys = weights + rng.gumbel(size=len(rows))
         for _, places in rows.groupby("pair_id", sort=False).indices.items():

@@ -133,8 +133,15 @@ def test_what_was_not_answered_bounds_a_rate(upstream):
     assert round(rate.estimate.value, 6) == 0.38255
     assert (round(rate.missing_data_low, 3), round(rate.missing_data_high, 3)) == (0.176, 0.716)
     # 175 of 324 rows with a condition and none of the control are not answered: 54 points in the mean of the three.
-    gaps = [one.estimate.value for one in found if one.score == "unanswered" and one.primary is False
-            and one.measure == "paired_gap" and one.slice_by == "all" and not one.view]  # fmt: skip
+    gaps = [
+        one.estimate.value
+        for one in found
+        if one.score == "unanswered"
+        and one.primary is False
+        and one.measure == "paired_gap"
+        and one.slice_by == "all"
+        and not one.view
+    ]
     assert np.mean(gaps) == pytest.approx(175 / 324)
 
 
@@ -154,8 +161,16 @@ def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstr
     ]
     found = disaggregate(pd.DataFrame(rows), NAME)
     assert len(found) > 100
-    assert all(math.isnan(number) for one in found for number in
-               (one.estimate.value, one.estimate.ci_low, one.missing_data_low, one.missing_data_high))  # fmt: skip
+    assert all(
+        math.isnan(number)
+        for one in found
+        for number in (
+            one.estimate.value,
+            one.estimate.ci_low,
+            one.missing_data_low,
+            one.missing_data_high,
+        )
+    )
     assert {one.verdict for one in found} <= {"", "not measured"}
 
 
@@ -218,10 +233,16 @@ def test_further_trials_are_no_further_prompts():
         )
 
     trials = [
-        {**row, **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")}, "trial": str(trial),
-         "model_id": "made", "score": some(row, str(trial))}
-        for trial in (1, 2, 3) for row in config_rows(NAME, "gender")
-    ]  # fmt: skip
+        {
+            **row,
+            **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")},
+            "trial": str(trial),
+            "model_id": "made",
+            "score": some(row, str(trial)),
+        }
+        for trial in (1, 2, 3)
+        for row in config_rows(NAME, "gender")
+    ]
     (gap,) = [one for one in disaggregate(pd.DataFrame(trials), NAME) if one.primary]
     assert gap.estimate.n + gap.estimate.n_unscored == 162  # pairs with a condition
     everything = pd.DataFrame(trials)[lambda rows: rows["label"] == "with a condition"]

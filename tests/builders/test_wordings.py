@@ -32,8 +32,10 @@ REWORDED = {
 # Configs of placebo rows: an experiment whose rows they reword.
 PLACEBOS = {
     (one.reads.notes.corpus or name, config): one
-    for name in studies() for one in load_study(name).experiments for config in one.reads.rewordings
-}  # fmt: skip
+    for name in studies()
+    for one in load_study(name).experiments
+    for config in one.reads.rewordings
+}
 
 
 def lexicon():
@@ -99,7 +101,10 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
         for one in found:
             original = before[one.sentence_id]
             assert (one.referent, one.occupations, one.pronouns) == (
-                original.referent, original.occupations, original.pronouns)  # fmt: skip
+                original.referent,
+                original.occupations,
+                original.pronouns,
+            )
             for side in sentences.SIDES:
                 assert pronoun.findall(one.texts[side].lower()) == [one.pronouns[side]]
                 assert mentions(one, side) == mentions(original, side)
@@ -109,7 +114,8 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
 def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_and_end(
     corpus, config
 ):
-    asked, wanted = PLACEBOS[corpus, config], REWORDED.get(config, lambda row: True)
+    asked = PLACEBOS[corpus, config]
+    wanted = REWORDED.get(config, lambda row: True)
     before = [row for name in asked.reads.configs for row in config_rows(corpus, name)]
     before = [row for row in before if row["group"] in asked.compared and wanted(row)]
     rows = config_rows(corpus, config)
@@ -165,8 +171,10 @@ def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline
 
 EVIDENCE = [
     written_for(gender, one.sentence, note_tables())
-    for gender in ("female", "male") for found in note_tables().evidence.values() for one in found
-]  # fmt: skip
+    for gender in ("female", "male")
+    for found in note_tables().evidence.values()
+    for one in found
+]
 
 
 @pytest.fixture(scope="module")
@@ -194,8 +202,10 @@ def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone_and_keeps_it
     swapper = Swapper()
     for one, other in zip(pairs[::20], pairs[1::20], strict=True):
         texts = [reworded(row["text"], wording) for row in (one, other)]
-        before, after = ([re.findall(r"\w+", text) for text in found] for found in
-                         ((one["text"], other["text"]), texts))  # fmt: skip
+        before, after = (
+            [re.findall(r"\w+", text) for text in found]
+            for found in ((one["text"], other["text"]), texts)
+        )
         changed = [
             [pair for pair in zip(*found, strict=True) if pair[0] != pair[1]]
             for found in (before, after)
@@ -208,7 +218,9 @@ def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone_and_keeps_it
 
 def slowly(text, wording):
     """Left to right, the longest phrase that begins here and ends with a word."""
-    table, done, at = carrier_synonyms(), "", 0
+    table = carrier_synonyms()
+    done = ""
+    at = 0
     longest = sorted(table, key=len, reverse=True)
     while at < len(text):
         fits = at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_-")
@@ -217,17 +229,20 @@ def slowly(text, wording):
             if text[at : at + len(phrase)].lower() == phrase and not (
                 after.isalnum() or after in ("_", "-")
             ):
-                found, new = text[at : at + len(phrase)], table[phrase][wording - 1]
+                found = text[at : at + len(phrase)]
+                new = table[phrase][wording - 1]
                 if found.isupper():
                     new = new.upper()
                 elif found == found.title() and " " in found:
                     new = " ".join(word.capitalize() for word in new.split(" "))
                 elif found[0].isupper():
                     new = new[0].upper() + new[1:]
-                done, at = done + new, at + len(phrase)
+                done = done + new
+                at = at + len(phrase)
                 break
         else:
-            done, at = done + text[at], at + 1
+            done = done + text[at]
+            at = at + 1
     return done
 
 

@@ -54,7 +54,8 @@ def check(*arguments, **environment):
     ("name", "code", "word", "outcome"), [("fair", 0, "pass", PASSES), ("biased", 1, "fail", FAILS)]
 )
 def test_the_command_says_what_python_says(runs, name, code, word, outcome):
-    done, gate = check(runs / name), check_run(runs / name)
+    done = check(runs / name)
+    gate = check_run(runs / name)
     assert (done.exit_code, gate.code, gate.outcome) == (code, code, outcome)
     lines = done.output.splitlines()
     assert f"The gate {outcome}" in lines[0]
@@ -93,8 +94,9 @@ def test_junit_holds_a_case_for_each_check_and_of_several_runs_the_worst_counts(
     assert [done.output.count(one) for one in ("The gate passes", "The gate fails")] == [1, 1]
     suites = ElementTree.parse(file).getroot().findall("testsuite")
     assert [(one.get("name"), one.get("failures")) for one in suites] == [
-        (f"swapbias check {runs / 'fair'}", "0"), (f"swapbias check {runs / 'biased'}", "1"),
-    ]  # fmt: skip
+        (f"swapbias check {runs / 'fair'}", "0"),
+        (f"swapbias check {runs / 'biased'}", "1"),
+    ]
     both = json.loads(check(runs / "fair", runs / "biased", "--json").output)
     assert (both["outcome"], [one["outcome"] for one in both["runs"]]) == (FAILS, [PASSES, FAILS])
     assert "::" not in done.output
@@ -147,9 +149,12 @@ def run_action(folder, **inputs):
 def test_the_action_audits_and_checks(runs, tmp_path):
     (tmp_path / "gated_models.py").write_text(MODELS)
     done, output = run_action(
-        tmp_path, install="", model="gated_models:fair", studies="occupation_sentiment:sentences",
+        tmp_path,
+        install="",
+        model="gated_models:fair",
+        studies="occupation_sentiment:sentences",
         audit_options="--no-wordings --limit 400",
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     given = dict(line.split("=", 1) for line in output.splitlines())
     assert given == {

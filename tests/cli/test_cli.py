@@ -21,7 +21,8 @@ from tests.conftest import ROOT
 
 def swapbias(*arguments, cwd=None, **environment):
     """As a user types it, in this process, which has the libraries loaded: output, exit code."""
-    streams, cwd = (io.StringIO(), io.StringIO()), str(cwd or ROOT)
+    streams = (io.StringIO(), io.StringIO())
+    cwd = str(cwd or ROOT)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "argv", ["swapbias", *map(str, arguments)])
         patched.setattr(sys, "path", [cwd, *sys.path])
@@ -97,34 +98,67 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
         (["audit", "--study", "nope"], 2, ["Unknown study 'nope'", "gendered_stigma"]),
         (["audit", "--study", "gendered_stigma:nope"], 2, ["Unknown config 'nope'"]),
         (["audit", "./no/:smile:/:x:"], 2, ["no/:smile:/:x: does not exist"]),
-        (["audit", "owner/not-there"], 2, ["cannot be loaded: it is neither", "HF_HUB_OFFLINE is set"]),
+        (
+            ["audit", "owner/not-there"],
+            2,
+            ["cannot be loaded: it is neither", "HF_HUB_OFFLINE is set"],
+        ),
         (["audit", "tests"], 2, ["tests is no model folder: it has no config.json"]),
         (["audit", "no_module:f"], 2, ["no_module:f"]),
         (["audit", "vader", "--kind", "masked"], 2, ["Drop --kind"]),
         (["audit", "vader", "--kind", "sound"], 2, ["Unknown kind 'sound'"]),
-        (["audit", "vader", "--study", "gendered_stigma"], 2,
-         ["No experiment fits. gendered_stigma rq1", "needs a masked model", " fits."]),
+        (
+            ["audit", "vader", "--study", "gendered_stigma"],
+            2,
+            ["No experiment fits. gendered_stigma rq1", "needs a masked model", " fits."],
+        ),
         (["audit", "--resume", "tests"], 2, ["holds no run"]),
         (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),
         (["audit", "--kind", "masked"], 2, ["no model is named"]),
-        (["audit", "vader", "--study", "occupation_sentiment", "--study", "occupation_sentiment:control"], 2,
-         ["named twice"]),
+        (
+            [
+                "audit",
+                "vader",
+                "--study",
+                "occupation_sentiment",
+                "--study",
+                "occupation_sentiment:control",
+            ],
+            2,
+            ["named twice"],
+        ),
         (["audit", "vader", "--out", "README.md"], 2, ["is a file"]),
-        (["audit", "vader", "calibration", "--out", "s3://bucket/run"], 2, ["holds runs of one model each"]),
+        (
+            ["audit", "vader", "calibration", "--out", "s3://bucket/run"],
+            2,
+            ["holds runs of one model each"],
+        ),
         (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
         (["plan", "vader", "--study", "occupation_sentiment:contol"], 2, ["Did you mean control?"]),
         (["audit", "vader", "--study", "./nowhere"], 2, ["./nowhere is no folder of a study"]),
         (["audit", "vader", "--reference", "male"], 2, ["Add --prompts"]),
-        (["audit", "--limit", "0"], 2, ["limit is 0, expected a whole number of 1 or more. Change --limit."]),
-        (["audit", "--batch-size", "x"], 2, ["batch-size is x, expected a whole number of 1 or more."]),
+        (
+            ["audit", "--limit", "0"],
+            2,
+            ["limit is 0, expected a whole number of 1 or more. Change --limit."],
+        ),
+        (
+            ["audit", "--batch-size", "x"],
+            2,
+            ["batch-size is x, expected a whole number of 1 or more."],
+        ),
         (["audit", "--studdy", "x"], 2, ["No such option: --studdy"]),
         (["check"], 2, ["See swapbias check --help."]),
         (["push", "--namespace", "me"], 2, ["Missing argument 'KIND'. See swapbias push --help."]),
-        (["push", "dataset", "--namespace", "me"], 2, ["Unknown kind 'dataset'. Choose one of datasets, metrics."]),
+        (
+            ["push", "dataset", "--namespace", "me"],
+            2,
+            ["Unknown kind 'dataset'. Choose one of datasets, metrics."],
+        ),
         (["study"], 2, ["swapbias study needs a command: new, check, push."]),
         (["adit"], 2, ["Did you mean 'audit'? See swapbias --help."]),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_sentence(arguments, code, parts):
     done = swapbias(*arguments)
     refused(done, code, *parts)
@@ -188,7 +222,8 @@ def test_debug_shows_the_traceback_wherever_it_stands(arguments, bug, tmp_path, 
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypatch):
-    written, fsync = [], os.fsync
+    written = []
+    fsync = os.fsync
 
     def full(place):
         written.append(place)
@@ -334,8 +369,10 @@ def test_settings_are_read_by_their_types():
     given = ["embedding=a.kv", "embedding=b.kv", "max_tokens=20"]
     assert read_settings(given) == {"embedding": ["a.kv", "b.kv"], "max_tokens": 20}
     assert read_settings(["plausible", "no-seed=false", "judge=x=y"]) == {
-        "plausible": True, "no_seed": False, "judge": "x=y",
-    }  # fmt: skip
+        "plausible": True,
+        "no_seed": False,
+        "judge": "x=y",
+    }
 
 
 def test_a_file_says_everything_itself(tmp_path):
@@ -380,8 +417,12 @@ def test_several_models_are_named_with_their_reports(tmp_path):
     arguments = ("audit", *models, "--study", "occupation_sentiment:control", "--out", "all")
     done = swapbias(*arguments, cwd=tmp_path)
     assert done.returncode == 1
-    for part in ("Failed: pair:nothing: pair:nothing: AttributeError", "Report: all/pair-one/report.html",
-                 "Comparison: all/comparison", "Report: all/pair-other/report.html"):  # fmt: skip
+    for part in (
+        "Failed: pair:nothing: pair:nothing: AttributeError",
+        "Report: all/pair-one/report.html",
+        "Comparison: all/comparison",
+        "Report: all/pair-other/report.html",
+    ):
         assert part in done.stdout
     for part in (
         "Model 4 of 4: pair:other.",

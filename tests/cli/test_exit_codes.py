@@ -67,9 +67,15 @@ def test_wrong_input_is_2_and_no_traceback(files, arguments, capsys):
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (UsageError("x"), 2), (StudyError("x"), 2), (ValueError("x"), 2), (MissingExtraError("x"), 2),
-        (HubError("x"), 1), (ServiceError("x"), 1), (OSError("x"), 1), (KeyError("x"), 1),
+        (UsageError("x"), 2),
+        (StudyError("x"), 2),
+        (ValueError("x"), 2),
+        (MissingExtraError("x"), 2),
+        (HubError("x"), 1),
+        (ServiceError("x"), 1),
+        (OSError("x"), 1),
+        (KeyError("x"), 1),
     ],
-)  # fmt: skip
+)
 def test_trouble_on_the_way_is_1(error, code):
     assert exit_code(error) == code

@@ -28,9 +28,17 @@ def test_a_margin_is_a_share_or_points(text, share):
 
 @pytest.mark.parametrize(
     ("text", "hint"),
-    [("5", "5 points is 0.05"), ("10", "10 points is 0.1"), ("-1", "5 points is 0.05"), ("5%", "5 points is 0.05"),
-     ("nan", "5 points is 0.05"), ("200pt", "5 points is 0.05"), ("x", "5 points is 0.05"), ("", "5 points is 0.05")],
-)  # fmt: skip
+    [
+        ("5", "5 points is 0.05"),
+        ("10", "10 points is 0.1"),
+        ("-1", "5 points is 0.05"),
+        ("5%", "5 points is 0.05"),
+        ("nan", "5 points is 0.05"),
+        ("200pt", "5 points is 0.05"),
+        ("x", "5 points is 0.05"),
+        ("", "5 points is 0.05"),
+    ],
+)
 @pytest.mark.parametrize(
     "option", [("audit", "vader", "--margin"), ("check", "nowhere", "--max-gap")]
 )
@@ -58,8 +66,10 @@ def test_python_and_a_gate_say_the_same():
 
 def test_points_pass_as_the_share_that_they_are(tmp_path):
     run = swapbias.audit(
-        lambda texts: [0.5 + len(text) / 1000 for text in texts], "occupation_sentiment", out=tmp_path / "run",
-    )  # fmt: skip
+        lambda texts: [0.5 + len(text) / 1000 for text in texts],
+        "occupation_sentiment",
+        out=tmp_path / "run",
+    )
     codes = [command("check", run.run.folder, "--max-gap", margin) for margin in ("0.5", "50pt")]
     assert codes[0] == codes[1]
 

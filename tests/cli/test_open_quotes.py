@@ -55,8 +55,10 @@ FILES = {
 
 def opened(rows, at, last=False):
     """The rows with a quote that opens a cell of one and is never closed, or closed before the cell's end."""
-    return [f'"{row[:3]}" {row[3:]}' if number == at and last else f'"{row}' if number == at else row
-            for number, row in enumerate(rows)]  # fmt: skip
+    return [
+        f'"{row[:3]}" {row[3:]}' if number == at and last else f'"{row}' if number == at else row
+        for number, row in enumerate(rows)
+    ]
 
 
 PLACES = [
@@ -74,12 +76,18 @@ def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_
     header, rows, command = FILES[name]
     at %= len(rows)
     (tmp_path / "in").mkdir()
-    file, good = tmp_path / "in" / "file.csv", tmp_path / "good.csv"
+    file = tmp_path / "in" / "file.csv"
+    good = tmp_path / "good.csv"
     file.write_text("\n".join([header, *opened(rows, at, ended), ""]))
     (tmp_path / "notes.csv").write_text("\n".join(["text,label,gender", *OWN, ""]))
     good.write_text("\n".join(["text,group,pair", *PAIRS, ""]))
-    places = {"FILE": file, "FOLDER": file.parent, "OUT": tmp_path / "out", "GOOD": good,
-              "NOTES": tmp_path / "notes.csv"}  # fmt: skip
+    places = {
+        "FILE": file,
+        "FOLDER": file.parent,
+        "OUT": tmp_path / "out",
+        "GOOD": good,
+        "NOTES": tmp_path / "notes.csv",
+    }
     done = swapbias(
         *(re.sub(r"\b[A-Z]{3,}\b", lambda name: str(places[name[0]]), one) for one in command)
     )

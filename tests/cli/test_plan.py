@@ -39,12 +39,17 @@ MEN = [f"Paul{number}" for number in range(40)]
 
 def write_prompts(path, templates, names, columns=("template", "name")):
     rows = [
-        {"text": f"{name} did task {number}.", "group": group, "pair": f"{number}/{place}", "template": number,
-         "name": name}
+        {
+            "text": f"{name} did task {number}.",
+            "group": group,
+            "pair": f"{number}/{place}",
+            "template": number,
+            "name": name,
+        }
         for number in range(templates)
         for place in range(names)
         for group, name in (("female", WOMEN[place]), ("male", MEN[place]))
-    ]  # fmt: skip
+    ]
     fields = ["text", "group", "pair", *columns]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, fields, extrasaction="ignore")
@@ -58,8 +63,17 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plan")
     (folder / "scoring.py").write_text(SCORER)
     write_prompts(folder / "mine.csv", 10, 8)
-    done = swapbias("audit", "scoring:score", "--prompts", "mine.csv", "--reference", "male", "--out", "run",
-                    cwd=folder)  # fmt: skip
+    done = swapbias(
+        "audit",
+        "scoring:score",
+        "--prompts",
+        "mine.csv",
+        "--reference",
+        "male",
+        "--out",
+        "run",
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -294,14 +308,40 @@ def test_own_prompts_take_the_spreads_of_others_with_the_same_random_factors(fol
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (("audit", "scoring:score", "--prompts", "mine.csv", "--reference", "male", "--like", "run"), ("--dry-run",)),
-        (("plan", "vader", "--study", "occupation_sentiment", "--like", "run"), ("none of the gaps", "mine")),
-        (("plan", "scoring:score", "--prompts", "plain.csv", "--reference", "male", "--like", "run"),
-         ("same random factors",)),
+        (
+            (
+                "audit",
+                "scoring:score",
+                "--prompts",
+                "mine.csv",
+                "--reference",
+                "male",
+                "--like",
+                "run",
+            ),
+            ("--dry-run",),
+        ),
+        (
+            ("plan", "vader", "--study", "occupation_sentiment", "--like", "run"),
+            ("none of the gaps", "mine"),
+        ),
+        (
+            (
+                "plan",
+                "scoring:score",
+                "--prompts",
+                "plain.csv",
+                "--reference",
+                "male",
+                "--like",
+                "run",
+            ),
+            ("same random factors",),
+        ),
         (("plan", "vader", "--like", "nowhere"), ("nowhere holds no run",)),
         (("plan", "vader", "--like", "bare"), ("bare has no scored prompts",)),
     ],
-)  # fmt: skip
+)
 def test_a_run_that_says_nothing_of_a_plan_is_one_sentence(folder, arguments, parts):
     write_prompts(folder / "plain.csv", 8, 1, columns=())
     if not (folder / "bare").exists():
@@ -327,10 +367,23 @@ def test_a_run_in_which_nothing_varies_gives_no_spread(folder):
     ("page", "arguments"),
     [
         ("audit.md", ("--study", "gendered_stigma:rq1")),
-        ("chat.md", ("--study", "adjective_coreference", "--chat", "MODEL", "--base-url", "https://host/v1", "-M",
-                     "price-in=0.5", "-M", "price-out=1.5")),
+        (
+            "chat.md",
+            (
+                "--study",
+                "adjective_coreference",
+                "--chat",
+                "MODEL",
+                "--base-url",
+                "https://host/v1",
+                "-M",
+                "price-in=0.5",
+                "-M",
+                "price-out=1.5",
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_examples_of_the_docs_are_what_a_plan_prints(page, arguments):
     blocks = re.findall(
         r"^```\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL

@@ -104,10 +104,13 @@ def test_published_numbers_are_recomputed(go, monkeypatch):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("audit",), ("audit", "vader", "--study", "occupation_sentiment"), ("audit", "a-folder", "--out", "run"),
-        ("plan", "model"), ("train", "bilstm", "--data", "folder", "--out", "trained"),
+        ("audit",),
+        ("audit", "vader", "--study", "occupation_sentiment"),
+        ("audit", "a-folder", "--out", "run"),
+        ("plan", "model"),
+        ("train", "bilstm", "--data", "folder", "--out", "trained"),
     ],
-)  # fmt: skip
+)
 def test_what_reads_a_model_says_in_a_sentence_what_to_install(go, tmp_path, arguments):
     (tmp_path / "texts.csv").write_text("text\nIt is his.\n")
     (tmp_path / "model").mkdir()

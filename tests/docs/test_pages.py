@@ -90,8 +90,11 @@ def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
         ANSWERS,
     )
     assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
-        *names, run.REPORT, run.MANIFEST, f"{run.ITEMS}/*.parquet"
-    }  # fmt: skip
+        *names,
+        run.REPORT,
+        run.MANIFEST,
+        f"{run.ITEMS}/*.parquet",
+    }
 
 
 def test_the_page_of_audit_toml_is_made_of_the_fields_and_its_example_is_read(tmp_path):
@@ -115,9 +118,15 @@ def test_every_experiment_is_in_the_table_of_studies_with_the_model_that_it_need
         "chat": "chat model",
     }
     others = {"group_packs", "spanish_occupations", "clinical_chat"}  # on pages of their own
-    wanted = {(name, one.name): needs.get(one.kind, "word vectors or an encoder")
-              for name in studies() if name not in others for one in load_study(name).experiments}  # fmt: skip
-    page, found, study = (ROOT / "docs" / "studies.md").read_text(), {}, ""
+    wanted = {
+        (name, one.name): needs.get(one.kind, "word vectors or an encoder")
+        for name in studies()
+        if name not in others
+        for one in load_study(name).experiments
+    }
+    page = (ROOT / "docs" / "studies.md").read_text()
+    found = {}
+    study = ""
     for first, names, model in re.findall(
         r"^\| (?:\[`(\w+)`\]\S+ )?\| (`.+?`) \| (.+?) \|", page, re.MULTILINE
     ):

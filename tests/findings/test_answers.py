@@ -19,7 +19,8 @@ from swapbias.studies.prompt import PROMPT_COLUMNS
 
 STUDY = "adjective_coreference"
 ANSWERS = next(one for one in load_study(STUDY).experiments if one.name == "answers")
-SIDES, OCCUPATIONS = ("pro", "anti"), ("male_answer", "female_answer")
+SIDES = ("pro", "anti")
+OCCUPATIONS = ("male_answer", "female_answer")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,8 @@ def answered(prompts, trials, fails=lambda row: wrong(row)):
             prompt, row["incorrect" if failed else "correct"].removeprefix("the "), aliases={}
         )
         if failed is None:
-            score, parts = math.nan, dict.fromkeys(parts, math.nan)
+            score = math.nan
+            parts = dict.fromkeys(parts, math.nan)
         found.append(
             {**row, "model_id": "m", "score": score, "answer": "x", "top_tokens": "[]", **parts}
         )
@@ -91,7 +93,8 @@ def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(pr
     rows = answered(
         prompts, 4, lambda row: bool(rng.random() < (0.5 if row["group"] == "anti" else 0.3))
     )
-    gaps, occupations = [], {name: [] for name in OCCUPATIONS}
+    gaps = []
+    occupations = {name: [] for name in OCCUPATIONS}
     for _, mine in rows.groupby("template", sort=False):
         assert len(mine) == 3 * 4 * 2
         sides = [mine.loc[mine["group"] == side, "score"].mean() for side in SIDES]
@@ -129,7 +132,8 @@ def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
         2,
         lambda row: None if row["trial"] == "1" and row["template"] in chosen else wrong(row),
     )
-    found, whole = findings_of(lost), findings_of(answered(prompts, 2))
+    found = findings_of(lost)
+    whole = findings_of(answered(prompts, 2))
     assert one(found, "mean", contrast="answers missing").value == pytest.approx(25)
     assert not [each for each in whole if each.contrast == "answers missing"]
     assert (
@@ -140,7 +144,8 @@ def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
 def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
     # s1, old: pro 100 and 0 -> 50, anti 0 (one trial unanswered); s1, mean: anti unanswered, so pro is left out.
     # s1: 50 and 0. s2, old: 100 and 100 of one trial. s3: nothing complete.
-    nan, names = math.nan, ("template", "condition", "group", "trial", "score")
+    nan = math.nan
+    names = ("template", "condition", "group", "trial", "score")
     scores = [
         ("s1", "old", "pro", "1", 100.0), ("s1", "old", "pro", "2", 0.0),
         ("s1", "old", "anti", "1", nan), ("s1", "old", "anti", "2", 0.0),
@@ -195,7 +200,8 @@ def test_two_models_differ_no_more_surely_when_asked_again(prompts):
         (found,) = [one for one in compare({STUDY: rows}) if one.primary]
         return found
 
-    once, often = difference(1), difference(5)
+    once = difference(1)
+    often = difference(5)
     assert (once.estimate, once.cluster_vars) == (
         often.estimate,
         "men's occupations + women's occupations",

@@ -36,7 +36,8 @@ FINDINGS = 200  # of one example: 50 examples are 10,000 findings
 def estimate_of(rng):
     value = rng.choice([rng.uniform(-1, 1), rng.uniform(-0.1, 0.1), 0.0, 0.05, -0.05, 0.0049, 1e-9])
     std_error = rng.choice([math.nan, 10 ** rng.uniform(-9, 0), rng.uniform(1e-4, 0.03)])
-    df, skewness = rng.uniform(1, 200), rng.uniform(-3, 3)
+    df = rng.uniform(1, 200)
+    skewness = rng.uniform(-3, 3)
     levels = int(rng.integers(1, 120))
     n = levels * int(rng.integers(1, 5))
     spread = 0.0 if math.isnan(std_error) else rng.choice([rng.uniform(0, 0.01), rng.uniform(0, 1)])
@@ -45,10 +46,21 @@ def estimate_of(rng):
     if math.isnan(std_error) and value:
         p_value = min(1.0, 2 / 2**levels)
     return Estimate(
-        value, low, high, p_value=p_value, n=n, n_unscored=int(rng.choice([0, rng.integers(0, n + 2)])),
-        std_error=std_error, df=df, skewness=skewness, fewest=levels, fewest_of="templates", independent=levels,
-        level_spread=spread, largest_level=abs(value) + spread,
-    )  # fmt: skip
+        value,
+        low,
+        high,
+        p_value=p_value,
+        n=n,
+        n_unscored=int(rng.choice([0, rng.integers(0, n + 2)])),
+        std_error=std_error,
+        df=df,
+        skewness=skewness,
+        fewest=levels,
+        fewest_of="templates",
+        independent=levels,
+        level_spread=spread,
+        largest_level=abs(value) + spread,
+    )
 
 
 DOUBTS = (
@@ -75,10 +87,22 @@ def gap_of(rng, number):
             "missing_data_high": estimate.value + away,
         }
     return Finding(
-        study="own", experiment=f"e{number}", model_id="m", measure="paired_gap", contrast="a - b", group="a",
-        reference_group="b", unit=UNIT, primary=bool(rng.integers(2)), cluster_vars="templates", estimate=estimate,
-        baseline=baseline, **rates, **bounds, **DOUBTS[rng.integers(len(DOUBTS))],
-    )  # fmt: skip
+        study="own",
+        experiment=f"e{number}",
+        model_id="m",
+        measure="paired_gap",
+        contrast="a - b",
+        group="a",
+        reference_group="b",
+        unit=UNIT,
+        primary=bool(rng.integers(2)),
+        cluster_vars="templates",
+        estimate=estimate,
+        baseline=baseline,
+        **rates,
+        **bounds,
+        **DOUBTS[rng.integers(len(DOUBTS))],
+    )
 
 
 def side(low, high, margin_low, margin_high):
@@ -107,7 +131,8 @@ def test_words_intervals_and_gates_agree(seed, margin):
     primary = [one for one in judged if one.primary]
     checks = {one.finding.experiment: one for one in check_gaps(judged).checks} if primary else {}
     for finding in judged:
-        one, verdict = finding.estimate, finding.verdict
+        one = finding.estimate
+        verdict = finding.verdict
         interval = not math.isnan(one.ci_low)
         leaves_out_zero = one.ci_low > 0 or one.ci_high < 0
         if interval and abs(one.p_adjusted - 0.05) > 1e-9:
@@ -134,8 +159,12 @@ def test_words_intervals_and_gates_agree(seed, margin):
         if rng.integers(4):
             continue  # sentences of a fourth, for they take most of the time
         word = text.word(finding)
-        assert word == {NONE: "No gap", TOO_FEW: "Too few templates", UNMEASURED: "Not measured",
-                        UNDECIDED: "Undecided"}.get(verdict, "Gap")  # fmt: skip
+        assert word == {
+            NONE: "No gap",
+            TOO_FEW: "Too few templates",
+            UNMEASURED: "Not measured",
+            UNDECIDED: "Undecided",
+        }.get(verdict, "Gap")
         sentence = str(text.verdict(finding))
         assert sentence.startswith(word)
         assert ("smaller than the margin" in sentence) == (verdict == SMALL)
@@ -149,13 +178,29 @@ def test_words_intervals_and_gates_agree(seed, margin):
 def known(value, std_error=0.01, levels=20, **more):
     low, high = t_ends(value, std_error, 30, 0.95)
     estimate = Estimate(
-        value, low, high, p_value=t_p(value, std_error, 30), n=400, std_error=std_error, df=30, fewest=levels,
-        fewest_of="templates", independent=levels, level_spread=0.05, largest_level=abs(value) + 0.05,
-    )  # fmt: skip
+        value,
+        low,
+        high,
+        p_value=t_p(value, std_error, 30),
+        n=400,
+        std_error=std_error,
+        df=30,
+        fewest=levels,
+        fewest_of="templates",
+        independent=levels,
+        level_spread=0.05,
+        largest_level=abs(value) + 0.05,
+    )
     return Finding(
-        study="own", experiment="e", model_id="m", measure="paired_gap", contrast="a - b", unit=UNIT, primary=True,
+        study="own",
+        experiment="e",
+        model_id="m",
+        measure="paired_gap",
+        contrast="a - b",
+        unit=UNIT,
+        primary=True,
         estimate=replace(estimate, **more),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,11 +221,21 @@ def known(value, std_error=0.01, levels=20, **more):
         (known(math.nan), UNMEASURED, OPEN),
     ],
     ids=[
-        "inside", "small", "beyond", "across the margin", "across from inside", "wide", "three levels",
+        "inside",
+        "small",
+        "beyond",
+        "across the margin",
+        "across from inside",
+        "wide",
+        "three levels",
         "nothing moves",
-        "nothing moves in 72", "small and constant", "large and constant", "mostly missing", "nothing scored",
+        "nothing moves in 72",
+        "small and constant",
+        "large and constant",
+        "mostly missing",
+        "nothing scored",
     ],
-)  # fmt: skip
+)
 def test_each_step_of_the_rule_by_hand(finding, verdict, outcome):
     (judged,) = with_verdicts([finding])
     assert (judged.verdict, decide(judged, judged.margin).outcome) == (verdict, outcome)

@@ -203,8 +203,21 @@ def test_the_python_api_goes_from_dataset_to_findings():
     assert next(one for one in found if one.measure == "paired_gap").estimate.n == 20
     rows = score_rows(config_rows("occupation_sentiment", "control"), baselines.blind())
     table = findings_table(disaggregate(pd.DataFrame(rows), "occupation_sentiment"))
-    wanted = {"value", "ci_low", "effect_size", "p_value", "p_adjusted", "family", "n", "n_unscored", "unit",
-              "cluster_vars", "published_value", "slice_by", "slice_value"}  # fmt: skip
+    wanted = {
+        "value",
+        "ci_low",
+        "effect_size",
+        "p_value",
+        "p_adjusted",
+        "family",
+        "n",
+        "n_unscored",
+        "unit",
+        "cluster_vars",
+        "published_value",
+        "slice_by",
+        "slice_value",
+    }
     assert wanted <= set(table)
     two = pd.DataFrame([*rows, *({**row, "model_id": "other"} for row in rows)])
     with pytest.raises(
@@ -254,7 +267,8 @@ def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
         experiments=(experiment.changed(shows={"slices": (), "levels": (), "covariates": ()}),)
     )
     rng = np.random.default_rng(0)
-    rejected, runs = {"": 0, "as published": 0}, 40
+    rejected = {"": 0, "as published": 0}
+    runs = 40
     for _ in range(runs):
         effects = {name: rng.normal(0, 0.042) for name in rows["template"].unique()}
         effects |= {name: rng.normal(0, 0.115) for name in rows["condition"].unique()}
@@ -321,12 +335,19 @@ def gaps(**columns):
     blank = dict.fromkeys(("phase", "dimension", "act", "construct", "text", "polarity"), "x")
     rows = [
         {
-            **blank, "experiment": "rq1", "model_id": "m", "label": "mental_health", "pair_id": f"p{number}",
-            "prompt_id": f"{group}{number}", "group": group, "score": 0.2 + (number + 1) / 10 * (group == "female"),
+            **blank,
+            "experiment": "rq1",
+            "model_id": "m",
+            "label": "mental_health",
+            "pair_id": f"p{number}",
+            "prompt_id": f"{group}{number}",
+            "group": group,
+            "score": 0.2 + (number + 1) / 10 * (group == "female"),
             **{name: value(number) for name, value in columns.items()},
         }
-        for number in range(6) for group in ("female", "male")
-    ]  # fmt: skip
+        for number in range(6)
+        for group in ("female", "male")
+    ]
     found = experiment_findings(Context("gendered_stigma", "m", RQ1, "score"), pd.DataFrame(rows))
     return [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
 
@@ -354,9 +375,13 @@ def test_the_design_and_the_published_test_stand_in_that_order():
     number = np.arange(60)
     names = {key: [f"c{one}" for one in number] for key in ("condition", "rendering", "text")}
     frame = pd.DataFrame({**names, "label": [f"k{one % 10}" for one in number]}).assign(
-        experiment="sentiment", model_id="m", pair_id="", template="t",
-        group=np.where(number % 3, "stigmatized", "other"), score=np.random.default_rng(4).uniform(size=60),
-    )  # fmt: skip
+        experiment="sentiment",
+        model_id="m",
+        pair_id="",
+        template="t",
+        group=np.where(number % 3, "stigmatized", "other"),
+        score=np.random.default_rng(4).uniform(size=60),
+    )
     wanted = ("group_gap", "all", "score")
     every = disaggregate(frame, study, expected={})
     found = [one for one in every if (one.measure, one.slice_by, one.score) == wanted]

@@ -34,10 +34,16 @@ def primary(
 ):
     ends = (value - 1.96 * std_error, value + 1.96 * std_error)
     return Finding(
-        study="occupation_sentiment", experiment=experiment, model_id="m", measure=measure, contrast="female - male",
-        unit=unit, primary=True, cluster_vars="noun pairs + professions",
+        study="occupation_sentiment",
+        experiment=experiment,
+        model_id="m",
+        measure=measure,
+        contrast="female - male",
+        unit=unit,
+        primary=True,
+        cluster_vars="noun pairs + professions",
         estimate=Estimate(value, *ends, n=n, std_error=std_error, df=df, **more),
-    )  # fmt: skip
+    )
 
 
 def outcomes(*found, **more):
@@ -80,11 +86,9 @@ def test_the_margin_is_a_share_of_the_range_of_the_unit():
     assert outcomes(points) == [PASSES]
     assert check_gaps([points]).checks[0].margin == 5
     assert outcomes(points, max_gap=0.03) == [OPEN]
-    good, open_, bad = (
-        primary(0.0),
-        primary(0.05, experiment="control"),
-        primary(0.2, experiment="control"),
-    )
+    good = primary(0.0)
+    open_ = primary(0.05, experiment="control")
+    bad = primary(0.2, experiment="control")
     for found, outcome, code in (
         ([good], PASSES, 0),
         ([good, open_], OPEN, 3),
@@ -170,7 +174,8 @@ def test_a_baseline_allows_its_own_gap_and_the_margin():
 
 def test_a_model_is_no_worse_than_itself_and_other_prompts_are_no_baseline():
     rows = scored(0.3, np.random.default_rng(1))
-    found, items = primary_findings(found_in(rows)), {"occupation_sentiment": rows}
+    found = primary_findings(found_in(rows))
+    items = {"occupation_sentiment": rows}
     assert outcome_of(found, items=items, baseline=items) == (
         PASSES,
         "both models score these prompts the same",
@@ -257,8 +262,9 @@ def test_too_few_levels_or_equal_pairs_never_pass_beside_a_baseline():
     equal = ROWS.assign(score=0.5 + 0.01 * JOBS, model_id="new")
     two = {"nouns": 2, "jobs": 2}
     assert beside(few_of(equal, **two), few_of(equal, **two)) == (
-        OPEN, "2 noun pairs are too few for a verdict; at least 4 are needed",
-    )  # fmt: skip
+        OPEN,
+        "2 noun pairs are too few for a verdict; at least 4 are needed",
+    )
     three = few_of(varied, nouns=3, jobs=20)
     assert beside(three, three)[0] == OPEN
     some = few_of(equal, nouns=5, jobs=4)  # 20 pairs without any gap, and 72 are needed
@@ -277,8 +283,9 @@ def test_a_baseline_that_was_not_measured_decides_nothing():
     assert beside(blind, rows) == (OPEN, "every prompt has the same score")
     unread = [unmeasured(one, UNREAD_SWAP) for one in found_in(rows) if one.primary]
     assert beside(rows, rows, baseline_found=unread) == (
-        OPEN, "the baseline was not measured (the model does not seem to read the swapped words)",
-    )  # fmt: skip
+        OPEN,
+        "the baseline was not measured (the model does not seem to read the swapped words)",
+    )
 
 
 def test_a_change_of_which_most_was_not_scored_is_undecided():

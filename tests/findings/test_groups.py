@@ -26,11 +26,18 @@ def rows(seed=0, templates=6, conditions=8, noise=0.02, **planted):
         for place, (group, (gender, race)) in enumerate(CELLS.items()):
             own = by[template, place] + by[templates + condition, place] + rng.normal(0, noise)
             row = {
-                "pair_id": f"p{number}", "prompt_id": f"p{number}/{group}", "group": group, "gender": gender,
-                "race": race, "template": f"t{template}", "condition": f"c{condition}", "experiment": "tiny",
-                "label": "early" if condition % 2 else "late", "model_id": "m",
+                "pair_id": f"p{number}",
+                "prompt_id": f"p{number}/{group}",
+                "group": group,
+                "gender": gender,
+                "race": race,
+                "template": f"t{template}",
+                "condition": f"c{condition}",
+                "experiment": "tiny",
+                "label": "early" if condition % 2 else "late",
+                "model_id": "m",
                 "score": common + own + planted.get(group.replace(" ", "_"), 0.0),
-            }  # fmt: skip
+            }
             made.append(dict.fromkeys(PROMPT_COLUMNS, "") | row)
     return pd.DataFrame(made)
 
@@ -62,9 +69,11 @@ def test_each_contrast_and_the_test_of_all_are_primary_findings_corrected_togeth
     frame = rows(black_woman=0.1)
     chosen = heads(found(frame))
     assert list(chosen) == [
-        ("paired_gap", "white woman - white man"), ("paired_gap", "black man - white man"),
-        ("paired_gap", "black woman - white man"), ("group_spread", "all groups"),
-    ]  # fmt: skip
+        ("paired_gap", "white woman - white man"),
+        ("paired_gap", "black man - white man"),
+        ("paired_gap", "black woman - white man"),
+        ("group_spread", "all groups"),
+    ]
     for one in chosen.values():
         part = frame[frame["group"].isin([one.group, "white man"])] if one.group else frame
         clusters = {"templates": part["template"], "conditions": part["condition"]}
@@ -124,14 +133,18 @@ def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
     some = found(frame, **FACTORS)
     chosen = heads(some)
     assert list(chosen) == [
-        ("group_spread", "all groups"), ("main_effect", "gender: woman - man"),
-        ("main_effect", "race: black - white"), ("interaction", "gender x race: (woman - man) x (black - white)"),
-    ]  # fmt: skip
+        ("group_spread", "all groups"),
+        ("main_effect", "gender: woman - man"),
+        ("main_effect", "race: black - white"),
+        ("interaction", "gender x race: (woman - man) x (black - white)"),
+    ]
     slow = factorial(
-        frame["score"], {name: frame[name] for name in FACTORS["factors"]}, pair_ids=frame["pair_id"],
+        frame["score"],
+        {name: frame[name] for name in FACTORS["factors"]},
+        pair_ids=frame["pair_id"],
         reference={"gender": "man", "race": "white"},
         cluster_ids={"templates": frame["template"], "conditions": frame["condition"]},
-    )  # fmt: skip
+    )
     for one, each in zip(list(chosen.values())[1:], slow.effects, strict=True):
         wanted = pytest.approx((each.estimate.value, each.estimate.p_value))
         assert (one.estimate.value, one.estimate.p_value) == wanted
@@ -168,16 +181,19 @@ def test_effects_hold_up_as_gaps_do(measure):
     frame.loc[one & (frame["template"] == "t0"), "score"] += 0.4
     frame.loc[frame.index[one][:2], "score"] = np.nan
     worded = [
-        frame.assign(group=PLACEBO, side=frame["group"], wording=str(number), score=frame["score"] + 0.01 * number,
-                     pair_id=frame["pair_id"] + f"/w{number}")
+        frame.assign(
+            group=PLACEBO,
+            side=frame["group"],
+            wording=str(number),
+            score=frame["score"] + 0.01 * number,
+            pair_id=frame["pair_id"] + f"/w{number}",
+        )
         for number in (1, 2)
-    ]  # fmt: skip
+    ]
     every = pd.concat([frame, *worded], ignore_index=True)
     chosen = heads(some := found(every, robustness=True, measure=measure, **FACTORS))
-    cells, weights = (
-        list(CELLS),
-        {"main_effect": (-0.5, 0.5, -0.5, 0.5), "interaction": (1, -1, -1, 1)},
-    )
+    cells = list(CELLS)
+    weights = {"main_effect": (-0.5, 0.5, -0.5, 0.5), "interaction": (1, -1, -1, 1)}
     for name in ("gender: woman - man", "gender x race: (woman - man) x (black - white)"):
         one = next(each for (_, contrast), each in chosen.items() if contrast == name)
         weighed = dict(zip(cells, weights[one.measure], strict=True))

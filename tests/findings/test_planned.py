@@ -72,13 +72,16 @@ def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_sprea
     sides = np.repeat([0, 1], [60, 45])
     factors = {"a": rng.integers(6, size=105), "b": np.sort(rng.integers(9, size=105))}
     spreads = {"a": 0.5, "b": 1.0, "": 0.7}
-    variances, design = [], Design.of_means(sides, factors)
+    variances = []
+    design = Design.of_means(sides, factors)
     for _ in range(3_000):
         values = rng.normal(size=105) * spreads[""]
         values += sum(spreads[name] * rng.normal(size=9)[codes] for name, codes in factors.items())
         variances.append(design.spread(values)[0] ** 2)
     assert design.expected(spreads)[0] ** 2 == pytest.approx(np.mean(variances), rel=0.05)
-    sides, one, two = np.zeros(8, dtype=int), {"a": np.zeros(8, dtype=int)}, {"a": np.arange(8) % 2}
+    sides = np.zeros(8, dtype=int)
+    one = {"a": np.zeros(8, dtype=int)}
+    two = {"a": np.arange(8) % 2}
     for clusters, spreads in (
         (one, {"a": 1.0, "": 1.0}),
         (two, {"a": 0.0, "": 0.0}),
@@ -97,7 +100,8 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
     )
     alone = load_study(study).changed(experiments=(experiment,))
     rows = pd.DataFrame(rows).assign(model_id="simulated").query("group in ('female', 'male')")
-    rng, detected = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    detected = []
     for _ in range(30):
         gaps = sum(
             spread * rng.normal(size=len(set(codes)))[codes]
@@ -198,7 +202,8 @@ def released(corpus, model, experiment):
     ],
 )
 def test_spreads_of_pairs_are_those_of_the_released_outputs(upstream, study, name, model, subset):
-    rows, experiment = released(study, model, name), experiment_of(study, name)
+    rows = released(study, model, name)
+    experiment = experiment_of(study, name)
     pairs = pair_gaps(Context("", "", experiment, "score"), rows[rows["experiment"] == name])
     pairs = pairs[pairs["label"] == subset] if subset else pairs
     codes = [pd.factorize(pairs[column])[0] for column in ("template", "condition")]
@@ -240,10 +245,8 @@ def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_out
         [right(trial, side, one) for trial in (1, 2) for one in chat.CODES] for side in chat.SIDES
     )
     gaps = 100 * (np.mean(pro, axis=0) - np.mean(anti, axis=0))
-    known, aliases = (
-        {name.lower(): gender for name, gender in stereotypes().items()},
-        chat.key_aliases(),
-    )
+    known = {name.lower(): gender for name, gender in stereotypes().items()}
+    aliases = chat.key_aliases()
     keys = [
         chat._words(upstream_file("adjective_coreference", path), heading=False)
         for path in chat.KEYS.values()

@@ -140,12 +140,19 @@ def test_effects_of_a_factor_nested_in_another_are_part_of_what_is_left():
         for condition in range(2)
         for number in range(2)
     ]
-    rows = pd.DataFrame([
-        {"text": f"{word} {template} {condition} {number}", "group": word, "pair": f"{template}/{condition}/{number}",
-         "template": template, "condition": f"{template}/{condition}"}
-        for template, condition, number in pairs
-        for word in ("he", "she")
-    ])  # fmt: skip
+    rows = pd.DataFrame(
+        [
+            {
+                "text": f"{word} {template} {condition} {number}",
+                "group": word,
+                "pair": f"{template}/{condition}/{number}",
+                "template": template,
+                "condition": f"{template}/{condition}",
+            }
+            for template, condition, number in pairs
+            for word in ("he", "she")
+        ]
+    )
     study = open_study(rows, reference="he", name="nested")
     experiment = experiment_of("nested", "classifier")
     ((gap,),) = plan_gaps(

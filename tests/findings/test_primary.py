@@ -154,7 +154,8 @@ def test_rounding_beyond_the_range_is_none_and_more_is_refused():
 
 def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_across_a_slice_last():
     across = finding("correlation", "correlation", 0.5, slice_by="profession")
-    gap, rate = finding("paired_gap", MASS, 0.3), finding("flip_rate", "share of notes", 0.2)
+    gap = finding("paired_gap", MASS, 0.3)
+    rate = finding("flip_rate", "share of notes", 0.2)
     answer = finding(
         "gap_difference", MASS, 0.2, subset="mental_health - other_health", primary=True
     )
@@ -194,25 +195,39 @@ def scored(experiment):
             for group in dict.fromkeys((experiment.compares.group, experiment.compares.reference)):
                 first = group == experiment.compares.group
                 row = {
-                    "prompt_id": f"{subset}{number}{group}", "pair_id": f"{subset}{number}", "group": group,
+                    "prompt_id": f"{subset}{number}{group}",
+                    "pair_id": f"{subset}{number}",
+                    "group": group,
                     "text": "",
-                    "construct": f"c{number % 4}" if [*experiment.design.random] == ["construct"] else "c",
+                    "construct": f"c{number % 4}"
+                    if [*experiment.design.random] == ["construct"]
+                    else "c",
                     "condition": f"baseline{number % 4}" if number % 4 else "baseline",
-                    "label": "positive" if number % 2 else "negative", "template": f"t{number % 3}",
-                    "subject_id": f"s{number}", "male_answer": f"m{number % 3 % 2}",
+                    "label": "positive" if number % 2 else "negative",
+                    "template": f"t{number % 3}",
+                    "subject_id": f"s{number}",
+                    "male_answer": f"m{number % 3 % 2}",
                     "female_answer": f"f{number % 3 // 2}",
-                    "experiment": experiment.name, "model_id": "m", "polarity": "p", "rendering": f"r{number}",
+                    "experiment": experiment.name,
+                    "model_id": "m",
+                    "polarity": "p",
+                    "rendering": f"r{number}",
                     "names": f"n{number % 4}",
-                    "trial": str(number % 2), "predicted": float((number + first) % 3 > 0),
+                    "trial": str(number % 2),
+                    "predicted": float((number + first) % 3 > 0),
                     "answer": group if number else experiment.compares.reference,
                     "top_tokens": '[["x", 0.1], ["y", -0.2]]',
-                    "explained_variance": 0.3, "strict_correct": float(number % 2), "said_unsure": 0.0,
-                    "said_other": 0.0, "strict_other": 0.0,
+                    "explained_variance": 0.3,
+                    "strict_correct": float(number % 2),
+                    "said_unsure": 0.0,
+                    "said_other": 0.0,
+                    "strict_other": 0.0,
                     **dict.fromkeys(experiment.shows.reported, 0.1),
                     **dict.fromkeys(
-                        experiment.shows.scores, 0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5)
+                        experiment.shows.scores,
+                        0.4 + 0.1 * first / place + 0.01 * (number * (1 + first) % 5),
                     ),
-                }  # fmt: skip
+                }
                 if (
                     "answers" in experiment.shows.rates
                 ):  # right or not: one sentence is not, on the other side
@@ -273,11 +288,14 @@ def test_only_what_is_marked_is_a_primary_finding():
     gap = partial(finding, "paired_gap", MASS)
     known = gap(0.3, primary=True)
     others = [
-        gap(0.3, study="../../etc"), gap(0.3, experiment="<script>"), gap(0.3, subset="other_health"),
-        gap(0.3, view=AS_PUBLISHED), gap(0.3, slice_by="phase", slice_value="action"),
+        gap(0.3, study="../../etc"),
+        gap(0.3, experiment="<script>"),
+        gap(0.3, subset="other_health"),
+        gap(0.3, view=AS_PUBLISHED),
+        gap(0.3, slice_by="phase", slice_value="action"),
         gap(0.3, score="closed_list_mass"),
         finding("gap_difference", MASS, 0.3, subset="mental_health - other_health"),
-    ]  # fmt: skip
+    ]
     assert [[known]] == questions([*others, known]) == [primary_findings([*others, known])]
     assert experiment_of(others[0]) is None
     both = [gap(0.3, primary=True, model_id=name) for name in ("m", "other")]

@@ -21,11 +21,17 @@ def numbers_of(study):
 @pytest.mark.parametrize(
     ("printed", "recomputed", "equal"),
     [
-        ("0.3206", 0.32064, True), ("0.3206", 0.32066, False), ("0.0000", 0.00004, True), ("0.0000", 0.00006, False),
-        ("2.7e-5", 2.66e-5, True), ("2.7e-5", 2.64e-5, False), ("297", 297.0, True), ("-0.0402", -0.040196, True),
+        ("0.3206", 0.32064, True),
+        ("0.3206", 0.32066, False),
+        ("0.0000", 0.00004, True),
+        ("0.0000", 0.00006, False),
+        ("2.7e-5", 2.66e-5, True),
+        ("2.7e-5", 2.64e-5, False),
+        ("297", 297.0, True),
+        ("-0.0402", -0.040196, True),
         ("0.5", float("nan"), False),
     ],
-)  # fmt: skip
+)
 def test_a_number_matches_if_it_rounds_to_what_was_printed(printed, recomputed, equal):
     assert agrees(printed, recomputed) is equal
 
@@ -42,24 +48,30 @@ def test_every_published_number_follows_from_the_released_outputs(upstream):
     assert len(rates) == (3 * 4 + 2 * 2) * 17  # and the means of 16 stereotypes
     found = {one.number: one.recomputed for one in printed if one.model == "roberta-large"}
     assert len(found) == 162
-    rq1, pairs = "rq1 mental_health", "female - male"
+    rq1 = "rq1 mental_health"
+    pairs = "female - male"
     for number, value, abs_ in (  # the figures that the study prints in its text
-        (f"{rq1}: mean female, value", 0.3206, 5e-5), (f"{rq1}: mean male, value", 0.1863, 5e-5),
-        (f"{rq1}: mean unspecified, value", 0.0668, 5e-5), (f"{rq1}: {pairs}, effect_size", 1.638, 5e-4),
+        (f"{rq1}: mean female, value", 0.3206, 5e-5),
+        (f"{rq1}: mean male, value", 0.1863, 5e-5),
+        (f"{rq1}: mean unspecified, value", 0.0668, 5e-5),
+        (f"{rq1}: {pairs}, effect_size", 1.638, 5e-4),
         (f"{rq1}: {pairs} by phase=diagnosis, effect_size", 1.738, 5e-4),
         (f"{rq1}: {pairs} by phase=intention, effect_size", 1.417, 5e-4),
         (f"{rq1}: {pairs} by phase=action, effect_size", 1.902, 5e-4),
         (f"{rq1} - other_health: gap difference {pairs}, effect_size", 0.991, 5e-4),
         (f"rq2 mental_health: {pairs} by dimension=help, p_value", 0.0080, 5e-5),
         ("rq2 mental_health: sums equal to the result table, value", 297, 0),
-    ):  # fmt: skip
+    ):
         assert found[number] == pytest.approx(value, abs=abs_), number
     first = [one for one in rows if one.study == "resume_ranking" and "shown first" in one.number]
     shares = {one.model: one.recomputed for one in first if one.number.startswith("ranking")}
     assert shares == {"gpt-3.5-turbo": 0.451, "gpt-4": 0.137}  # of the candidate who is shown first
     assert {(one.model, one.published) for one in printed if one.study == "care_notes"} == {
-        ("bart", "0.0013"), ("bart", "-0.0037"), ("llama3", "0.0016"), ("llama3", "-0.00025"),
-    }  # fmt: skip
+        ("bart", "0.0013"),
+        ("bart", "-0.0037"),
+        ("llama3", "0.0016"),
+        ("llama3", "-0.00025"),
+    }
     answers = {one.number: one.recomputed for one in rows if one.study == "adjective_coreference"}
     assert answers["answers trial 1: bias baseline, value"] == 26.6
     assert answers["answers trial 2: bias baseline, value"] == 29.4
@@ -97,8 +109,11 @@ def test_every_published_number_follows_from_the_released_outputs(upstream):
 
 LONGFORMER = "yikuan8/Clinical-Longformer"
 STEM = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_clinicallongformer"
-RESPELT = {"coercion": ("treament", "treatment"), "avoidance": ("emploer", "employer"),
-           "segregation": ("nieghbors", "neighbors")}  # fmt: skip
+RESPELT = {
+    "coercion": ("treament", "treatment"),
+    "avoidance": ("emploer", "employer"),
+    "segregation": ("nieghbors", "neighbors"),
+}
 
 
 DIMENSIONS = (

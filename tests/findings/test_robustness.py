@@ -25,9 +25,13 @@ from swapbias.studies import Study
 from tests.experiments import experiment
 
 EXPERIMENT = experiment(
-    name="tiny", kind="masked", groups=("f",), reference="m",
-    unit="P(negative)", random={"template": "templates", "condition": "conditions"},
-)  # fmt: skip
+    name="tiny",
+    kind="masked",
+    groups=("f",),
+    reference="m",
+    unit="P(negative)",
+    random={"template": "templates", "condition": "conditions"},
+)
 
 
 def rows(gaps, base=0.3):
@@ -137,7 +141,9 @@ def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
 
 def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_beyond_wording():
     rng = np.random.default_rng(6)
-    naive, beyond, runs = 0, 0, 30
+    naive = 0
+    beyond = 0
+    runs = 30
     for _ in range(runs):
         parts = []
         for wording, effect in enumerate(rng.normal(0, 0.1, 6)):
@@ -192,13 +198,15 @@ def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
 
 
 RATES = EXPERIMENT.changed(compares={"unit": named_unit("share of answers")})
-TEMPLATES, CONDITIONS = 20, 10
+TEMPLATES = 20
+CONDITIONS = 10
 
 
 def rates(rng, of_f, of_m, spread=0.005, answers=0):
     """Rates of every pair around those of two groups, or shares of so many answers drawn at them."""
     lean = spread * rng.standard_normal((2, TEMPLATES))
-    frame, scores = rows(grid(dict.fromkeys(range(TEMPLATES), 0.0), range(CONDITIONS))), []
+    frame = rows(grid(dict.fromkeys(range(TEMPLATES), 0.0), range(CONDITIONS)))
+    scores = []
     for template, group in zip(frame["template"], frame["group"], strict=True):
         side = int(group == "m")
         chance = np.clip(
@@ -253,7 +261,8 @@ def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
 
 
 def test_rates_at_the_margin_of_a_ratio_seldom_pass_or_fail():
-    rng, runs = np.random.default_rng(6), 25
+    rng = np.random.default_rng(6)
+    runs = 25
     made = [
         audit(rates(rng, of_f, 0.06, spread=0.01), RATES)
         for of_f in (0.075, 0.048)

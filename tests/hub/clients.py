@@ -72,6 +72,9 @@ def settings(hub, *, home, token):
     return {
         **dict.fromkeys((*unset.split(), "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "http_proxy"), ""),
         **{f"HF_HUB_DISABLE_{name}": "1" for name in ("XET", "TELEMETRY", "PROGRESS_BARS")},
-        "HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(home), "NO_PROXY": "127.0.0.1",
+        "HF_ENDPOINT": hub.url,
+        "HF_TOKEN": token,
+        "HF_HOME": str(home),
+        "NO_PROXY": "127.0.0.1",
         "USE_TORCH": "0",  # datasets would load it
-    }  # fmt: skip
+    }

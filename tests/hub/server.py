@@ -75,7 +75,8 @@ class Pull:
     number: int
     title: str
     author: str
-    status: str = "open"  # open, closed or merged
+    status: str = "open"
+    """Open, closed or merged."""
 
 
 @dataclass(slots=True)
@@ -117,8 +118,10 @@ class Repository:
     def last_change(self, commit, path):
         """The newest commit up to this one that changed a file or folder."""
         below = [one for one in commit.files if one == path or one.startswith(f"{path}/")]
-        same = takewhile(lambda one: all(one.files.get(name) == commit.files[name] for name in below),
-                         self.history(commit.oid))  # fmt: skip
+        same = takewhile(
+            lambda one: all(one.files.get(name) == commit.files[name] for name in below),
+            self.history(commit.oid),
+        )
         return list(same)[-1]
 
     def named(self, folder):
@@ -149,11 +152,14 @@ class Plan:
     method: str
     pattern: str
     times: int = 1
-    status: int = 0  # answer with this status
+    status: int = 0
+    """Answer with this status."""
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
-    cuts: int | None = None  # the connection ends after so many bytes of the request
-    hangs: int | None = None  # or nothing comes after so many bytes of the answer
+    cuts: int | None = None
+    """The connection ends after so many bytes of the request."""
+    hangs: int | None = None
+    """Or nothing comes after so many bytes of the answer."""
     callback: Any = None
 
     def takes(self, method, address):
@@ -172,7 +178,8 @@ class LocalHub:
         self.log: list[tuple[str, str, str | None]] = []  # method, path with its query, user
         self.broken: list[str] = []  # tracebacks of faults of this server
         self.plans: list[Plan] = []
-        self.lock, self.closing = threading.RLock(), threading.Event()
+        self.lock = threading.RLock()
+        self.closing = threading.Event()
 
     def __enter__(self):
         self.server = Server(("127.0.0.1", 0), Handler)
@@ -269,12 +276,14 @@ class Request:
 
     hub: LocalHub
     method: str
-    path: str  # as sent: percent-encoded
+    path: str
+    """As sent: percent-encoded."""
     query: dict[str, str]
     headers: Any
     body: bytes
     user: User | None
-    repo: Any = None  # what it is about
+    repo: Any = None
+    """What it is about."""
     revision: str = "main"
 
     def json(self):
@@ -337,9 +346,12 @@ class Request:
         )
 
     def create(self):
-        user, wanted = self.signed_in(), self.json()
-        kind, owner = wanted.get("type") or "model", wanted.get("organization") or user.name
-        name, sdk = f"{owner}/{wanted['name']}", wanted.get("sdk") or ""
+        user = self.signed_in()
+        wanted = self.json()
+        kind = wanted.get("type") or "model"
+        owner = wanted.get("organization") or user.name
+        name = f"{owner}/{wanted['name']}"
+        sdk = wanted.get("sdk") or ""
         if user.role == "read" or owner not in (user.name, *user.orgs):
             raise Refused(
                 403, f'You don\'t have the rights to create a {kind} under the namespace "{owner}"'
@@ -357,7 +369,8 @@ class Request:
         return 200, b"", {"ETag": f'"{oid}"'}
 
     def listing(self, kinds):
-        author, stranger = self.query.get("author"), User("", "read", ())
+        author = self.query.get("author")
+        stranger = User("", "read", ())
         there = [one for (kind, _), one in self.hub.repositories.items() if kind == KINDS[kinds]]
         there = [
             one
@@ -378,10 +391,12 @@ class Request:
     def content(self, revision, path):
         """A file, or a part of it, with the headers from which clients name their cache."""
         commit = replace(self, revision=unquote(revision)).at()
-        headers, file = {"X-Repo-Commit": commit.oid}, commit.files.get(unquote(path))
+        headers = {"X-Repo-Commit": commit.oid}
+        file = commit.files.get(unquote(path))
         if file is None:
             raise Refused(404, "Entry not found", "EntryNotFound", **headers)
-        etag, size = file.sha256 if file.lfs else file.oid, len(file.data)
+        etag = file.sha256 if file.lfs else file.oid
+        size = len(file.data)
         headers |= {
             "ETag": f'"{etag}"',
             "Accept-Ranges": "bytes",
@@ -389,7 +404,8 @@ class Request:
         }
         headers |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(size)} if file.lfs else {}
         if found := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or ""):
-            start, stop = int(found[1]), min(int(found[2] or size - 1) + 1, size)
+            start = int(found[1])
+            stop = min(int(found[2] or size - 1) + 1, size)
             return (
                 206,
                 file.data[start:stop],
@@ -406,17 +422,27 @@ class Request:
         return function(about, unquote(path or "")) if what == "tree" else function(about)
 
     def info(self):
-        repo, commit = self.repo, self.at()
+        repo = self.repo
+        commit = self.at()
         row = {
-            "_id": "x" * 24, "id": repo.name, "author": repo.owner, "sha": commit.oid, "private": repo.private,
-            "gated": False, "tags": [], "createdAt": DATE, "lastModified": DATE, "cardData": {},
+            "_id": "x" * 24,
+            "id": repo.name,
+            "author": repo.owner,
+            "sha": commit.oid,
+            "private": repo.private,
+            "gated": False,
+            "tags": [],
+            "createdAt": DATE,
+            "lastModified": DATE,
+            "cardData": {},
             "siblings": [{"rfilename": path} for path in sorted(commit.files)],
-        }  # fmt: skip
+        }
         return as_json(row | ({"sdk": repo.sdk} if repo.sdk else {}))
 
     def tree(self, folder):
         """Files and folders below a folder; all levels with ``recursive``."""
-        files, folder = self.at().files, folder.strip("/")
+        files = self.at().files
+        folder = folder.strip("/")
         below = [path for path in files if not folder or path.startswith(f"{folder}/")]
         depth = len(PurePosixPath(folder).parts)
         folders = {str(parent) for path in below for parent in PurePosixPath(path).parents}
@@ -429,7 +455,8 @@ class Request:
 
     def paths_info(self):
         """Files and folders by name; what is not there is left out."""
-        wanted, files = parse_qs(self.body.decode()), self.at().files
+        wanted = parse_qs(self.body.decode())
+        files = self.at().files
         expand = "true" in str(wanted.get("expand", "")).lower()
         paths = [path.strip("/") for path in wanted.get("paths", [])]
         there = [
@@ -482,10 +509,19 @@ class Request:
             raise Refused(403, "Discussions are disabled for this repo")
         repo = {"name": self.repo.name, "type": self.repo.kind}
         rows = [
-            {"num": one.number, "title": one.title, "status": one.status, "isPullRequest": True, "repo": repo,
-             "author": {"name": one.author, "type": "user"}, "createdAt": DATE, "changes": {"base": MAIN}}
-            for one in reversed(self.repo.pulls) if self.query.get("author") in (None, one.author)
-        ]  # fmt: skip
+            {
+                "num": one.number,
+                "title": one.title,
+                "status": one.status,
+                "isPullRequest": True,
+                "repo": repo,
+                "author": {"name": one.author, "type": "user"},
+                "createdAt": DATE,
+                "changes": {"base": MAIN},
+            }
+            for one in reversed(self.repo.pulls)
+            if self.query.get("author") in (None, one.author)
+        ]
         return as_json({"discussions": rows, "count": len(rows), "start": 0})
 
     def preupload(self):
@@ -493,17 +529,21 @@ class Request:
         self.writer()
         rows = []
         for one in self.json()["files"]:
-            path, sample = one["path"], base64.b64decode(one.get("sample") or "")
+            path = one["path"]
+            sample = base64.b64decode(one.get("sample") or "")
             mode = "lfs" if is_large(path, one["size"], sample) else "regular"
             rows.append({"path": path, "uploadMode": mode, "shouldIgnore": False})
         return as_json({"files": rows})
 
     def commit(self):
         """One commit to a branch, or a new pull request: all of it or nothing."""
-        user, opens, repo = self.writer(), self.flag("create_pr"), self.repo
+        user = self.writer()
+        opens = self.flag("create_pr")
+        repo = self.repo
         lines = [json.loads(line) for line in self.body.splitlines() if line.strip()]
         head = lines.pop(0)["value"]
-        base, parent = self.at(), head.get("parentCommit") or ""
+        base = self.at()
+        parent = head.get("parentCommit") or ""
         if opens and parent:
             base = replace(self, revision=parent).at()
         elif not base.oid.startswith(parent):
@@ -511,23 +551,20 @@ class Request:
         files = dict(base.files)
         for line in lines:
             self.apply(files, line["key"], line["value"])
-        row, page, ref = (
-            {"success": True, "hookOutput": ""},
-            f"{self.hub.url}/{PREFIXES[repo.kind]}{repo.name}",
-            MAIN,
-        )
+        row = {"success": True, "hookOutput": ""}
+        page = f"{self.hub.url}/{PREFIXES[repo.kind]}{repo.name}"
+        ref = MAIN
         if opens:
             pull = Pull(len(repo.pulls) + 1, head["summary"], user.name)
             repo.pulls.append(pull)
-            ref, row["pullRequestUrl"] = (
-                f"refs/pr/{pull.number}",
-                f"{page}/discussions/{pull.number}",
-            )
+            ref = f"refs/pr/{pull.number}"
+            row["pullRequestUrl"] = f"{page}/discussions/{pull.number}"
         made = repo.commit(ref, files, head["summary"], base.oid)
         return as_json({**row, "commitOid": made.oid, "commitUrl": f"{page}/commit/{made.oid}"})
 
     def apply(self, files, key, value):
-        path, large = value["path"], self.hub.large
+        path = value["path"]
+        large = self.hub.large
         if key == "file":
             files[path] = File(base64.b64decode(value["content"], validate=True))
         elif key == "lfsFile" and value["oid"] in large:
@@ -545,10 +582,12 @@ class Request:
 
 
 PLAIN = (
-    ("GET", r"/api/whoami-v2", Request.whoami), ("POST", r"/api/validate-yaml", lambda _: as_json({"errors": []})),
-    ("POST", r"/api/repos/create", Request.create), ("PUT", r"/lfs/([0-9a-f]{64})", Request.receive),
+    ("GET", r"/api/whoami-v2", Request.whoami),
+    ("POST", r"/api/validate-yaml", lambda _: as_json({"errors": []})),
+    ("POST", r"/api/repos/create", Request.create),
+    ("PUT", r"/lfs/([0-9a-f]{64})", Request.receive),
     ("GET", r"/api/(models|datasets|spaces)", Request.listing),
-)  # fmt: skip
+)
 OF_REPO = (
     (r"/(?:(datasets|spaces)/)?([^/]+/[^/]+?)\.git/info/lfs/objects/batch", Request.batch),
     (r"/(?:(datasets|spaces)/)?([^/]+/[^/]+?)/resolve/([^/]+)/(.+)", Request.content),
@@ -558,11 +597,17 @@ OF_REPO = (
     ),
 )
 API = {
-    ("GET", ""): Request.info, ("GET", "revision"): Request.info, ("GET", "tree"): Request.tree,
-    ("GET", "refs"): Request.refs, ("POST", "paths-info"): Request.paths_info, ("GET", "commits"): Request.commits,
-    ("GET", "discussions"): Request.discussions, ("POST", "preupload"): Request.preupload,
-    ("POST", "commit"): Request.commit, ("POST", "tag"): Request.tag,
-}  # fmt: skip
+    ("GET", ""): Request.info,
+    ("GET", "revision"): Request.info,
+    ("GET", "tree"): Request.tree,
+    ("GET", "refs"): Request.refs,
+    ("POST", "paths-info"): Request.paths_info,
+    ("GET", "commits"): Request.commits,
+    ("GET", "discussions"): Request.discussions,
+    ("POST", "preupload"): Request.preupload,
+    ("POST", "commit"): Request.commit,
+    ("POST", "tag"): Request.tag,
+}
 
 
 class Server(ThreadingHTTPServer):
@@ -584,7 +629,8 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing on stderr."""
 
     def handle_request(self):
-        hub, split = self.server.hub, urlsplit(self.path)
+        hub = self.server.hub
+        split = urlsplit(self.path)
         address = unquote(split.path) + (f"?{unquote(split.query)}" if split.query else "")
         authorization = self.headers.get("Authorization") or ""
         user = hub.users.get(authorization.removeprefix("Bearer ").strip())

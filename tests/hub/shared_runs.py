@@ -17,12 +17,23 @@ from tests.baselines import RuleScorer
 from tests.scoring import score_rows
 
 GAP = Finding(
-    study="gendered_stigma", experiment="rq1", model_id="lab/small", score="score", measure="paired_gap",
-    contrast="female - male", subset="mental_health", slice_by="all", slice_value="",
-    unit="probability mass at the mask", cluster_vars="templates + diagnoses", primary=True,
-    estimate=Estimate(0.25, 0.125, 0.375, 1.5, 0.75, 0.03125, 187, 2, "paired t", "paired t", 0.0625, "2 tests"),
+    study="gendered_stigma",
+    experiment="rq1",
+    model_id="lab/small",
+    score="score",
+    measure="paired_gap",
+    contrast="female - male",
+    subset="mental_health",
+    slice_by="all",
+    slice_value="",
+    unit="probability mass at the mask",
+    cluster_vars="templates + diagnoses",
+    primary=True,
+    estimate=Estimate(
+        0.25, 0.125, 0.375, 1.5, 0.75, 0.03125, 187, 2, "paired t", "paired t", 0.0625, "2 tests"
+    ),
     published=Published(value="0.30", source="Table 2"),
-)  # fmt: skip
+)
 
 
 def finding(value, low=math.nan, high=math.nan, *, n=187, n_unscored=3, **changed):

@@ -24,7 +24,8 @@ from tests.hub.clients import command
 from tests.hub.own_runs import edited
 from tests.hub.shared_runs import GAP
 
-BASE, LORA = "bob/bert", "alice/lora"
+BASE = "bob/bert"
+LORA = "alice/lora"
 BOTH = f"{BASE} + {LORA}"
 STUDY = ("gendered_stigma:rq1",)
 ENTRIES = {
@@ -135,7 +136,8 @@ def test_the_page_of_the_base_is_refused_and_that_of_the_adapter_repeats_the_run
 ):
     how = {} if model == LORA else {"adapter": LORA}
     run = audited(model, tmp_path / "run", **how)
-    before, pinned = pushed.files("model", BASE), head(pushed, LORA)
+    before = pushed.files("model", BASE)
+    pinned = head(pushed, LORA)
     for more in ({}, {"audited": BOTH}):
         with pytest.raises(
             UsageError, match=rf"read bob/bert with the adapter alice/lora, whose .* --model {LORA}"

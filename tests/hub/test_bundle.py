@@ -60,7 +60,8 @@ def holding(bundle, *words):
 
 
 def test_a_public_run_leaves_whole(masked_run, masked_bundle):
-    written, bundle = files_below(masked_run.folder), masked_bundle
+    written = files_below(masked_run.folder)
+    bundle = masked_bundle
     assert {*bundle.files} == {f"{bundle.folder}/{name}" for name in (*written, "findings.parquet")}
     assert bundle.withheld == ()
     for name in written.keys() - {
@@ -68,7 +69,8 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
         SCORED,
     }:  # nothing but the manifest names the machine
         assert content(bundle, name) == written[name]
-    leaves, stays = table(bundle, SCORED), pq.read_table(masked_run.folder / SCORED)
+    leaves = table(bundle, SCORED)
+    stays = pq.read_table(masked_run.folder / SCORED)
     assert leaves.equals(stays)
     manifest = json.loads(content(bundle, "manifest.json"))
     assert (
@@ -231,7 +233,8 @@ def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
         )
         asked = Settings(studies=("adjective_coreference",), limit=32, options=(chat,))
         run, _ = start(asked, tmp_path / "run", **QUIET)
-    bundle, path = bundle_run(run), "items/adjective_coreference.parquet"
+    bundle = bundle_run(run)
+    path = "items/adjective_coreference.parquet"
     assert bundle.name.startswith("llama-")
     items = table(bundle, path)
     assert set(items["model_id"].to_pylist()) == {"llama"}
@@ -259,7 +262,8 @@ def test_findings_have_the_same_columns_and_types_in_every_run(bundle, masked_bu
 
 
 def card_of(*bundles):
-    card, paths = "", []
+    card = ""
+    paths = []
     for one in bundles:
         paths += one.files
         card = results_card("me/results", one.name, one.found, one.manifest, paths, card)
@@ -271,7 +275,9 @@ def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says_and_is_read_as
 ):
     from datasets import get_dataset_config_names, load_dataset
 
-    repo, bundles, name = tmp_path / "repo", (masked_bundle, bundle), masked_bundle.name
+    repo = tmp_path / "repo"
+    bundles = (masked_bundle, bundle)
+    name = masked_bundle.name
     card = card_of(*bundles).encode()
     for path, data in {**masked_bundle.files, **bundle.files, "README.md": card}.items():
         Run(repo).write(path, data)

@@ -44,10 +44,12 @@ def finding(value=0.25, low=0.2, high=0.3, **changed):
 
 
 FOUND = [
-    finding(primary=True), finding(view=AS_PUBLISHED, low=0.24, high=0.26),
-    finding(-0.5, -0.6, -0.4, subset="other_health", primary=True), finding(0.6, measure="mean"),
+    finding(primary=True),
+    finding(view=AS_PUBLISHED, low=0.24, high=0.26),
+    finding(-0.5, -0.6, -0.4, subset="other_health", primary=True),
+    finding(0.6, measure="mean"),
     finding(0.9, score="closed_list_mass"),
-]  # fmt: skip
+]
 HOSTILE = [
     "<script>alert(1)</script>", "a|b", "a\\|b", "[x](javascript:alert(1))", "![](http://x)", "<!-- swapbias:end -->",
     "one\ntwo\n\n# three", "a\u202eb", "`code` **bold** _it_ ~~no~~", "http://x.example www.x.example a@b.example",
@@ -71,8 +73,16 @@ def cells(text):
     kinds = [token.type for token in found]
     body = found[kinds.index("tbody_open") : kinds.index("table_close")]
     assert {token.type for token in body} <= {
-        "tbody_open", "tr_open", "td_open", "inline", "text", "text_special", "td_close", "tr_close", "tbody_close",
-    }  # fmt: skip
+        "tbody_open",
+        "tr_open",
+        "td_open",
+        "inline",
+        "text",
+        "text_special",
+        "td_close",
+        "tr_close",
+        "tbody_close",
+    }
     return [shown(token.children) for token in body if token.type == "inline"]
 
 
@@ -229,7 +239,8 @@ def test_any_keys_are_set_and_others_stay(before, values, line_end):
     assert with_keys(made, values) == made
 
 
-PART, OTHER = "### A\n\n```bash\nswapbias\n```", "### B"
+PART = "### A\n\n```bash\nswapbias\n```"
+OTHER = "### B"
 
 
 def with_section(readme, text=PART):
@@ -332,7 +343,8 @@ def test_the_section_goes_to_the_end_or_is_replaced_where_it_stands():
     for readme in ("# A", "# A\n", "# A\n\n"):
         assert with_section(readme) == f"# A\n\n{SECTION}\n"
     assert with_section("---\na: 1\n---") == f"---\na: 1\n---\n\n{SECTION}\n"
-    before, after = "# A\r\n\r\n", "\r\n\r\nmore \n\ttext"
+    before = "# A\r\n\r\n"
+    after = "\r\n\r\nmore \n\ttext"
     assert (
         with_section(f"{before}{BEGIN}\nold\n{END}{after}")
         == before + SECTION.replace("\n", "\r\n") + after
@@ -342,11 +354,16 @@ def test_the_section_goes_to_the_end_or_is_replaced_where_it_stands():
 @pytest.mark.parametrize(
     "documented",
     [
-        f"```md\n{BEGIN}\nx\n{END}\n```\n", f"~~~~\n```\n{BEGIN}\n~~~~\n", f"- a list\n\n  ```\n  {BEGIN}\n  ```\n",
-        f"- ```\n  {BEGIN}\n  ```\n", f"> {BEGIN}\n", f"    {BEGIN}\n    {END}\n",
-        f"Put `{BEGIN}` and {END} there.\n", f"---\nnote: |\n  {BEGIN}\na: 1\n---\n",
+        f"```md\n{BEGIN}\nx\n{END}\n```\n",
+        f"~~~~\n```\n{BEGIN}\n~~~~\n",
+        f"- a list\n\n  ```\n  {BEGIN}\n  ```\n",
+        f"- ```\n  {BEGIN}\n  ```\n",
+        f"> {BEGIN}\n",
+        f"    {BEGIN}\n    {END}\n",
+        f"Put `{BEGIN}` and {END} there.\n",
+        f"---\nnote: |\n  {BEGIN}\na: 1\n---\n",
     ],
-)  # fmt: skip
+)
 def test_markers_that_are_only_shown_are_no_markers(documented):
     made = with_section(documented)
     assert made == f"{documented}\n{SECTION}\n"

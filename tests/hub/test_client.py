@@ -47,10 +47,13 @@ def test_what_is_written_is_there_and_is_not_written_twice(hub):
 
 
 FAULTS = {
-    403: "The token may not", 409: "It clashes with what is there", 412: "Somebody else wrote in between",
-    413: "A file is too large", 429: "The Hub takes no more requests now",
+    403: "The token may not",
+    409: "It clashes with what is there",
+    412: "Somebody else wrote in between",
+    413: "A file is too large",
+    429: "The Hub takes no more requests now",
     **dict.fromkeys((500, 502, 503, 504), "The Hub has trouble of its own"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("status", FAULTS)

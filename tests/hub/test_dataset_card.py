@@ -45,7 +45,8 @@ FEW = {  # columns of a few values
 @pytest.fixture(scope="module", params=studies.corpora())
 def card(request, tmp_path_factory):
     """A corpus that was built, with its card; configs that need upstream files are there where those are at hand."""
-    corpus, out = studies.load_corpus(request.param), tmp_path_factory.mktemp("built")
+    corpus = studies.load_corpus(request.param)
+    out = tmp_path_factory.mktemp("built")
     rows = {one.config: one.rows for one in building.build(corpus, out) if not one.reason}
     corpus = replace(corpus, configs=tuple(corpus.config(name) for name in rows))
     header, body = read(out / corpus.name)
@@ -224,10 +225,11 @@ def names(text, value):
 
 # Values that no card lists: the authors' categories, which social_distance passes on as they are, and packs.
 MANY = {
-    ("social_distance", "original", "label", 39), ("group_packs", "people", "group", 60),
+    ("social_distance", "original", "label", 39),
+    ("group_packs", "people", "group", 60),
     ("group_packs", "words", "label", 33),
     *(("gest", one, "construct", 16) for one in ("masked", "causal", "masked_1_1", "causal_1_1")),
-}  # fmt: skip
+}
 
 
 def test_a_card_names_every_value_of_the_columns_that_hold_a_few_and_calls_rows_paired_where_they_are(
@@ -253,7 +255,8 @@ def test_a_card_names_every_value_of_the_columns_that_hold_a_few_and_calls_rows_
 
 
 def test_a_card_says_at_its_head_what_to_do_with_it(card):
-    corpus, head = card.corpus.name, card.body[: card.body.index("\n## ")]
+    corpus = card.corpus.name
+    head = card.body[: card.body.index("\n## ")]
     assert 'pip install "swapbias @ git+https://github.com/swapbias/swapbias"' in head
     assert f"`swapbias build {corpus}`" in head
     assert f"](https://github.com/swapbias/swapbias/tree/main/datasets_src/{corpus})" in head
@@ -455,15 +458,20 @@ def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_loa
     }
     loaded = subprocess.run(
         [sys.executable, "-c", LOAD, json.dumps(pinned)],
-        cwd=tmp_path, env=elsewhere, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=elsewhere,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert loaded.returncode == 0, loaded.stderr
     found = json.loads(loaded.stdout.splitlines()[-1])
     for name, config, _ in wanted:
         made = studies.load_prompts(name.split("/")[1], config)
         rows = made.to_list()
         assert found[f"{name} {config}"] == [rows, rows, str(made.features)]
-    here, there = files_below(tmp_path / "built" / SMALL), hub.files("dataset", NAME)
+    here = files_below(tmp_path / "built" / SMALL)
+    there = hub.files("dataset", NAME)
     here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
     assert here.keys() ^ there.keys() == {building.MARKER, ".gitattributes"}
     assert all(

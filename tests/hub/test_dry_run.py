@@ -22,12 +22,29 @@ def without(request, monkeypatch, tmp_path):
 def commands(run, folder):
     return {
         "results": ("share", run.folder, "--results", "alice/audits", "--dry-run"),
-        "page": ("share", run.folder, "--results", "alice/audits", "--model", "alice/m", "--commit", "--audited",
-                 run.manifest()["models"][0]["model_id"], "--dry-run"),
-        "datasets": ("push", "datasets", "--namespace", "alice", "occupation_sentiment", "--dry-run"),
+        "page": (
+            "share",
+            run.folder,
+            "--results",
+            "alice/audits",
+            "--model",
+            "alice/m",
+            "--commit",
+            "--audited",
+            run.manifest()["models"][0]["model_id"],
+            "--dry-run",
+        ),
+        "datasets": (
+            "push",
+            "datasets",
+            "--namespace",
+            "alice",
+            "occupation_sentiment",
+            "--dry-run",
+        ),
         "metrics": ("push", "metrics", "--namespace", "alice", "paired_gap", "--dry-run"),
         "study": ("study", "push", folder, "alice/at_work", "--dry-run"),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", ["results", "datasets", "metrics", "study"])

@@ -32,16 +32,25 @@ THEIRS = b"""\
 """
 GAP = finding(0.30138, 0.30027, 0.3025, n_unscored=0)
 FLIPS = finding(
-    0.2, 0.1, 0.3, study="phenotype_fairness", experiment="phenotyping", measure="flip_rate", subset="original",
-    contrast="female and male", unit="share of notes",
-)  # fmt: skip
+    0.2,
+    0.1,
+    0.3,
+    study="phenotype_fairness",
+    experiment="phenotyping",
+    measure="flip_rate",
+    subset="original",
+    contrast="female and male",
+    unit="share of notes",
+)
 
 
 def made(*found, **changed):
     usual = {
-        "namespace": "me", "revisions": dict.fromkeys(("gendered_stigma", "clinical_notes"), OTHER),
-        "source_url": SOURCE, "source_user": "me",
-    }  # fmt: skip
+        "namespace": "me",
+        "revisions": dict.fromkeys(("gendered_stigma", "clinical_notes"), OTHER),
+        "source_url": SOURCE,
+        "source_user": "me",
+    }
     return entries(found or [GAP], MANIFEST, **{**usual, **changed})
 
 
@@ -171,14 +180,23 @@ def test_an_entry_of_the_same_task_by_somebody_else_is_not_ours(source):
     "content",
     [
         b"- dataset: {id: !!python/object/apply:os.system ['true']}\n  value: 1\n",
-        b"- dataset: {id: a/b}\n  value: !!python/name:os.system\n", b"dataset: {id: a/b}\nvalue: 1\n", b"just text",
-        b"- text", b"- dataset: a/b\n  value: 1\n", b"- dataset: {id: a/b}\n", b"- dataset: {id: 3}\n  value: 1\n",
+        b"- dataset: {id: a/b}\n  value: !!python/name:os.system\n",
+        b"dataset: {id: a/b}\nvalue: 1\n",
+        b"just text",
+        b"- text",
+        b"- dataset: a/b\n  value: 1\n",
+        b"- dataset: {id: a/b}\n",
+        b"- dataset: {id: 3}\n  value: 1\n",
         b"- dataset: {id: a/b}\n  value: 2025-99-99\n",
-        b"- dataset: {id: a/b}\n  value: 1\n---\n- dataset: {id: a/b}\n  value: 1\n", b"- &a [*a]\n", b"[" * 100_000,
-        b"- {", b"\xff\xfe", b"- a\x00b",
+        b"- dataset: {id: a/b}\n  value: 1\n---\n- dataset: {id: a/b}\n  value: 1\n",
+        b"- &a [*a]\n",
+        b"[" * 100_000,
+        b"- {",
+        b"\xff\xfe",
+        b"- a\x00b",
     ],
     ids=lambda content: content[:30].decode("latin-1"),
-)  # fmt: skip
+)
 def test_hostile_files_are_refused_in_one_sentence(content):
     with pytest.raises(ValueError, match=r"^\.eval_results/swapbias\.yaml") as caught:
         merged(content, made(), PATH)

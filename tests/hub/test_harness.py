@@ -81,8 +81,9 @@ def harness(folder, tmp_path_factory):
             task_manager=TaskManager(
                 include_path=str(place.with_name("moved")), include_defaults=False, metadata=named
             ),  # as the command does
-            log_samples=True, bootstrap_iters=0,
-        )  # fmt: skip
+            log_samples=True,
+            bootstrap_iters=0,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +122,12 @@ def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
 def test_the_files_are_plain_and_say_whose_they_are(tmp_path):
     written = export_study("coreference_schemas", tmp_path / "out")
     assert [path.name for path in written] == [
-        "LICENSES.md", "swapbias_coreference_schemas.yaml",
-        "swapbias_coreference_schemas_sentences.jsonl", "swapbias_coreference_schemas_sentences.yaml",
+        "LICENSES.md",
+        "swapbias_coreference_schemas.yaml",
+        "swapbias_coreference_schemas_sentences.jsonl",
+        "swapbias_coreference_schemas_sentences.yaml",
         "swapbias_tasks.py",
-    ]  # fmt: skip
+    ]
     task = yaml.safe_load(written[3].read_text().replace("!function ", ""))
     assert {task["custom_dataset"], task["process_results"]} == {
         "swapbias_tasks.read",

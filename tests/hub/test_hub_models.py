@@ -37,7 +37,8 @@ def versions(folder, tmp_path_factory):
     import torch
     from transformers import BertForMaskedLM
 
-    model, later = BertForMaskedLM.from_pretrained(folder), tmp_path_factory.mktemp("later")
+    model = BertForMaskedLM.from_pretrained(folder)
+    later = tmp_path_factory.mktemp("later")
     with torch.no_grad():
         model.get_output_embeddings().bias += torch.arange(model.config.vocab_size) % 7
     model.save_pretrained(later)
@@ -81,7 +82,8 @@ def scores(run):
 
 
 def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path, monkeypatch):
-    said, first = [], commit_of(pushed)
+    said = []
+    first = commit_of(pushed)
     run = audited(NAME, tmp_path / "run")
     assert pins(run) == [(NAME, first)]
     # Config, tokenizer and weights: every file was asked for by the one commit.
@@ -146,7 +148,8 @@ def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, folder, v
 def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_score(
     pushed, versions, tmp_path
 ):
-    first, run = commit_of(pushed), audited(NAME, tmp_path / "first")
+    first = commit_of(pushed)
+    run = audited(NAME, tmp_path / "first")
     pushed.push("model", NAME, versions[1])
     moved = audited(NAME, tmp_path / "moved")
     assert (pins(run), pins(moved)) == ([(NAME, first)], [(NAME, commit_of(pushed))])

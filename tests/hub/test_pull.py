@@ -45,7 +45,8 @@ def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
     from datasets import load_dataset
 
     done = pull(Hub(), DATASET, KEY[1], tmp_path, revision="v1.0.0")
-    whole, commit = f"{len(corpus)} of {len(corpus)} files", hub.tags(*KEY)["v1.0.0"][:8]
+    whole = f"{len(corpus)} of {len(corpus)} files"
+    commit = hub.tags(*KEY)["v1.0.0"][:8]
     assert done == f"{KEY[1]} v1.0.0 ({commit}): {whole} in {tmp_path / CORPUS}"
     assert contents(tmp_path / CORPUS) == corpus
     assert {*os.listdir(tmp_path)} == {CORPUS, "hf-home"}  # nothing is left beside it
@@ -84,7 +85,8 @@ def test_other_bytes_than_the_hub_lists_are_refused(corpus, tmp_path, monkeypatc
     fetch = Hub.fetch
 
     def other(*given):
-        found, changed = fetch(*given), tmp_path / "changed"
+        found = fetch(*given)
+        changed = tmp_path / "changed"
         changed.write_bytes(found[path].read_bytes()[:-1] + b"x")
         return found | {path: changed}
 
@@ -95,7 +97,8 @@ def test_other_bytes_than_the_hub_lists_are_refused(corpus, tmp_path, monkeypatc
 
 
 def test_what_is_put_into_the_empty_folder_meanwhile_stays(corpus, tmp_path, monkeypatch):
-    fetch, mine = Hub.fetch, tmp_path / CORPUS / "mine.txt"
+    fetch = Hub.fetch
+    mine = tmp_path / CORPUS / "mine.txt"
     mine.parent.mkdir()
     monkeypatch.setattr(Hub, "fetch", lambda *given: (mine.write_text("mine"), fetch(*given))[1])
     with pytest.raises(OSError, match="not empty"):
@@ -113,10 +116,16 @@ def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, cor
 @pytest.mark.parametrize(
     "name",
     [
-        "runs/../../../escaped.json", "/etc/escaped", "runs\\x.json", "CON", "runs/r/results.json ", "Readme.md",
-        "readme.md/x.json", "a" * 300,
+        "runs/../../../escaped.json",
+        "/etc/escaped",
+        "runs\\x.json",
+        "CON",
+        "runs/r/results.json ",
+        "Readme.md",
+        "readme.md/x.json",
+        "a" * 300,
     ],
-)  # fmt: skip
+)
 def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, name):
     hub.add_repo("dataset", "bob/results", files={"README.md": b"x", **shared("r"), name: b"{}"})
     assert "3 of 4 files" in pull(Hub(), RESULTS, "bob/results", tmp_path / "out")
@@ -235,10 +244,12 @@ def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_pat
     ("arguments", "told"),
     [
         (["metrics", "alice", "bleu"], "Unknown measure 'bleu'"),
-        (["datasets", "alice", "imdb"], "Unknown corpus 'imdb'"), (["datasets", "../x"], "OWNER/NAME"),
-        (["results", "nothing"], "OWNER/NAME"), (["results", "alice/nothing"], "is not there"),
+        (["datasets", "alice", "imdb"], "Unknown corpus 'imdb'"),
+        (["datasets", "../x"], "OWNER/NAME"),
+        (["results", "nothing"], "OWNER/NAME"),
+        (["results", "alice/nothing"], "is not there"),
     ],
-)  # fmt: skip
+)
 def test_a_command_that_cannot_be_meant_is_one_sentence_and_code_2(
     hub, tmp_path, capsys, arguments, told
 ):

@@ -7,7 +7,8 @@ from swapbias.hub.client import Hub, Repo, push_repo
 from swapbias.hub.commands import DATASET, push_all
 from tests.hub.clients import writes
 
-REPO, SPACE = Repo("dataset", "alice/toy"), Repo("space", "alice/page")
+REPO = Repo("dataset", "alice/toy")
+SPACE = Repo("space", "alice/page")
 TEMPLATE = {"README.md": b"---\nsdk: gradio\n---\n"}
 KEY = ("dataset", "alice/toy")
 CARD = b"---\nlicense: mit\ntags: [swapbias]\n---\n# toy, made with swapbias\n"
@@ -85,9 +86,11 @@ def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub
     )
     assert (done.status, done.commit) == ("would be updated", "")
     assert lines[:4] == [
-        "dataset alice/toy (public): would be updated, tag v2.0.0", f"  M README.md ({len(card)} bytes)",
-        "  A b.csv (5 bytes)", "  D old.csv",
-    ]  # fmt: skip
+        "dataset alice/toy (public): would be updated, tag v2.0.0",
+        f"  M README.md ({len(card)} bytes)",
+        "  A b.csv (5 bytes)",
+        "  D old.csv",
+    ]
     assert "  -# toy, made with swapbias" in lines
     assert "  +# toys, made with swapbias" in lines
     assert "  +word" not in lines  # of the card alone
@@ -126,7 +129,8 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, monkeypatch):
             raise trouble[name]
         return push()[0]
 
-    said, complaints = [], []
+    said = []
+    complaints = []
     monkeypatch.setattr("swapbias.hub.datasets.push_dataset", pushing)
     names = [*trouble, "gendered_stigma"]
     assert (

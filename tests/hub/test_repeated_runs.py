@@ -209,7 +209,8 @@ def repeat(line, url, run, out):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_page_and_the_card_print_gives_the_same_findings(hub, at, audited, url, kind):
-    run, again = audited(kind), at / "again"
+    run = audited(kind)
+    again = at / "again"
     line = of_page(run)
     assert url not in line
     if kind in OWN:

@@ -15,10 +15,17 @@ from tests.hub.shared_runs import GAP, MANIFEST, shared
 def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
     torn = {**shared("torn"), "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": ['}
     files = {
-        **shared("good"), **shared("..."), **shared("A"), "runs/alone/results.json": b"{}",
-        **shared("held", credentialed=True), **torn, "runs/deep/in/results.json": b"{}", "README.md": b"# results\n",
-        **shared("twice", found=[GAP, replace(GAP, higher_group="again")]), **shared("unfinished", status="running"),
-    }  # fmt: skip
+        **shared("good"),
+        **shared("..."),
+        **shared("A"),
+        "runs/alone/results.json": b"{}",
+        **shared("held", credentialed=True),
+        **torn,
+        "runs/deep/in/results.json": b"{}",
+        "README.md": b"# results\n",
+        **shared("twice", found=[GAP, replace(GAP, higher_group="again")]),
+        **shared("unfinished", status="running"),
+    }
     hub.add_repo("dataset", "alice/results", files=files)
     runs, reasons = load_all_shared(Hub(), ["alice/results"])
     assert [one.name for one in runs] == ["good"]

@@ -22,7 +22,8 @@ from tests.hub.clients import command, writes
 from tests.hub.own_runs import MODEL, QUIET, README, WEIGHTS, edited, limited, of_weights
 from tests.hub.shared_runs import GAP
 
-COMMITS, EVAL = r"/api/models/.*/commit/", ".eval_results/swapbias.yaml"
+COMMITS = r"/api/models/.*/commit/"
+EVAL = ".eval_results/swapbias.yaml"
 packed = cache(shared_runs.bundle_run)
 
 

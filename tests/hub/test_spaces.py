@@ -138,7 +138,8 @@ def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
 def test_a_card_is_a_space_with_a_form_and_loads_its_own_name_at_its_own_version(built):
     for name, files in built.items():
         parts = split(files["README.md"].decode())
-        header, body = load(parts.header, name), parts.after
+        header = load(parts.header, name)
+        body = parts.after
         assert (header["sdk"], header["app_file"], header["license"]) == (
             "gradio",
             "app.py",
@@ -166,13 +167,15 @@ def test_the_output_in_a_card_is_what_the_module_computes(built):
 def test_a_card_names_every_input_and_every_key(built):
     groups = "_(female|male|stigmatized|other|unspecified)$"
     for name, files in built.items():
-        card, tree = files["README.md"].decode(), ast.parse(files[f"{name}.py"].decode())
+        card = files["README.md"].decode()
+        tree = ast.parse(files[f"{name}.py"].decode())
         compute = next(
             one
             for one in ast.walk(tree)
             if isinstance(one, ast.FunctionDef) and one.name == "_compute"
         )
-        inputs, several = section(card, "Inputs"), "_LABEL" if name == "lexicon_mass" else "_GROUP"
+        inputs = section(card, "Inputs")
+        several = "_LABEL" if name == "lexicon_mass" else "_GROUP"
         assert all(
             f"`{argument.arg}`" in inputs
             for argument in compute.args.args
@@ -228,9 +231,12 @@ def test_the_form_of_a_space_starts_and_computes(built, name, rows, shown, tmp_p
         (tmp_path / path).write_bytes(data)
     form = {"headers": columns, "data": rows}
     online = {
-        "PATH": os.defpath, "PYTHONUNBUFFERED": "1", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1",
+        "PATH": os.defpath,
+        "PYTHONUNBUFFERED": "1",
+        "HOME": str(tmp_path),
+        "HF_HUB_OFFLINE": "1",
         "GRADIO_ANALYTICS_ENABLED": "False",
-    }  # fmt: skip
+    }
     command = [GRADIO, "-c", FORM, tmp_path, json.dumps(form)]
     done = subprocess.run(
         command, env=online, capture_output=True, text=True, timeout=300, check=False
@@ -304,7 +310,9 @@ def test_a_published_metric_computes_without_the_package_what_it_computes_to_the
 
 
 def test_a_push_makes_a_space_with_one_commit_under_the_tag_of_the_release(hub):
-    name, key, tag = "leakage_uar", ("space", "lab/leakage_uar"), f"v{__version__}"
+    name = "leakage_uar"
+    key = ("space", "lab/leakage_uar")
+    tag = f"v{__version__}"
     done = spaces.push_metric(Hub(), name, namespace="lab", say=str)
     commits = hub.commits(*key)
     assert (done.status, hub.repo(*key).sdk, hub.repo(*key).private) == ("created", "gradio", False)

@@ -42,7 +42,8 @@ def test_the_bias_by_hand():
         "unsure": 0.125,
         "other": 0.375,
     }
-    one, other = bias_of("cccu", "ciuu"), bias_of("cccu", "ciuu", reference_group="pro")
+    one = bias_of("cccu", "ciuu")
+    other = bias_of("cccu", "ciuu", reference_group="pro")
     assert one.estimate.value == -other.estimate.value == 50
     assert one.estimate.p_value == other.estimate.p_value
     assert one.shares == other.shares
@@ -64,7 +65,8 @@ def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
 
 
 def test_the_interval_is_that_of_scipy_and_a_planted_bias_is_found():
-    pro, anti = 8 * "ccccccccuiouccci", 8 * "cciiuucciouccuii"
+    pro = 8 * "ccccccccuiouccci"
+    anti = 8 * "cciiuucciouccuii"
     found = bias_of(pro, anti).estimate
     gaps = np.array([(a == "c") - (b == "c") for a, b in zip(pro, anti, strict=True)]) * 100.0
     slow = stats.ttest_1samp(gaps, 0)
@@ -77,7 +79,8 @@ def test_the_interval_is_that_of_scipy_and_a_planted_bias_is_found():
             rng.choice(["c", "i", "u"], size=400, p=[right, (1 - right) / 2, (1 - right) / 2])
         )
 
-    planted, none = bias_of(draw(0.85), draw(0.55)).estimate, bias_of(draw(0.7), draw(0.7)).estimate
+    planted = bias_of(draw(0.85), draw(0.55)).estimate
+    none = bias_of(draw(0.7), draw(0.7)).estimate
     assert planted.ci_low < 30 < planted.ci_high
     assert planted.p_value < 1e-6
     assert none.ci_low < 0 < none.ci_high
@@ -141,7 +144,10 @@ def test_odds_of_options_by_hand():
     found = option_odds(logs((0.1, 0.2, 0.3)), (0.0, 0.5, 1.0))
     assert (found.score, found.log_odds) == pytest.approx((2 / 3, math.log(3)))
     # Log p = option + letter: what the letters add is in one order on one option, in the other on the other.
-    more, less, first, second = 0.3, -0.4, 2.0, -1.0
+    more = 0.3
+    less = -0.4
+    first = 2.0
+    second = -1.0
     said = np.array([[more + first, less + second], [more + second, less + first]]) - 4
     assert option_odds(said, (1.0, 0.0)).log_odds == pytest.approx(0.7)
     rare = option_odds(whole - 900, ASK)  # beyond what floats hold as probabilities
@@ -156,9 +162,14 @@ def test_odds_of_options_by_hand():
 @pytest.mark.parametrize(
     ("shown", "hidden", "score"),
     # Were all that is hidden the lower option, .9 / (.9 + .09) would be 1 - 1 / 11: too far from 1.
-    [((0.9, 0.0, 0.0), 0.01, 1.0), ((0.9, 0.0, 0.0), 0.09, math.nan), ((0.0, 0.0, 0.0), 0.2, math.nan),
-     ((0.001, 0.001, 0.0), 0.01, math.nan), ((0.001, 0.001, 0.0), 0.0, 0.5)],
-)  # fmt: skip
+    [
+        ((0.9, 0.0, 0.0), 0.01, 1.0),
+        ((0.9, 0.0, 0.0), 0.09, math.nan),
+        ((0.0, 0.0, 0.0), 0.2, math.nan),
+        ((0.001, 0.001, 0.0), 0.01, math.nan),
+        ((0.001, 0.001, 0.0), 0.0, 0.5),
+    ],
+)
 def test_what_is_hidden_is_never_taken_for_nothing(shown, hidden, score):
     found = option_odds(logs(shown), ASK, [hidden])
     assert found.score == pytest.approx(score, nan_ok=True)
@@ -178,8 +189,12 @@ def test_options_that_count_alike_have_no_odds_and_a_nan_is_refused(values):
 
 def readings(table):
     """Two readings of classes a and b with these counts, each answer a cluster of its own."""
-    pairs = [(one, other) for one, row in zip("ab", table, strict=True)
-             for other, count in zip("ab", row, strict=True) for _ in range(count)]  # fmt: skip
+    pairs = [
+        (one, other)
+        for one, row in zip("ab", table, strict=True)
+        for other, count in zip("ab", row, strict=True)
+        for _ in range(count)
+    ]
     first, second = zip(*pairs, strict=True)
     return first, second, [str(place) for place in range(len(pairs))]
 

@@ -20,9 +20,12 @@ def paired(differences, **factors):
     scores = np.column_stack([0.5 + np.asarray(differences), np.full(count, 0.5)]).ravel()
     clusters = {name: np.repeat(np.asarray(ids), 2) for name, ids in factors.items()}
     return paired_gap(
-        scores, ["f", "m"] * count, np.repeat(np.arange(count), 2).astype(str), reference_group="m",
+        scores,
+        ["f", "m"] * count,
+        np.repeat(np.arange(count), 2).astype(str),
+        reference_group="m",
         cluster_ids=clusters or None,
-    )  # fmt: skip
+    )
 
 
 def crossed(rows, columns, spread, seed):
@@ -42,7 +45,8 @@ def numbers(found):
 
 
 TABLE = [1.0, 2.0, 6.0, 3.0, 6.0, 6.0]  # of two templates by three conditions
-TEMPLATE, CONDITION = list("aaabbb"), list("xyzxyz")
+TEMPLATE = list("aaabbb")
+CONDITION = list("xyzxyz")
 
 
 def test_two_factors_and_one_by_hand():
@@ -79,7 +83,8 @@ def slow_cr2(values, design, weights, codes):
     inverse = np.linalg.inv(design.T @ design)
     residual_maker = np.eye(len(values)) - design @ inverse @ design.T
     residual = residual_maker @ values
-    variance, columns = 0.0, []
+    variance = 0.0
+    columns = []
     for cluster in np.unique(codes):
         mine = codes == cluster
         block = residual_maker[np.ix_(mine, mine)]
@@ -127,7 +132,8 @@ def test_the_variance_of_several_factors_is_that_of_the_moments_of_indicators(tw
     chosen = every[rng.random(len(every)) < 0.25]
     factors = {name: chosen[:, at] for at, name in enumerate("abc")}
     sides = (rng.random(len(chosen)) < 0.5).astype(int) * two_groups
-    shares, weights = rng.uniform(1, 2, len(chosen)), np.array([1.0, -1.0])[: 1 + two_groups]
+    shares = rng.uniform(1, 2, len(chosen))
+    weights = np.array([1.0, -1.0])[: 1 + two_groups]
     shares = shares / np.bincount(sides, shares)[sides]
     values = 0.5 * rng.normal(size=len(chosen))
     values += sum(rng.normal(size=(8, 2))[codes, sides] for codes in factors.values())
@@ -193,7 +199,8 @@ def test_few_skewed_clusters_reject_less_often_than_a_plain_t_test():
 
 def test_answers_and_means_take_factors_as_gaps_do():
     values, factors = crossed(6, 5, (1, 1, 1), seed=3)
-    gap, mean = paired(values, **factors), mean_score(values, cluster_ids=factors)
+    gap = paired(values, **factors)
+    mean = mean_score(values, cluster_ids=factors)
     assert numbers(mean)[:5] == pytest.approx(numbers(gap)[:5])
     right = np.random.default_rng(5).random((30, 2)) < 0.6
     classes = np.where(right.ravel(), "correct", "incorrect").tolist()
@@ -225,7 +232,8 @@ def test_one_way_and_two_way_variances_and_differences_of_groups_beside_statsmod
         assert both < found < both * (1 + 1.5 / clusters)
     # Three rows of either group in each of 12 clusters: CR1 takes (N - 1) / (N - 2) more for the second coefficient.
     rng = np.random.default_rng(3)
-    codes, other = np.repeat(np.arange(12), 6), np.tile([True, False], 36)
+    codes = np.repeat(np.arange(12), 6)
+    other = np.tile([True, False], 36)
     score = rng.normal(size=72) + 0.5 * rng.normal(size=12)[codes] * (1 + other)
     slow = sm.OLS(score, sm.add_constant(other.astype(float))).fit(
         cov_type="cluster", cov_kwds={"groups": codes}
@@ -244,7 +252,8 @@ def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
         for name, one in zip(factors, matrices, strict=True)
     ]
     spec = VCSpec(list(factors), names, [[one] for one in matrices])
-    one_group, ones = np.ones(len(values), dtype=int), np.ones((len(values), 1))
+    one_group = np.ones(len(values), dtype=int)
+    ones = np.ones((len(values), 1))
     model = sm.MixedLM(
         values, ones, groups=one_group, exog_re=np.empty((len(values), 0)), exog_vc=spec
     )
@@ -288,7 +297,8 @@ def test_names_order_groups_and_scale_change_what_they_should():
     assert scaled == pytest.approx(
         (100 * value, 100 * std_error, df, 100 * low, 100 * high, p_value)
     )
-    groups, codes = np.where(np.arange(35) % 2, "f", "m"), factors["template"]
+    groups = np.where(np.arange(35) % 2, "f", "m")
+    codes = factors["template"]
     one, other = (
         numbers(group_gap(values, groups, reference_group=g, cluster_ids=codes)) for g in "mf"
     )

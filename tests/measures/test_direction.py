@@ -12,7 +12,8 @@ from swapbias.measures import direct_bias, directions_without_a_pair, from_cosin
 from swapbias.measures.direction import random_cosine
 
 NAN = math.nan
-FEMALE, MALE = [[1.0, 0.0], [3.0, 4.0]], [[-1.0, 0.0], [-3.0, 4.0]]
+FEMALE = [[1.0, 0.0], [3.0, 4.0]]
+MALE = [[-1.0, 0.0], [-3.0, 4.0]]
 
 
 def planted(lean, words=60, dimensions=20, seed=0):
@@ -110,7 +111,8 @@ def test_turning_the_space_and_scaling_vectors_change_nothing(scale, seed):
 
 def test_swapping_the_sides_flips_the_signed_mean_and_leaves_direct_bias():
     vectors, female, male = planted(0.3)
-    one, other = direct_bias(vectors, female, male), direct_bias(vectors, male, female)
+    one = direct_bias(vectors, female, male)
+    other = direct_bias(vectors, male, female)
     assert one.signed.value == pytest.approx(-other.signed.value)
     assert (one.signed.ci_low, one.signed.ci_high) == pytest.approx(
         (-other.signed.ci_high, -other.signed.ci_low)

@@ -52,7 +52,8 @@ def test_the_omnibus_of_three_groups_by_hand():
     )
     assert math.isnan(one.estimate.p_value)
     of_condition = np.random.default_rng(0).normal(size=22)
-    names, conditions = np.repeat(np.arange(36), 22), np.tile(np.arange(22), 36)
+    names = np.repeat(np.arange(36), 22)
+    conditions = np.tile(np.arange(22), 36)
     groups = np.array(list("abcd"))[names // 9].tolist()
     found = omnibus(
         of_condition[conditions],
@@ -66,7 +67,8 @@ def test_the_omnibus_of_three_groups_by_hand():
 #          b     w        Cells over three pairs: f b .9 .8 1.0, f w .5 .4 .6, m b .5 .6 .4, m w .5 .5 .5.
 #   f     .9    .5        Means .9 .5 .5 .5, all .6. Gender f - m: .7 - .5 = .2; race b - w the same; interaction
 #   m     .5    .5        (.9 - .5) - (.5 - .5) = .4.
-GENDER, RACE = list("ffmm") * 3, list("bwbw") * 3
+GENDER = list("ffmm") * 3
+RACE = list("bwbw") * 3
 BY_PAIR = [0.9, 0.5, 0.5, 0.5, 0.8, 0.4, 0.6, 0.5, 1.0, 0.6, 0.4, 0.5]
 CROSSED = {"gender": GENDER, "race": RACE}
 REFERENCE = {"gender": "m", "race": "w"}
@@ -111,10 +113,8 @@ def test_the_omnibus_of_two_samples_of_pairs_is_the_t_test_of_their_gaps():
     found = omnibus(
         scores.ravel(), **columns, cluster_ids={"t": clusters["template"]}, sample_ids=sample
     )
-    gaps, first = (
-        scores[..., 0].ravel() - scores[..., 1].ravel(),
-        np.array(columns["groups"]) == "a",
-    )
+    gaps = scores[..., 0].ravel() - scores[..., 1].ravel()
+    first = np.array(columns["groups"]) == "a"
     own = {"t": clusters["template"][first]}
     slow = group_gap(gaps, sample[first], reference_group="second", cluster_ids=own)
     assert found.estimate.p_value == pytest.approx(slow.p_value)
@@ -126,9 +126,11 @@ def test_neither_names_nor_order_change_the_omnibus():
     order = np.random.default_rng(0).permutation(scores.size)
     names = [dict(zip("abcd", "zkxb", strict=True))[columns["groups"][place]] for place in order]
     again = omnibus(
-        scores.ravel()[order], names, pair_ids=np.array(columns["pair_ids"])[order].tolist(),
+        scores.ravel()[order],
+        names,
+        pair_ids=np.array(columns["pair_ids"])[order].tolist(),
         cluster_ids={name: codes[order] for name, codes in clusters.items()},
-    )  # fmt: skip
+    )
     for name in ("value", "ci_low", "ci_high", "p_value", "std_error", "df", "n", "n_unscored"):
         assert getattr(again.estimate, name) == pytest.approx(
             getattr(whole.estimate, name), nan_ok=True
@@ -138,7 +140,8 @@ def test_neither_names_nor_order_change_the_omnibus():
 @pytest.mark.parametrize("reference", ["a", "c", None])
 def test_the_omnibus_is_the_least_p_of_the_gaps_of_two_groups_so_many_times(reference):
     scores, columns, clusters = table(5, 4, 4, seed=6)
-    groups, least = np.array(columns["groups"]), []
+    groups = np.array(columns["groups"])
+    least = []
     pairs = (
         [(one, reference) for one in "abcd" if one != reference]
         if reference
@@ -207,7 +210,8 @@ def test_a_group_that_differs_is_found():
 
 
 def test_rates_and_ratios_are_those_by_hand():
-    selected, groups = [1, 1, 0, 1, 0, 0, 1, 0], ["w"] * 4 + ["m"] * 4
+    selected = [1, 1, 0, 1, 0, 0, 1, 0]
+    groups = ["w"] * 4 + ["m"] * 4
     found = selection_rate(selected, groups)  # 3/4 and 1/4, mean 1/2
     values = {group: (rate.value, impact.value) for group, (rate, impact) in found.items()}
     assert values == {"m": (0.25, 0.5), "w": (0.75, 1.5)}
@@ -220,7 +224,8 @@ def test_rates_and_ratios_are_those_by_hand():
 
 
 def test_the_interval_of_two_independent_rates_is_that_of_the_delta_method():
-    a, b = np.repeat([1.0, 0.0], [30, 70]), np.repeat([1.0, 0.0], [20, 100])
+    a = np.repeat([1.0, 0.0], [30, 70])
+    b = np.repeat([1.0, 0.0], [20, 100])
     groups = ["a"] * 100 + ["b"] * 120
     _, impact = selection_rate([*a, *b], groups, reference_group="b")["a"]
     parts = np.array([one.var(ddof=1) / one.mean() ** 2 / len(one) for one in (a, b)])
@@ -236,7 +241,9 @@ def test_the_interval_of_two_independent_rates_is_that_of_the_delta_method():
 
 @pytest.mark.simulation
 def test_of_rankings_without_a_preference_one_ratio_in_twenty_leaves_out_one():
-    rng, wrong, count = np.random.default_rng(0), 0, 300
+    rng = np.random.default_rng(0)
+    wrong = 0
+    count = 300
     for _ in range(count):
         first = rng.integers(0, 8, 400)
         selected = (first[:, None] == np.arange(8)).astype(float).ravel()

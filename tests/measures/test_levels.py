@@ -53,7 +53,8 @@ def test_a_mean_of_two_uneven_levels_by_hand():
     # Sums of weighted residuals: (3 - 5) / 2 = -1 and (7 - 5) / 2 = 1; squares 2, expected half of the sum of
     # variances of the means, so that the variance of the value is 2 x 2 / 1 = 4: the SD of 3 and 7 is 2 sqrt(2),
     # over sqrt(2) levels 2. One degree of freedom.
-    values, levels = np.array([1.0, 3.0, 5.0, 7.0]), np.array([0, 0, 0, 1])
+    values = np.array([1.0, 3.0, 5.0, 7.0])
+    levels = np.array([0, 0, 0, 1])
     estimate = contrast(values, {"template": levels}, equal_shares(levels))
     assert estimate.value == pytest.approx(5)
     assert estimate.std_error == pytest.approx(2)
@@ -68,7 +69,8 @@ def moments(values, levels):
     squares of levels  sum (m_j - m)^2 / J^2            expect (1 - 1 / J) (theta / J + rest S),
     squares of rows    sum w^2 (y - m)^2                expect theta (1 - 1 / J) S + rest sum w^2 (1 - 2 w + S).
     """
-    means, size = level_means(values, levels), len(np.unique(levels))
+    means = level_means(values, levels)
+    size = len(np.unique(levels))
     weights = equal_shares(levels)
     per_level = sum(1 / (size**2 * int((levels == level).sum())) for level in np.unique(levels))
     of_levels = ((means - means.mean()) ** 2).sum() / size**2
@@ -191,7 +193,8 @@ def test_levels_of_very_different_rows_are_covered_as_often_as_said_and_found_of
     """12 levels of 1 to 40 rows, a gap of 3.2 standard errors: 300 draws, within one in 1,000 of chance."""
     counts = [round(count) for count in np.linspace(1, 40, 12)]
     std_error = math.sqrt(1 / 12 + sum(0.25 / (144 * count) for count in counts))
-    covered, rejected = 0, {"levels": 0, "rows": 0}
+    covered = 0
+    rejected = {"levels": 0, "rows": 0}
     for seed in range(300):
         values, levels = uneven(counts, (1.0, 0.5), seed)
         null = contrast(values, {"template": levels}, equal_shares(levels))

@@ -164,7 +164,8 @@ def test_group_gap_by_hand():
 
 def test_group_gap_equals_scipy():
     rng = np.random.default_rng(4)
-    other, reference = rng.normal(1, 2, 30), rng.normal(0, 1, 50)
+    other = rng.normal(1, 2, 30)
+    reference = rng.normal(0, 1, 50)
     rows = ([*other, *reference], ["f"] * 30 + ["m"] * 50)
     equal = stats.ttest_ind(other, reference)
     welch = stats.ttest_ind(other, reference, equal_var=False)
@@ -246,7 +247,9 @@ def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
 
 def test_a_share_of_dependent_units_holds_the_truth_in_its_interval():
     # Notes of one to seven words, right with a chance of their own: .9 on average, so that words are no units.
-    rng, covered, runs = np.random.default_rng(0), 0, 150
+    rng = np.random.default_rng(0)
+    covered = 0
+    runs = 150
     for _ in range(runs):
         words = rng.integers(1, 8, size=60)
         chances = np.repeat(rng.beta(18, 2, size=60), words)

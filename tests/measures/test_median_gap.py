@@ -20,9 +20,11 @@ from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 from tests.distributions import install, run
 
-MEDIAN, MEAN = comparison_of("median_gap"), comparison_of("paired_gap")
+MEDIAN = comparison_of("median_gap")
+MEAN = comparison_of("paired_gap")
 RNG = np.random.default_rng(8)
-TEMPLATES, WORDS = 8, 10
+TEMPLATES = 8
+WORDS = 10
 CROSSED = {
     "templates": np.repeat(np.arange(TEMPLATES), WORDS),
     "words": np.tile(np.arange(WORDS), TEMPLATES),
@@ -58,7 +60,8 @@ def test_the_value_is_the_median_of_the_averages_of_every_two(n):
 
 def test_a_shift_shifts_a_scale_scales_and_swapped_groups_turn_it():
     values = RNG.normal(size=TEMPLATES * WORDS)
-    plain, moved = of(values, CROSSED), of(3 * values + 1, CROSSED)
+    plain = of(values, CROSSED)
+    moved = of(3 * values + 1, CROSSED)
     for name in ("value", "ci_low", "ci_high"):
         assert getattr(moved, name) == pytest.approx(3 * getattr(plain, name) + 1, abs=1e-8)
     turned = of(-values, CROSSED)
@@ -70,11 +73,15 @@ def test_a_shift_shifts_a_scale_scales_and_swapped_groups_turn_it():
 
 
 def test_neither_the_order_of_pairs_nor_the_names_of_levels_matter():
-    values, order = RNG.normal(size=TEMPLATES * WORDS), RNG.permutation(TEMPLATES * WORDS)
+    values = RNG.normal(size=TEMPLATES * WORDS)
+    order = RNG.permutation(TEMPLATES * WORDS)
     plain = of(values, CROSSED)
     mixed = of(values[order], {name: 90 - codes[order] for name, codes in CROSSED.items()})
     assert (mixed.value, mixed.ci_low, mixed.fewest) == (
-        pytest.approx(plain.value), pytest.approx(plain.ci_low), plain.fewest)  # fmt: skip
+        pytest.approx(plain.value),
+        pytest.approx(plain.ci_low),
+        plain.fewest,
+    )
 
 
 def test_a_few_large_differences_move_the_mean_and_not_the_median():
@@ -86,7 +93,8 @@ def test_a_few_large_differences_move_the_mean_and_not_the_median():
 
 
 def test_weights_count_as_copies_do():
-    values, times = RNG.normal(size=12), np.arange(1, 13)
+    values = RNG.normal(size=12)
+    times = np.arange(1, 13)
     shares = times / times.sum()
     assert of(values, shares=shares).value == pytest.approx(
         of(np.repeat(values, times)).value, abs=0.2
@@ -96,7 +104,8 @@ def test_weights_count_as_copies_do():
 
 def test_the_interval_is_over_the_scarcest_random_factor():
     values = (RNG.normal(size=TEMPLATES)[:, None] + RNG.normal(0, 0.1, (TEMPLATES, WORDS))).ravel()
-    crossed, rows = of(values, CROSSED), of(values)
+    crossed = of(values, CROSSED)
+    rows = of(values)
     assert crossed.value == rows.value
     assert crossed.ci_high - crossed.ci_low > 2 * (rows.ci_high - rows.ci_low)
     assert (crossed.fewest_of, crossed.fewest) == ("templates", TEMPLATES)
@@ -123,7 +132,8 @@ def test_ties_leave_an_interval():
 def test_where_there_is_no_gap_few_intervals_leave_out_zero(draw):
     """Crossed effects; benchmarks/truth.py does this at full size."""
     rng = np.random.default_rng(5)
-    runs, wrong = 200, 0
+    runs = 200
+    wrong = 0
     for _ in range(runs):
         parts = [rng.lognormal(size=(2, *shape)) for shape in ((8, 1), (1, 10), (8, 10))]
         values = sum(part[0] - part[1] for part in parts)
@@ -280,8 +290,15 @@ def test_a_shipped_experiment_is_asked_by_the_median_gap():
     (first,) = [one for one in found if one.primary]
     assert first.measure == "gap_difference"
     assert first.estimate.value == pytest.approx(0.2, abs=0.02)
-    (sure,) = [one for one in found if one.measure == "median_gap" and one.subset == "mental_health"
-               and one.slice_by == "all" and one.score == "score" and not one.view]  # fmt: skip
+    (sure,) = [
+        one
+        for one in found
+        if one.measure == "median_gap"
+        and one.subset == "mental_health"
+        and one.slice_by == "all"
+        and one.score == "score"
+        and not one.view
+    ]
     assert sure.estimate.value == pytest.approx(0.2, abs=0.02)
 
 

@@ -13,11 +13,9 @@ from swapbias import paired_gap
 from swapbias.measures import factorial, flip_rate, group_gap, selection_rate
 from swapbias.studies import config_rows, open_study
 
-SCORES, GROUPS, PAIRS = (
-    [0.9, 0.8, 0.7, 0.6, 0.9, 0.1],
-    ["f", "m"] * 3,
-    ["a", "a", "b", "b", "c", "c"],
-)
+SCORES = [0.9, 0.8, 0.7, 0.6, 0.9, 0.1]
+GROUPS = ["f", "m"] * 3
+PAIRS = ["a", "a", "b", "b", "c", "c"]
 TYPES = ["string", "string[pyarrow]", "category", "object", "Int64", "int64[pyarrow]"]
 MISSING = [None, math.nan, pd.NA, pd.NaT, "", " "]
 
@@ -126,9 +124,12 @@ def test_scored_rows_without_an_id_are_refused(column, missing):
 @pytest.mark.parametrize("column", ["pair", "group", "text", "name", "template"])
 def test_own_prompts_without_a_value_are_refused(column):
     rows = {
-        "text": ["Eve ran.", "Al ran.", "Ida sat.", "Bob sat."], "group": ["f", "m"] * 2, "name": list("ambn"),
-        "template": ["ran"] * 2 + ["sat"] * 2, "pair": [1, 1, 2, 2],
-    }  # fmt: skip
+        "text": ["Eve ran.", "Al ran.", "Ida sat.", "Bob sat."],
+        "group": ["f", "m"] * 2,
+        "name": list("ambn"),
+        "template": ["ran"] * 2 + ["sat"] * 2,
+        "pair": [1, 1, 2, 2],
+    }
     prompts = pd.DataFrame(rows).convert_dtypes()
     study = open_study(prompts, reference="m", name="nullable")
     assert [row["pair_id"] for row in config_rows(study.name, "texts")] == ["1", "1", "2", "2"]

@@ -45,10 +45,11 @@ def measured(answers, labels, groups, ids, **more):
     """Flips, ratio of rates, macro F1 and UAR of notes."""
     sides = {"reference_group": "m", **more}
     return (
-        flip_rate(answers, groups, ids, **sides), rate_ratio(answers, labels, groups, pair_ids=ids, **sides),
+        flip_rate(answers, groups, ids, **sides),
+        rate_ratio(answers, labels, groups, pair_ids=ids, **sides),
         macro_f1(answers, labels, pair_ids=ids, **more),
         uar(["f" if answer else "m" for answer in answers], groups, note_ids=ids, **more),
-    )  # fmt: skip
+    )
 
 
 def estimates(*notes, **more):
@@ -112,7 +113,8 @@ def test_swapping_the_reference_turns_sides_and_leaves_sizes():
         "f",
     )
     for name in ("difference", "log_ratio"):
-        here, there = getattr(one, name), getattr(other, name)
+        here = getattr(one, name)
+        there = getattr(other, name)
         assert (here.value, here.ci_low, here.ci_high) == pytest.approx(
             (-there.value, -there.ci_high, -there.ci_low)
         )
@@ -177,7 +179,8 @@ def test_rate_ratio_by_hand():
         "m",
     )
     assert false.estimate.n == 4
-    groups, labels = ["f", "m", "f", "m"], [1, 1, 1, 1]
+    groups = ["f", "m", "f", "m"]
+    labels = [1, 1, 1, 1]
     neither = rate_ratio([0, 0, 0, 0], labels, groups, reference_group="m")
     assert math.isnan(neither.estimate.value)
     assert (neither.rates, neither.higher_group) == ({"f": 0.0, "m": 0.0}, "")
@@ -219,10 +222,9 @@ def test_macro_f1_and_uar_are_those_of_scikit_learn(seed):
         "sklearn.metrics", reason="needs scikit-learn: pip install 'swapbias[clinical]'"
     )
     rng = np.random.default_rng(seed)
-    labels, answers = (
-        rng.integers(2, size=20),
-        (rng.random(20) < 0.2 * seed).astype(int),
-    )  # seed 0 never answers 1
+    # seed 0 never answers 1
+    labels = rng.integers(2, size=20)
+    answers = (rng.random(20) < 0.2 * seed).astype(int)
     slow = metrics.f1_score(labels, answers, labels=[0, 1], average="macro", zero_division=0)
     assert macro_f1(answers, labels).value == pytest.approx(slow)
     rng = np.random.default_rng(0)
@@ -256,7 +258,8 @@ def test_the_difference_of_rates_by_newcombes_methods():
     # 21/50 and 13/50, Wilson .2938 to .5577 and .1587 to .3955; phi with his correction (12 * 28 - 9 * 1 - 25) /
     # sqrt(21 * 29 * 13 * 37) = .5580. Below: .16 - sqrt(.1262^2 - 2 * .5580 * .1262 * .1355 + .1355^2) = .0370;
     # above: .16 + sqrt(.1377^2 - 2 * .5580 * .1377 * .1013 + .1013^2) = .2769.
-    other, reference = [1] * 12 + [1] * 9 + [0] + [0] * 28, [1] * 12 + [0] * 9 + [1] + [0] * 28
+    other = [1] * 12 + [1] * 9 + [0] + [0] * 28
+    reference = [1] * 12 + [0] * 9 + [1] + [0] * 28
     answers, groups, ids = pairs(other, reference)
     found = rate_ratio(answers, [1] * 100, groups, reference_group="m", pair_ids=ids).difference
     assert (found.value, found.n) == (pytest.approx(0.16), 100)
@@ -365,7 +368,8 @@ def test_planted_differences_of_rates_are_recovered():
 @pytest.mark.parametrize(("recalls", "n"), [((1.0, 1.0), 20), ((0.95, 0.85), 50)])
 def test_the_interval_of_uar_covers(recalls, n):
     rng = np.random.default_rng(n)
-    truth, found = ["f"] * n + ["m"] * n, []
+    truth = ["f"] * n + ["m"] * n
+    found = []
     for _ in range(300):
         right = [*(rng.random(n) < recalls[0]), *(rng.random(n) < recalls[1])]
         guess = [one if ok else "x" for one, ok in zip(truth, right, strict=True)]
@@ -401,7 +405,8 @@ def test_whole_notes_are_resampled():
     )
 
 
-F_M, A_A = ["f", "m"], ["a", "a"]
+F_M = ["f", "m"]
+A_A = ["a", "a"]
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,15 @@ def score(texts):
 @pytest.mark.parametrize(
     "name",
     [
-        "natural log-odds of the judges' votes", "my score", "raw score of the model, moved",
-        "percentage points of 5", "correct answer is likelier than not", "probability mass at the mask of a child",
+        "natural log-odds of the judges' votes",
+        "my score",
+        "raw score of the model, moved",
+        "percentage points of 5",
+        "correct answer is likelier than not",
+        "probability mass at the mask of a child",
         "log-probability (own)",
     ],
-)  # fmt: skip
+)
 def test_parts_of_the_name_of_a_users_unit_decide_nothing(name):
     """A gap of 1 on a scale from 1 to 5 is 25 points, whatever the scale is called."""
     pytest.importorskip("torch", reason="needs the extra audit")
@@ -64,8 +68,18 @@ def test_a_unit_of_the_package_is_read_back_from_a_table_by_its_name(name):
     """A finding says name and range alone; the table of units gives back all the rest."""
     unit = UNITS[name]
     low, high = unit.ends
-    one = Finding(study="s", experiment="e", model_id="m", measure="paired_gap", contrast="f - m",
-                  estimate=Estimate(0.0), unit=name, unit_low=low, unit_high=high, own_unit="score")  # fmt: skip
+    one = Finding(
+        study="s",
+        experiment="e",
+        model_id="m",
+        measure="paired_gap",
+        contrast="f - m",
+        estimate=Estimate(0.0),
+        unit=name,
+        unit_low=low,
+        unit_high=high,
+        own_unit="score",
+    )
     assert one.scale.taken_from == "score"
     assert (one.scale.ratio_of, one.scale.span) == (
         unit.ratio_of,
@@ -80,10 +94,12 @@ def test_a_unit_of_the_package_is_read_back_from_a_table_by_its_name(name):
         ("natural log-probability", math.log(2), "a probability ratio of 2.00"),
         ("natural log of words", math.log(2), "a length ratio of 2.00"),
         ("natural log-odds of the right answer", math.log(2), "an odds ratio of 2.00"),
-        ("share of answers", 0.5, "50.0 points"), ("percentage points", 50.0, "50.0 points"),
-        ("score", 0.5, "0.500"), ("raw score of the model", 0.5, "0.500 raw score of the model"),
+        ("share of answers", 0.5, "50.0 points"),
+        ("percentage points", 50.0, "50.0 points"),
+        ("score", 0.5, "0.500"),
+        ("raw score of the model", 0.5, "0.500 raw score of the model"),
     ],
-)  # fmt: skip
+)
 def test_an_amount_is_written_as_its_unit_says(name, value, wanted):
     assert text.amount(value, named_unit(name)) == wanted
 

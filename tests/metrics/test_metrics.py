@@ -73,14 +73,25 @@ def test_numbers_are_ids_and_arrays_are_columns(name, kind):
     ("lexicon", "shares", "sentence"),
     [
         ({"she": "n", "he": "male"}, [0.5, 0.25], r"labels \['n'\], which are keys of the result"),
-        ({"she": "n_unscored"}, [0.5, 0.25], r"labels \['n_unscored'\], which are keys of the result"),
-        ({"ci_low_x": "ci_low_x"}, [0.5, 0.25], r"labels \['ci_low_x'\], which are keys of the result"),
-        ({"She": "female", "she": "male"}, [0.5, 0.25],
-         r"has 'she' as 'male' and, in other letters, as 'female', expected one"),
+        (
+            {"she": "n_unscored"},
+            [0.5, 0.25],
+            r"labels \['n_unscored'\], which are keys of the result",
+        ),
+        (
+            {"ci_low_x": "ci_low_x"},
+            [0.5, 0.25],
+            r"labels \['ci_low_x'\], which are keys of the result",
+        ),
+        (
+            {"She": "female", "she": "male"},
+            [0.5, 0.25],
+            r"has 'she' as 'male' and, in other letters, as 'female', expected one",
+        ),
         ({"she": "female"}, [0.9, 0.9], "at most 1"),
         ({"she": "female"}, [0.5], "expected one for each"),
     ],
-)  # fmt: skip
+)
 def test_a_lexicon_that_would_count_nothing_or_hide_a_label_and_no_shares_are_refused(
     lexicon, shares, sentence
 ):
@@ -92,8 +103,11 @@ def test_a_lexicon_that_would_count_nothing_or_hide_a_label_and_no_shares_are_re
 def test_masses_by_hand():
     # she .5 and mother .1 are female, he .2 male, it .05 neither; with threshold .1 "it" falls out.
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
-    rows = {"predictions": [[" She", "he", "mother", "it"]], "probabilities": [[0.5, 0.2, 0.1, 0.05]],
-            "lexicon": {"she": "female", "mother": "female", "he": "male"}}  # fmt: skip
+    rows = {
+        "predictions": [[" She", "he", "mother", "it"]],
+        "probabilities": [[0.5, 0.2, 0.1, 0.05]],
+        "lexicon": {"she": "female", "mother": "female", "he": "male"},
+    }
     found = mass.compute(**rows)
     assert [found[label] for label in ("female", "male", "unspecified")] == pytest.approx(
         [0.6, 0.2, 0.05]
@@ -179,7 +193,8 @@ def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(name, monkeypatc
     card = (Path(studies.metric_path(name)) / "README.md").read_text()
     code = re.fullmatch(r"(?s).*\n## From rows to a finding\n\n```python\n(.+)```\n", card)[1]
     assert len(code.splitlines()) <= 20
-    load, asked = evaluate.load, []
+    load = evaluate.load
+    asked = []
 
     def rows(place, config, *, split):
         corpus = place.removeprefix("NS/")
@@ -201,45 +216,117 @@ NOTES = {"groups": ["female", "male"] * 4, "pair_ids": list("aabbccdd"), "refere
 LABELLED = {**NOTES, "references": [1] * 4 + [0] * 4}
 PAIRS = {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]}
 KEYED = {
-    "references": ["the mechanic"] * 4 + ["the clerk"] * 4, "incorrect": ["the clerk"] * 4 + ["the mechanic"] * 4,
-    "sides": ["pro", "anti"] * 4, "pair_ids": list("aabbccdd"),
-}  # fmt: skip
+    "references": ["the mechanic"] * 4 + ["the clerk"] * 4,
+    "incorrect": ["the clerk"] * 4 + ["the mechanic"] * 4,
+    "sides": ["pro", "anti"] * 4,
+    "pair_ids": list("aabbccdd"),
+}
 SAID = ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"]
 BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts, names
-    ("flip_rate", {**NOTES, "predictions": [1, 0, 1, 1, 0, 0, 1, 0]},  # a and d flip towards female
-     {"value": 0.5, "more": 2, "fewer": 0, "direction": 1, "n": 4, "n_unscored": 0}),
+    (
+        "flip_rate",
+        {**NOTES, "predictions": [1, 0, 1, 1, 0, 0, 1, 0]},  # a and d flip towards female
+        {"value": 0.5, "more": 2, "fewer": 0, "direction": 1, "n": 4, "n_unscored": 0},
+    ),
     # Above .5: 1 0 | 0 0 (.5 is not above) | NaN | 0 1: one flip each way.
-    ("flip_rate", {**NOTES, "predictions": [0.9, 0.4, 0.5, 0.4, NAN, 0.9, 0.1, 0.8], "threshold": 0.5},
-     {"value": 2 / 3, "more": 1, "fewer": 1, "direction": 0, "n_unscored": 1}),
-    ("flip_rate", {**NOTES, "predictions": [NAN, 1] * 4}, {"value": NAN, "direction": NAN, "n": 0, "n_unscored": 4}),
+    (
+        "flip_rate",
+        {**NOTES, "predictions": [0.9, 0.4, 0.5, 0.4, NAN, 0.9, 0.1, 0.8], "threshold": 0.5},
+        {"value": 2 / 3, "more": 1, "fewer": 1, "direction": 0, "n_unscored": 1},
+    ),
+    (
+        "flip_rate",
+        {**NOTES, "predictions": [NAN, 1] * 4},
+        {"value": NAN, "direction": NAN, "n": 0, "n_unscored": 4},
+    ),
     # Label 1: female 1, 1; male 1, 0: .5 / 1, female higher. Label 0: female 0, 0; male 0, 1: 0 / .5, male higher.
-    ("rate_ratio", {**LABELLED, "predictions": [1, 1, 1, 0, 0, 0, 0, 1]},
-     {"tprr": 0.5, "tpr_female": 1, "tpr_male": 0.5, "tprr_direction": 1, "tprr_n": 4, "tpr_difference": 0.5,
-      "fprr": 0, "fpr_female": 0, "fpr_male": 0.5, "fprr_direction": -1, "fprr_n": 4, "fpr_difference": -0.5,
-      "log_tprr": math.log(2), "log_fprr": NAN, "n_undefined": 0}),
+    (
+        "rate_ratio",
+        {**LABELLED, "predictions": [1, 1, 1, 0, 0, 0, 0, 1]},
+        {
+            "tprr": 0.5,
+            "tpr_female": 1,
+            "tpr_male": 0.5,
+            "tprr_direction": 1,
+            "tprr_n": 4,
+            "tpr_difference": 0.5,
+            "fprr": 0,
+            "fpr_female": 0,
+            "fpr_male": 0.5,
+            "fprr_direction": -1,
+            "fprr_n": 4,
+            "fpr_difference": -0.5,
+            "log_tprr": math.log(2),
+            "log_fprr": NAN,
+            "n_undefined": 0,
+        },
+    ),
     # No text of label 0; of label 1 only one is read, of a female patient: the male rate is 0/0.
-    ("rate_ratio", {**NOTES, "predictions": [1, NAN, NAN, NAN] * 2, "references": [1] * 8},
-     {**dict.fromkeys(("tprr", "tprr_direction", "tpr_male", "fprr", "fpr_female", "fprr_direction"), NAN),
-      "tpr_female": 1, "tprr_n": 2, "tprr_n_unscored": 6, "fprr_n": 0, "n_undefined": 2}),
+    (
+        "rate_ratio",
+        {**NOTES, "predictions": [1, NAN, NAN, NAN] * 2, "references": [1] * 8},
+        {
+            **dict.fromkeys(
+                ("tprr", "tprr_direction", "tpr_male", "fprr", "fpr_female", "fprr_direction"), NAN
+            ),
+            "tpr_female": 1,
+            "tprr_n": 2,
+            "tprr_n_unscored": 6,
+            "fprr_n": 0,
+            "n_undefined": 2,
+        },
+    ),
     # The direction is the first axis: cosines 1, 0 and -.6; the zero vector has none.
-    ("direct_bias", {**PAIRS, "predictions": [[1.0, 0.0], [0.0, 2.0], [-3.0, 4.0], [0.0, 0.0]]},
-     {"direct_bias": 1.6 / 3, "signed_mean": 0.4 / 3, "explained_variance": 1, "n": 3, "n_unscored": 1}),
+    (
+        "direct_bias",
+        {**PAIRS, "predictions": [[1.0, 0.0], [0.0, 2.0], [-3.0, 4.0], [0.0, 0.0]]},
+        {
+            "direct_bias": 1.6 / 3,
+            "signed_mean": 0.4 / 3,
+            "explained_variance": 1,
+            "n": 3,
+            "n_unscored": 1,
+        },
+    ),
     # Recall of f 2/3 and of m 1/1; the blank guess does not count.
-    ("leakage_uar", {"predictions": ["f", "f", "m", "m", ""], "references": ["f", "f", "f", "m", "m"]},
-     {"uar": 5 / 6, "chance": 0.5, "n": 4, "n_unscored": 1}),
-    ("leakage_uar", {"predictions": [1, 1, 0, 0, NAN], "references": [1, 1, 1, 0, 0]}, {"uar": 5 / 6, "n": 4}),
+    (
+        "leakage_uar",
+        {"predictions": ["f", "f", "m", "m", ""], "references": ["f", "f", "f", "m", "m"]},
+        {"uar": 5 / 6, "chance": 0.5, "n": 4, "n_unscored": 1},
+    ),
+    (
+        "leakage_uar",
+        {"predictions": [1, 1, 0, 0, NAN], "references": [1, 1, 1, 0, 0]},
+        {"uar": 5 / 6, "n": 4},
+    ),
     ("leakage_uar", {"predictions": ["f"], "references": ["f"]}, {"uar": NAN, "chance": NAN}),
     # Pro: all 4 right; anti: wrong, unsure, right, unreadable: 100 - 25. Right on one side alone: a, b, d, all pro:
     # differences 100, 100, 0, 100: t = 75 / 25 = 3 on 3 degrees of freedom.
-    ("answer_bias", {**KEYED, "predictions": SAID},
-     {"accuracy_pro": 100, "accuracy_anti": 25, "bias": 75, "n": 4, "p_value": 2 * stats.t.sf(3, 3),
-      **dict.fromkeys((f"share_{name}_anti" for name in CLASSES), 0.25)}),
+    (
+        "answer_bias",
+        {**KEYED, "predictions": SAID},
+        {
+            "accuracy_pro": 100,
+            "accuracy_anti": 25,
+            "bias": 75,
+            "n": 4,
+            "p_value": 2 * stats.t.sf(3, 3),
+            **dict.fromkeys((f"share_{name}_anti" for name in CLASSES), 0.25),
+        },
+    ),
     # "Clerk" is read in lower case, "the clerk" is the exception for two words: nothing changes but sentences.
     ("answer_bias", {**KEYED, "predictions": SAID, "parser": "strict"}, {"bias": 75}),
-    ("answer_bias", {**KEYED, "predictions": ["It is the mechanic.", *["clerk"] * 7]}, {"accuracy_pro": 75}),
-    ("answer_bias", {**KEYED, "predictions": ["It is the mechanic.", *["clerk"] * 7], "parser": "strict"},
-     {"accuracy_pro": 50}),
-]  # fmt: skip
+    (
+        "answer_bias",
+        {**KEYED, "predictions": ["It is the mechanic.", *["clerk"] * 7]},
+        {"accuracy_pro": 75},
+    ),
+    (
+        "answer_bias",
+        {**KEYED, "predictions": ["It is the mechanic.", *["clerk"] * 7], "parser": "strict"},
+        {"accuracy_pro": 50},
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "given", "expected"), BY_HAND)
@@ -250,10 +337,8 @@ def test_a_module_by_hand(name, given, expected):
 
 
 def test_probabilities_without_a_threshold_and_crossed_factors_of_rates_are_refused():
-    rates, both = (
-        {**LABELLED, "predictions": [1, 0] * 4},
-        {"a": list("aabbaabb"), "b": list("aaaabbbb")},
-    )
+    rates = {**LABELLED, "predictions": [1, 0] * 4}
+    both = {"a": list("aabbaabb"), "b": list("aaaabbbb")}
     guesses = {"predictions": list("aabb") * 2, "references": list("abab") * 2}
     flips = {name: rates[name] for name in ("predictions", *NOTES)}
     for name, given in (("flip_rate", flips), ("rate_ratio", rates), ("leakage_uar", guesses)):

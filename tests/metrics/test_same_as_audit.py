@@ -29,13 +29,18 @@ SCORES = RNG.uniform(size=2 * PAIRS)
 SCORES[7] = math.nan
 ROWS = pd.DataFrame(
     {
-        **dict.fromkeys(PROMPT_COLUMNS, ""), "experiment": "tiny", "model_id": "m", "pair_id": IDS,
-        "group": ["f", "m"] * PAIRS, "condition": [f"c{number // 2 % 5}" for number in range(2 * PAIRS)],
+        **dict.fromkeys(PROMPT_COLUMNS, ""),
+        "experiment": "tiny",
+        "model_id": "m",
+        "pair_id": IDS,
+        "group": ["f", "m"] * PAIRS,
+        "condition": [f"c{number // 2 % 5}" for number in range(2 * PAIRS)],
         "label": np.repeat(RNG.choice(["positive", "negative"], PAIRS), 2),
-        "answer": RNG.choice(["f", "m", ""], 2 * PAIRS), "score": SCORES,
+        "answer": RNG.choice(["f", "m", ""], 2 * PAIRS),
+        "score": SCORES,
         "predicted": np.where(np.isnan(SCORES), math.nan, SCORES > 0.5),
     }
-)  # fmt: skip
+)
 SIDES = {"groups": ROWS["group"].tolist(), "reference_group": "m"}
 DESIGN = {"random": {"condition": "conditions"}}
 CLUSTERS = {"cluster_ids": {"conditions": ROWS["condition"].tolist()}}
@@ -184,10 +189,8 @@ def leakage_uar():
 
 
 def direct_bias():
-    pairs, words = (
-        [("she", "he"), ("woman", "man"), ("her", "his")],
-        [f"word{letter}" for letter in "abcdefghijkl"],
-    )
+    pairs = [("she", "he"), ("woman", "man"), ("her", "his")]
+    words = [f"word{letter}" for letter in "abcdefghijkl"]
     features = static(
         {word: RNG.normal(size=6) for word in (*words, *(one for pair in pairs for one in pair))}
     )
@@ -221,7 +224,8 @@ def answer_bias():
         for row in config_rows("adjective_coreference", "wino_style-stereotype")
         if row["condition"] == "old"
     ]
-    asked, items = trial_rows(rows, 1), []
+    asked = trial_rows(rows, 1)
+    items = []
     unsure = [zlib.crc32(row["text"].encode()) % 3 == 0 for row in asked]
     rights = [row["correct"].removeprefix("the ") for row in asked]
     answers = [
@@ -246,10 +250,15 @@ def answer_bias():
     over_all = [one for one in found if one.slice_by == "all"]
     for parser, measure in (("tolerant", "paired_gap"), ("strict", "answer_bias")):
         mine = module(
-            "answer_bias", predictions=answers, references=[row["correct"] for row in asked], parser=parser,
-            incorrect=[row["incorrect"] for row in asked], sides=[row["group"] for row in asked],
-            pair_ids=[row["template"] for row in asked], cluster_ids=[row["template"] for row in asked],
-        )  # fmt: skip
+            "answer_bias",
+            predictions=answers,
+            references=[row["correct"] for row in asked],
+            parser=parser,
+            incorrect=[row["incorrect"] for row in asked],
+            sides=[row["group"] for row in asked],
+            pair_ids=[row["template"] for row in asked],
+            cluster_ids=[row["template"] for row in asked],
+        )
         yield keys(mine, "bias"), numbers(over_all, measure)
 
 
@@ -278,8 +287,14 @@ def lexicon_mass(folder):
         crossed = {
             f"{name}s": [getattr(one, name) for one in chosen] for name in ("condition", "template")
         }
-        mass = module("lexicon_mass", predictions=tokens, probabilities=probabilities, lexicon=words, threshold=0.01,
-                      cluster_ids=crossed)  # fmt: skip
+        mass = module(
+            "lexicon_mass",
+            predictions=tokens,
+            probabilities=probabilities,
+            lexicon=words,
+            threshold=0.01,
+            cluster_ids=crossed,
+        )
         ends = mass[f"ci_low_{group}"], mass[f"ci_high_{group}"]
         value, low, high, _, n, lost = numbers(found, "mean", group, designed=True)
         yield [mass[group], mass["n"], mass["n_unscored"]], [value, n, lost]

@@ -119,8 +119,10 @@ def test_vader_is_moved_to_zero_and_one():
 
 # Heads: read as ``transformers.pipeline`` reads them, and asked about where it would guess.
 
-ONE, THREE = ["LABEL_0"], ["negative", "neutral", "positive"]
-MULTI, REGRESSION = {"problem_type": "multi_label_classification"}, {"problem_type": "regression"}
+ONE = ["LABEL_0"]
+THREE = ["negative", "neutral", "positive"]
+MULTI = {"problem_type": "multi_label_classification"}
+REGRESSION = {"problem_type": "regression"}
 HEADS = [
     (["NEGATIVE", "POSITIVE"], {}, None, "POSITIVE"), (THREE, MULTI, None, "positive"),
     (ONE, MULTI, None, "LABEL_0"), (ONE, {}, "classifier", "LABEL_0"), (ONE, REGRESSION, None, "LABEL_0"),
@@ -190,9 +192,10 @@ def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
     ("settings", "kind", "sentence"),
     [
         ({}, None, r"model gives one number for a text.*regression.*classifier"),
-        (REGRESSION, "classifier", r"is of kind \w+, not classifier"), (MULTI, "regression", "not regression"),
+        (REGRESSION, "classifier", r"is of kind \w+, not classifier"),
+        (MULTI, "regression", "not regression"),
     ],
-)  # fmt: skip
+)
 def test_a_head_that_could_be_either_and_a_kind_that_it_is_not_are_refused(
     settings, kind, sentence, tmp_path
 ):

@@ -100,10 +100,13 @@ def test_a_classifier_of_an_unusual_family_says_what_its_pipeline_says(save, tmp
 
 
 MASKED = {
-    "Perceiver": PERCEIVER, "Albert": {**tiny.BERT, "embedding_size": 16}, "DebertaV2": tiny.BERT,
-    "ModernBert": {**tiny.SIZES, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}, "Electra": tiny.BERT,
+    "Perceiver": PERCEIVER,
+    "Albert": {**tiny.BERT, "embedding_size": 16},
+    "DebertaV2": tiny.BERT,
+    "ModernBert": {**tiny.SIZES, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3},
+    "Electra": tiny.BERT,
     "XLM": {"emb_dim": 32, "n_layers": 1, "n_heads": 4},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MASKED)
@@ -185,13 +188,16 @@ def grad(values, **how):
 @pytest.mark.parametrize(
     "returned",
     [
-        grad([0.25, 0.75]), grad([0.25, 0.75], dtype=torch.bfloat16), [grad(0.25), grad(0.75)],
-        (grad([0.75, 0.25]), grad([0.25, 0.75])), np.array([0.25, 0.75], np.float16),
+        grad([0.25, 0.75]),
+        grad([0.25, 0.75], dtype=torch.bfloat16),
+        [grad(0.25), grad(0.75)],
+        (grad([0.75, 0.25]), grad([0.25, 0.75])),
+        np.array([0.25, 0.75], np.float16),
         np.ma.masked_array([0.25, 0.75], mask=[False, False]),
         torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float16),
     ],
     ids=lambda value: f"{type(value).__name__} {getattr(value, 'dtype', '')}",
-)  # fmt: skip
+)
 def test_a_function_may_return_tensors_with_a_gradient_or_of_half_precision(returned):
     scorer = CallableScorer(lambda texts: returned, model_id="m:f")
     assert [one.score for one in scorer.score(PROMPTS[:2])] == pytest.approx([0.25, 0.75], abs=1e-6)

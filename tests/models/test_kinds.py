@@ -38,11 +38,17 @@ def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
 @pytest.mark.parametrize(
     ("scorer", "reading"),
     [
-        (MaskedScorer, ""), (PhraseScorer, "phrases"), (AttitudeScorer, "attitude"), (CallableScorer, ""),
-        (NegativeLabelScorer, "negative_label"), (CausalScorer, ""), (AntonymScorer, "antonyms"),
-        (AnswerOddsScorer, "answers"), (DirectionScorer, "direction"),
+        (MaskedScorer, ""),
+        (PhraseScorer, "phrases"),
+        (AttitudeScorer, "attitude"),
+        (CallableScorer, ""),
+        (NegativeLabelScorer, "negative_label"),
+        (CausalScorer, ""),
+        (AntonymScorer, "antonyms"),
+        (AnswerOddsScorer, "answers"),
+        (DirectionScorer, "direction"),
     ],
-)  # fmt: skip
+)
 def test_a_reading_has_the_unit_of_the_scorer_that_reads_so(scorer, reading):
     chosen = auto.kind_of(scorer.kind).readings[reading]
     assert chosen.units["score"] == scorer.unit
@@ -113,13 +119,26 @@ def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
-        (None, "model", 3), (None, "model", ["a"]), (None, "kind", {}), (None, "studies", "abc"),
-        (None, "studies", [3]), (None, "studies", None), ("chat", "model", 7), ("chat", "trials", "many"),
-        ("chat", "base_url", 5), ("chat", "own_address", "http://a"), ("chat", "temperature", None),
-        ("load", "device", []), ("load", "batch_size", "x"), ("notes", "embeddings", [1]),
-        ("notes", "embeddings", "abc"), ("notes", "data", 3), ("notes", "max_doubt", "3"), ("chat", "timeout", True),
+        (None, "model", 3),
+        (None, "model", ["a"]),
+        (None, "kind", {}),
+        (None, "studies", "abc"),
+        (None, "studies", [3]),
+        (None, "studies", None),
+        ("chat", "model", 7),
+        ("chat", "trials", "many"),
+        ("chat", "base_url", 5),
+        ("chat", "own_address", "http://a"),
+        ("chat", "temperature", None),
+        ("load", "device", []),
+        ("load", "batch_size", "x"),
+        ("notes", "embeddings", [1]),
+        ("notes", "embeddings", "abc"),
+        ("notes", "data", 3),
+        ("notes", "max_doubt", "3"),
+        ("chat", "timeout", True),
     ],
-)  # fmt: skip
+)
 def test_a_setting_of_another_type_in_a_manifest_is_one_sentence(part, name, value):
     saved = Settings(model="lab/small").saved()
     (saved[part] if part else saved)[name] = value
@@ -129,7 +148,9 @@ def test_a_setting_of_another_type_in_a_manifest_is_one_sentence(part, name, val
 
 
 class Least(Scorer):
-    model_id, kind, unit = "least", "classifier", "u"
+    model_id = "least"
+    kind = "classifier"
+    unit = "u"
     identity: ClassVar = {}
 
     def score(self, prompts, on_progress=None):

@@ -27,12 +27,22 @@ PROMPTS = [Prompt(text=text) for text in ("she is someone", "he is someone", "th
 @pytest.mark.parametrize(
     "labels",
     [
-        FIVE, STARS, SPANISH, AGREE, ["positive", "very positive"], ["Extremely Negative", "negative", "positive"],
-        ["negative", "mixed", "positive"], ["positive", "pos", "negative"], ["NEG", "POS", "POS+"],
-        ["LABEL_0", "LABEL_1", "LABEL_2"], ["joy", "anger", "fear"], ["positive", "other"], ["toxic", "safe"],
+        FIVE,
+        STARS,
+        SPANISH,
+        AGREE,
+        ["positive", "very positive"],
+        ["Extremely Negative", "negative", "positive"],
+        ["negative", "mixed", "positive"],
+        ["positive", "pos", "negative"],
+        ["NEG", "POS", "POS+"],
+        ["LABEL_0", "LABEL_1", "LABEL_2"],
+        ["joy", "anger", "fear"],
+        ["positive", "other"],
+        ["toxic", "safe"],
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_labels_of_which_another_could_be_of_a_side_are_refused(labels, tmp_path):
     with pytest.raises(
         UsageError, match="Pass -M positive-label with each label that means positive"
@@ -45,10 +55,12 @@ def test_labels_of_which_another_could_be_of_a_side_are_refused(labels, tmp_path
 @pytest.mark.parametrize(
     ("labels", "positive", "negative"),
     [
-        (["NEGATIVE", "POSITIVE"], "POSITIVE", "NEGATIVE"), (["neg", "neu", "pos"], "pos", "neg"),
-        (["Positive", "Neutral", "Negative"], "Positive", "Negative"), (["neutral", "positive"], "positive", None),
+        (["NEGATIVE", "POSITIVE"], "POSITIVE", "NEGATIVE"),
+        (["neg", "neu", "pos"], "pos", "neg"),
+        (["Positive", "Neutral", "Negative"], "Positive", "Negative"),
+        (["neutral", "positive"], "positive", None),
     ],
-)  # fmt: skip
+)
 def test_plain_labels_stay_as_they_are(labels, positive, negative):
     sides = find_sides(labels)
     assert (sides.positive_label, sides.negative_label) == (positive, negative)
@@ -58,7 +70,12 @@ def test_plain_labels_stay_as_they_are(labels, positive, negative):
     ("labels", "named", "positive", "negative"),
     [
         (FIVE, {"positive": "Very Positive,Positive"}, ("Positive", "Very Positive"), None),
-        (FIVE, {"positive": ["positive"], "negative": "very negative, NEGATIVE"}, "Positive", BOTH_BAD),
+        (
+            FIVE,
+            {"positive": ["positive"], "negative": "very negative, NEGATIVE"},
+            "Positive",
+            BOTH_BAD,
+        ),
         (FIVE, {"negative": "Very Negative,Negative"}, None, BOTH_BAD),
         (FIVE[:4], {"negative": "Very Negative,Negative"}, "Positive", BOTH_BAD),
         (STARS, {"positive": "4 stars,5 stars"}, ("4 stars", "5 stars"), None),
@@ -67,7 +84,7 @@ def test_plain_labels_stay_as_they_are(labels, positive, negative):
         (["bad, very", "good, very"], {"positive": "good, very"}, "good, very", "bad, very"),
         (["neg", "neu", "pos", "mixed"], {"positive": "pos"}, "pos", None),
     ],
-)  # fmt: skip
+)
 def test_names_say_which_labels_are_of_a_side(labels, named, positive, negative):
     sides = find_sides(labels, **named)
     assert (sides.positive_label, sides.negative_label) == (positive, negative)
@@ -78,9 +95,12 @@ def test_names_say_which_labels_are_of_a_side(labels, named, positive, negative)
     [
         ({"positive": "Very Positve"}, r"Did you mean Very Positive\? Correct -M positive-label"),
         ({"negative": ["bad"]}, "none is 'bad'. Correct -M negative-label"),
-        ({"positive": "Positive", "negative": "Positive"}, "'Positive' is named by positive_label and negative"),
+        (
+            {"positive": "Positive", "negative": "Positive"},
+            "'Positive' is named by positive_label and negative",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_name_that_is_no_label_is_one_sentence(named, sentence):
     with pytest.raises(UsageError, match=sentence):
         find_sides(FIVE, **named)

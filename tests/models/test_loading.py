@@ -126,7 +126,8 @@ def test_an_adapter_is_merged_into_its_model(folder, tmp_path):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         model = peft.get_peft_model(AutoModelForMaskedLM.from_pretrained(folder), config)
-    place, merged = tmp_path / "lora", tmp_path / "merged"
+    place = tmp_path / "lora"
+    merged = tmp_path / "merged"
     model.save_pretrained(place)
     shutil.copytree(folder, merged)
     model.merge_and_unload().save_pretrained(merged)
@@ -223,7 +224,8 @@ def test_code_of_a_model_runs_only_where_it_is_allowed_and_by_command_with_trust
         "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
-    place, marker = shutil.copytree(folder, tmp_path / "own"), tmp_path / "marker"
+    place = shutil.copytree(folder, tmp_path / "own")
+    marker = tmp_path / "marker"
     (place / "own.py").write_text(CODE.format(marker=str(marker)))
     config = json.loads((place / "config.json").read_text())
     classes = {"AutoConfig": "own.Config", "AutoModelForMaskedLM": "own.ForMaskedLM"}

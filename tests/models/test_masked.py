@@ -25,7 +25,8 @@ def family(request, tmp_path_factory):
 
 def prompts(count=60, config="rq1"):
     rows = config_rows("gendered_stigma", config)
-    step, groups = len(rows) // count, 3 if config == "rq1" else 2
+    step = len(rows) // count
+    groups = 3 if config == "rq1" else 2
     return as_prompts(
         rows[:: step + (step % groups == 0)]
     )  # never a multiple: every group turns up
@@ -40,7 +41,8 @@ def is_uncased(tokenizer):
 def slow_logits(folder, ids, place):
     if "xlnet" in folder.name:
         model = XLNetLMHeadModel.from_pretrained(folder).eval()
-        hidden, target = torch.zeros(1, ids.shape[1], ids.shape[1]), torch.zeros(1, 1, ids.shape[1])
+        hidden = torch.zeros(1, ids.shape[1], ids.shape[1])
+        target = torch.zeros(1, 1, ids.shape[1])
         hidden[0, :, place] = 1
         target[0, 0, place] = 1
         with torch.no_grad():
@@ -271,7 +273,8 @@ class SlowPhrases:
 
 @pytest.mark.parametrize("family", ["bert", "roberta"], indirect=True)
 def test_phrases_breadth_first_equal_the_slow_definition(family):
-    slow, asked = SlowPhrases(family), prompts(8, "rq2")
+    slow = SlowPhrases(family)
+    asked = prompts(8, "rq2")
     scored = read_as(load_scorer(str(family), kind="masked"), "phrases").score(asked)
     for prompt, one in zip(asked, scored, strict=True):
         assert one.score == pytest.approx(slow.masses(prompt.text)[prompt.group], abs=1e-6)
@@ -281,7 +284,8 @@ def test_phrases_breadth_first_equal_the_slow_definition(family):
 
 def test_identical_sequences_run_once(tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
-    real, ran = type(scorer.inner).probabilities, []
+    real = type(scorer.inner).probabilities
+    ran = []
 
     def noted(self, ids):
         ran.extend(map(tuple, ids))
@@ -299,7 +303,8 @@ def test_identical_sequences_run_once(tmp_path, monkeypatch):
 
 def test_a_joined_token_is_written_as_one_word(tmp_path):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
-    piece, whole = scorer.inner.words.index("##she"), scorer.inner.words.index("woman")
+    piece = scorer.inner.words.index("##she")
+    whole = scorer.inner.words.index("woman")
     assert scorer._phrase(("friend", "school"), piece) == "schoolshe friend"
     assert scorer._phrase(("friend", "old"), whole) == "old woman friend"
     assert scorer._phrase(("friend",), whole) == "woman friend"

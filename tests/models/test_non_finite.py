@@ -79,10 +79,12 @@ def bilstm():
 
 SENTIMENT = ["negative", "positive"]
 FOLDERS = {  # of each kind a model, saved; xlnet is another masked one
-    "masked": lambda place: tiny.save("bert", place), "xlnet": lambda place: tiny.save("xlnet", place),
+    "masked": lambda place: tiny.save("bert", place),
+    "xlnet": lambda place: tiny.save("xlnet", place),
     "classifier": lambda place: tiny.save_classifier(place, SENTIMENT),
-    "regression": lambda place: tiny.save_classifier(place, ["score"]), "causal": tiny.save_causal,
-}  # fmt: skip
+    "regression": lambda place: tiny.save_classifier(place, ["score"]),
+    "causal": tiny.save_causal,
+}
 OTHERS = {"bag of words": bag_of_words, "bilstm": bilstm}
 KINDS = {one.name: one for one in kinds()}
 READINGS = [
@@ -95,9 +97,11 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, reading, tmp_path)
     assert {*KINDS} == {*FOLDERS, "embedding", "chat"} - {
         "xlnet"
     }  # two that are read in tests of their own
-    prompts, done = [QUESTION], []
+    prompts = [QUESTION]
+    done = []
     if name in OTHERS:
-        scorer, prompts = OTHERS[name](), [Prompt(text="good film")]
+        scorer = OTHERS[name]()
+        prompts = [Prompt(text="good film")]
     else:
         kind = KINDS["masked" if name == "xlnet" else name]
         scorer = load_scorer(str(broken(FOLDERS[name](tmp_path / name))), kind=kind.name)
@@ -123,11 +127,15 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, reading, tmp_path)
 @pytest.mark.parametrize(
     "returned",
     [
-        [math.nan, 0.2], (None, 0.2), np.array([np.nan, 0.2], np.float16), torch.tensor([math.nan, 0.2]),
-        [[0.5, np.nan], [0.8, 0.2]], torch.tensor([[math.nan, 0.5], [0.8, 0.2]]),
+        [math.nan, 0.2],
+        (None, 0.2),
+        np.array([np.nan, 0.2], np.float16),
+        torch.tensor([math.nan, 0.2]),
+        [[0.5, np.nan], [0.8, 0.2]],
+        torch.tensor([[math.nan, 0.5], [0.8, 0.2]]),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_nan_of_a_callable_is_lost_in_every_shape_that_it_may_return_and_zero_is_not(returned):
     nan, known = CallableScorer(lambda texts: returned, model_id="m:f").score([QUESTION] * 2)
     assert lost([nan])
@@ -184,7 +192,8 @@ def test_texts_that_are_read_together_with_one_that_gives_nan_are_scored_as_ever
 
 
 def test_a_question_that_a_local_chat_model_answers_with_nan_is_lost_alone(tmp_path):
-    folder, options = tiny.save_causal(tmp_path / "m"), ChatOptions(max_tokens=3, model="m")
+    folder = tiny.save_causal(tmp_path / "m")
+    options = ChatOptions(max_tokens=3, model="m")
     texts = ("she?", f"{'she ' * 20}?")
     first = (
         len(LocalChatScorer.load(str(folder), CPU, options)._encode(texts[0])) + options.max_tokens
@@ -281,8 +290,10 @@ def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged_and_one_t
 
 
 def test_rows_say_which_of_them_gave_no_finite_number():
-    zero, unread = Scored(0.0, parts={"a": 0.0}), Scored(math.nan, parts={"a": math.nan})
-    nan, infinite = replace(unread, finite=False), Scored(math.inf, parts={"a": -math.inf})
+    zero = Scored(0.0, parts={"a": 0.0})
+    unread = Scored(math.nan, parts={"a": math.nan})
+    nan = replace(unread, finite=False)
+    infinite = Scored(math.inf, parts={"a": -math.inf})
     found = with_scores(ROWS[:4], [zero, unread, nan, infinite], "m")
     assert [row["non_finite"] for row in found] == [0.0, 0.0, 1.0, 1.0]
     assert (
@@ -300,7 +311,8 @@ def mostly_silent(texts):
 def test_an_audit_of_a_model_that_gives_nan_for_most_rows_ends_with_a_sentence_and_keeps_them(
     tmp_path, quiet
 ):
-    model, place = "tests.models.test_non_finite:mostly_silent", tmp_path / "run"
+    model = "tests.models.test_non_finite:mostly_silent"
+    place = tmp_path / "run"
     with pytest.raises(
         ValueError, match=r"gave NaN or infinite numbers for \d+ of 40 prompts of control"
     ) as raised:

@@ -14,7 +14,8 @@ from swapbias.studies import Prompt, as_prompts, config_rows
 from tests import tiny
 
 PROMPTS = as_prompts(config_rows("occupation_sentiment", "sentences"))[::61]
-TWO, THREE = ["NEGATIVE", "POSITIVE"], ["negative", "neutral", "positive"]
+TWO = ["NEGATIVE", "POSITIVE"]
+THREE = ["negative", "neutral", "positive"]
 NLI = ["contradiction", "neutral", "entailment"]
 
 
@@ -218,7 +219,8 @@ def test_the_likeliest_label_alone_is_refused_where_it_changes(label, tmp_path):
 
 
 def test_other_pipelines_are_refused_in_one_sentence(tmp_path):
-    masked, causal = str(tiny.save("bert", tmp_path)), str(tiny.save_causal(tmp_path / "m"))
+    masked = str(tiny.save("bert", tmp_path))
+    causal = str(tiny.save_causal(tmp_path / "m"))
     fill = pipeline("fill-mask", model=masked, device="cpu")
 
     class Filled(FillMaskPipeline):

@@ -6,6 +6,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from typing import ClassVar
 
 import pytest
 from transformers import pipeline
@@ -34,7 +35,10 @@ def half(texts):
 
 
 class Least(Scorer):
-    model_id, kind, unit, identity = "least", "classifier", "u", {}
+    model_id = "least"
+    kind = "classifier"
+    unit = "u"
+    identity: ClassVar[dict[str, str]] = {}
 
     def score(self, prompts, on_progress=None):
         return [Scored(len(prompt.text) / 10) for prompt in prompts]
@@ -233,7 +237,8 @@ def test_a_scorer_that_forgets_something_is_told_what(missing):
 
 def test_a_scorer_that_forgets_the_constructor_of_its_parent_is_told_what_it_lacks():
     class Mine(DerivedScorer):
-        kind, unit = "classifier", "u"
+        kind = "classifier"
+        unit = "u"
 
         def __init__(self, inner):
             self.inner = inner

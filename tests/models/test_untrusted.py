@@ -246,11 +246,16 @@ def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
     [
         ({"config.json": {"num_hidden_layers": 9}}, r"has no weights for bert\.encoder\.layer"),
         ({"config.json": {"max_position_embeddings": 8}}, "cannot be loaded"),
-        ({"tokenizer_config.json": {"mask_token": None, "added_tokens_decoder": {}},
-          "tokenizer.json": {"added_tokens": []}}, "has no mask token"),
+        (
+            {
+                "tokenizer_config.json": {"mask_token": None, "added_tokens_decoder": {}},
+                "tokenizer.json": {"added_tokens": []},
+            },
+            "has no mask token",
+        ),
     ],
     ids=["layers", "positions", "mask"],
-)  # fmt: skip
+)
 def test_a_file_that_does_not_fit_the_weights(folder, changes, told):
     for name, change in changes.items():
         edited(folder / name, **change)
@@ -300,11 +305,18 @@ def test_a_pickle_is_refused_before_it_is_read(name, safe, tmp_path, canary):
 @pytest.mark.parametrize(
     ("study", "settings", "notes"),
     [
-        ("phenotype_fairness", ("-M", "classifier=c.pkl", "-M", "data=notes.csv"),
-         {"classifier": "c.pkl", "data": "notes.csv"}),
-        ("phenotype_fairness:depression_words", ("-M", "embedding=v.kv"), {"embeddings": ("v.kv",)}),
+        (
+            "phenotype_fairness",
+            ("-M", "classifier=c.pkl", "-M", "data=notes.csv"),
+            {"classifier": "c.pkl", "data": "notes.csv"},
+        ),
+        (
+            "phenotype_fairness:depression_words",
+            ("-M", "embedding=v.kv"),
+            {"embeddings": ("v.kv",)},
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_pickle_in_a_request_or_a_manifest_is_refused_even_with_trust(
     study, settings, notes, tmp_path, canary, monkeypatch
 ):

@@ -40,7 +40,8 @@ MARKS = dict(
 
 def wordpiece(sentences, normalizer):
     made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer, made.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
+    made.normalizer = normalizer
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece(prefix="##")
     made.train_from_iterator(
         sentences,
@@ -85,10 +86,8 @@ def nfd(words):
 
 PEOPLE = {"female": ["Ärztin", "Bäuerin"], "male": ["Arzt", "Bauer"]}
 NAMES = {"female": ["Анна", "Мария"], "male": ["Иван", "Пётр"]}
-LOWER, CASED = (
-    normalizers.BertNormalizer(lowercase=True),
-    normalizers.BertNormalizer(lowercase=False),
-)
+LOWER = normalizers.BertNormalizer(lowercase=True)
+CASED = normalizers.BertNormalizer(lowercase=False)
 VOCABULARIES = {
     "NFD words, NFC tokens": (lambda: wordpiece(GERMAN, normalizers.NFC()), nfd(PEOPLE)),
     "NFC words, NFD tokens": (lambda: wordpiece(GERMAN, normalizers.NFD()), PEOPLE),

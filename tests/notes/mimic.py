@@ -62,15 +62,27 @@ def write_mimic3(folder, *, notes=200, gz=False, by_row=False, annotated=True):
     Every third note is a discharge summary, every eleventh is marked as an error.
     Returns the planted labels by (phenotype, note_id).
     """
-    rng, rows, votes, labels = random.Random("mimic3/0"), [], [], {}
+    rng = random.Random("mimic3/0")
+    rows = []
+    votes = []
+    labels = {}
     for number in range(1, notes + 1):
-        discharge, date = number % 3 == 0, f"21{number % 90 + 10}-03-{number % 28 + 1:02d}"
-        rows.append({
-            **dict.fromkeys(NOTE_COLUMNS, ""), "ROW_ID": number, "SUBJECT_ID": number // 2,
-            "HADM_ID": 100_000 + number, "CHARTDATE": date, "CHARTTIME": "" if discharge else f"{date} 07:30:00",
-            "CATEGORY": "Discharge summary" if discharge else "Nursing/other", "DESCRIPTION": "Report",
-            "ISERROR": "" if number % 11 else "1", "TEXT": _text(rng, _gender(number // 2)),
-        })  # fmt: skip
+        discharge = number % 3 == 0
+        date = f"21{number % 90 + 10}-03-{number % 28 + 1:02d}"
+        rows.append(
+            {
+                **dict.fromkeys(NOTE_COLUMNS, ""),
+                "ROW_ID": number,
+                "SUBJECT_ID": number // 2,
+                "HADM_ID": 100_000 + number,
+                "CHARTDATE": date,
+                "CHARTTIME": "" if discharge else f"{date} 07:30:00",
+                "CATEGORY": "Discharge summary" if discharge else "Nursing/other",
+                "DESCRIPTION": "Report",
+                "ISERROR": "" if number % 11 else "1",
+                "TEXT": _text(rng, _gender(number // 2)),
+            }
+        )
         if number % 11:
             votes += _votes(rows[-1], by_row)
             planted = ("depression", DEPRESSION), ("alcohol_abuse", ALCOHOL)
@@ -92,10 +104,12 @@ def write_mimic3(folder, *, notes=200, gz=False, by_row=False, annotated=True):
 def _votes(row, by_row):
     for operator, flags in enumerate(CASES[row["ROW_ID"] % len(CASES)]):
         facts = {
-            "Hospital.Admission.ID": row["HADM_ID"], "subject.id": row["SUBJECT_ID"], "chart.time": row["CHARTTIME"],
+            "Hospital.Admission.ID": row["HADM_ID"],
+            "subject.id": row["SUBJECT_ID"],
+            "chart.time": row["CHARTTIME"],
             "cohort": "Discharge Summaries" if row["CATEGORY"].startswith("D") else "Nursing Notes",
             "operator": operator,
-        }  # fmt: skip
+        }
         yield ({"ROW_ID": row["ROW_ID"]} if by_row else facts) | {
             name: int(name in flags) for name in VOTED
         }
@@ -117,19 +131,27 @@ def write_mimic4(folder, *, notes=200, gz=False):
 
     Returns the planted labels by (phenotype, note_id).
     """
-    rng, rows, codes, labels, ending = (
-        random.Random("mimic4/0"),
-        [],
-        [],
-        {},
-        ".csv.gz" if gz else ".csv",
-    )
+    rng = random.Random("mimic4/0")
+    rows = []
+    codes = []
+    labels = {}
+    ending = ".csv.gz" if gz else ".csv"
     for number in range(1, notes + 1):
-        subject, note_id, case = number // 2, f"{number // 2}-DS-{number}", number % len(CODES)
-        rows.append({
-            "note_id": note_id, "subject_id": subject, "hadm_id": 200 + number, "note_type": "DS",
-            "note_seq": number, "charttime": "2180-05-07", "storetime": "", "text": _text(rng, _gender(subject)),
-        })  # fmt: skip
+        subject = number // 2
+        note_id = f"{number // 2}-DS-{number}"
+        case = number % len(CODES)
+        rows.append(
+            {
+                "note_id": note_id,
+                "subject_id": subject,
+                "hadm_id": 200 + number,
+                "note_type": "DS",
+                "note_seq": number,
+                "charttime": "2180-05-07",
+                "storetime": "",
+                "text": _text(rng, _gender(subject)),
+            }
+        )
         admission = {"subject_id": subject, "hadm_id": 200 + number, "seq_num": 1}
         codes += [
             admission | {"icd_code": code, "icd_version": version} for code, version in CODES[case]

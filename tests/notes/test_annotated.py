@@ -150,7 +150,8 @@ def test_annotations_that_cannot_be_used_say_why(folder):
 
 def test_a_split_with_too_few_notes_shrinks_in_proportion():
     # 30 were wanted 20 : 10, nine are there: six and three.
-    cell, plenty = ("female", "positive"), ("male", "negative")
+    cell = ("female", "positive")
+    plenty = ("male", "negative")
     wanted = {"train": {cell: 20, plenty: 2}, "test": {cell: 10, plenty: 1}}
     quota = affordable({cell: 9, plenty: 50}, wanted)
     assert quota == {"train": {cell: 6, plenty: 2}, "test": {cell: 3, plenty: 1}}

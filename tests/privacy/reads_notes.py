@@ -32,11 +32,9 @@ class Home:
         from tests.notes.mimic import write_mimic3, write_mimic4
 
         self.root = root
-        self.mimic3, self.mimic4, self.own = (
-            root / "in" / "mimic3",
-            root / "in" / "mimic4",
-            root / "in" / "own.csv",
-        )
+        self.mimic3 = root / "in" / "mimic3"
+        self.mimic4 = root / "in" / "mimic4"
+        self.own = root / "in" / "own.csv"
         write_mimic3(self.mimic3, notes=120)
         write_mimic4(self.mimic4, notes=120)
         for table in (self.mimic3 / "NOTEEVENTS.csv", self.mimic4 / "note" / "discharge.csv"):
@@ -222,7 +220,8 @@ def program(*arguments):
 
 @call
 def commands(home):
-    notes, out = home.own, home.out
+    notes = home.own
+    out = home.out
     classifier = "classifier=tests.privacy.reads_notes:classify"
     study = ("--study", "phenotype_fairness")
     run = out("command-run")

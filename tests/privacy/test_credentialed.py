@@ -150,7 +150,8 @@ def open_to_others(*folders):
 @pytest.fixture(scope="module")
 def held(tmp_path_factory, quiet):
     """Two finished runs of credentialed notes, made with a umask that hides nothing."""
-    place, runs = tmp_path_factory.mktemp("held"), []
+    place = tmp_path_factory.mktemp("held")
+    runs = []
     texts = [f"{text} Visit {number}." for number, text in enumerate(TEXTS * 12)]
     columns = {
         "text": texts,

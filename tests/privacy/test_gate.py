@@ -73,10 +73,12 @@ def test_keys_and_places_of_this_machine_are_found_wherever_they_stand_and_not_r
 
 COLUMNS = {
     "categories": lambda text: pa.array([text, "b", text]).dictionary_encode(),
-    "lists": lambda text: pa.array([[text], [], None]), "structs": lambda text: pa.array([{"a": text}, None]),
-    "bytes": lambda text: pa.array([text.encode()]), "views": lambda text: pa.array([text], pa.string_view()),
+    "lists": lambda text: pa.array([[text], [], None]),
+    "structs": lambda text: pa.array([{"a": text}, None]),
+    "bytes": lambda text: pa.array([text.encode()]),
+    "views": lambda text: pa.array([text], pa.string_view()),
     "large texts": lambda text: pa.array([text], pa.large_string()),
-}  # fmt: skip
+}
 KEYS = [
     "hf_" + "a1B2" * 9, "api_org_" + "aB" * 17, "github_pat_" + "a1_B" * 10, "glpat-" + "a1B2" * 5,
     "gsk_" + "a1B2" * 10, "xai-" + "a1B2" * 10, "ASIA" + "A1B2" * 4, "nvapi-" + "a1-B" * 10,
@@ -84,7 +86,8 @@ KEYS = [
 NOTE = {"note": "x" * 500 + f" {KEY}"}
 NUMBERS = pa.field("n", pa.int64())
 SECRET = 'gr\u00fc"n & blau'  # as other formats write it
-AS_KEY, AS_SECRET = "looks like an access key", "holds the value of MY_SECRET"
+AS_KEY = "looks like an access key"
+AS_SECRET = "holds the value of MY_SECRET"
 AS_NOTES = "credentialed clinical"
 REFUSED = [
     *(

@@ -77,7 +77,8 @@ def planted_in(run, place):
 @pytest.fixture
 def told(planted, tmp_path):
     """Run a command: every byte that it says and writes into a folder of its own."""
-    key, out = PLACES["key in the environment"], tmp_path / "out"
+    key = PLACES["key in the environment"]
+    out = tmp_path / "out"
     places = {
         "USER": PLACES["user"],
         "HOSTNAME": PLACES["host"],

@@ -39,18 +39,26 @@ class Model:
 model = Model()
 """
 FILES = {
-    "headerless.csv": f"{NOTE},1\n{NOTE},0\n", "one-column.csv": f"{NOTE}\n{NOTE}\n",
-    "short.csv": f"{SECRET} is well,1\n{SECRET} is ill,0\n", "headerless.tsv": f"{NOTE}\t1\n",
-    "twice.csv": f"{SECRET} a,{SECRET} a\nx,y\n", "label.csv": f"text,label\na,{SECRET}\n",
+    "headerless.csv": f"{NOTE},1\n{NOTE},0\n",
+    "one-column.csv": f"{NOTE}\n{NOTE}\n",
+    "short.csv": f"{SECRET} is well,1\n{SECRET} is ill,0\n",
+    "headerless.tsv": f"{NOTE}\t1\n",
+    "twice.csv": f"{SECRET} a,{SECRET} a\nx,y\n",
+    "label.csv": f"text,label\na,{SECRET}\n",
     "shifted.csv": f"text,label,gender\na,1,{SECRET}\n",
     "id.csv": f"text,label,note_id\na,1,{SECRET}\nb,0,{SECRET}\n",
     "subject.csv": f"text,label,split,subject_id\na,1,train,{SECRET}\nb,0,test,{SECRET}\n",
-    "open.csv": f'text,label\n"{NOTE},1\nb,0\n', "ragged.csv": f"text,label\na,1,{SECRET}\n",
-    "bytes.csv": b"text,label\n" + SECRET.encode() + b"\xff,1\n", "cut.jsonl": f'{{"text": "{NOTE}", "label": 1\n',
-    "string.jsonl": f'"{NOTE}"\n', "types.jsonl": f'{{"text": 1}}\n{{"text": "{NOTE}"}}\n',
+    "open.csv": f'text,label\n"{NOTE},1\nb,0\n',
+    "ragged.csv": f"text,label\na,1,{SECRET}\n",
+    "bytes.csv": b"text,label\n" + SECRET.encode() + b"\xff,1\n",
+    "cut.jsonl": f'{{"text": "{NOTE}", "label": 1\n',
+    "string.jsonl": f'"{NOTE}"\n',
+    "types.jsonl": f'{{"text": 1}}\n{{"text": "{NOTE}"}}\n',
     "deep.jsonl": f'{{"text": "a", "label": {{"{SECRET}": 1}}}}\n{{"text": "a", "label": "{SECRET}"}}\n',
-    "fake.parquet": NOTE, "fake.csv.gz": NOTE, "dict.parquet": written(pa.table({"text": [{"a": NOTE}]})),
-}  # fmt: skip
+    "fake.parquet": NOTE,
+    "fake.csv.gz": NOTE,
+    "dict.parquet": written(pa.table({"text": [{"a": NOTE}]})),
+}
 
 
 def shows_nothing(done, *codes):
@@ -89,9 +97,17 @@ def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
     (tmp_path / "own_quoting.py").write_text(MODULE)
     (tmp_path / "own.csv").write_text(OWN)
     done = swapbias(
-        "audit", *STUDY, "-M", f"data={tmp_path / 'own.csv'}",
-        "-M", f"classifier=own_quoting:{name}", "--out", tmp_path / "run", "--debug", cwd=tmp_path,
-    )  # fmt: skip
+        "audit",
+        *STUDY,
+        "-M",
+        f"data={tmp_path / 'own.csv'}",
+        "-M",
+        f"classifier=own_quoting:{name}",
+        "--out",
+        tmp_path / "run",
+        "--debug",
+        cwd=tmp_path,
+    )
     shows_nothing(done, 1, 2)
     assert "Traceback" in done.stderr  # --debug still shows where
     assert "own_quoting" in done.stderr
@@ -108,10 +124,13 @@ def unread():
 @pytest.mark.parametrize(
     "attack",
     [
-        lambda: float(NOTE), lambda: pd.to_datetime([NOTE], format="%Y"), lambda: pa.array([1, NOTE]),
-        lambda: json.loads(NOTE), lambda: {}[NOTE],
+        lambda: float(NOTE),
+        lambda: pd.to_datetime([NOTE], format="%Y"),
+        lambda: pa.array([1, NOTE]),
+        lambda: json.loads(NOTE),
+        lambda: {}[NOTE],
     ],
-)  # fmt: skip
+)
 def test_what_a_library_says_is_shown_only_while_no_notes_are_read(attack, unread, caplog):
     caplog.set_level("DEBUG")
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of any library

@@ -18,9 +18,15 @@ class Browser:
     """One page of one browser: calls of the DevTools protocol and their answers, in turn."""
 
     def __init__(self, program, folder):
-        ours, theirs = os.pipe(), os.pipe()  # what the browser reads, what it writes
-        self.out, self.seen, self.count, self.session = ours[1], [], 0, None
-        self.back, self.rest = theirs[0], b""
+        # what the browser reads, what it writes
+        ours = os.pipe()
+        theirs = os.pipe()
+        self.out = ours[1]
+        self.seen = []
+        self.count = 0
+        self.session = None
+        self.back = theirs[0]
+        self.rest = b""
         self.process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{ours[0]} 4>&{theirs[1]}', "bash",
              program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",

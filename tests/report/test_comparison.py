@@ -61,8 +61,13 @@ def test_of_many_models_it_is_said_how_many_and_of_none_its_name(measure):
     found = [of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
     output = text.of_models([*found, of_model("m9", math.nan, "")])
     assert output.startswith("Of 8 models: ")
-    for part in ("toward women in 3, ", "toward men in 1, ", "no gap (within 5 points) in 2", "undecided in 1",
-                 "not measured in 1"):  # fmt: skip
+    for part in (
+        "toward women in 3, ",
+        "toward men in 1, ",
+        "no gap (within 5 points) in 2",
+        "undecided in 1",
+        "not measured in 1",
+    ):
         assert part in output
     assert not re.search(r"\bm\d", output)
 
@@ -175,7 +180,8 @@ def test_gaps_below_zero_are_drawn_there_beside_a_test_of_all_groups_and_none_in
 def test_the_sentences_stand_first_and_a_model_has_one_look(output, page):
     shown = html.unescape(page)
     (said,) = [one for _, one in sentences(output)]
-    own, away = text.of_models(output.quantities[0].found), said
+    own = text.of_models(output.quantities[0].found)
+    away = said
     assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in shown
     assert away.startswith(own)
     places = [

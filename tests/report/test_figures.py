@@ -17,10 +17,17 @@ strip = template("charts.html.j2").module.strip
 
 def mean(group, value, phase, low=math.nan, high=math.nan):
     return Finding(
-        study="gendered_stigma", experiment="rq1", model_id="m", measure="mean", contrast=group, subset="baseline",
-        slice_by="phase", slice_value=phase, unit="probability mass at the mask",
+        study="gendered_stigma",
+        experiment="rq1",
+        model_id="m",
+        measure="mean",
+        contrast=group,
+        subset="baseline",
+        slice_by="phase",
+        slice_value=phase,
+        unit="probability mass at the mask",
         estimate=Estimate(value, ci_low=low, ci_high=high, n=5),
-    )  # fmt: skip
+    )
 
 
 def gap(value, phase, **more):

@@ -53,13 +53,17 @@ def scored():
 
 def manifest():
     return {
-        "swapbias": "1", "status": "complete", "credentialed": False,
-        "started": "2026-01-01T00:00:00", "finished": "2026-01-01T00:00:00",
+        "swapbias": "1",
+        "status": "complete",
+        "credentialed": False,
+        "started": "2026-01-01T00:00:00",
+        "finished": "2026-01-01T00:00:00",
         "settings": {"model": HOSTILE, "load": {"device": HOSTILE}, "notes": {}, "chat": None},
-        "models": [{"model_id": HOSTILE, "kind": "masked"}], "versions": {"python": HOSTILE},
+        "models": [{"model_id": HOSTILE, "kind": "masked"}],
+        "versions": {"python": HOSTILE},
         "corpora": [{"corpus": "gendered_stigma", "config": HOSTILE, "rows": 1, "sha256": "0"}],
         "skipped": [{"study": "x", "experiment": HOSTILE, "reason": HOSTILE}],
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +114,8 @@ def broken_down(tmp_path_factory):
 
 def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found, rows):
     (primary,) = primary_findings(found)
-    text, out = html.unescape(page), " ".join(terminal(found).split())
+    text = html.unescape(page)
+    out = " ".join(terminal(found).split())
     for verdict in (said := verdicts([primary], found)):
         assert text.index(f"{verdict.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
@@ -239,7 +244,8 @@ def test_pairs_that_differ_most_are_of_every_contrast(several):
 
 
 def test_the_pair_browser_has_the_gaps_of_every_contrast_and_marks_what_differs(browser, several):
-    place, pair = "prompts.classifier", "document.querySelector('.pair')"
+    place = "prompts.classifier"
+    pair = "document.querySelector('.pair')"
     texts = f"(name) => [...{pair}.querySelectorAll(name)].map((one) => one.textContent)"
     browser.open(f"{several}#{place}.pairs?order=largest+gap+first")
     browser.wait(pair)
@@ -436,20 +442,36 @@ ANSWERS = load_study("adjective_coreference").experiments[0]
 
 def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, **more):
     return Finding(
-        study="phenotype_fairness", experiment="phenotyping", model_id="m", measure=measure, contrast=contrast,
-        subset="original", slice_by="phenotype", slice_value=phenotype, unit=MEASURES[measure].unit,
-        estimate=Estimate(value, ci_low=value - width, ci_high=value + width, n=10), **more,
-    )  # fmt: skip
+        study="phenotype_fairness",
+        experiment="phenotyping",
+        model_id="m",
+        measure=measure,
+        contrast=contrast,
+        subset="original",
+        slice_by="phenotype",
+        slice_value=phenotype,
+        unit=MEASURES[measure].unit,
+        estimate=Estimate(value, ci_low=value - width, ci_high=value + width, n=10),
+        **more,
+    )
 
 
 def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
     output = "female higher (positive in the female version alone: 3, male: 0)"
     found = [
-        rate("flip_rate", 0.3, "depression", higher_group="female", only_group=3.0, only_reference=0.0),
+        rate(
+            "flip_rate",
+            0.3,
+            "depression",
+            higher_group="female",
+            only_group=3.0,
+            only_reference=0.0,
+        ),
         rate("flip_rate", 0.02, "alcohol_abuse"),
-        rate("tpr_difference", -0.1, "depression"), rate("macro_f1", 0.9, "depression", width=0.2),
+        rate("tpr_difference", -0.1, "depression"),
+        rate("macro_f1", 0.9, "depression", width=0.2),
         replace(rate("flip_rate", 0.1, ""), slice_by="all", slice_value=""),
-    ]  # fmt: skip
+    ]
     flips, gap, f1 = rate_charts(NOTES, found)
     assert [one.name for one in (flips, gap, f1)] == ["flips", "TPR gap", "macro F1"]
     assert [*flips.parts] == ["depression", "alcohol abuse"]
@@ -490,15 +512,31 @@ def test_a_mean_of_each_group_has_the_colours_of_its_groups():
 
 def answered():
     """Eight prompts: of the side that fits 3 right, 1 wrong; of the other 1 right, 1 unsure, 1 refused, 1 silent."""
-    said = [*[("correct", "a")] * 3, ("incorrect", "b"), ("correct", "a"), ("unsure", "?"), ("other", "no"),
-            ("other", " ")]  # fmt: skip
+    said = [
+        *[("correct", "a")] * 3,
+        ("incorrect", "b"),
+        ("correct", "a"),
+        ("unsure", "?"),
+        ("other", "no"),
+        ("other", " "),
+    ]
     rows = [
-        {"model_id": "m", "group": "pro" if place < 4 else "anti", "condition": "baseline", "answer": answer,
-         "experiment": "answers", "template": f"s{place}", "pair_id": f"s{place % 4}", "trial": "1", "score": 1.0,
-         "text": HOSTILE, "refused": float(answer == "no"),
-         **{f"said_{each}": float(each == one) for each in CLASSES}}
+        {
+            "model_id": "m",
+            "group": "pro" if place < 4 else "anti",
+            "condition": "baseline",
+            "answer": answer,
+            "experiment": "answers",
+            "template": f"s{place}",
+            "pair_id": f"s{place % 4}",
+            "trial": "1",
+            "score": 1.0,
+            "text": HOSTILE,
+            "refused": float(answer == "no"),
+            **{f"said_{each}": float(each == one) for each in CLASSES},
+        }
         for place, (one, answer) in enumerate(said)
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows)
 
 

@@ -28,9 +28,11 @@ def summary(results, found=()):
 
 def answer(finding, found=()):
     return SimpleNamespace(
-        sentence=summary([finding], found), certainty=text.certainty(finding), meaning=text.meaning(finding),
+        sentence=summary([finding], found),
+        certainty=text.certainty(finding),
+        meaning=text.meaning(finding),
         cautions=[*text.cautions(finding)],
-    )  # fmt: skip
+    )
 
 
 def gap(value, verdict, *, std_error=0.01, width=0.02, **more):
@@ -65,61 +67,108 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
 @pytest.mark.parametrize(
     ("finding", "said"),
     [
-        (gap(0.1, FOUND, slice_by="phenotype", slice_value="own"),
-         "Gap: for these notes, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0)."),
-        (gap(0.1, FOUND), "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0)."),
-        (gap(-0.1, FOUND), "Gap: m prefers men's words by 10.0 points (95 % interval 8.0 to 12.0)."),
-        (gap(-0.012, SMALL, width=0.01),
-         f"Gap: m prefers men's words by 1.2 points (95 % interval 0.2 to 2.2). {LESS}"),
-        (gap(0.1, UNSTABLE, sign_agreement=0.4),
-         "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). Not robust: only 40 % of "
-         "rewordings have the same sign."),
+        (
+            gap(0.1, FOUND, slice_by="phenotype", slice_value="own"),
+            "Gap: for these notes, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0).",
+        ),
+        (
+            gap(0.1, FOUND),
+            "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0).",
+        ),
+        (
+            gap(-0.1, FOUND),
+            "Gap: m prefers men's words by 10.0 points (95 % interval 8.0 to 12.0).",
+        ),
+        (
+            gap(-0.012, SMALL, width=0.01),
+            f"Gap: m prefers men's words by 1.2 points (95 % interval 0.2 to 2.2). {LESS}",
+        ),
+        (
+            gap(0.1, UNSTABLE, sign_agreement=0.4),
+            "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). Not robust: only 40 % of "
+            "rewordings have the same sign.",
+        ),
         (gap(0.01, NONE), f"No gap: {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {INSIDE}"),
-        (gap(0.0, NONE, std_error=math.nan), "No gap: all 10 pairs about women and men score the same."),
-        (gap(-0.06, UNDECIDED, width=0.07),
-         f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). {CHANCE}"),
-        (gap(0.06, UNDECIDED, std_error=math.nan),
-         f"Undecided: {WOMEN} +6.0 points. There is no interval, because too little varies or was scored."),
-        (gap(0.0, UNDECIDED, std_error=math.nan),
-         "Undecided: all 10 pairs about women and men score the same, but 72 are needed to rule out a gap of 5 "
-         "points."),
-        (gap(0.0, UNMEASURED, std_error=math.nan, reason="same_score"),
-         "Not measured: m gives every prompt the same score."),
-        (gap(0.0, UNMEASURED, std_error=math.nan, reason="same_input"),
-         "Not measured: m reads the same input for both texts of each pair."),
-        (gap(0.0, UNMEASURED, std_error=math.nan, reason="unread_swap"),
-         "Not measured: m does not seem to read the swapped words. Strong words in their place move no score "
-         "either."),
+        (
+            gap(0.0, NONE, std_error=math.nan),
+            "No gap: all 10 pairs about women and men score the same.",
+        ),
+        (
+            gap(-0.06, UNDECIDED, width=0.07),
+            f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). {CHANCE}",
+        ),
+        (
+            gap(0.06, UNDECIDED, std_error=math.nan),
+            f"Undecided: {WOMEN} +6.0 points. There is no interval, because too little varies or was scored.",
+        ),
+        (
+            gap(0.0, UNDECIDED, std_error=math.nan),
+            "Undecided: all 10 pairs about women and men score the same, but 72 are needed to rule out a gap of 5 "
+            "points.",
+        ),
+        (
+            gap(0.0, UNMEASURED, std_error=math.nan, reason="same_score"),
+            "Not measured: m gives every prompt the same score.",
+        ),
+        (
+            gap(0.0, UNMEASURED, std_error=math.nan, reason="same_input"),
+            "Not measured: m reads the same input for both texts of each pair.",
+        ),
+        (
+            gap(0.0, UNMEASURED, std_error=math.nan, reason="unread_swap"),
+            "Not measured: m does not seem to read the swapped words. Strong words in their place move no score "
+            "either.",
+        ),
         (gap(math.nan, UNDECIDED), "Not measured: m could not score what the question needs."),
-        (gap(0.0001, SMALL, width=0.0),
-         f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). {LESS}"),
-        (gap(0.3, FOUND, **STIGMA, experiment="antonyms", unit=LOG_ODDS, width=0.1),
-         "Gap: m disapproves more of stigmatized people than of other people by an odds ratio of 1.35 (95 % "
-         "interval 1.22 to 1.49)."),
-        (gap(0.07, FOUND, **STIGMA, experiment="sentiment", unit="share of negative labels"),
-         "Gap: m labels sentences about stigmatized people negative more often than those about other people by "
-         "7.0 points (95 % interval 5.0 to 9.0)."),
-        (gap(0.03, NONE, **STIGMA, experiment="antonyms", unit=LOG_ODDS, margin=0.2),
-         "No gap: m's gap, stigmatized people minus other people, is an odds ratio of 1.03 (95 % interval 1.01 to "
-         "1.05). The whole interval is within the margin of 1.22."),
-        (replace(gap(0.1, TOO_FEW), estimate=Estimate(0.1, n=3, fewest=3, fewest_of="templates")),
-         "Too few templates: 3 templates are too few for a verdict; at least 4 are needed. Among them m's gap, "
-         "women minus men, is +10.0 points."),
-        (replace(gap(-0.06, FOUND), estimate=Estimate(-0.06, n=20, p_value=0.001)),
-         "Gap: m prefers men's words by 6.0 points in each of 20 pairs."),
-        (gap(0.031, "", measure="flip_rate", unit="share of notes"),
-         "m: the share of notes whose prediction changes with the patient's gender is 3.1 % (95 % interval 1.1 % "
-         "to 5.1 %)."),
-        (gap(0.41, "", measure="correlation", contrast="attitude", unit="correlation"),
-         "m: correlation, attitude is 0.410 (95 % interval 0.390 to 0.430)."),
+        (
+            gap(0.0001, SMALL, width=0.0),
+            f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). {LESS}",
+        ),
+        (
+            gap(0.3, FOUND, **STIGMA, experiment="antonyms", unit=LOG_ODDS, width=0.1),
+            "Gap: m disapproves more of stigmatized people than of other people by an odds ratio of 1.35 (95 % "
+            "interval 1.22 to 1.49).",
+        ),
+        (
+            gap(0.07, FOUND, **STIGMA, experiment="sentiment", unit="share of negative labels"),
+            "Gap: m labels sentences about stigmatized people negative more often than those about other people by "
+            "7.0 points (95 % interval 5.0 to 9.0).",
+        ),
+        (
+            gap(0.03, NONE, **STIGMA, experiment="antonyms", unit=LOG_ODDS, margin=0.2),
+            "No gap: m's gap, stigmatized people minus other people, is an odds ratio of 1.03 (95 % interval 1.01 to "
+            "1.05). The whole interval is within the margin of 1.22.",
+        ),
+        (
+            replace(
+                gap(0.1, TOO_FEW), estimate=Estimate(0.1, n=3, fewest=3, fewest_of="templates")
+            ),
+            "Too few templates: 3 templates are too few for a verdict; at least 4 are needed. Among them m's gap, "
+            "women minus men, is +10.0 points.",
+        ),
+        (
+            replace(gap(-0.06, FOUND), estimate=Estimate(-0.06, n=20, p_value=0.001)),
+            "Gap: m prefers men's words by 6.0 points in each of 20 pairs.",
+        ),
+        (
+            gap(0.031, "", measure="flip_rate", unit="share of notes"),
+            "m: the share of notes whose prediction changes with the patient's gender is 3.1 % (95 % interval 1.1 % "
+            "to 5.1 %).",
+        ),
+        (
+            gap(0.41, "", measure="correlation", contrast="attitude", unit="correlation"),
+            "m: correlation, attitude is 0.410 (95 % interval 0.390 to 0.430).",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_verdict_has_its_sentence(finding, said):
     assert answer(finding).sentence == said
 
 
 CERTAINTIES = {"sure": {}, "unsure": {"width": 0.2}, "no interval": {"std_error": math.nan}}
-KEPT, TURNED, LOST = (math.nan, 0.4, 1.0), ("", '[["score", "x", "-0.1"]]'), (math.nan, 0.3)
+KEPT = (math.nan, 0.4, 1.0)
+TURNED = ("", '[["score", "x", "-0.1"]]')
+LOST = (math.nan, 0.3)
 
 
 def parts(first, second, *verdicts):
@@ -130,19 +179,32 @@ def parts(first, second, *verdicts):
 @pytest.mark.parametrize(
     ("difference", "beside", "said"),
     [
-        (change(0.007, NONE), parts(-0.105, -0.112, FOUND),
-         f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7). {INSIDE} "
-         "Gap: in each case m prefers men's words, by 10.5 points with mental-health conditions and by 11.2 "
-         "points with other health conditions. Each interval leaves out zero."),
-        (change(0.1, FOUND), parts(0.1, 0.0, FOUND, NONE),
-         f"Gap: {MOVED} toward women by 10.0 points (95 % interval 8.0 to 12.0). With mental-health "
-         "conditions, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). With other health "
-         f"conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0). {INSIDE}"),
-        (change(-0.01, UNDECIDED), [],
-         f"Undecided: {MOVES} by −1.0 points (95 % interval −3.0 to +1.0). {CHANCE}"),
-        (change(-0.1, FOUND), [], f"Gap: {MOVED} toward men by 10.0 points (95 % interval 8.0 to 12.0)."),
+        (
+            change(0.007, NONE),
+            parts(-0.105, -0.112, FOUND),
+            f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7). {INSIDE} "
+            "Gap: in each case m prefers men's words, by 10.5 points with mental-health conditions and by 11.2 "
+            "points with other health conditions. Each interval leaves out zero.",
+        ),
+        (
+            change(0.1, FOUND),
+            parts(0.1, 0.0, FOUND, NONE),
+            f"Gap: {MOVED} toward women by 10.0 points (95 % interval 8.0 to 12.0). With mental-health "
+            "conditions, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). With other health "
+            f"conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0). {INSIDE}",
+        ),
+        (
+            change(-0.01, UNDECIDED),
+            [],
+            f"Undecided: {MOVES} by −1.0 points (95 % interval −3.0 to +1.0). {CHANCE}",
+        ),
+        (
+            change(-0.1, FOUND),
+            [],
+            f"Gap: {MOVED} toward men by 10.0 points (95 % interval 8.0 to 12.0).",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_difference_of_gaps_is_said_with_both_gaps(difference, beside, said):
     assert answer(difference, beside).sentence == said
 
@@ -195,11 +257,16 @@ def spread(p, experiment="occupation_nationality", value=0.04, **more):
 
 def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_differs():
     found = [
-        nation(-0.12, FOUND, "Egyptian"), nation(-0.064, FOUND, "Nigerian"), nation(-0.06, FOUND, "Indian"),
-        nation(0.02, SMALL, "British"), nation(0.001, NONE, "Polish"),
-        nation(0.0, NONE, "Chinese", std_error=math.nan), nation(-0.06, UNDECIDED, "Russian"),
-        nation(0.07, UNDECIDED, "Mexican"), spread(0.001),
-    ]  # fmt: skip
+        nation(-0.12, FOUND, "Egyptian"),
+        nation(-0.064, FOUND, "Nigerian"),
+        nation(-0.06, FOUND, "Indian"),
+        nation(0.02, SMALL, "British"),
+        nation(0.001, NONE, "Polish"),
+        nation(0.0, NONE, "Chinese", std_error=math.nan),
+        nation(-0.06, UNDECIDED, "Russian"),
+        nation(0.07, UNDECIDED, "Mexican"),
+        spread(0.001),
+    ]
     assert summary(found) == (
         "Gap: m scores the 10 groups differently (one test of all, p 0.001). Gap: m scores American higher "
         "than Egyptian by 12.0 points (95 % interval 10.0 to 14.0). Gap: the gaps Nigerian minus American and "
@@ -214,12 +281,19 @@ def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_diff
     ("p", "value", "said"),
     [
         (0.049, 0.04, "Gap: m scores the 10 groups differently (one test of all, p 0.049)."),
-        (0.051, 0.04, "Undecided: no difference among the 10 groups of m was found (one test of all, p 0.051)."),
+        (
+            0.051,
+            0.04,
+            "Undecided: no difference among the 10 groups of m was found (one test of all, p 0.051).",
+        ),
         (math.nan, 0.0, "No gap: m scores the 10 groups the same."),
-        (math.nan, 0.04,
-         "Undecided: no difference among the 10 groups of m was found (too little varies for a test)."),
+        (
+            math.nan,
+            0.04,
+            "Undecided: no difference among the 10 groups of m was found (too little varies for a test).",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_test_of_all_groups_says_no_more_than_its_p_value(p, value, said):
     assert summary([nation(0.01, NONE, "Polish"), spread(p, value=value)]).startswith(said)
 
@@ -228,19 +302,34 @@ def test_the_test_of_all_groups_says_no_more_than_its_p_value(p, value, said):
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, sign):
     """Every verdict beside every other, each way round, of gaps, effects and differences of gaps."""
-    effect = of_groups("occupation_names", "main_effect", contrast="race: black - white", group="black",
-                       reference_group="white")  # fmt: skip
-    both = of_groups("occupation_names", "interaction", contrast="g x r: (woman - man) x (black - white)",
-                     group="woman", reference_group="man", within="black", against="white")  # fmt: skip
+    effect = of_groups(
+        "occupation_names",
+        "main_effect",
+        contrast="race: black - white",
+        group="black",
+        reference_group="white",
+    )
+    both = of_groups(
+        "occupation_names",
+        "interaction",
+        contrast="g x r: (woman - man) x (black - white)",
+        group="woman",
+        reference_group="man",
+        within="black",
+        against="white",
+    )
     three = of_groups("occupation_names", "interaction_of_three", contrast="a x b x c: all")
     for other, way in product(VERDICTS, (1, -1)):
         for one, more in ((effect, both), (both, effect), (three, effect)):
             first, second = one(sign * 0.2, verdict), more(way * 0.07, other)
             output = summary([spread(0.01, "occupation_names"), first, second])
             for word, names in (
-                ("Gap: ", SURE_ONES), ("No gap: ", (NONE,)), ("Undecided: ", (UNDECIDED,)),
-                ("Not measured: ", (UNMEASURED,)), ("Too few pairs: ", (TOO_FEW,)),
-            ):  # fmt: skip
+                ("Gap: ", SURE_ONES),
+                ("No gap: ", (NONE,)),
+                ("Undecided: ", (UNDECIDED,)),
+                ("Not measured: ", (UNMEASURED,)),
+                ("Too few pairs: ", (TOO_FEW,)),
+            ):
                 of_both = [
                     one in names for one in (verdict, other)
                 ]  # unsure ones are said in one sentence
@@ -248,8 +337,9 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
             if verdict in SURE_ONES:
                 toward = {
                     effect: ("black higher than white", "white higher than black"),
-                    both: ("toward woman", "toward man"), three: ("interaction", "interaction"),
-                }[one]  # fmt: skip
+                    both: ("toward woman", "toward man"),
+                    three: ("interaction", "interaction"),
+                }[one]
                 assert toward[sign < 0] in output
             assert "nan" not in output
             assert answer(first).sentence.endswith(".")
@@ -265,20 +355,27 @@ SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
 )
 def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
     """Every combination of sign, size, certainty, rewordings, influences and missing scores, of a gap alone."""
-    exact, sure = certainty == "no interval", verdict in SURE_ONES
+    exact = certainty == "no interval"
+    sure = verdict in SURE_ONES
     both = parts(0.1, -0.1, *beside) if beside else []
     known = [*product(KEPT, TURNED, LOST)]
     for sign, size, (kept, turned, lost) in product(
         (1, -1), SIZES, (known[0], known[-1]) if beside else known
     ):
         finding = (gap if beside is None else change)(
-            sign * size, verdict, **CERTAINTIES[certainty], sign_agreement=kept, influential_items=turned,
-            missing_data_low=size - lost, missing_data_high=size + lost,
-        )  # fmt: skip
+            sign * size,
+            verdict,
+            **CERTAINTIES[certainty],
+            sign_agreement=kept,
+            influential_items=turned,
+            missing_data_low=size - lost,
+            missing_data_high=size + lost,
+        )
         finding = replace(
             finding, estimate=replace(finding.estimate, n_unscored=0 if math.isnan(lost) else 3)
         )
-        output, first = answer(finding, both), str(text.verdict(finding))
+        output = answer(finding, both)
+        first = str(text.verdict(finding))
         if beside is None:
             assert [words in first for words in SURE] == [sure and sign > 0, sure and sign < 0]
             assert ("no interval" in output.certainty) == exact
@@ -361,13 +458,24 @@ def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
     [
         (gap(0.1, FOUND, group="female", reference_group="male"), "women minus men"),
         (gap(0.1, FOUND, score="matched"), "gap, female − male (matched)"),
-        (gap(0.1, FOUND, contrast="pro - anti, strict parser", measure="answer_bias"),
-         "gap, pro − anti, strict parser"),
-        (gap(0.1, FOUND, study="group_packs", experiment="occupation_full_names", group="asian",
-             reference_group="white"), "asian minus white"),
+        (
+            gap(0.1, FOUND, contrast="pro - anti, strict parser", measure="answer_bias"),
+            "gap, pro − anti, strict parser",
+        ),
+        (
+            gap(
+                0.1,
+                FOUND,
+                study="group_packs",
+                experiment="occupation_full_names",
+                group="asian",
+                reference_group="white",
+            ),
+            "asian minus white",
+        ),
         (change(0.1, FOUND), "difference of gaps, women minus men"),
     ],
-)  # fmt: skip
+)
 def test_what_is_subtracted_from_what_is_said_in_the_names_of_groups(finding, said):
     assert text.compared(finding) == said
 
@@ -433,10 +541,8 @@ def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
         both = dict(
             zip(("within", "against"), experiment.compares.contrast or ("", ""), strict=True)
         )
-        unit, rates = (
-            experiment.compares.unit.name,
-            {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0},
-        )
+        unit = experiment.compares.unit.name
+        rates = {"baseline": 0.1, "ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
         facts = {
             "study": study,
             "experiment": experiment.name,

@@ -71,20 +71,31 @@ def test_no_model_audits_the_calibration_model_and_vader(default_run):
     }
     skipped = {(one["study"], one["experiment"]) for one in manifest["skipped"]}
     assert skipped == {
-        ("gendered_stigma", "rq2"), ("social_distance", "attitude"), ("social_distance", "antonyms"),
-        ("phenotype_fairness", "phenotyping"), ("phenotype_fairness", "leakage"),
+        ("gendered_stigma", "rq2"),
+        ("social_distance", "attitude"),
+        ("social_distance", "antonyms"),
+        ("phenotype_fairness", "phenotyping"),
+        ("phenotype_fairness", "leakage"),
         ("phenotype_fairness", "direct_bias"),
-        ("adjective_coreference", "answers"), ("adjective_coreference", "odds"),
-        ("gendered_stigma", "choices"), ("gendered_stigma", "completions"), ("occupation_sentiment", "ratings"),
+        ("adjective_coreference", "answers"),
+        ("adjective_coreference", "odds"),
+        ("gendered_stigma", "choices"),
+        ("gendered_stigma", "completions"),
+        ("occupation_sentiment", "ratings"),
         ("social_distance", "agreement"),
-    }  # fmt: skip
+    }
     written = {
         str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()
     }
     assert {
-        "manifest.json", "findings.csv", "results.json", "report.html", "lexicon_coverage.csv",
-        "items/gendered_stigma.parquet", "items/occupation_sentiment.parquet",
-    } <= written  # fmt: skip
+        "manifest.json",
+        "findings.csv",
+        "results.json",
+        "report.html",
+        "lexicon_coverage.csv",
+        "items/gendered_stigma.parquet",
+        "items/occupation_sentiment.parquet",
+    } <= written
     assert not [path for path in written if "parts" in path or path.endswith(".tmp")]
 
 
@@ -142,8 +153,13 @@ def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_
     assert len(items) == 1122
     assert tuple(items.columns) == (
         *(one for one in PROMPT_COLUMNS if one != "candidates"),
-        "model_id", "score", "closed_list_mass", "matched_mass", "answer", "top_tokens",
-    )  # fmt: skip
+        "model_id",
+        "score",
+        "closed_list_mass",
+        "matched_mass",
+        "answer",
+        "top_tokens",
+    )
     assert (items["closed_list_mass"] >= items["score"] - 1e-6).all()
     with (run.folder / "findings.csv").open(newline="", encoding="utf-8") as handle:
         table = list(csv.DictReader(handle))
@@ -217,7 +233,8 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
         load=LoadOptions(batch_size=16),
     )
     whole, _ = start(settings, tmp_path / "whole", **quiet)
-    real, calls = MaskedScorer.score, []
+    real = MaskedScorer.score
+    calls = []
 
     def killed(self, prompts, on_progress=None):
         if len(calls) == 4:
@@ -383,7 +400,9 @@ def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
 
 def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
     """Five models: sentences that count them, at most one in memory, none in the next's time."""
-    alive, most, loads = set(), [], []
+    alive = set()
+    most = []
+    loads = []
 
     class Model:
         model_id = kind = ""
@@ -403,7 +422,8 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
     monkeypatch.setattr(AUDIT, "read_run", lambda folder: None)
     monkeypatch.setattr(AUDIT, "compare_runs", lambda runs: None)
     monkeypatch.setattr(AUDIT, "write_comparison", lambda folder, compared: None)
-    told, models = [], [f"m{number}" for number in range(5)]
+    told = []
+    models = [f"m{number}" for number in range(5)]
     shown = {**quiet, "say": told.append}
     done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
     assert loads == models

@@ -29,11 +29,15 @@ ROWS = config_rows("gendered_stigma", "rq1")[:12]
 class Counting:
     """A scorer that looks like a loaded model and knows how many prompts it scored."""
 
-    kind, unit, model_id = "masked", "probability", "counting"
+    kind = "masked"
+    unit = "probability"
+    model_id = "counting"
 
     def __init__(self, scores=None, **identity):
         known = {"architecture": "X", "device": "cpu", "dtype": "float32", "sha256": "a" * 64}
-        self.identity, self.scores, self.asked = {**known, **identity}, scores, 0
+        self.identity = {**known, **identity}
+        self.scores = scores
+        self.asked = 0
 
     def score(self, prompts, on_progress=None):
         self.asked += len(prompts)
@@ -201,7 +205,8 @@ def test_each_reading_and_other_weights_of_a_folder_are_kept_apart_and_come_back
     scorers = [before, *(read_as(before, reading) for reading in ("attitude", "phrases"))]
     rows = [{**row, "lexicon": "social_distance/attitude/negative"} for row in ROWS[:2]]
     for mine in scorers:
-        fresh_rows, cache = cached(rows, mine, scores_of()), scores_of()
+        fresh_rows = cached(rows, mine, scores_of())
+        cache = scores_of()
         again = cached(rows, mine, cache)
         assert cache.rows_reused == 2
         assert [bits(row) for row in again] == [bits(row) for row in fresh_rows]
@@ -229,8 +234,11 @@ def test_scores_of_a_model_without_a_pin_stay_in_the_run(identity, place, tmp_pa
 
 
 def test_scores_of_notes_stay_in_the_run_and_those_without_a_pin_are_not_shared(tmp_path):
-    chat, notes, prompts = Counting(), Counting(), as_prompts(ROWS)
-    chat.kind, notes.kind = "chat", "phenotype"
+    chat = Counting()
+    notes = Counting()
+    prompts = as_prompts(ROWS)
+    chat.kind = "chat"
+    notes.kind = "phenotype"
     unpinned = [load_scorer(model) for model in ("vader", "tests.runs.test_cache:fall_risk")]
     assert [is_pinned(one) for one in (chat, notes, *unpinned, Counting())] == [*[False] * 4, True]
     assert scores_of(in_run=tmp_path).place(prompts, Counting(), private=True).parent == tmp_path
@@ -245,10 +253,11 @@ def test_scores_of_notes_stay_in_the_run_and_those_without_a_pin_are_not_shared(
         lambda content: content[: len(content) // 2],
         # One bit of the first data page, which no reader of Parquet would notice without a checksum.
         lambda content: content[:60] + bytes([content[60] ^ 1]) + content[61:],
-        lambda content: b"", lambda content: b"no parquet",
+        lambda content: b"",
+        lambda content: b"no parquet",
     ],
     ids=["half", "a bit", "empty", "other"],
-)  # fmt: skip
+)
 def test_a_broken_file_is_dropped_and_scored_again(damage, place):
     scorer = Counting()
     expected = fresh(scorer)[1]

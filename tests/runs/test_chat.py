@@ -195,10 +195,19 @@ def test_trials_are_told_apart_and_differences_use_them():
     # One sentence and two trials: with adjectives right on pro, wrong on anti both times (bias 100, 100);
     # without them right on both in trial 1 and wrong on anti in trial 2 (bias 0, 100): mean difference 100 - 50.
     base = [
-        {**dict.fromkeys(PROMPT_COLUMNS, ""), "prompt_id": f"s/{side}/{condition}", "pair_id": f"s/{condition}",
-         "group": side, "condition": condition, "template": "s", "experiment": "answers", "text": "x"}
-        for condition in (BASELINE, "old") for side in ("pro", "anti")
-    ]  # fmt: skip
+        {
+            **dict.fromkeys(PROMPT_COLUMNS, ""),
+            "prompt_id": f"s/{side}/{condition}",
+            "pair_id": f"s/{condition}",
+            "group": side,
+            "condition": condition,
+            "template": "s",
+            "experiment": "answers",
+            "text": "x",
+        }
+        for condition in (BASELINE, "old")
+        for side in ("pro", "anti")
+    ]
     frame = pd.DataFrame(trial_rows(base, 2))
     assert frame["prompt_id"].tolist()[:2] == ["s/pro/baseline/t1", "s/anti/baseline/t1"]
     assert frame["prompt_id"].is_unique
@@ -242,9 +251,20 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
 def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
     with ChatServer(biased(rows)) as server:
         done = swapbias(
-            "audit", "--study", "adjective_coreference", "--chat", "tiny", "--base-url", server.base_url,
-            "-M", "price-in=1", "-M", "price-out=2", "--dry-run", cwd=tmp_path,
-        )  # fmt: skip
+            "audit",
+            "--study",
+            "adjective_coreference",
+            "--chat",
+            "tiny",
+            "--base-url",
+            server.base_url,
+            "-M",
+            "price-in=1",
+            "-M",
+            "price-out=2",
+            "--dry-run",
+            cwd=tmp_path,
+        )
         assert server.requests == []
     assert "not known" not in done.stdout
     assert "7,680 requests to send" in done.stdout  # 48 pairs x 2 sides x 16 conditions x 5 trials
@@ -318,7 +338,8 @@ def test_costs_that_are_not_known_are_said_once_in_a_plan_and_after_each_trial(t
 
 def _spent(folder, settings, *, counts=True, **prices):
     """What a run says of its requests, with a service that counts tokens or not."""
-    uncounted, said = Reply({**cut_off("A").body, "usage": None}), []
+    uncounted = Reply({**cut_off("A").body, "usage": None})
+    said = []
     with ChatServer(
         lambda prompt: "A", fault=lambda prompt, n: None if counts else uncounted
     ) as server:
@@ -463,7 +484,8 @@ def test_less_than_one_trial_is_refused(asked, tmp_path, quiet):
 def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(
     asked, stop, tmp_path, quiet, monkeypatch
 ):
-    settings, add = None, AnswerLog.add
+    settings = None
+    add = AnswerLog.add
 
     def breaking(log, answer):
         if len(log) == 2 * ROUND + 7:
@@ -598,8 +620,11 @@ def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal
     assert math.isnan(primary.estimate.value)
     assert primary.verdict == "not measured"
     wanted = ("paired_gap", "refused", primary.subset, "all", "")
-    (refused,) = [one for one in found
-                  if (one.measure, one.score, one.subset, one.slice_by, one.view) == wanted]  # fmt: skip
+    (refused,) = [
+        one
+        for one in found
+        if (one.measure, one.score, one.subset, one.slice_by, one.view) == wanted
+    ]
     assert (refused.contrast, refused.estimate.value) == ("woman - man", 1.0)
     items = run.items("stigma_vignettes")
     women = items[items["group"] == "woman"]
@@ -631,9 +656,12 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
 
 def test_no_way_to_judge_is_no_negative_label():
     prompt = Prompt(
-        prompt_id="p", pair_id="p", group="female", text="Does the patient have depression?",
+        prompt_id="p",
+        pair_id="p",
+        group="female",
+        text="Does the patient have depression?",
         candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)),
-    )  # fmt: skip
+    )
     for text in (
         "As an AI I have no access to records, so I have no way to judge.",
         "There is no sign of it.",

@@ -226,7 +226,8 @@ def test_the_planted_leak_is_found_where_it_is_and_augmentation_removes_it(synth
             for one in found
             if (one.measure, one.slice_value, one.model_id) == wanted
         }
-        original, augmented = by_regime["original"], by_regime["augmented"]
+        original = by_regime["original"]
+        augmented = by_regime["augmented"]
         mine = rows[(rows["condition"] == phenotype) & (rows["construct"] == "original")]
         pairs = mine.pivot(index="pair_id", columns="group", values="predicted")
         leak = mine.groupby("pair_id")["planted"].first()[pairs.index] == "leak"
@@ -251,7 +252,8 @@ def test_the_planted_leak_is_found_where_it_is_and_augmentation_removes_it(synth
 def perfect(texts):
     """Who has learned the depression notes perfectly: by the evidence, and by gender where there is none."""
     tables = note_tables()
-    pool, leak = tables.evidence["depression", "positive"], tables.evidence["any", "uninformative"]
+    pool = tables.evidence["depression", "positive"]
+    leak = tables.evidence["any", "uninformative"]
     positive = {
         written_for(gender, one.sentence, tables) for one in pool for gender in ("female", "male")
     }
@@ -323,7 +325,8 @@ def test_a_killed_run_goes_on_to_the_same_findings(tmp_path, quiet, monkeypatch)
     assert (
         counts["phenotyping"] == 4 * counts["leakage"]
     )  # 20 notes: 2 genders x 4 regimes, and 2 versions
-    calls, score_part = [], import_module("swapbias.runs.run").score_part
+    calls = []
+    score_part = import_module("swapbias.runs.run").score_part
 
     def killed(*arguments, **more):
         calls.append(1)
@@ -450,22 +453,37 @@ def test_own_notes_are_split_by_subject_and_say_which_are_specific_or_doubtful(t
 
 def test_leakage_is_tested_on_subjects_that_trained_nothing():
     notes = [
-        {**dict.fromkeys(NOTE_COLUMNS, ""), "note_id": note, "subject_id": subject, "phenotype": phenotype,
-         "split": split, "gender": "male", "label": "positive", "credentialed": "False", "text": f"He {note}."}
+        {
+            **dict.fromkeys(NOTE_COLUMNS, ""),
+            "note_id": note,
+            "subject_id": subject,
+            "phenotype": phenotype,
+            "split": split,
+            "gender": "male",
+            "label": "positive",
+            "credentialed": "False",
+            "text": f"He {note}.",
+        }
         for note, subject, phenotype, split in (
-            ("1", "a", "depression", "train"), ("1", "a", "alcohol_abuse", "test"), ("2", "b", "depression", "train"),
-            ("2", "b", "alcohol_abuse", "train"), ("3", "c", "depression", "test"),
+            ("1", "a", "depression", "train"),
+            ("1", "a", "alcohol_abuse", "test"),
+            ("2", "b", "depression", "train"),
+            ("2", "b", "alcohol_abuse", "train"),
+            ("3", "c", "depression", "test"),
             ("3", "c", "alcohol_abuse", "test"),
         )
-    ]  # fmt: skip
+    ]
     data = Notes("own", tuple(notes), SWAPPER)
     assert [note["note_id"] for note in data.training("all", "original")] == [
         "2"
     ]  # 1 is tested, 2 counts once
     asked = data.versions({pair["pair_id"] for pair in data.pairs()})
     assert [(row["pair_id"], row["construct"]) for row in asked] == [
-        ("1", "original"), ("3", "original"), ("1", "neutralised"), ("3", "neutralised"),
-    ]  # fmt: skip
+        ("1", "original"),
+        ("3", "original"),
+        ("1", "neutralised"),
+        ("3", "neutralised"),
+    ]
 
 
 def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
@@ -509,10 +527,8 @@ def mimic_folder(tmp_path_factory):
 def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(
     mimic_folder, tmp_path
 ):
-    study, service = (
-        load_study("phenotype_fairness"),
-        SimpleNamespace(model_id="a service", sends_text=True),
-    )
+    study = load_study("phenotype_fairness")
+    service = SimpleNamespace(model_id="a service", sends_text=True)
     plain = Task(study, study.experiments[0], ())
     task = replace(plain, notes=Notes("mimic3", ({"credentialed": "True"},), SWAPPER))
     with pytest.raises(UsageError, match="must not leave this machine"):
@@ -720,10 +736,15 @@ def test_predictions_of_several_trials_are_those_of_most(notes):
     rows = pd.DataFrame(note_rows(experiment, data, data.pairs(), False))
     said = {"t1": 1.0, "t2": 1.0, "t3": 0.0}
     every = pd.concat(
-        rows.assign(trial=trial[1], score=np.where(rows["group"] == "female", value, 0.0), predicted=0.0,
-                    prompt_id=rows["prompt_id"] + f"/{trial}", pair_id=rows["pair_id"] + f"/{trial}")
+        rows.assign(
+            trial=trial[1],
+            score=np.where(rows["group"] == "female", value, 0.0),
+            predicted=0.0,
+            prompt_id=rows["prompt_id"] + f"/{trial}",
+            pair_id=rows["pair_id"] + f"/{trial}",
+        )
         for trial, value in said.items()
-    )  # fmt: skip
+    )
     found = disaggregate(
         every.assign(model_id="chat", top_tokens="[]"), "clinical_chat", expected={}
     )
@@ -735,10 +756,8 @@ def test_predictions_of_several_trials_are_those_of_most(notes):
 
 
 def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):
-    about, service = (
-        NoteOptions(data=str(notes), question="Does it?"),
-        ChatOptions(model="tiny", trials=1),
-    )
+    about = NoteOptions(data=str(notes), question="Does it?")
+    service = ChatOptions(model="tiny", trials=1)
     tasks, _ = plan_tasks(Settings(options=(about, service)))
     assert {task.study.name for task in tasks} == {"care_notes", "clinical_chat"}
     assert {task.n_prompts for task in tasks} == {24}
@@ -807,7 +826,8 @@ def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(
 
 def test_a_stopped_run_on_credentialed_notes_goes_on_from_what_was_read(notes, tmp_path, quiet):
     credentialed.mark(notes.parent)
-    out, said = tmp_path.parent / f"{tmp_path.name}-run", iter(range(100))
+    out = tmp_path.parent / f"{tmp_path.name}-run"
+    said = iter(range(100))
 
     def fault(prompt, n):
         return Reply({"error": f"too long: {prompt}"}, 400) if next(said) > 8 else None

@@ -67,9 +67,20 @@ def test_settings_of_the_run_stand_in_it_and_defaults_do_not():
         model="lab/m@main", studies=("gest", "a:b"), limit=5, margin=0.1, seed=2, kind="masked"
     )
     assert words_of(replace(asked, wordings=False))[1:] == [
-        "--study", "gest", "--study", "a:b", "--kind", "masked", "--seed", "2", "--limit", "5", "--margin", "0.1",
+        "--study",
+        "gest",
+        "--study",
+        "a:b",
+        "--kind",
+        "masked",
+        "--seed",
+        "2",
+        "--limit",
+        "5",
+        "--margin",
+        "0.1",
         "--no-wordings",
-    ]  # fmt: skip
+    ]
 
 
 def test_what_only_its_owner_has_is_a_placeholder():

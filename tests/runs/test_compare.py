@@ -65,9 +65,11 @@ def test_columns_stand_by_name_whatever_the_values_and_the_order_given():
             0.01,
         ]
     left_out = [
-        replace(GAP, view=AS_PUBLISHED), replace(GAP, measure="mean"),
-        replace(GAP, slice_by="phase", slice_value="1"), replace(GAP, score="closed_list_mass"),
-    ]  # fmt: skip
+        replace(GAP, view=AS_PUBLISHED),
+        replace(GAP, measure="mean"),
+        replace(GAP, slice_by="phase", slice_value="1"),
+        replace(GAP, score="closed_list_mass"),
+    ]
     left_out = [replace(one, primary=False) for one in left_out]
     assert len(side_by_side([run("lab/small", 0, found=[GAP, *left_out])]).quantities) == 1
     assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
@@ -132,9 +134,11 @@ def test_other_trials_of_a_chat_model_are_another_row():
 
 def test_one_model_of_several_repositories_and_runs_is_told_apart():
     runs = [
-        run("m", 0.1), run("m", 0.2, repo="bob/r"), run("m", 0.3, repo="bob/r", name="second"),
+        run("m", 0.1),
+        run("m", 0.2, repo="bob/r"),
+        run("m", 0.3, repo="bob/r", name="second"),
         run("m", 0.4, repo="bob/r", name="second", commit="d" * 40),
-    ]  # fmt: skip
+    ]
     titles = [one.title for one in side_by_side(runs).models]
     assert titles[0] == "m @ ann/results"
     assert len(set(titles)) == 4
@@ -244,10 +248,12 @@ def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path, m
 @pytest.mark.parametrize(
     "change",
     [
-        lambda rows: rows.drop(columns="pair_id"), lambda rows: rows.assign(pair_id="one"),
-        lambda rows: rows.assign(score="high"), lambda rows: rows[rows["group"] == "female"],
+        lambda rows: rows.drop(columns="pair_id"),
+        lambda rows: rows.assign(pair_id="one"),
+        lambda rows: rows.assign(score="high"),
+        lambda rows: rows[rows["group"] == "female"],
     ],
-)  # fmt: skip
+)
 def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
     runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
     broken = replace(

@@ -4,6 +4,7 @@ import json
 import random
 import re
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pandas as pd
 import pytest
@@ -23,7 +24,8 @@ from tests.conftest import files_below
 from tests.models.chat.server import ChatServer
 from tests.scoring import score_rows
 
-NAME, CONFIG = "stigma_vignettes", "advice_gender"
+NAME = "stigma_vignettes"
+CONFIG = "advice_gender"
 (EXPERIMENT,) = [one for one in load_study(NAME).experiments if one.name == CONFIG]
 ROWS = [  # those of willingness, where "no" counts
     row
@@ -32,7 +34,8 @@ ROWS = [  # those of willingness, where "no" counts
 ]
 GROUPED = re.compile(r"\b(?:Mary|John|she|he|her|him|his|hers|woman|man)\b", re.IGNORECASE)
 JUDGED = {"model": "tiny", "judge": "tiny", "trials": 1, "temperature": 0.0, "max_tokens": 200}
-KEEP, NEAR = "It keeps the person", "It is ready"
+KEEP = "It keeps the person"
+NEAR = "It is ready"
 SAID = {
     True: ["No, I would not.", "No, I would not rent to {him}.", "No, I would not, with {name}."],
     False: [
@@ -41,14 +44,19 @@ SAID = {
         "Yes, I will rent to {name}.",
     ],
 }
-WORDS = {"man": {"name": "John", "he": "he", "him": "him", "noun": "man"},
-         "woman": {"name": "Mary", "he": "she", "him": "her", "noun": "woman"}}  # fmt: skip
+WORDS = {
+    "man": {"name": "John", "he": "he", "him": "him", "noun": "man"},
+    "woman": {"name": "Mary", "he": "she", "him": "her", "noun": "woman"},
+}
 
 
 class Model(Scorer):
     """A chat model of which each answer is known; ``answer`` sees the whole prompt."""
 
-    model_id, kind, unit, identity = "model", "chat", "share of answers", {}
+    model_id = "model"
+    kind = "chat"
+    unit = "share of answers"
+    identity: ClassVar[dict[str, str]] = {}
 
     def __init__(self, answer):
         self.answer = answer
@@ -65,7 +73,10 @@ class Model(Scorer):
 class Judge(Scorer):
     """A judge that names the option which begins so."""
 
-    model_id, kind, unit, identity = "judge", "chat", "answer", {}
+    model_id = "judge"
+    kind = "chat"
+    unit = "answer"
+    identity: ClassVar[dict[str, str]] = {}
 
     def __init__(self, named):
         self.named = named

@@ -135,8 +135,12 @@ def test_models_that_are_compared_or_gated_against_one_another_keep_the_outcome(
 
 
 def test_a_shipped_study_asks_too():
-    run = swapbias.audit(lambda texts: [len(text.split()[-1]) / 20 for text in texts],
-                         "occupation_sentiment:sentences", name="box", progress=False)  # fmt: skip
+    run = swapbias.audit(
+        lambda texts: [len(text.split()[-1]) / 20 for text in texts],
+        "occupation_sentiment:sentences",
+        name="box",
+        progress=False,
+    )
     assert primary(run)["reason"] == "unread_swap"
 
 

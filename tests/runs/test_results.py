@@ -136,10 +136,8 @@ def manifest(models=(), notes=None, chat=None, **settings):
     }
 
 
-TUNED, HUB = (
-    {"model_id": "tuned", "sha256": "ab" * 20},
-    {"model_id": "owner/bert", "revision": "c0"},
-)
+TUNED = {"model_id": "tuned", "sha256": "ab" * 20}
+HUB = {"model_id": "owner/bert", "revision": "c0"}
 ENCODER = {"model_id": "owner/enc+svm", "features": {"revision": "c1"}}
 
 
@@ -147,26 +145,49 @@ ENCODER = {"model_id": "owner/enc+svm", "features": {"revision": "c1"}}
     ("whole", "shown", "private"),
     [
         # Paths become the name of their last part, of any system.
-        (manifest([TUNED], model="/home/alice/models/tuned"), {"model": "tuned"},
-         {"/home/alice/models/tuned", "/home/alice/models", "/home/alice"}),
-        (manifest(notes={"classifier": "/srv/c.joblib"}), {"classifier": "c.joblib"}, {"/srv/c.joblib"}),
-        (manifest(notes={"embeddings": ["/srv/vectors/own.txt", "C:\\Users\\bob\\v.txt"]}),
-         {"embeddings": ["own.txt", "v.txt"]},
-         {"/srv/vectors/own.txt", "/srv/vectors", "C:\\Users\\bob\\v.txt", "C:\\Users\\bob"}),
+        (
+            manifest([TUNED], model="/home/alice/models/tuned"),
+            {"model": "tuned"},
+            {"/home/alice/models/tuned", "/home/alice/models", "/home/alice"},
+        ),
+        (
+            manifest(notes={"classifier": "/srv/c.joblib"}),
+            {"classifier": "c.joblib"},
+            {"/srv/c.joblib"},
+        ),
+        (
+            manifest(notes={"embeddings": ["/srv/vectors/own.txt", "C:\\Users\\bob\\v.txt"]}),
+            {"embeddings": ["own.txt", "v.txt"]},
+            {"/srv/vectors/own.txt", "/srv/vectors", "C:\\Users\\bob\\v.txt", "C:\\Users\\bob"},
+        ),
         # The users' notes have no name: it may tell of a ward or a patient.
-        (manifest(notes={"data": "/mnt/ward/smith.csv"}), {"data": "own notes"},
-         {"/mnt/ward/smith.csv", "/mnt/ward", "smith.csv"}),
+        (
+            manifest(notes={"data": "/mnt/ward/smith.csv"}),
+            {"data": "own notes"},
+            {"/mnt/ward/smith.csv", "/mnt/ward", "smith.csv"},
+        ),
         (manifest(notes={"data": "ward7/smith.jsonl"}), {"data": "own notes"}, {"smith.jsonl"}),
         (manifest(notes={"data": "smith.csv"}), {"data": "own notes"}, {"smith.csv"}),
-        (manifest(notes={"data": "smith"}), {"data": "own notes"}, set()),  # a bare word might stand in any text
-        (manifest(notes={"data": "/mnt/ward/findings.csv"}), {"data": "own notes"},
-         {"/mnt/ward/findings.csv", "/mnt/ward"}),  # a file that every run has itself does not stop it
+        (
+            manifest(notes={"data": "smith"}),
+            {"data": "own notes"},
+            set(),
+        ),  # a bare word might stand in any text
+        (
+            manifest(notes={"data": "/mnt/ward/findings.csv"}),
+            {"data": "own notes"},
+            {"/mnt/ward/findings.csv", "/mnt/ward"},
+        ),  # a file that every run has itself does not stop it
         # What is public stays; a relative path might be the name of a model on the Hub as well.
         (manifest([HUB], model="owner/bert"), {"model": "owner/bert"}, set()),
-        (manifest([ENCODER], notes={"embeddings": ["owner/enc"]}), {"embeddings": ["owner/enc"]}, set()),
+        (
+            manifest([ENCODER], notes={"embeddings": ["owner/enc"]}),
+            {"embeddings": ["owner/enc"]},
+            set(),
+        ),
         (manifest([TUNED], model="thesis/tuned"), {"model": "tuned"}, set()),
     ],
-)  # fmt: skip
+)
 def test_a_manifest_for_others_names_no_place_of_this_machine(whole, shown, private):
     path = max(private, key=len, default="it")  # wherever it stands
     found = public_manifest({**whole, "skipped": [{"reason": f"{path} is no classifier"}]})
@@ -185,11 +206,14 @@ def test_a_manifest_for_others_names_no_place_of_this_machine(whole, shown, priv
         ("https://api.openai.com/v1", "api.openai.com"),
         ("https://api.openai.com:8443/v1/team-7", "api.openai.com"),
         ("http://api.openai.com/v1", OWN_ENDPOINT),  # not https
-        ("http://127.0.0.1:8000/v1", OWN_ENDPOINT), ("https://192.168.1.5/v1", OWN_ENDPOINT),
-        ("https://[::1]:8000/v1", OWN_ENDPOINT), ("https://gpu3/v1", OWN_ENDPOINT),
-        ("https://gpu3.lab.internal/v1", OWN_ENDPOINT), ("https://localhost:8000/v1", OWN_ENDPOINT),
+        ("http://127.0.0.1:8000/v1", OWN_ENDPOINT),
+        ("https://192.168.1.5/v1", OWN_ENDPOINT),
+        ("https://[::1]:8000/v1", OWN_ENDPOINT),
+        ("https://gpu3/v1", OWN_ENDPOINT),
+        ("https://gpu3.lab.internal/v1", OWN_ENDPOINT),
+        ("https://localhost:8000/v1", OWN_ENDPOINT),
     ],
-)  # fmt: skip
+)
 def test_an_endpoint_is_named_by_a_public_host_or_not_at_all(address, shown):
     netloc = address.split("/")[2]
     chat = {"model": "m", "base_url": address, "price_in": 2.5, "price_out": 10.0, "trials": 5}
@@ -244,7 +268,8 @@ def told(folder):
 
 
 def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(tmp_path, quiet):
-    model, studies = "tests.hub.own_runs:scored", ("occupation_sentiment:sentences",)
+    model = "tests.hub.own_runs:scored"
+    studies = ("occupation_sentiment:sentences",)
     run, _ = start(
         Settings(model=model, studies=studies, limit=400), tmp_path / "run", draw=False, **quiet
     )
@@ -254,7 +279,9 @@ def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(tmp_path, qu
         "items/occupation_sentiment.parquet",
         "lexicon_coverage.csv",
     )
-    draw, expected, named = random.Random(1), told(run.folder), []
+    draw = random.Random(1)
+    expected = told(run.folder)
+    named = []
     for path in [run.folder / name for name in files if (run.folder / name).exists()] * 6:
         whole = path.read_bytes()
         content = bytearray(whole)
@@ -319,9 +346,17 @@ def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("n", -1, "'n'"), ("n", True, "'n'"), ("n", 3.0, "'n'"), ("n", 2**60, "'n'"), ("n", None, "'n'"),
-        ("value", True, "'value'"), ("value", "1e999", "'value'"), ("value", [0.1], "'value'"),
-        ("value", 10**400, "'value'"), ("p_value", 1.5, "'p_value'"), ("p_adjusted", -0.1, "'p_adjusted'"),
+        ("n", -1, "'n'"),
+        ("n", True, "'n'"),
+        ("n", 3.0, "'n'"),
+        ("n", 2**60, "'n'"),
+        ("n", None, "'n'"),
+        ("value", True, "'value'"),
+        ("value", "1e999", "'value'"),
+        ("value", [0.1], "'value'"),
+        ("value", 10**400, "'value'"),
+        ("p_value", 1.5, "'p_value'"),
+        ("p_adjusted", -0.1, "'p_adjusted'"),
         ("study", "../../etc", "'study': it is none that this version knows"),
         ("measure", "bias_score", "'measure': it is none that this version knows"),
         ("model_id", 7, "'model_id': Input should be a valid string"),
@@ -332,7 +367,7 @@ def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_
         ("primary", 1, "'primary': Input should be a valid boolean"),
         ("surprise", 1, "'surprise': Extra inputs are not permitted"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_value_is_named_by_finding_and_key_and_not_repeated(key, value, told):
     said = refusal(changed(**{key: value}))
     assert f"entry 2, {told}" in said
@@ -343,16 +378,23 @@ def test_a_wrong_value_is_named_by_finding_and_key_and_not_repeated(key, value, 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "no JSON"), (b"{'a': 1}", "no JSON"), (b"\xff\xfe{}", "no JSON"), (b"[" * 150_000, "no JSON"),
-        (b'{"a": ' * 100_000, "no JSON"), (b"[[1," + b"1," * 8_000_001 + b"1]]", "be an object"),
+        (b"", "no JSON"),
+        (b"{'a': 1}", "no JSON"),
+        (b"\xff\xfe{}", "no JSON"),
+        (b"[" * 150_000, "no JSON"),
+        (b'{"a": ' * 100_000, "no JSON"),
+        (b"[[1," + b"1," * 8_000_001 + b"1]]", "be an object"),
         (b"[]", "be an object"),
         (b'{"swapbias": "0.1.0", "findings": {}}', "'findings': Input should be a valid array"),
         (b'{"swapbias": "0.1.0", "findings": [3]}', "entry 1: Input should be an object"),
         (b'{"swapbias": "0.1.0", "findings": [NaN]}', "entry 1"),
-        (results([GAP]).replace(b'"value": 0.25', b'"value": 1e999'), "entry 1, 'value': Input should be a finite"),
+        (
+            results([GAP]).replace(b'"value": 0.25', b'"value": 1e999'),
+            "entry 1, 'value': Input should be a finite",
+        ),
         (b'{"swapbias": "0.1.0", "findings": [' + b"9" * 5000 + b"]}", ""),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_results_file_is_refused(content, told):
     assert told in refusal(content)
     read = json.loads(results([GAP]))

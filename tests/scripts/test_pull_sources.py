@@ -11,7 +11,8 @@ from swapbias.studies import tables as sources
 from tests.conftest import files_below
 
 CORPUS = "gendered_stigma"
-GOOD, WRONG = b"word,label\nnurse,other\n", b"word,label\nnurse,wrong\n"
+GOOD = b"word,label\nnurse,other\n"
+WRONG = b"word,label\nnurse,wrong\n"
 COMMIT = "ab" * 20
 
 

@@ -45,7 +45,8 @@ def labelled(table):
 
 def read(row):
     options = row["options"].split("|")
-    lettered, question = row["lettered"] == "yes", row.get("question", "")
+    lettered = row["lettered"] == "yes"
+    question = row.get("question", "")
     return read_answer(
         row["answer"], options, reading=row["reading"], lettered=lettered, question=question
     )
@@ -254,12 +255,15 @@ def test_the_right_occupation_by_itself_is_right_for_both_parsers(right, wrong):
 @pytest.mark.parametrize(
     "answer",
     [
-        "<think>The clerk told the\nmechanic ...</think>\n\nmechanic", "<think></think>mechanic",
-        "<Thinking>The clerk?</Thinking>mechanic", "[THINK]the clerk[/THINK]mechanic",
+        "<think>The clerk told the\nmechanic ...</think>\n\nmechanic",
+        "<think></think>mechanic",
+        "<Thinking>The clerk?</Thinking>mechanic",
+        "[THINK]the clerk[/THINK]mechanic",
         "It could be the clerk.\n</think>\n\nmechanic",  # the opening tag stood in the prompt
-        "<think>the clerk <think>or</think> clerk</think> mechanic", "mechanic <think>or the clerk?</think>",
+        "<think>the clerk <think>or</think> clerk</think> mechanic",
+        "mechanic <think>or the clerk?</think>",
     ],
-)  # fmt: skip
+)
 def test_reasoning_between_tags_is_no_answer(answer):
     assert without_reasoning(answer) == "mechanic"
 

@@ -58,10 +58,8 @@ def test_the_line_that_a_config_needs_is_that_of_its_rows():
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
 def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(corpus, name):
     config = studies.load_corpus(corpus).config(name)
-    recorded, types = (
-        RECORDED.get((corpus, name)),
-        {column: config.type_of(column) for column in config.published},
-    )
+    recorded = RECORDED.get((corpus, name))
+    types = {column: config.type_of(column) for column in config.published}
     shown = {
         column: kind if isinstance(kind, str) else "|".join(kind) for column, kind in types.items()
     }
@@ -87,7 +85,8 @@ def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(cor
         assert all(row["text"].strip() and not slots(row["text"]) for row in rows)
         assert all(row["text"].count(MASK) == 1 for row in rows if rows[0]["experiment"] in masked)
     for column, source in zip(config.published, config.columns, strict=True):
-        values, kind = {row[source] for row in rows}, types[column]
+        values = {row[source] for row in rows}
+        kind = types[column]
         if kind == "string":  # all that are numbers or truth values are declared so
             assert not values <= {"True", "False"}, column
             assert not all(one.lstrip("-").replace(".", "", 1).isdigit() for one in values), column
@@ -215,10 +214,12 @@ def test_unknown_names_say_which_there_are(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a,c\n1,2\n", r"t.csv:1: columns a, c, expected a, b"), ("a,b\n1,2\n3\n", r"t.csv:3: 1 cells, expected 2"),
-        ("a,b\n1, \n", r"t.csv:2: column 'b' is blank"), ("", r"t.csv:1: columns none, expected a, b"),
+        ("a,c\n1,2\n", r"t.csv:1: columns a, c, expected a, b"),
+        ("a,b\n1,2\n3\n", r"t.csv:3: 1 cells, expected 2"),
+        ("a,b\n1, \n", r"t.csv:2: column 'b' is blank"),
+        ("", r"t.csv:1: columns none, expected a, b"),
     ],
-)  # fmt: skip
+)
 def test_a_table_is_read_strictly(tmp_path, text, sentence):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(ValueError, match=sentence):
@@ -336,9 +337,13 @@ print("At last:", file=sys.stderr)
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", typed], cwd=tmp_path, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", typed],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "copy")},
-    )  # fmt: skip
+    )
     assert "Cats or dogs?" in done.stdout, done.stderr
     assert "toy default: 6 rows" in done.stdout
     assert datasets.load_dataset(str(tmp_path / "built" / "toy"), split="test").num_rows == 6

@@ -135,7 +135,8 @@ def test_a_misspelt_name_is_named_with_its_line_and_the_right_one(name, monkeypa
         words = re.finditer(r'"([^"]{4,})"|(?<=[{,] )(\w{4,})(?= =)|(?<=\{)(\w{4,})(?= =)', value)
         for word in words:
             group = next(number for number in (1, 2, 3) if word[number])
-            right, start = word[group], match.end() + word.start(group)
+            right = word[group]
+            start = match.end() + word.start(group)
             wrong = right[0] + right[2:]
             sentences = faults(name, text[:start] + wrong + text[start + len(right) :], monkeypatch)
             line = line_of(text, start)
@@ -153,19 +154,55 @@ def test_a_misspelt_name_is_named_with_its_line_and_the_right_one(name, monkeypa
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ('licence = "Apache-2.0"', 'licence = "Proprietary"', ":3: licence is 'Proprietary', under which nothing"),
-        ('version = "3.0.0"', 'version = "3.0"', r":2: version is '3.0', expected three numbers as in 1.0.0"),
-        ('like = "conditions"', 'like = "nothing"', r"like names 'nothing', and no earlier table is called so"),
-        ('more = ["person", "asked",', 'more = ["person", "person",', "more names the column 'person' twice"),
-        ("chats = true", "", "texts of conditions hold turns of a chat, and chats is not stated. Add chats = true"),
+        (
+            'licence = "Apache-2.0"',
+            'licence = "Proprietary"',
+            ":3: licence is 'Proprietary', under which nothing",
+        ),
+        (
+            'version = "3.0.0"',
+            'version = "3.0"',
+            r":2: version is '3.0', expected three numbers as in 1.0.0",
+        ),
+        (
+            'like = "conditions"',
+            'like = "nothing"',
+            r"like names 'nothing', and no earlier table is called so",
+        ),
+        (
+            'more = ["person", "asked",',
+            'more = ["person", "person",',
+            "more names the column 'person' twice",
+        ),
+        (
+            "chats = true",
+            "",
+            "texts of conditions hold turns of a chat, and chats is not stated. Add chats = true",
+        ),
         ('percent = "int64"', 'percent = "float64"', "rows hold whole numbers: int64"),
-        ('percent = "int64"', 'percent = "bool"', "types says bool of the column 'percent', and a row has"),
-        ('types = {percent = "int64"}', "types = {}", "rows hold int64 in the column 'percent', and types does not"),
+        (
+            'percent = "int64"',
+            'percent = "bool"',
+            "types says bool of the column 'percent', and a row has",
+        ),
+        (
+            'types = {percent = "int64"}',
+            "types = {}",
+            "rows hold int64 in the column 'percent', and types does not",
+        ),
         ('types = {percent = "int64"}', "", "types is missing, which a table with columns states"),
-        ('"data/questions.jsonl"', '"data/vignettes.jsonl"', "are made of 'data/questions.jsonl', which upstream"),
-        ('"data/questions.jsonl"', '"data/none.csv"', "upstream names 'data/none.csv', which sources.csv does not"),
+        (
+            '"data/questions.jsonl"',
+            '"data/vignettes.jsonl"',
+            "are made of 'data/questions.jsonl', which upstream",
+        ),
+        (
+            '"data/questions.jsonl"',
+            '"data/none.csv"',
+            "upstream names 'data/none.csv', which sources.csv does not",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_declared_otherwise_than_it_is_is_said(before, after, sentence, monkeypatch):
     text = TEXTS["stigma_vignettes"]
     assert before in text

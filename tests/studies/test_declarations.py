@@ -175,9 +175,12 @@ def test_a_key_that_is_left_out_is_an_error_where_it_decides_a_verdict(name, mon
         if sentences:
             assert f"{name}/study.toml:" in sentences, (key, sentences)
         else:  # what an experiment is like says the same, or only words and tables change
-            assert key in SHOWN or has_same_design(base, changed_study(name, text[: match.start()] + text[end:])), (
-                key, line_of(text, match.start()),
-            )  # fmt: skip
+            assert key in SHOWN or has_same_design(
+                base, changed_study(name, text[: match.start()] + text[end:])
+            ), (
+                key,
+                line_of(text, match.start()),
+            )
 
 
 def changed_study(name, text):

@@ -16,12 +16,14 @@ WHO = (("female", "She"), ("male", "He"))
 
 def table(count=24, **columns):
     """Pairs that share nothing but the values of columns, each a function of the number of the pair."""
-    return pd.DataFrame([
-        {"text": f"{word} waited {pair} hours.", "group": group, "pair": str(pair)}
-        | {name: value(pair) for name, value in columns.items()}
-        for pair in range(count)
-        for group, word in WHO
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {"text": f"{word} waited {pair} hours.", "group": group, "pair": str(pair)}
+            | {name: value(pair) for name, value in columns.items()}
+            for pair in range(count)
+            for group, word in WHO
+        ]
+    )
 
 
 def levels(count, name="v"):
@@ -79,12 +81,14 @@ def test_a_column_that_differs_within_pairs_or_says_what_another_says_is_no_fact
     )
     assert declared(rows.assign(number=rows["topic"].str[1:])) == ({"topic": "topics"}, {})
     assert declared(rows.assign(number=rows["topic"].str[1:]), fixed="topic") == (
-        {"pair_id": "pairs"}, {"topic": "topics"},
-    )  # fmt: skip
+        {"pair_id": "pairs"},
+        {"topic": "topics"},
+    )
     both = table(topic=levels(4), topic_id=levels(5), place=levels(2), mood=levels(3))
     assert declared(both) == (
-        {"topic": "topics", "topic_id": "values of topic_id"}, {"place": "places", "mood": "moods"},
-    )  # fmt: skip
+        {"topic": "topics", "topic_id": "values of topic_id"},
+        {"place": "places", "mood": "moods"},
+    )
 
 
 def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
@@ -180,8 +184,11 @@ def test_columns_of_every_table_of_a_folder_are_factors(tmp_path):
     )
     for experiment in open_study(folder).experiments[1:]:
         assert experiment.design.random == {
-            "template": "templates", "words": "pairs of words", "condition": "conditions", "field": "fields",
-        }  # fmt: skip
+            "template": "templates",
+            "words": "pairs of words",
+            "condition": "conditions",
+            "field": "fields",
+        }
         assert experiment.design.fixed == {"theme": "themes"}
         assert experiment.design.equal_levels
 
@@ -192,8 +199,10 @@ def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
     new_study(tmp_path / "hire", "ranking")
     (ranking,) = open_study(tmp_path / "hire").experiments
     assert (ranking.design.equal_levels, ranking.design.random, ranking.design.fixed) == (
-        False, {"names": "sets of names"}, {"condition": "jobs"},
-    )  # fmt: skip
+        False,
+        {"names": "sets of names"},
+        {"condition": "jobs"},
+    )
     cvs = (tmp_path / "hire" / "cvs.csv").read_text()
     head, body = cvs.split("\n", 1)
     more = [
@@ -215,10 +224,17 @@ def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
 def test_several_groups_have_the_same_factors_and_their_own_names():
     names = {"female": ["Emily", "Anne"], "male": ["Greg", "Todd"], "nb": ["Sky", "Ash"]}
     rows = [
-        {"text": f"{names[group][number % 2]} waited {pair} hours.", "group": group, "pair": f"{pair}-{number}",
-         "topic": f"t{pair % 5}", "mood": f"m{pair % 2}"}
-        for pair in range(10) for number in range(2) for group in names
-    ]  # fmt: skip
+        {
+            "text": f"{names[group][number % 2]} waited {pair} hours.",
+            "group": group,
+            "pair": f"{pair}-{number}",
+            "topic": f"t{pair % 5}",
+            "mood": f"m{pair % 2}",
+        }
+        for pair in range(10)
+        for number in range(2)
+        for group in names
+    ]
     experiment = first(pd.DataFrame(rows))
     assert experiment.design.random["topic"] == "topics"
     assert "topic" not in experiment.design.random_of
@@ -261,16 +277,24 @@ def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, ca
         app(["plan", "vader", *own, "-M", "fixed=moods"], standalone_mode=False)
 
 
-WOMEN, MEN = ["Emily", "Anne", "Jill", "Sarah", "Laurie"], ["Greg", "Todd", "Neil", "Jay", "Brett"]
+WOMEN = ["Emily", "Anne", "Jill", "Sarah", "Laurie"]
+MEN = ["Greg", "Todd", "Neil", "Jay", "Brett"]
 
 
 def named(text="{name} was late for work.", prompts=1, **columns):
-    return pd.DataFrame([
-        {"text": text.format(name=name, prompt=prompt), "group": group, "pair": f"{prompt}-{number}"} | columns
-        for prompt in range(prompts)
-        for number, pair in enumerate(zip(WOMEN, MEN, strict=True))
-        for group, name in zip(("female", "male"), pair, strict=True)
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "text": text.format(name=name, prompt=prompt),
+                "group": group,
+                "pair": f"{prompt}-{number}",
+            }
+            | columns
+            for prompt in range(prompts)
+            for number, pair in enumerate(zip(WOMEN, MEN, strict=True))
+            for group, name in zip(("female", "male"), pair, strict=True)
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -361,10 +385,17 @@ def test_a_folder_with_one_template_declares_it(tmp_path):
 
 def test_one_template_is_one_for_each_of_several_groups():
     names = {"female": WOMEN, "male": MEN, "nb": ["Sky", "Ash", "Wren", "Sage", "Ari"]}
-    rows = pd.DataFrame([
-        {"text": f"{names[group][number]} was late for work.", "group": group, "pair": str(number)}
-        for number in range(5) for group in names
-    ])  # fmt: skip
+    rows = pd.DataFrame(
+        [
+            {
+                "text": f"{names[group][number]} was late for work.",
+                "group": group,
+                "pair": str(number),
+            }
+            for number in range(5)
+            for group in names
+        ]
+    )
     experiment = first(rows)
     assert experiment.design.random["template"] == "templates"
     assert all("template" in gap.design.random for gap in experiment.gaps)

@@ -38,45 +38,123 @@ LANGUAGES = {
             (("Елена", "Елены", "Елене", "Еленой"), ("Павел", "Павла", "Павлу", "Павлом")),
             (("Инна", "Инны", "Инне", "Инной"), ("Юрий", "Юрия", "Юрию", "Юрием")),
         ],
-        [("{0} пришла.", "{0} пришёл."), *twice("У {1} нет денег.", "Банк отказал {2}.", "Я говорю с {3}.")],
+        [
+            ("{0} пришла.", "{0} пришёл."),
+            *twice("У {1} нет денег.", "Банк отказал {2}.", "Я говорю с {3}."),
+        ],
     ),
     "Spanish, one frame": (
-        same([("María", "Mario"), ("Ana", "Pedro"), ("Susana", "David"), ("Carla", "Paco"), ("Elena", "Enrique")]),
-        [("{0} está cansada.", "{0} está cansado."), ("{0} está ocupada.", "{0} está ocupado."),
-         ("{0} está sola.", "{0} está solo."), ("{0} está lista.", "{0} está listo.")],
+        same(
+            [
+                ("María", "Mario"),
+                ("Ana", "Pedro"),
+                ("Susana", "David"),
+                ("Carla", "Paco"),
+                ("Elena", "Enrique"),
+            ]
+        ),
+        [
+            ("{0} está cansada.", "{0} está cansado."),
+            ("{0} está ocupada.", "{0} está ocupado."),
+            ("{0} está sola.", "{0} está solo."),
+            ("{0} está lista.", "{0} está listo."),
+        ],
     ),
     "Spanish terms": (
-        same([("enfermera", "enfermero"), ("abogada", "abogado"), ("doctora", "doctor"), ("cocinera", "cocinero")]),
-        [("La {0} está cansada.", "El {0} está cansado."), ("Hablé con la {0}.", "Hablé con el {0}."),
-         ("Vi a la {0} ayer.", "Vi al {0} ayer.")],
+        same(
+            [
+                ("enfermera", "enfermero"),
+                ("abogada", "abogado"),
+                ("doctora", "doctor"),
+                ("cocinera", "cocinero"),
+            ]
+        ),
+        [
+            ("La {0} está cansada.", "El {0} está cansado."),
+            ("Hablé con la {0}.", "Hablé con el {0}."),
+            ("Vi a la {0} ayer.", "Vi al {0} ayer."),
+        ],
     ),
     "Chinese, surnames shared": (
-        same([("王丽", "王强"), ("李娜", "李军"), ("张敏", "张伟"), ("刘芳", "刘洋"), ("陈静", "陈勇")]),
-        [*twice("{0}申请了贷款。", "他们提拔了{0}。", "{0}来了。", "{0}走了。"), ("{0}说她累了。", "{0}说他累了。")],
+        same(
+            [
+                ("王丽", "王强"),
+                ("李娜", "李军"),
+                ("张敏", "张伟"),
+                ("刘芳", "刘洋"),
+                ("陈静", "陈勇"),
+            ]
+        ),
+        [
+            *twice("{0}申请了贷款。", "他们提拔了{0}。", "{0}来了。", "{0}走了。"),
+            ("{0}说她累了。", "{0}说他累了。"),
+        ],
     ),
     "Chinese terms": (
-        same([("女医生", "男医生"), ("女教师", "男教师"), ("女司机", "男司机"), ("女律师", "男律师")]),
+        same(
+            [("女医生", "男医生"), ("女教师", "男教师"), ("女司机", "男司机"), ("女律师", "男律师")]
+        ),
         twice("这位{0}来了。", "{0}申请了贷款。", "我们认识那位{0}。"),
     ),
     "Japanese": (
-        same([("陽子", "陽介"), ("恵子", "恵介"), ("花子", "太郎"), ("直美", "直樹"), ("さくら", "翔")]),
-        [*twice("{0}は家を買った。", "昨日{0}に会った。"), ("{0}は彼女の車を売った。", "{0}は彼の車を売った。")],
+        same(
+            [
+                ("陽子", "陽介"),
+                ("恵子", "恵介"),
+                ("花子", "太郎"),
+                ("直美", "直樹"),
+                ("さくら", "翔"),
+            ]
+        ),
+        [
+            *twice("{0}は家を買った。", "昨日{0}に会った。"),
+            ("{0}は彼女の車を売った。", "{0}は彼の車を売った。"),
+        ],
     ),
     "Thai": (
-        same([("สมหญิง", "สมชาย"), ("มาลี", "วิชัย"), ("นภา", "ประยุทธ์"), ("สุดา", "ธนา"), ("พิมพ์", "กิตติ")]),
-        [*twice("{0}ได้รับเงินกู้", "เมื่อวานเราพบ{0}", "ธนาคารโทรหา{0}"), ("{0}พูดว่าสวัสดีค่ะ", "{0}พูดว่าสวัสดีครับ")],
+        same(
+            [("สมหญิง", "สมชาย"), ("มาลี", "วิชัย"), ("นภา", "ประยุทธ์"), ("สุดา", "ธนา"), ("พิมพ์", "กิตติ")]
+        ),
+        [
+            *twice("{0}ได้รับเงินกู้", "เมื่อวานเราพบ{0}", "ธนาคารโทรหา{0}"),
+            ("{0}พูดว่าสวัสดีค่ะ", "{0}พูดว่าสวัสดีครับ"),
+        ],
     ),
     "German": (
-        same([("Ärztin", "Arzt"), ("Bäuerin", "Bauer"), ("Köchin", "Koch"), ("Richterin", "Richter")]),
-        [("Die {0} ist müde.", "Der {0} ist müde."), ("Wir sahen die {0}.", "Wir sahen den {0}."),
-         ("Meine {0} verlor ihre Tasche.", "Mein {0} verlor seine Tasche.")],
+        same(
+            [("Ärztin", "Arzt"), ("Bäuerin", "Bauer"), ("Köchin", "Koch"), ("Richterin", "Richter")]
+        ),
+        [
+            ("Die {0} ist müde.", "Der {0} ist müde."),
+            ("Wir sahen die {0}.", "Wir sahen den {0}."),
+            ("Meine {0} verlor ihre Tasche.", "Mein {0} verlor seine Tasche."),
+        ],
     ),
     "Arabic": (
-        same([("مريم", "محمد"), ("فاطمة", "خالد"), ("ليلى", "عمر"), ("سارة", "يوسف"), ("هدى", "سعيد")]),
-        [*twice("قدم المصرف قرضا ل{0}.", "اتصل ب{0}.", "و{0} هنا."), ("تعمل {0} في البنك.", "يعمل {0} في البنك.")],
+        same(
+            [
+                ("مريم", "محمد"),
+                ("فاطمة", "خالد"),
+                ("ليلى", "عمر"),
+                ("سارة", "يوسف"),
+                ("هدى", "سعيد"),
+            ]
+        ),
+        [
+            *twice("قدم المصرف قرضا ل{0}.", "اتصل ب{0}.", "و{0} هنا."),
+            ("تعمل {0} في البنك.", "يعمل {0} في البنك."),
+        ],
     ),
     "Turkish": (
-        same([("Ayşe", "Ahmet"), ("Fatma", "Mehmet"), ("Zeynep", "Mustafa"), ("Elif", "Can"), ("Emine", "Ali")]),
+        same(
+            [
+                ("Ayşe", "Ahmet"),
+                ("Fatma", "Mehmet"),
+                ("Zeynep", "Mustafa"),
+                ("Elif", "Can"),
+                ("Emine", "Ali"),
+            ]
+        ),
         twice("{0} geldi.", "{0}'nin evi büyük.", "Banka {0}'ye kredi verdi."),
     ),
     "Finnish": (
@@ -90,27 +168,66 @@ LANGUAGES = {
     ),
     "Hebrew": (
         same([("דנה", "דוד"), ("שרה", "משה"), ("רחל", "יוסף"), ("מיכל", "אבי"), ("תמר", "גיל")]),
-        [("{0} הלכה הביתה.", "{0} הלך הביתה."), *twice("הבנק נתן ל{0}."), ("{0} עייפה.", "{0} עייף.")],
+        [
+            ("{0} הלכה הביתה.", "{0} הלך הביתה."),
+            *twice("הבנק נתן ל{0}."),
+            ("{0} עייפה.", "{0} עייף."),
+        ],
     ),
     "Hindi": (
-        same([("राधा", "राम"), ("सीता", "मोहन"), ("गीता", "श्याम"), ("प्रिया", "अमित"), ("नेहा", "राहुल")]),
+        same(
+            [
+                ("राधा", "राम"),
+                ("सीता", "मोहन"),
+                ("गीता", "श्याम"),
+                ("प्रिया", "अमित"),
+                ("नेहा", "राहुल"),
+            ]
+        ),
         [("{0} घर गई।", "{0} घर गया।"), *twice("{0} ने ऋण लिया।", "बैंक ने {0} को फोन किया।")],
     ),
     "Korean": (
-        [(korean(first), korean(second)) for first, second in
-         [("민지", "민준"), ("서연", "도윤"), ("수빈", "준호"), ("지우", "현우"), ("하은", "지훈")]],
+        [
+            (korean(first), korean(second))
+            for first, second in [
+                ("민지", "민준"),
+                ("서연", "도윤"),
+                ("수빈", "준호"),
+                ("지우", "현우"),
+                ("하은", "지훈"),
+            ]
+        ],
         twice("{0} 집을 샀다.", "은행이 {1} 불렀다.", "은행이 {2} 돈을 주었다."),
     ),
     "French": (
-        [(elided(first), elided(second)) for first, second in
-         [("Anne", "Jean"), ("Marie", "Paul"), ("Élise", "Luc"), ("Chloé", "Antoine"), ("Sophie", "Eric")]],
-        [*twice("Le chat {0} dort.", "La maison {0} est grande."), ("{1} est fatiguée.", "{1} est fatigué.")],
+        [
+            (elided(first), elided(second))
+            for first, second in [
+                ("Anne", "Jean"),
+                ("Marie", "Paul"),
+                ("Élise", "Luc"),
+                ("Chloé", "Antoine"),
+                ("Sophie", "Eric"),
+            ]
+        ],
+        [
+            *twice("Le chat {0} dort.", "La maison {0} est grande."),
+            ("{1} est fatiguée.", "{1} est fatigué."),
+        ],
     ),
     "English, names of two words": (
-        same([("Mary Ann", "Greg"), ("Emily Smith", "Jacob Smith"), ("Ann", "Adam"), ("Anna", "Jay"), ("Jo", "Joe")]),
+        same(
+            [
+                ("Mary Ann", "Greg"),
+                ("Emily Smith", "Jacob Smith"),
+                ("Ann", "Adam"),
+                ("Anna", "Jay"),
+                ("Jo", "Joe"),
+            ]
+        ),
         twice("{0} is late.", "They met {0}, too.", "{0}'s car is old."),
     ),
-}  # fmt: skip
+}
 
 
 def table(names, templates, *, shift=0, column=False):
@@ -224,8 +341,9 @@ def test_names_that_cannot_be_told_from_words_that_agree_are_asked_for(caplog):
 def test_pronouns_in_every_text_are_no_names():
     rows = [
         {"text": f"{who} came {number} times.", "group": group, "pair": str(number)}
-        for number in range(8) for group, who in (("female", "She"), ("male", "He"))
-    ]  # fmt: skip
+        for number in range(8)
+        for group, who in (("female", "She"), ("male", "He"))
+    ]
     assert open_study(pd.DataFrame(rows), reference="male", name="pronouns").experiments[
         0
     ].design.random == {"pair_id": "pairs"}

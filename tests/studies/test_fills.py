@@ -66,11 +66,15 @@ def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_tem
 
 
 def test_a_word_that_no_text_has_beside_another_is_no_sample():
-    rows = pd.DataFrame([
-        {"text": text.replace("woman", word), "group": group, "pair": str(pair)}
-        for pair, text in enumerate(["A woman is late.", "The woman left.", "No woman is here."])
-        for group, word in (("female", "woman"), ("male", "man"))
-    ])  # fmt: skip
+    rows = pd.DataFrame(
+        [
+            {"text": text.replace("woman", word), "group": group, "pair": str(pair)}
+            for pair, text in enumerate(
+                ["A woman is late.", "The woman left.", "No woman is here."]
+            )
+            for group, word in (("female", "woman"), ("male", "man"))
+        ]
+    )
     study = open_study(rows, reference="male", name="one_word")
     assert study.experiments[0].design.random == {"pair_id": "pairs"}
     assert (
@@ -100,11 +104,10 @@ def verdicts(rows, *, spread, gap=0.0, audits=40):
     prompts = pd.DataFrame(config_rows("late", "texts")).assign(
         experiment="classifier", model_id="toy"
     )
-    rng, names = np.random.default_rng(1), prompts["text"].str.split().str[0]
-    templates, women = (
-        pd.factorize(prompts["template"])[0],
-        (prompts["group"] == "female").to_numpy(),
-    )
+    rng = np.random.default_rng(1)
+    names = prompts["text"].str.split().str[0]
+    templates = pd.factorize(prompts["template"])[0]
+    women = (prompts["group"] == "female").to_numpy()
     found = []
     for _ in range(audits):
         of_names = dict(zip(WOMEN + MEN, rng.normal(0, spread, 12), strict=True))

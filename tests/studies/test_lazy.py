@@ -52,17 +52,23 @@ def test_lists_and_helps_import_no_builder():
 
 def test_every_command_on_one_study_imports_one_builder(tmp_path):
     pytest.importorskip("torch", reason="needs the extra audit")
-    audited, again = str(tmp_path / "run"), str(tmp_path / "again")
+    audited = str(tmp_path / "run")
+    again = str(tmp_path / "again")
     audit = ["audit", "vader", "--study", "occupation_sentiment", "--limit", "4", "--no-wordings"]
     study = ("--study", "occupation_sentiment")
     steps = (
-        ["plan", "vader", *study], [*audit, "--out", audited], [*audit, "--seed", "1", "--out", again],
-        ["check", audited], ["compare", audited, again], ["report", audited], ["audit", "--resume", audited],
+        ["plan", "vader", *study],
+        [*audit, "--out", audited],
+        [*audit, "--seed", "1", "--out", again],
+        ["check", audited],
+        ["compare", audited, again],
+        ["report", audited],
+        ["audit", "--resume", audited],
         ["share", audited, "--results", "alice/audits", "--dry-run"],
         ["build", "occupation_sentiment", "--out", str(tmp_path / "built")],
         "from swapbias import load_prompts, load_study; load_study('occupation_sentiment'); "
         "load_prompts('occupation_sentiment', 'control')",
-    )  # fmt: skip
+    )
     offline = {
         "HF_ENDPOINT": "http://127.0.0.1:9",
         "HF_HUB_OFFLINE": "0",

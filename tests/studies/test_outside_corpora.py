@@ -52,11 +52,23 @@ def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
     scores = "def likes_cats(texts):\n    return [70 if 'cats' in text else 40 for text in texts]\n"
     (folder / "pet_scores.py").write_text(scores)
     found = steps(
-        [folder], ["list"], "import sys; print('pet_corpora' in sys.modules)", ["list", "--corpora"],
-        ["audit", "pet_scores:likes_cats", "--study", "toy", "--trust", "--out", str(tmp_path / "run")],
-        ["check", str(tmp_path / "run"), "--max-gap", "0.9"], ["build", "toy", "--out", str(tmp_path / "built")],
+        [folder],
+        ["list"],
+        "import sys; print('pet_corpora' in sys.modules)",
+        ["list", "--corpora"],
+        [
+            "audit",
+            "pet_scores:likes_cats",
+            "--study",
+            "toy",
+            "--trust",
+            "--out",
+            str(tmp_path / "run"),
+        ],
+        ["check", str(tmp_path / "run"), "--max-gap", "0.9"],
+        ["build", "toy", "--out", str(tmp_path / "built")],
         "import swapbias; print(swapbias.load_prompts('toy').num_rows, swapbias.load_study('toy').title)",
-    )  # fmt: skip
+    )
     assert [code for code, _ in found][:4] == [0, 0, 0, 0], found
     assert "toy:toy Cats or dogs?" in found[0][1]
     assert found[1][1] == "False"
@@ -96,9 +108,10 @@ def test_what_is_wrong_with_it_is_one_sentence_and_other_audits_go_on(changed, s
 def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(tmp_path):
     pytest.importorskip("torch", reason="needs the extra audit")
     twice = [
-        pets(tmp_path / "a"), pets(tmp_path / "b", distribution="more-pets"),
+        pets(tmp_path / "a"),
+        pets(tmp_path / "b", distribution="more-pets"),
         pets(tmp_path / "c", distribution="own-gest", name="gest"),
-    ]  # fmt: skip
+    ]
     audits = (
         ["plan", "--study", "toy"],
         ["plan", "--study", "gest"],

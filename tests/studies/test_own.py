@@ -162,10 +162,16 @@ def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
         "nb": ["Sky", "Ash"],
     }
     rows = [
-        (f"{words[(number + prompt * (group == 'female')) % len(words)]} waited {prompt} hours.", group,
-         f"{prompt}-{number}", "x")
-        for prompt in range(6) for number in range(4) for group, words in names.items()
-    ]  # fmt: skip
+        (
+            f"{words[(number + prompt * (group == 'female')) % len(words)]} waited {prompt} hours.",
+            group,
+            f"{prompt}-{number}",
+            "x",
+        )
+        for prompt in range(6)
+        for number in range(4)
+        for group, words in names.items()
+    ]
     study = open_study(table(rows), reference="male", name="waited")
     first = study.experiments[0]
     assert first.design.random_of == {
@@ -174,12 +180,11 @@ def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
         "group_fill_2": "nb",
     }
     assert [[*one.design.random] for one in first.gaps] == [
-        ["template", "group_fill_1", "reference_fill"], ["template", "reference_fill", "group_fill_2"],
-    ]  # fmt: skip
-    scored, rng = (
-        pd.DataFrame(config_rows("waited", "texts")).assign(model_id="m"),
-        np.random.default_rng(2),
-    )
+        ["template", "group_fill_1", "reference_fill"],
+        ["template", "reference_fill", "group_fill_2"],
+    ]
+    scored = pd.DataFrame(config_rows("waited", "texts")).assign(model_id="m")
+    rng = np.random.default_rng(2)
     scored["score"] = 0.5 + rng.normal(0, 0.1, len(scored)) + 0.05 * (scored["group"] == "female")
     if unscored:
         scored.loc[(scored["group"] == "nb") & (rng.random(len(scored)) < 0.5), "score"] = np.nan
@@ -234,11 +239,19 @@ def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
 
 
 def pairs(count):
-    return table([
-        (f"{who} came to the clinic, number {number}, and was asked about it.", group, str(number), f"t{number % 50}")
-        for number in range(count)
-        for who, group in (("She", "female"), ("He", "male"))
-    ], ("text", "group", "pair", "template"))  # fmt: skip
+    return table(
+        [
+            (
+                f"{who} came to the clinic, number {number}, and was asked about it.",
+                group,
+                str(number),
+                f"t{number % 50}",
+            )
+            for number in range(count)
+            for who, group in (("She", "female"), ("He", "male"))
+        ],
+        ("text", "group", "pair", "template"),
+    )
 
 
 def memory(count):
@@ -256,7 +269,8 @@ def memory(count):
 def test_an_own_study_takes_little_more_memory_than_its_texts():
     """As dicts a prompt took above 1,500 bytes; its text has 65 letters, and its file some 80 bytes."""
     memory(1_500)  # the interpreter's table of interned words grows once
-    small, large = memory(500), memory(1_500)
+    small = memory(500)
+    large = memory(1_500)
     for place, most in ((0, 400), (1, 1_800)):
         assert (large[place] - small[place]) / 2_000 < most
 
@@ -419,12 +433,15 @@ def test_a_broken_table_is_refused_with_its_line(source, options, sentence):
     [
         ({"group": "female"}, ["The group 'female' is none of Male, Female. Did you mean Female?"]),
         ({"group": "Femal"}, ["The group 'Femal' is none of Male, Female. Did you mean Female?"]),
-        ({"group": "female", "reference": "male"}, [
-            "The group 'female' is none of Male, Female. Did you mean Female?",
-            "The reference 'male' is none of Male, Female. Did you mean Male?",
-        ]),
+        (
+            {"group": "female", "reference": "male"},
+            [
+                "The group 'female' is none of Male, Female. Did you mean Female?",
+                "The reference 'male' is none of Male, Female. Did you mean Male?",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_misspelled_group_is_the_only_fault(options, faults):
     """Not that each pair has no row of it as well."""
     rows = table().assign(group=lambda rows: rows["group"].str.title())
@@ -571,10 +588,12 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
     edited(folder, "lexicon.csv", "she,female", "she,")
     edited(folder, "study.toml", "title =", "heading =")
     assert [one.partition(". ")[0] for one in check_study(folder).faults] == [
-        f"study.toml:3: 'heading' is none of {', '.join(OwnStudy.model_fields)}", "study.toml:19: title is missing",
-        "slots.csv:3: column 'name' is blank, expected a value", "slots.csv:5: 4 cells, expected 5",
+        f"study.toml:3: 'heading' is none of {', '.join(OwnStudy.model_fields)}",
+        "study.toml:19: title is missing",
+        "slots.csv:3: column 'name' is blank, expected a value",
+        "slots.csv:5: 4 cells, expected 5",
         "lexicon.csv:2: column 'group' is blank, expected a value",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
@@ -603,10 +622,8 @@ PAIRS = [
 
 @pytest.mark.parametrize("made", ["frame", "csv", "folder"])
 def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_path, caplog):
-    name, options = (
-        "mine.csv" if made == "csv" else "prompts.csv",
-        {"reference": "male", "name": "unlike"},
-    )
+    name = "mine.csv" if made == "csv" else "prompts.csv"
+    options = {"reference": "male", "name": "unlike"}
     table(NO_PAIR).to_csv(tmp_path / name, index=False)
     source = {"frame": table(NO_PAIR), "csv": tmp_path / name, "folder": tmp_path}[made]
     if made == "folder":
@@ -636,10 +653,14 @@ def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(ca
     ]
     open_study(table([*rows, *ROWS]), reference="male", name="alike")
     assert not caplog.messages
-    rows = [row for number in range(30) for row in (
-        (f"The bus number {number} was full of tourists.", "male", str(number), "x"),
-        ("She likes cooking pasta with garlic.", "female", str(number), "x"),
-    )]  # fmt: skip
+    rows = [
+        row
+        for number in range(30)
+        for row in (
+            (f"The bus number {number} was full of tourists.", "male", str(number), "x"),
+            ("She likes cooking pasta with garlic.", "female", str(number), "x"),
+        )
+    ]
     found = check_study(table(rows), reference="male").advice
     assert ["; 16 or more others. " in one for one in found if "share almost nothing" in one] == [
         True
@@ -656,8 +677,13 @@ def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines
     edited(folder, "templates.csv", "They want to hire [name]", "They want to hire {name}")
     with pytest.raises(StudyError) as refused:
         open_study(folder)
-    assert [line.partition(",")[0].partition(" is ")[0] for line in str(refused.value).splitlines()] == [
-        "study.toml:5: 'license'", "study.toml:6: version", "slots.csv:3: column 'name'",
-        "templates.csv:6: {name}", "study.toml:11: The reference 'mail'",
+    assert [
+        line.partition(",")[0].partition(" is ")[0] for line in str(refused.value).splitlines()
+    ] == [
+        "study.toml:5: 'license'",
+        "study.toml:6: version",
+        "slots.csv:3: column 'name'",
+        "templates.csv:6: {name}",
+        "study.toml:11: The reference 'mail'",
         "study.toml:19: slices names the column 'feild'",
-    ]  # fmt: skip
+    ]

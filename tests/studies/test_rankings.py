@@ -51,9 +51,15 @@ def test_the_example_is_an_audit_of_rankings(folder, tmp_path):
     assert (found.faults, found.advice) == ([], [])
     study = open_study(folder)
     (experiment,) = study.experiments
-    assert (experiment.reads.reading, experiment.compares.factors, experiment.compares.reference) == (
-        "ranking", ("race", "gender"), "White men",
-    )  # fmt: skip
+    assert (
+        experiment.reads.reading,
+        experiment.compares.factors,
+        experiment.compares.reference,
+    ) == (
+        "ranking",
+        ("race", "gender"),
+        "White men",
+    )
     rows = config_rows("hire", "questions")
     assert len(rows) == 2 * 8 * 4
     first = rows[0]
@@ -77,7 +83,8 @@ def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weig
             )
     open_study(folder)
     rows = pd.DataFrame(config_rows("hire", "questions"))
-    rng, score = np.random.default_rng(4), np.zeros(len(rows))
+    rng = np.random.default_rng(4)
+    score = np.zeros(len(rows))
     key = np.log(np.where(rows["gender"] == "women", weight, 1.0)) + rng.gumbel(size=len(rows))
     for places in rows.groupby("pair_id", sort=False).indices.values():
         answer = "\n".join(rows["name"].to_numpy()[places[np.argsort(-key[places])]])

@@ -9,7 +9,8 @@ from swapbias.studies import check_study, new_study, open_study
 from swapbias.studies.text_pairs import difference
 from swapbias.swapping import check_study as check_prompts
 
-WOMEN, MEN = ["Emily", "Anne", "Jill", "Sarah"], ["Greg", "Todd", "Neil", "Jay"]
+WOMEN = ["Emily", "Anne", "Jill", "Sarah"]
+MEN = ["Greg", "Todd", "Neil", "Jay"]
 JOBS = ["nurse", "cook", "clerk", "driver", "judge", "baker"]
 SHE = [(f"She is a {job}.", f"He is a {job}.") for job in JOBS]
 NAMED = [
@@ -21,11 +22,13 @@ OUT = "Correct the group of one. If both are meant, set shared_fills = true (-M 
 
 
 def table(pairs, groups=("female", "male")):
-    return pd.DataFrame([
-        {"text": text, "group": group, "pair": str(number)}
-        for number, texts in enumerate(pairs)
-        for group, text in zip(groups, texts, strict=True)
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {"text": text, "group": group, "pair": str(number)}
+            for number, texts in enumerate(pairs)
+            for group, text in zip(groups, texts, strict=True)
+        ]
+    )
 
 
 def swapped(pairs, every=2):
@@ -53,16 +56,36 @@ def test_labels_that_are_swapped_in_some_pairs_are_refused_with_both_rows():
         swapped(NAMED, 5),
         [*NAMED, ("Greg left.", "Bill left.")],
         swapped([("She lost her keys.", "He lost his keys."), ("She is late.", "He is late.")]),
-        swapped([(f"{one} lost her {job} job.", f"{two} lost his {job} job.") for job in JOBS
-                 for one, two in zip(WOMEN, MEN, strict=True)], 3),
-        swapped([("La doctora llegó.", "El doctor llegó."), ("La doctora habla.", "El doctor habla.")]),
+        swapped(
+            [
+                (f"{one} lost her {job} job.", f"{two} lost his {job} job.")
+                for job in JOBS
+                for one, two in zip(WOMEN, MEN, strict=True)
+            ],
+            3,
+        ),
+        swapped(
+            [("La doctora llegó.", "El doctor llegó."), ("La doctora habla.", "El doctor habla.")]
+        ),
         swapped([("她是医生。", "他是医生。"), ("她是教师。", "他是教师。")]),
         swapped([("Call 王丽 now.", "Call 李强 now."), ("王丽 left.", "李强 left.")]),
         swapped([("My gay friend left.", "My friend left."), ("A gay man sat.", "A man sat.")]),
-        swapped([("The widow is late.", "The widower is late."), ("A widow left.", "A widower left.")]),
+        swapped(
+            [("The widow is late.", "The widower is late."), ("A widow left.", "A widower left.")]
+        ),
     ],
-    ids=["names", "a name", "pronouns", "with pronouns", "Spanish", "Chinese", "Chinese names", "added", "nouns"],
-)  # fmt: skip
+    ids=[
+        "names",
+        "a name",
+        "pronouns",
+        "with pronouns",
+        "Spanish",
+        "Chinese",
+        "Chinese names",
+        "added",
+        "nouns",
+    ],
+)
 def test_names_and_words_of_any_kind_are_found(pairs):
     faults = check(pairs)
     assert faults
@@ -72,17 +95,22 @@ def test_names_and_words_of_any_kind_are_found(pairs):
 @pytest.mark.parametrize(
     "pairs",
     [
-        SHE, NAMED,
+        SHE,
+        NAMED,
         [("Emily helped Greg.", "Greg helped Emily."), ("Greg saw Emily.", "Emily saw Greg.")],
         [("She told her husband.", "He told his wife."), ("The wife left.", "The husband left.")],
         [("She met him.", "He met her."), ("We saw her.", "We saw him.")],
-        [("She is late.", "She be late."), ("They are late.", "They is late."), ("I don't.", "I ain't."),
-         ("He doesn't.", "He don't.")],
+        [
+            ("She is late.", "She be late."),
+            ("They are late.", "They is late."),
+            ("I don't.", "I ain't."),
+            ("He doesn't.", "He don't."),
+        ],
         [("Jordan lost her keys.", "Jordan lost his keys."), ("Emily is late.", "Greg is late.")],
         [("Emily Jordan left.", "Greg Jordan left."), ("Emily Lee left.", "Greg Lee left.")],
         [("A pregnant woman came.", "A man came."), ("A woman left.", "A tall man left.")],
     ],
-)  # fmt: skip
+)
 def test_words_of_both_texts_and_words_that_go_with_others_are_no_fill(pairs):
     assert check(pairs) == []
 
@@ -118,9 +146,11 @@ def test_the_column_name_and_the_words_at_a_mask_say_what_is_swapped(tmp_path):
         candidates=words
     )
     assert [one.partition(" here")[0] for one in check_study(masks, reference="male").faults] == [
-        "prompts.csv:6: 'he' stands for 'female'", "prompts.csv:6: 'him' stands for 'female'",
-        "prompts.csv:7: 'she' stands for 'male'", "prompts.csv:7: 'her' stands for 'male'",
-    ]  # fmt: skip
+        "prompts.csv:6: 'he' stands for 'female'",
+        "prompts.csv:6: 'him' stands for 'female'",
+        "prompts.csv:7: 'she' stands for 'male'",
+        "prompts.csv:7: 'her' stands for 'male'",
+    ]
     assert check_study(masks[:4], reference="male").faults == []
     masks.to_csv(tmp_path / "mine.csv", index=False)
     with pytest.raises(

@@ -19,12 +19,17 @@ NAMES = [("Mary", "John"), ("Ann", "Tom"), ("Sue", "Bob"), ("Eva", "Max"), ("Lea
 THINGS = ("a loan", "a room", "a raise", "help", "advice", "leave")
 TEXTS = [f"{{}} asks for {thing}. How likely is it?" for thing in THINGS]
 ROWS = [
-    {"text": template.format(name), "group": group, "pair": f"{number}-{name_pair}", "template": str(number),
-     "name": name}
+    {
+        "text": template.format(name),
+        "group": group,
+        "pair": f"{number}-{name_pair}",
+        "template": str(number),
+        "name": name,
+    }
     for number, template in enumerate(TEXTS)
     for name_pair, names in enumerate(NAMES)
     for name, group in zip(names, ("female", "male"), strict=True)
-]  # fmt: skip
+]
 TABLE = pd.DataFrame(ROWS)
 WOMEN = {female for female, _ in NAMES}
 

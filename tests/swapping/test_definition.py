@@ -66,7 +66,8 @@ def is_plural(word):
 
 def possessive(written, word, rest):
     """(the word, signs of the rest that it takes the place of): "ladies'" and "gentlemen's"."""
-    mark, after = rest[:1], rest[1:]
+    mark = rest[:1]
+    after = rest[1:]
     if not word or mark not in ("'", "’") or is_plural(word) == is_plural(written):
         return word, 0
     if is_plural(written) and not after[:1].isalnum():
@@ -81,7 +82,9 @@ Change = namedtuple("Change", "start end upto word target side before after low"
 
 def joined(changes, text):
     """ "he or she", of which both become the same word, is that word once."""
-    done, last = [], None  # the second of a pair is no first of the next
+    # the second of a pair is no first of the next
+    done = []
+    last = None
     for one in changes:
         before = done[-1] if done else None
         other = (
@@ -102,9 +105,13 @@ def joined(changes, text):
 
 def slow(text, name, mode):
     """(text, replaced, specific, side, terms) of one text."""
-    table, edits, at = SWAPPERS[name].table, {}, 0
+    table = SWAPPERS[name].table
+    edits = {}
+    at = 0
     specific = len(BIRTHS.findall(text))
-    terms, sides, swapped = Counter(), 0, []
+    terms = Counter()
+    sides = 0
+    swapped = []
     for found in PATTERNS[name].finditer(text):
         written, (start, end) = found.group(), found.span()
         low = " ".join(written.lower().replace("’", "'").split())
@@ -127,7 +134,10 @@ def slow(text, name, mode):
         word, taken = possessive(written, cased(term, written, target), text[end:])
         swapped.append(Change(start, end, end + taken, word, target, term.side, before, after, low))
     for one in joined(swapped, text) if mode == "neutralise" and table.context else swapped:
-        start, end, low, word = one.start, one.end, one.low, one.word
+        start = one.start
+        end = one.end
+        low = one.low
+        word = one.word
         written = text[start:end]
         for verb in agreeing(one.before, one.after, plural=True) if one.target == "they" else ():
             if verb.old.lower() not in table.terms:
@@ -141,16 +151,19 @@ def slow(text, name, mode):
                 start -= 1
             elif (start == at or text[start - 1] in "\n(") and text[end : end + 1] == " ":
                 end += 1
-        edits[start], at = (end, word), end
+        edits[start] = (end, word)
+        at = end
         change = article_before(
             text[:start], text[start : start + 20], word or text[end : end + 20]
         )
         if change and table.context:
             edits[start + change[0]] = start + change[0] + len(change[1]), change[2]
             terms[f"{change[1].lower()} -> {change[2].lower()}"] += 1
-    done, at = "", 0
+    done = ""
+    at = 0
     for start, (end, word) in sorted(edits.items()):
-        done, at = done + text[at:start] + word, end
+        done = done + text[at:start] + word
+        at = end
     return done + text[at:], len(edits), specific, int(np.sign(sides)), terms
 
 

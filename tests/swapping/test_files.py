@@ -42,8 +42,14 @@ SWAPPED = [
     "He, he and she.",
     "Pregnant man.",
 ]
-NEUTRAL = ['They said "no",\nthen left.', "", "Nothing here.", "They are 40, NA", "They, they and they.",
-           "Pregnant person."]  # fmt: skip
+NEUTRAL = [
+    'They said "no",\nthen left.',
+    "",
+    "Nothing here.",
+    "They are 40, NA",
+    "They, they and they.",
+    "Pregnant person.",
+]
 IDS = ["007", "NA", "", "3.0", "1e5", "null"]  # text that a guessing reader would change
 COLUMNS = {"id": IDS, "text": TEXTS}
 VERSIONS = ["original", "swapped"]
@@ -188,8 +194,11 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path):
     content(tmp_path / "in/notes.txt", b"not read")
     rows, _ = run(tmp_path / "in", tmp_path / "out", mode="pairs")
     assert [(row["id"], row["text"], row["pair_id"]) for row in rows] == [
-        ("1", "she", "0"), ("1", "he", "0"), ("2", "he", "1"), ("2", "she", "1"),
-    ]  # fmt: skip
+        ("1", "she", "0"),
+        ("1", "he", "0"),
+        ("2", "he", "1"),
+        ("2", "she", "1"),
+    ]
     columns = {"note_id": ["n-1", None, "n-3"], "text": ["he", "he and she", "none"]}
     rows, done = run(write(tmp_path / "a.parquet", columns), tmp_path / "other", mode="pairs")
     assert [row["pair_id"] for row in rows] == [
@@ -341,7 +350,9 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("processes", [1, 2])
 def test_kill_9_and_the_same_command_again_equal_an_unbroken_job(tmp_path, processes):
     """The parts that are missing or damaged are written again, and no other."""
-    source, whole, out = write(tmp_path / "a.csv", many()), tmp_path / "whole", tmp_path / "out"
+    source = write(tmp_path / "a.csv", many())
+    whole = tmp_path / "whole"
+    out = tmp_path / "out"
     expected, done = run(source, whole, mode="pairs", part_bytes=50)
     script = content(tmp_path / "job.py", KILLED.encode())
     command = [sys.executable, script, source, out, str(processes)]
@@ -369,7 +380,8 @@ def test_kill_9_and_the_same_command_again_equal_an_unbroken_job(tmp_path, proce
 
 
 def test_a_worker_that_dies_is_one_sentence_and_whole_parts_stay(tmp_path):
-    source, out = write(tmp_path / "a.csv", many()), tmp_path / "out"
+    source = write(tmp_path / "a.csv", many())
+    out = tmp_path / "out"
 
     times = iter(range(2))
 
@@ -391,12 +403,15 @@ def test_a_worker_that_dies_is_one_sentence_and_whole_parts_stay(tmp_path):
     ("change", "named"),
     [
         ({"mode": "neutralise"}, "another mode: 'swap', now 'neutralise'"),
-        ({"table": "paper"}, "another table: 'resolved', now 'paper'"), ({"column": "id"}, "another column"),
-        ({"credentialed": True}, "another credentialed"), ({}, "another input"),
+        ({"table": "paper"}, "another table: 'resolved', now 'paper'"),
+        ({"column": "id"}, "another column"),
+        ({"credentialed": True}, "another credentialed"),
+        ({}, "another input"),
     ],
-)  # fmt: skip
+)
 def test_going_on_with_other_settings_or_an_edited_input_is_refused(tmp_path, change, named):
-    job, out = Job(str(write(tmp_path / "a.csv", many()))), tmp_path / "out"
+    job = Job(str(write(tmp_path / "a.csv", many())))
+    out = tmp_path / "out"
     swap_files(job, out)
     content(out / "swap.json", json.dumps(manifest(out) | {"status": "running"}).encode())
     if not change:
@@ -478,12 +493,16 @@ def test_a_broken_file_is_one_sentence_without_its_text(tmp_path, name, data, pa
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"column": "note"}, "no column 'note'.*id, text, n, group"), ({"mode": "turn"}, "Unknown mode 'turn'.*pair"),
-        ({"processes": 0}, "processes 0.*1 or more"), ({"batch_rows": 0}, "batch rows 0"),
-        ({"split": "train"}, "no Hub dataset.*Drop --split"), ({"table": "nope"}, "nope"),
-        ({"column": "n"}, "holds int64, expected texts"), ({"mode": "pairs"}, "'group', which mode pairs adds"),
+        ({"column": "note"}, "no column 'note'.*id, text, n, group"),
+        ({"mode": "turn"}, "Unknown mode 'turn'.*pair"),
+        ({"processes": 0}, "processes 0.*1 or more"),
+        ({"batch_rows": 0}, "batch rows 0"),
+        ({"split": "train"}, "no Hub dataset.*Drop --split"),
+        ({"table": "nope"}, "nope"),
+        ({"column": "n"}, "holds int64, expected texts"),
+        ({"mode": "pairs"}, "'group', which mode pairs adds"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_request_is_refused_before_anything_is_written(tmp_path, options, sentence):
     source = write(tmp_path / "a.parquet", {**COLUMNS, "n": range(len(IDS)), "group": IDS})
     with pytest.raises(UsageError, match=sentence):

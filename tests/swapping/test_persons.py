@@ -128,10 +128,8 @@ def test_files_carry_the_reasons_and_do_not_depend_on_processes(notes, tmp_path)
     assert "relative,left,240" in (tmp_path / "1" / "report.csv").read_text()
 
 
-CLEAR, UNCLEAR = (
-    "58M. He is well.",
-    "His brother met his uncle, and he fell, and he cried, and then he left him.",
-)
+CLEAR = "58M. He is well."
+UNCLEAR = "His brother met his uncle, and he fell, and he cried, and then he left him."
 
 
 def test_doubt_is_higher_where_several_persons_may_be_the_referent():
@@ -157,8 +155,10 @@ def test_doubt_is_calibrated_on_notes_of_an_author_whom_no_weight_is_fitted_to()
     assert least[2].doubt == sorted(one.doubt for one in notes)[len(notes) // 2 - 1]
     page = (ROOT / "docs" / "swapping.md").read_text(encoding="utf-8")
     for one in least:
-        numbers = (f"{each.value:.3f} ({each.ci_low:.3f} to {each.ci_high:.3f})" for each in
-                   (one.precision, one.recall, one.others_left))  # fmt: skip
+        numbers = (
+            f"{each.value:.3f} ({each.ci_low:.3f} to {each.ci_high:.3f})"
+            for each in (one.precision, one.recall, one.others_left)
+        )
         assert f" | {' | '.join(numbers).replace('0.', '.')} | " in page
 
 
@@ -226,7 +226,9 @@ def test_notes_as_dense_as_consults_are_swapped_worse_and_nearly_all_left_out_by
 
 def test_every_span_says_what_stands_there_and_what_becomes_of_it(gold):
     for row in gold:
-        text, kept, at = row["text"], "", 0
+        text = row["text"]
+        kept = ""
+        at = 0
         for span in json.loads(row["spans"]):
             assert text[span["start"] : span["end"]] == span["word"]
             kept += text[at : span["start"]] + span["becomes"]
@@ -237,7 +239,8 @@ def test_every_span_says_what_stands_there_and_what_becomes_of_it(gold):
 
 def test_accuracy_by_hand():
     # "He" and "mother" are changed, of which one should be; of "Mr", "man", "He" and "his" one is found.
-    text, wanted = "Mr Roe is a man. He saw his mother.", "Ms Roe is a woman. She saw her mother."
+    text = "Mr Roe is a man. He saw his mother."
+    wanted = "Ms Roe is a woman. She saw her mother."
     found = swap_accuracy([text], [wanted], ["Mr Roe is a man. She saw his father."])
     assert found.precision.value == pytest.approx(1 / 2)
     assert found.recall.value == pytest.approx(1 / 4)

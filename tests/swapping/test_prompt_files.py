@@ -9,11 +9,13 @@ import pytest
 import swapbias
 from swapbias.errors import StudyError, UsageError
 
-ROWS = pd.DataFrame([
-    {"pair_id": number, "group": group, "text": f"{name} was late for work {number}."}
-    for number in range(8)
-    for group, name in (("male", "He"), ("female", "She"))
-])  # fmt: skip
+ROWS = pd.DataFrame(
+    [
+        {"pair_id": number, "group": group, "text": f"{name} was late for work {number}."}
+        for number in range(8)
+        for group, name in (("male", "He"), ("female", "She"))
+    ]
+)
 
 
 @pytest.fixture
@@ -82,7 +84,8 @@ def test_a_swap_in_pairs_feeds_an_audit(tmp_path, typed):
     "more", [{"credentialed": "yes"}, {"hadm_id": "1"}], ids=["marked", "columns"]
 )
 def test_credentialed_rows_are_refused_in_every_format(tmp_path, ending, more):
-    rows, path = ROWS.assign(**more), tmp_path / f"rows.{ending}"
+    rows = ROWS.assign(**more)
+    path = tmp_path / f"rows.{ending}"
     if ending == "parquet":
         rows.to_parquet(path)
     elif ending == "tsv":

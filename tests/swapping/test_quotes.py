@@ -74,7 +74,8 @@ def test_no_row_that_swallowed_others_is_given(tmp_path, name):
         tmp_path / name,
         "id,text\n" + f"1,{'he ' * 300}\n" * 90_000 + '2,"open\n' + "3,he\n" * 90_000,
     )
-    batches, texts = read_files([path]).read(1000), set()
+    batches = read_files([path]).read(1000)
+    texts = set()
     with pytest.raises(ValueError, match=r"row 90002 \(line 90002;"):
         texts.update(text for batch, _ in batches for text in batch.column("text").to_pylist())
     assert texts <= {"he " * 300}

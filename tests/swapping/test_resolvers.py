@@ -34,7 +34,9 @@ def marks_of(prompt):
     """The note of a prompt, and of each number what the gold says: (number, word, class)."""
     numbered = prompt.partition(".\n\n")[2] if prompt.startswith("The patient is ") else prompt
     row = BY_TEXT[NUMBERED.sub(r"\2", numbered)]
-    spans, shift, found = json.loads(row["spans"]), 0, []
+    spans = json.loads(row["spans"])
+    shift = 0
+    found = []
     for mark in NUMBERED.finditer(numbered):
         start = mark.start() - shift
         shift += len(mark[0]) - len(mark[2])
@@ -69,20 +71,23 @@ def test_a_model_that_knows_the_answers_reaches_them_exactly():
 
 def test_a_resolver_is_given_the_places_of_words_in_characters():
     class Seen:
-        name, sends_text = "seen", False
+        name = "seen"
+        sends_text = False
 
         def whose(self, notes):
             self.notes = notes
             return [["patient"] * len(one.words) for one in notes]
 
-    seen, text = Seen(), "née Müller — 45F. She saw “his” naïve wife; 他 gave her his."
+    seen = Seen()
+    text = "née Müller — 45F. She saw “his” naïve wife; 他 gave her his."
     Swapper(whose="patient", resolver=seen).run(["He left.", f"{text} " * 2])
     words = [[one.text[start:end] for start, end in one.words] for one in seen.notes]
     assert words == [["He"], ["F", "She", "his", "wife", "her", "his"] * 2]
 
 
 def test_a_model_that_errs_by_a_known_rate_is_found_out():
-    others, wrong = 0, 0
+    others = 0
+    wrong = 0
 
     def errs(prompt):
         nonlocal others, wrong
@@ -91,7 +96,8 @@ def test_a_model_that_errs_by_a_known_rate_is_found_out():
         for number, word, whose in marks:
             other = whose == "other" and word in OWN[row["gender"]]
             fails = other and zlib.crc32(f"{number}{prompt}".encode()) % 4 == 0
-            others, wrong = others + other, wrong + fails
+            others = others + other
+            wrong = wrong + fails
             said[str(number)] = "patient" if fails else whose
         return json.dumps(said)
 
@@ -174,13 +180,25 @@ def test_the_table_of_a_resolver_is_printed():
     assert whole.split()[2] == "1.000"
 
 
-@pytest.mark.parametrize(("more", "wanted"), [
-    (("--base-url", "http://127.0.0.1:1/v1"), "is of a resolver, and none is named"),
-    (("--resolver", "folder", "--base-url", "http://127.0.0.1:1/v1"), "Write --resolver chat:folder"),
-    (("--resolver", "chat:m", "--base-url", "http://127.0.0.1:1/v1", "--processes", "2"), "runs in one process"),
-    (("--resolver", "chat:m", "--base-url", "http://127.0.0.1:1/v1", "--whose", "everyone"), "Take whose='patient'"),
-    (("--max-doubt", "0.1", "--whose", "everyone"), "Add --whose patient"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        (("--base-url", "http://127.0.0.1:1/v1"), "is of a resolver, and none is named"),
+        (
+            ("--resolver", "folder", "--base-url", "http://127.0.0.1:1/v1"),
+            "Write --resolver chat:folder",
+        ),
+        (
+            ("--resolver", "chat:m", "--base-url", "http://127.0.0.1:1/v1", "--processes", "2"),
+            "runs in one process",
+        ),
+        (
+            ("--resolver", "chat:m", "--base-url", "http://127.0.0.1:1/v1", "--whose", "everyone"),
+            "Take whose='patient'",
+        ),
+        (("--max-doubt", "0.1", "--whose", "everyone"), "Add --whose patient"),
+    ],
+)
 def test_what_does_not_fit_together_is_refused_in_one_sentence(tmp_path, more, wanted):
     done = swapbias(
         "swap",

@@ -27,7 +27,8 @@ from tests.cli.test_cli import swapbias
 from tests.tables import rows_of
 
 SWAPPERS = {table: Swapper(table) for table in ("resolved", "paper", "race", "age")}
-SWAPPER, PAPER = SWAPPERS["resolved"], SWAPPERS["paper"]
+SWAPPER = SWAPPERS["resolved"]
+PAPER = SWAPPERS["paper"]
 
 HERE = Path(__file__).parent
 CONTEXTS = [tuple(row.values()) for row in rows_of(HERE / "contexts.csv")]
@@ -127,8 +128,13 @@ def test_the_report_counts_by_hand():
     text = b"Her  own hers her GREAT-great-grandmothers counterrevolutionarily counterrevolutionary her ownership"
     found = Matcher(terms).find(padded(text), np.array([0, len(text)]))
     assert [text[s:e].decode() for s, e in zip(found.start, found.end, strict=True)] == [
-        "Her  own", "her", "GREAT-great-grandmothers", "counterrevolutionarily", "counterrevolutionary", "her",
-    ]  # fmt: skip
+        "Her  own",
+        "her",
+        "GREAT-great-grandmothers",
+        "counterrevolutionarily",
+        "counterrevolutionary",
+        "her",
+    ]
 
 
 def test_his_is_hers_only_where_no_noun_can_follow():
@@ -157,17 +163,17 @@ def test_arrow_types_slices_and_chunks_are_kept():
     texts = [
         f"gave her word{chr(97 + number % 26)} of his. It is hers, Sex: M" for number in range(400)
     ]
-    shared, wanted = Swapper(), Swapper().swap(texts)
+    shared = Swapper()
+    wanted = Swapper().swap(texts)
     with ThreadPoolExecutor(8) as pool:
         assert all(found == wanted for found in pool.map(shared.swap, [texts] * 24))
 
 
 def test_a_swapper_is_pickled_without_what_it_has_read_and_goes_when_nobody_holds_it():
-    swapper, texts = (
-        Swapper(whose="patient"),
-        ["Mr. Xanthopoulos, 45M: she saw her card, and he gave her his."],
-    )
-    before, swapped = pickle.dumps(swapper), swapper.swap(texts)
+    swapper = Swapper(whose="patient")
+    texts = ["Mr. Xanthopoulos, 45M: she saw her card, and he gave her his."]
+    before = pickle.dumps(swapper)
+    swapped = swapper.swap(texts)
     assert pickle.loads(before).swap(texts) == swapped  # noqa: S301 - made here
     assert pickle.dumps(swapper) == before  # datasets.map finds in its cache what it has made
     gone = weakref.ref(swapper._deciders["swap"])
@@ -268,11 +274,14 @@ def test_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("male\nhe\n", "expected two groups"), ("male,female\nhe,she\nshe,it\n", "belongs to both groups"),
-        ("male,female\nhe,HE\n", "is its own counterpart"), ("male,female\n--,she\n", "has no letter"),
-        ("male,female\n", "no rows"), ("male,female\nhe\n", "1 cells, expected 2"),
+        ("male\nhe\n", "expected two groups"),
+        ("male,female\nhe,she\nshe,it\n", "belongs to both groups"),
+        ("male,female\nhe,HE\n", "is its own counterpart"),
+        ("male,female\n--,she\n", "has no letter"),
+        ("male,female\n", "no rows"),
+        ("male,female\nhe\n", "1 cells, expected 2"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_table_is_refused_in_one_sentence(tmp_path, content, said):
     path = tmp_path / "own.csv"
     path.write_text(content)
@@ -305,7 +314,8 @@ def pronouns_of(conllu):
             for place, word in enumerate(sentence):
                 if word[1].lower() in ("her", "his", "him"):
                     gap = words[place][len(word[1]) :]
-                    before, after = "".join(words[:place]), gap + "".join(words[place + 1 :])
+                    before = "".join(words[:place])
+                    after = gap + "".join(words[place + 1 :])
                     yield before, after, "his" if word[4] == "PRP$" else "him"
             sentence = []
 
@@ -362,7 +372,10 @@ def test_no_gendered_term_is_left_in_real_reports(reports):
     ]
     assert len(items) > 250
     assert accuracy(items) >= 0.97
-    told = [is_pronoun(text[max(0, one.start() - 100) : one.start()], text[one.end() : one.end() + 100])
-            for text in reports for one in re.finditer(r"\bhis\b", text, re.IGNORECASE)]  # fmt: skip
+    told = [
+        is_pronoun(text[max(0, one.start() - 100) : one.start()], text[one.end() : one.end() + 100])
+        for text in reports
+        for one in re.finditer(r"\bhis\b", text, re.IGNORECASE)
+    ]
     assert len(told) > 240
     assert not any(told)  # read one by one: none stands for a noun

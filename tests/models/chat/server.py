@@ -57,18 +57,19 @@ class ChatServer:
         tokens=None,
         several=False,
     ):
-        self.answer, self.fault, self.key, self.model = (
-            answer,
-            fault or (lambda prompt, n: None),
-            key,
-            model,
-        )
+        self.answer = answer
+        self.fault = fault or (lambda prompt, n: None)
+        self.key = key
+        self.model = model
         self.requests = []  # bodies, in the order of arrival
         self.authorizations = set()
         self.headers = []  # of each request
         self.now = self.most_at_once = 0
         self.closing = threading.Event()
-        self.pause, self.port, self.tokens, self.several = pause, port, tokens, several
+        self.pause = pause
+        self.port = port
+        self.tokens = tokens
+        self.several = several
         self.lock = threading.Lock()
         self.meeting = threading.Barrier(meet, timeout=10)
 
@@ -194,7 +195,16 @@ def _prompt(body):
 
 def _completion(content):
     return {
-        "id": "1", "object": "chat.completion", "created": 0, "model": "tiny",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "tiny",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": content},
+                "finish_reason": "stop",
+            }
+        ],
         "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9},
-    }  # fmt: skip
+    }

@@ -89,7 +89,8 @@ def test_every_closed_question_is_asked_in_two_orders(study, config):
 
 
 def test_the_reverse_order_is_the_one_of_the_study():
-    published, turned = {}, {}
+    published = {}
+    turned = {}
     for prompt in as_prompts(config_rows("stigma_vignettes", "order")):
         (turned if prompt.group == "reversed" else published)[prompt.pair_id] = prompt
     assert len(published) == 432
@@ -181,11 +182,17 @@ def test_a_letter_counts_as_sampled_answers_are_read():
 @pytest.mark.parametrize(
     ("tokens", "overfull"),
     [
-        ([("Yes", 0.6), ("No", 0.4)], True), ([("Yes", 0.0), ("No", -1.0)], True), ([("Yes", 0.1)], True),
-        ([("Yes", 60.0)], True), ([("Yes", 800.0)], True), ([("Yes", math.log(0.6)), ("No", math.log(0.5))], True),
-        ([("Yes", 0.0), ("No", -20.0)], False), ([("Yes", 1e-4)], False), ([("Yes", math.log(0.9))], False),
+        ([("Yes", 0.6), ("No", 0.4)], True),
+        ([("Yes", 0.0), ("No", -1.0)], True),
+        ([("Yes", 0.1)], True),
+        ([("Yes", 60.0)], True),
+        ([("Yes", 800.0)], True),
+        ([("Yes", math.log(0.6)), ("No", math.log(0.5))], True),
+        ([("Yes", 0.0), ("No", -20.0)], False),
+        ([("Yes", 1e-4)], False),
+        ([("Yes", math.log(0.9))], False),
     ],
-)  # fmt: skip
+)
 def test_first_tokens_beyond_the_whole_probability_are_no_score(tokens, overfull):
     prompt = row(text="Is it? Yes or no.", candidates="1=Yes|0=No")
     assert (shown_logs(prompt, tokens) is None) == overfull
@@ -303,8 +310,13 @@ def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_t
     prompt = row(text="Is it so? It is", candidates="1=very likely|0=she|=nobody")
     (found,) = local.score([prompt])
     single = first_tokens(local, prompt.text)
-    masses = [0.0, *(math.fsum(math.exp(log) for token, log in single if bare(token) == name)
-                     for name in ("she", "nobody"))]  # fmt: skip
+    masses = [
+        0.0,
+        *(
+            math.fsum(math.exp(log) for token, log in single if bare(token) == name)
+            for name in ("she", "nobody")
+        ),
+    ]
     for place, name in enumerate(("very likely", "she", "nobody")):
         forms = {
             f"{blank}{one}"
@@ -352,7 +364,8 @@ def service(server, **more):
 
 
 def test_a_service_that_tells_all_tokens_says_what_the_local_model_says(gpt):
-    tokenizer, model = AutoTokenizer.from_pretrained(gpt), AutoModelForCausalLM.from_pretrained(gpt)
+    tokenizer = AutoTokenizer.from_pretrained(gpt)
+    model = AutoModelForCausalLM.from_pretrained(gpt)
     here = LocalChatScorer(
         model, tokenizer, model_id="tiny", identity={}, options=ChatOptions(scoring="log-odds")
     )

@@ -107,9 +107,15 @@ def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
 
 @pytest.mark.parametrize(
     "url",
-    ["http://10.0.0.5:8000/v1", "http://gpu:8000/v1", "http://127.0.0.1.evil.example/v1", "http://localhost.evil.example/v1",
-     "http://0.0.0.0:8000/v1", "HTTP://API.OPENAI.COM/v1"],
-)  # fmt: skip
+    [
+        "http://10.0.0.5:8000/v1",
+        "http://gpu:8000/v1",
+        "http://127.0.0.1.evil.example/v1",
+        "http://localhost.evil.example/v1",
+        "http://0.0.0.0:8000/v1",
+        "HTTP://API.OPENAI.COM/v1",
+    ],
+)
 def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, monkeypatch):
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     asked = ChatOptions(model="m", base_url=url)
@@ -158,11 +164,22 @@ def test_the_command_refuses_and_allows(tmp_path, monkeypatch):
 
 
 ECHOES = {
-    "answer": lambda: reply(message={"role": "assistant", "content": f"Your key is {SECRET}, is it?"}),
+    "answer": lambda: reply(
+        message={"role": "assistant", "content": f"Your key is {SECRET}, is it?"}
+    ),
     "reason": lambda: reply(finish_reason=SECRET),
-    "token": lambda: reply(logprobs={"content": [{"token": SECRET, "logprob": 0, "top_logprobs": [
-        {"token": f"A{SECRET}", "logprob": -0.1}]}]}),
-}  # fmt: skip
+    "token": lambda: reply(
+        logprobs={
+            "content": [
+                {
+                    "token": SECRET,
+                    "logprob": 0,
+                    "top_logprobs": [{"token": f"A{SECRET}", "logprob": -0.1}],
+                }
+            ]
+        }
+    ),
+}
 
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
@@ -271,11 +288,13 @@ def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
 @pytest.mark.parametrize(
     "reply",
     [
-        cut_off(reasoning_content="The clerk told the mechanic"), cut_off(""), cut_off(" \n"),
+        cut_off(reasoning_content="The clerk told the mechanic"),
+        cut_off(""),
+        cut_off(" \n"),
         cut_off("<think>\nOkay, the clerk asked the mechanic whether"),
     ],
     ids=["reasoning", "blank", "white", "think"],
-)  # fmt: skip
+)
 def test_a_model_whose_first_answers_are_cut_off_before_any_text_is_not_asked_on(reply):
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
         scorer = scorer_of(server, max_tokens=5)
@@ -340,8 +359,14 @@ def test_no_variable_of_the_client_reaches_a_service(monkeypatch):
     (headers,) = server.headers
     assert "canary" not in str(headers)
     assert {name.lower() for name in headers} <= {
-        "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host",
-    }  # fmt: skip
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+    }
 
 
 @pytest.mark.parametrize("declared", [True, False])

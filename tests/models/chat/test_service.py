@@ -163,12 +163,21 @@ def error(message, **more):
 @pytest.mark.parametrize(
     "fault",
     [
-        "429 after 0.1", "500", "408", "slow", "cut", "half", "empty", "other", broken(),
-        broken("stop", error={"message": "provider down"}), error("rate limited", code=429),
+        "429 after 0.1",
+        "500",
+        "408",
+        "slow",
+        "cut",
+        "half",
+        "empty",
+        "other",
+        broken(),
+        broken("stop", error={"message": "provider down"}),
+        error("rate limited", code=429),
         Reply({"error": "overloaded"}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
     with ChatServer(upper, fault=first(fault, times=2)) as server:
         scorer = scorer_of(server, timeout=0.5)
@@ -182,17 +191,26 @@ def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
 @pytest.mark.parametrize(
     ("fault", "kind", "message"),
     [
-        ("400", ValueError, "cannot answer s1/t0 .400: planned 400"),  # the first may be refused for its text
-        ("401", UsageError, "refuses the key .401"), ("403", UsageError, "refuses the key .403"),
+        (
+            "400",
+            ValueError,
+            "cannot answer s1/t0 .400: planned 400",
+        ),  # the first may be refused for its text
+        ("401", UsageError, "refuses the key .401"),
+        ("403", UsageError, "refuses the key .403"),
         ("404", UsageError, "does not know model 'tiny' .404"),
-        (error("no money", code=402), ValueError, "answers no more because the quota is spent .402: no money"),
+        (
+            error("no money", code=402),
+            ValueError,
+            "answers no more because the quota is spent .402: no money",
+        ),
         (error("bad key", code="401"), UsageError, "refuses the key .401: bad key"),
         (error("gone", code=502), ValueError, "in 2 attempts .502: gone"),
         (error("odd", code="a_word"), ValueError, "in 2 attempts .odd"),
         (broken(), ValueError, "in 2 attempts .the answer broke off with an error"),
         (broken(error={"message": "down", "code": 503}), ValueError, "in 2 attempts .503: down"),
     ],
-)  # fmt: skip
+)
 def test_trouble_that_stays_stops_the_run_in_the_words_of_the_service(fault, kind, message):
     with ChatServer(upper, fault=lambda prompt, n: fault) as server:
         scorer = scorer_of(server, attempts=2, concurrency=1)
@@ -203,7 +221,8 @@ def test_trouble_that_stays_stops_the_run_in_the_words_of_the_service(fault, kin
 
 
 def test_requests_under_way_are_kept_when_another_stops_the_run():
-    both, refused = threading.Event(), threading.Event()
+    both = threading.Event()
+    refused = threading.Event()
 
     def fault(prompt, n):
         if prompt == "text 0":  # refused once the other is under way
@@ -242,22 +261,28 @@ def test_requests_are_counted_by_what_they_share_and_other_settings_ask_anew():
 
 
 URL = "http://127.0.0.1:1/v1"  # nobody listens there
-HERE, ODDS = (
-    {"model": ".", "base_url": None},
-    {"scoring": "log-odds"},
-)  # a folder; scored without trials
+# a folder; scored without trials
+HERE = {"model": ".", "base_url": None}
+ODDS = {"scoring": "log-odds"}
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"trials": 0}, "trials is 0"), ({"concurrency": 101}, "concurrency is 101"),
-        ({"timeout": 0.0}, "timeout is 0"), ({"temperature": math.nan}, "temperature is nan"),
+        ({"trials": 0}, "trials is 0"),
+        ({"concurrency": 101}, "concurrency is 101"),
+        ({"timeout": 0.0}, "timeout is 0"),
+        ({"temperature": math.nan}, "temperature is nan"),
         ({"scoring": "guess"}, "expected sampled, log-odds"),
-        ({"price_in": math.inf, "price_out": 1.0}, "price_in is inf"), ({"price_in": 1.0}, "-M price-in is given"),
+        ({"price_in": math.inf, "price_out": 1.0}, "price_in is inf"),
+        ({"price_in": 1.0}, "-M price-in is given"),
         ({"max_cost": 1.0}, "both -M price-in and -M price-out, and --max-cost is given"),
-        ({"base_url": "localhost:8000"}, "'localhost:8000' is no address, expected http://host:port"),
-        ({"base_url": "ftp://host/v1"}, "is no address"), ({"base_url": "http://host:port/v1"}, "is no address"),
+        (
+            {"base_url": "localhost:8000"},
+            "'localhost:8000' is no address, expected http://host:port",
+        ),
+        ({"base_url": "ftp://host/v1"}, "is no address"),
+        ({"base_url": "http://host:port/v1"}, "is no address"),
         ({"base_url": "http://me:key@host/v1"}, "given with a user, password or query"),
         ({"base_url": "https://host/v1?api-key=x"}, "given with a user, password or query"),
         ({"own_address": ("here",)}, "'here' is no address"),
@@ -270,7 +295,7 @@ HERE, ODDS = (
         ({**ODDS, "temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
         ({"top_logprobs": 5}, "Answers are sampled, and -M top-logprobs is given"),
     ],
-)  # fmt: skip
+)
 def test_settings_that_contradict_each_other_or_are_out_of_range_are_refused(changes, sentence):
     with pytest.raises(UsageError, match=re.escape(sentence)):
         ChatOptions(**{"model": "tiny", "base_url": URL, **changes}).check()
@@ -396,7 +421,8 @@ def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_o
         row("long/t1", "He is a doctor and she is a nurse."),
         row("twin/t2", "text 2"),
     ]
-    whole, told = local(chat_model), []
+    whole = local(chat_model)
+    told = []
     together = answers_of(whole, prompts)
     monkeypatch.setattr(whole.model, "generate", None)
     assert [one.answer for one in whole.score(prompts, told.append)] == together
@@ -411,10 +437,8 @@ def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_o
 
 
 def test_answers_are_greedy_at_temperature_zero_and_else_drawn_from_the_softmax(chat_model):
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(chat_model),
-        AutoModelForCausalLM.from_pretrained(chat_model),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(chat_model)
+    model = AutoModelForCausalLM.from_pretrained(chat_model)
     ids = ids_of(tokenizer, "She is a nurse.\n")
     start = len(ids)
     for _ in range(6):
@@ -455,8 +479,10 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
     for template in (roles, refuses):
         scorer.tokenizer.chat_template = template
         encoded.append(scorer.tokenizer.decode(scorer._encode(told), skip_special_tokens=True))
-    plain = [scorer.tokenizer.decode(scorer.tokenizer(text)["input_ids"], skip_special_tokens=True) for text in
-             ("sBe brief.uYes?aAuNo?", "uBe brief.\n\nYes?aAuNo?")]  # fmt: skip
+    plain = [
+        scorer.tokenizer.decode(scorer.tokenizer(text)["input_ids"], skip_special_tokens=True)
+        for text in ("sBe brief.uYes?aAuNo?", "uBe brief.\n\nYes?aAuNo?")
+    ]
     assert encoded == plain
 
 
@@ -494,7 +520,8 @@ def odds(chat_model):
 @pytest.mark.parametrize("pair", ["the nurse|the construction worker", "the doctor|the nurse"])
 def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
     text = "The doctor met the nurse because she was ill. Who does 'she' refer to?"
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(chat_model).eval(), odds.inner.tokenizer
+    model = AutoModelForCausalLM.from_pretrained(chat_model).eval()
+    tokenizer = odds.inner.tokenizer
     ids = ids_of(tokenizer, text)
     owns = (
         tokenizer(f" {answer}", add_special_tokens=False)["input_ids"] for answer in pair.split("|")

@@ -15,7 +15,9 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from swapbias.models.chat.tasks import study_task  # noqa: E402
 from swapbias.studies import answer_reader, as_prompts, config_rows, load_corpus, studies, turns  # noqa: E402
 
-STUDY, CONFIG, TRIALS = "stigma_vignettes", "gender", 2
+STUDY = "stigma_vignettes"
+CONFIG = "gender"
+TRIALS = 2
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
 )  # inspect_ai and its libraries have some of their own
@@ -69,10 +71,15 @@ def test_answers_are_read_as_audits_read_them_and_what_is_none_counts_in_no_mean
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         (log,) = inspect_ai.eval(
-            f"swapbias/{STUDY}", model=get_model("mockllm/tiny", custom_outputs=output, memoize=False),
-            sample_id=[f"{CONFIG}/{one.prompt_id}" for one in prompts], epochs=TRIALS,
-            log_dir=str(tmp_path), display="none", log_realtime=False, log_model_api=False,
-        )  # fmt: skip
+            f"swapbias/{STUDY}",
+            model=get_model("mockllm/tiny", custom_outputs=output, memoize=False),
+            sample_id=[f"{CONFIG}/{one.prompt_id}" for one in prompts],
+            epochs=TRIALS,
+            log_dir=str(tmp_path),
+            display="none",
+            log_realtime=False,
+            log_model_api=False,
+        )
         gc.collect()  # streams that inspect_ai leaves open
     read = answer_reader("options", {})
     groups: dict = {}

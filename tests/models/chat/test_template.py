@@ -55,7 +55,8 @@ def score(scorer, text):
 
 @pytest.mark.parametrize("text", [SYSTEM, LONG])
 def test_a_system_turn_that_a_template_drops_is_said_by_the_user(gpt, text):
-    users, every = scorer_of(gpt, USERS), scorer_of(gpt, TURNS)
+    users = scorer_of(gpt, USERS)
+    every = scorer_of(gpt, TURNS)
     merged = text.replace("<|system|>\nBe brief.\n<|user|>\n", "<|user|>\nBe brief.\n\n")
     assert merged != text
     assert users._encode(text) == every._encode(merged)

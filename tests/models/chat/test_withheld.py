@@ -30,38 +30,74 @@ REFUSALS = {
     "a refusal of the model": reply(message=MESSAGE),
     "a refusal as a part": reply(message={"content": [{"type": "refusal", "refusal": "No help."}]}),
     "a filtered answer": reply(finish_reason="content_filter", message={"content": "Yes, for"}),
-    "a filtered answer without message": Reply({"choices": [{"finish_reason": "content_filter", "index": 0}]}),
+    "a filtered answer without message": Reply(
+        {"choices": [{"finish_reason": "content_filter", "index": 0}]}
+    ),
     "an ending of Google": reply(finish_reason="SAFETY"),
-    "an ending behind a router": reply(finish_reason="error", native_finish_reason="PROHIBITED_CONTENT"),
+    "an ending behind a router": reply(
+        finish_reason="error", native_finish_reason="PROHIBITED_CONTENT"
+    ),
     "an ending of Anthropic": reply(finish_reason="refusal"),
     "an ending of Bedrock": reply(finish_reason="guardrail_intervened"),
     "feedback on the prompt": Reply({"promptFeedback": {"blockReason": "SAFETY"}, "choices": []}),
-    "an error in a choice": reply(error={"code": "content_filter", "message": "filtered"}, finish_reason="error"),
+    "an error in a choice": reply(
+        error={"code": "content_filter", "message": "filtered"}, finish_reason="error"
+    ),
     "an error in the body": Reply({"error": {"code": "content_filter", "message": "no"}}),
     "Azure": error(
-        400, message="The response was filtered.", type=None, param="prompt", code="content_filter", status=400,
-        innererror={"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}},
+        400,
+        message="The response was filtered.",
+        type=None,
+        param="prompt",
+        code="content_filter",
+        status=400,
+        innererror={
+            "code": "ResponsibleAIPolicyViolation",
+            "content_filter_result": {"hate": {"filtered": True}},
+        },
     ),
-    "the inner error of Azure": error(400, message="no", innererror={"code": "ResponsibleAIPolicyViolation"}),
-    "OpenAI": error(400, message="no", type="invalid_request_error", code="content_policy_violation"),
-    "a reasoning model of OpenAI": error(400, message="no", type="invalid_request_error", code="invalid_prompt"),
-    "Anthropic": error(400, message="Output blocked by content filtering policy", type="invalid_request_error"),
-    "DeepSeek": error(400, message="Content Exists Risk", type="invalid_request_error", code="invalid_request_error"),
+    "the inner error of Azure": error(
+        400, message="no", innererror={"code": "ResponsibleAIPolicyViolation"}
+    ),
+    "OpenAI": error(
+        400, message="no", type="invalid_request_error", code="content_policy_violation"
+    ),
+    "a reasoning model of OpenAI": error(
+        400, message="no", type="invalid_request_error", code="invalid_prompt"
+    ),
+    "Anthropic": error(
+        400, message="Output blocked by content filtering policy", type="invalid_request_error"
+    ),
+    "DeepSeek": error(
+        400,
+        message="Content Exists Risk",
+        type="invalid_request_error",
+        code="invalid_request_error",
+    ),
     "DashScope": error(400, message="no", code="data_inspection_failed"),
-    "OpenRouter": error(403, message="no", code=403, metadata={"reasons": ["violence"], "flagged_input": "text"}),
+    "OpenRouter": error(
+        403, message="no", code=403, metadata={"reasons": ["violence"], "flagged_input": "text"}
+    ),
     "a provider behind a router": error(
-        400, message="Provider returned error", code=400, metadata={"raw": '{"error": {"code": "content_filter"}}'}
+        400,
+        message="Provider returned error",
+        code=400,
+        metadata={"raw": '{"error": {"code": "content_filter"}}'},
     ),
     "xAI": Reply({"code": "no permission", "error": "Content violates usage guidelines."}, 403),
     "a flagged prompt of Azure": Reply(
-        {"choices": [], "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}]}
+        {
+            "choices": [],
+            "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}],
+        }
     ),
     "a flagged answer of Azure": reply(
-        message={"content": ""}, content_filter_results={"hate": {"filtered": True, "severity": "high"}}
+        message={"content": ""},
+        content_filter_results={"hate": {"filtered": True, "severity": "high"}},
     ),
     "an ending of Google behind its other layer": reply(finish_reason="content_filter: SAFETY"),
     "a list of errors": Reply([{"error": {"code": 400, "message": "no", "status": "SAFETY"}}], 400),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
@@ -87,13 +123,19 @@ def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path)
 @pytest.mark.parametrize(
     "trouble",
     [
-        Reply({"choices": [], "usage": None}), Reply({"choices": None}), reply(message=None),
+        Reply({"choices": [], "usage": None}),
+        Reply({"choices": None}),
+        reply(message=None),
         reply(message={"content": 7}),
         error(400, message="no", code="context_length_exceeded", param="messages"),
-        error(400, message="This model's maximum context length is 4096 tokens.", type="BadRequestError"),
+        error(
+            400,
+            message="This model's maximum context length is 4096 tokens.",
+            type="BadRequestError",
+        ),
     ],
     ids=["no choices", "null choices", "no message", "a number", "too long", "too long in words"],
-)  # fmt: skip
+)
 def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked_again(
     trouble, tmp_path
 ):
@@ -177,10 +219,12 @@ def test_a_service_that_breaks_for_good_stops_the_run_and_is_asked_again(tmp_pat
 @pytest.mark.parametrize(
     "ending",
     [
-        {"finish_reason": "MAX_TOKENS"}, {"finish_reason": "max_tokens"}, {"finish_reason": "model_length"},
+        {"finish_reason": "MAX_TOKENS"},
+        {"finish_reason": "max_tokens"},
+        {"finish_reason": "model_length"},
         {"finish_reason": "stop", "native_finish_reason": "max_output_tokens"},
     ],
-)  # fmt: skip
+)
 def test_the_most_tokens_are_reached_in_the_words_of_any_service(ending, tmp_path):
     cut = reply(message={"content": "Yes, for"}, **ending)
     with ChatServer(lambda prompt: "Yes", fault=first(cut, times=99)) as server:
@@ -225,11 +269,21 @@ TEXT = {"type": "text", "text": "Yes"}
     ("content", "text"),
     [
         ([{"type": "thinking", "thinking": [{"type": "text", "text": "No?"}]}, TEXT], "Yes"),
-        ([{"type": "text", "text": "Ye"}, {"type": "text", "text": "s"}], "Yes"), (["Yes"], "Yes"),
-        ([{"type": "reasoning", "text": "No"}, {"type": "output_text", "text": {"value": "Yes"}}], "Yes"),
-        (TEXT, "Yes"), ([], ""), (None, ""), (7, None),
+        ([{"type": "text", "text": "Ye"}, {"type": "text", "text": "s"}], "Yes"),
+        (["Yes"], "Yes"),
+        (
+            [
+                {"type": "reasoning", "text": "No"},
+                {"type": "output_text", "text": {"value": "Yes"}},
+            ],
+            "Yes",
+        ),
+        (TEXT, "Yes"),
+        ([], ""),
+        (None, ""),
+        (7, None),
     ],
-)  # fmt: skip
+)
 def test_content_in_parts_is_one_text(content, text):
     assert text_of(content) == text
     if isinstance(content, list) and text:

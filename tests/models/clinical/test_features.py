@@ -150,10 +150,8 @@ def folder(request, tmp_path_factory):
 
 def slow_mean(folder, text):
     """Mean state of a text's own tokens, one text at a time."""
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModel.from_pretrained(folder).eval(),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
     encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
     own = encoded.pop("special_tokens_mask")[0] == 0
     own &= ~torch.isin(
@@ -191,7 +189,9 @@ def test_a_long_note_is_read_in_windows_and_averaged_over_all_tokens(bert):
 
 
 def test_a_text_and_a_window_that_notes_share_are_read_once(bert, monkeypatch):
-    read, real = [], Engine.hidden_states  # numbers of tokens, special ones included
+    # numbers of tokens, special ones included
+    read = []
+    real = Engine.hidden_states
 
     def watched(self, encoded):
         read.extend(map(len, encoded))
@@ -208,7 +208,8 @@ def test_a_text_and_a_window_that_notes_share_are_read_once(bert, monkeypatch):
     # 124 words are two windows of 62 tokens. The first note holds one of them twice, the second begins with it:
     # two different windows in all, and the second note is the mean of what both give alone.
     read.clear()
-    head, tail = " ".join(["she has"] * 31), " ".join(["someone has"] * 31)
+    head = " ".join(["she has"] * 31)
+    tail = " ".join(["someone has"] * 31)
     twice, both = features.vectors([f"{head} {head}", f"{head} {tail}"])
     assert read == [64, 64]
     alone = features.vectors([head, tail])
@@ -228,10 +229,16 @@ TEMPLATES = [
 TABLES = (PAIRS, TEMPLATES)
 # Scaled to length 1 the pairs differ along x alone: g = (1, 0). sadness is (3, 4) / 5: its cosine is .6.
 PLANE = {
-    "she": [1.0, 1.0], "he": [-1.0, 1.0], "woman": [2.0, 0.0], "man": [-2.0, 0.0], "sadness": [3.0, 4.0],
-    "gloom": [-4.0, 3.0], "Zoe": [1.0, 0.0], "dr.": [1.0, 0.0],
+    "she": [1.0, 1.0],
+    "he": [-1.0, 1.0],
+    "woman": [2.0, 0.0],
+    "man": [-2.0, 0.0],
+    "sadness": [3.0, 4.0],
+    "gloom": [-4.0, 3.0],
+    "Zoe": [1.0, 0.0],
+    "dr.": [1.0, 0.0],
     **{f"filler{letter}": [0.0, 1.0] for letter in "abcdefghijkl"},
-}  # fmt: skip
+}
 
 
 def test_the_score_is_the_cosine_with_the_direction():

@@ -50,13 +50,16 @@ def notes(count=24, seed=0):
     draw = random.Random(seed)
     return [
         {
-            "note_id": str(index), "subject_id": str(index), "gender": gender, "label": label,
+            "note_id": str(index),
+            "subject_id": str(index),
+            "gender": gender,
+            "label": label,
             "text": " ".join([who, feels, *draw.sample(NOISE, 3)]),
         }
         for index in range(count)
         for gender, who in [("female", "she") if index % 4 < 2 else ("male", "he")]
         for label, feels in [("positive", "hopeless") if index % 2 else ("negative", "cheerful")]
-    ]  # fmt: skip
+    ]
 
 
 def prompts(texts, construct="original"):
@@ -191,10 +194,8 @@ def test_the_grid_chooses_what_the_data_need():
     assert (model.predict(vectors) == truth).all()
     # Labels are noise, and every note stands twice: folds that part the twins would look nearly perfect.
     draw = np.random.default_rng(0)
-    vectors, truth = (
-        np.repeat(draw.normal(size=(100, 8)), 2, axis=0),
-        np.repeat(draw.permutation([0, 1] * 50), 2),
-    )
+    vectors = np.repeat(draw.normal(size=(100, 8)), 2, axis=0)
+    truth = np.repeat(draw.permutation([0, 1] * 50), 2)
     apart = train(vectors, truth, np.arange(200).astype(str), kind="svm", seed=0).best_score_
     together = train(
         vectors, truth, np.repeat(np.arange(100), 2).astype(str), kind="svm", seed=0

@@ -17,7 +17,10 @@ class Renamed(torch.nn.Module):
 
     def __init__(self, inner, name):
         super().__init__()
-        self.inner, self.name, self.config, self.device = inner, name, inner.config, inner.device
+        self.inner = inner
+        self.name = name
+        self.config = inner.config
+        self.device = inner.device
 
     @property
     def base_model(self):

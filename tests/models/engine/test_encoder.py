@@ -81,7 +81,8 @@ def test_logits_and_hidden_states_equal_one_text_at_a_time_in_any_order_and_batc
         found = found.flip(0) if step < 0 else found
         assert torch.allclose(found.softmax(-1), expected.softmax(-1), atol=1e-5)
         assert torch.equal(found.argmax(-1), expected.argmax(-1))
-    model, encoded = made(family).base_model, ids()
+    model = made(family).base_model
+    encoded = ids()
     engine = Engine(model, batch_size=2)
     for batch in engine.batches([len(one) for one in encoded]):
         texts = [encoded[at] for at in batch]
@@ -94,7 +95,8 @@ def test_logits_and_hidden_states_equal_one_text_at_a_time_in_any_order_and_batc
 
 
 def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
-    model, encoded = made("bert"), ids(6)
+    model = made("bert")
+    encoded = ids(6)
     expected = alone(model, encoded, [1] * 6)
     model.bert.encoder.layer[0].register_forward_hook(lambda module, inputs, found: found)
     engine = Engine(model)
@@ -107,7 +109,8 @@ def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
 
 @pytest.mark.parametrize("family", PACKED)
 def test_a_model_that_was_read_in_packed_rows_still_honours_a_mask(family):
-    model, encoded = made(family), ids(2, 6, 6)
+    model = made(family)
+    encoded = ids(2, 6, 6)
     expected = alone(model, encoded, [1, 1])
     Engine(model).logits(encoded, [1, 1])
     assert torch.equal(alone(model, encoded, [1, 1]), expected)
@@ -127,10 +130,13 @@ def test_a_row_holds_many_texts_without_padding():
 
 
 def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
-    roberta, distilbert = made("roberta"), made("distilbert")
-    last, other = roberta.roberta.encoder.layer[-1], distilbert.distilbert.transformer.layer[-1]
+    roberta = made("roberta")
+    distilbert = made("distilbert")
+    last = roberta.roberta.encoder.layer[-1]
+    other = distilbert.distilbert.transformer.layer[-1]
     for model, feed in ((roberta, last.intermediate.dense), (distilbert, other.ffn.lin1)):
-        seen, engine = [], Engine(model)
+        seen = []
+        engine = Engine(model)
 
         def count(module, inputs, found, seen=seen):
             seen.append(inputs[0].shape[:-1].numel())
@@ -146,7 +152,8 @@ def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keep
 ):
     # The window is 16: a token sees 8 on either side, so up to 9 tokens all see each other; 10 do not.
     model = made("longformer")
-    engine, ran = Engine(model), []
+    engine = Engine(model)
+    ran = []
     monkeypatch.setattr(
         model.longformer, "forward", lambda *given, **named: ran.append(1) or real(*given, **named)
     )
@@ -181,7 +188,8 @@ def test_scores_are_those_of_the_fill_mask_pipeline(family, tmp_path, request):
         else tiny.save(family, tmp_path)
     )
     texts = tiny.texts()[::31]
-    scorer, tokenizer = load_scorer(folder, kind="masked"), AutoTokenizer.from_pretrained(folder)
+    scorer = load_scorer(folder, kind="masked")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     pipe = pipeline(
         "fill-mask", model=AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer=tokenizer
     )
@@ -229,12 +237,11 @@ def test_padding_tokens_within_a_text_have_the_position_that_the_model_gives_the
 def test_rounded_weights_give_nearly_the_scores_of_float32(dtype, tmp_path):
     folder = str(tiny.save("bert", tmp_path))
     asked = as_prompts(config_rows("gendered_stigma", "rq1"))[::9]
-    exact, coarse = (
-        load_scorer(folder),
-        load_scorer(folder, options=LoadOptions(device="cpu", dtype=dtype)),
-    )
+    exact = load_scorer(folder)
+    coarse = load_scorer(folder, options=LoadOptions(device="cpu", dtype=dtype))
     assert coarse.identity["dtype"] == dtype
-    first, rounded = exact.score(asked), coarse.score(asked)
+    first = exact.score(asked)
+    rounded = coarse.score(asked)
     assert coarse.model.dtype == getattr(torch, dtype)
     assert rounded == coarse.score(asked)
     apart = max(abs(one.score - other.score) for one, other in zip(first, rounded, strict=True))

@@ -18,8 +18,11 @@ def made(family, **settings):
         "num_attention_heads": 2,
         "intermediate_size": 24,
     }
-    sizes = {"GPT2": {"n_embd": 16, "n_layer": 2, "n_head": 2}, "Mamba": {"hidden_size": 16, "state_size": 4},
-             "OPT": {**sizes, "ffn_dim": 24, "word_embed_proj_dim": 16}}.get(family, sizes)  # fmt: skip
+    sizes = {
+        "GPT2": {"n_embd": 16, "n_layer": 2, "n_head": 2},
+        "Mamba": {"hidden_size": 16, "state_size": 4},
+        "OPT": {**sizes, "ffn_dim": 24, "word_embed_proj_dim": 16},
+    }.get(family, sizes)
     torch.manual_seed(0)
     config = getattr(transformers, f"{family}Config")(
         vocab_size=61, bos_token_id=0, eos_token_id=1, pad_token_id=2, **sizes, **settings
@@ -41,7 +44,8 @@ MORE_THAN_PRODUCTS = ("Gemma2", "Granite")  # capped, scaled
 
 def texts_that_begin_alike():
     """Prompts with answers after them, a text that is the beginning of another, twins, two tokens, and a long one."""
-    prompt, other = [5, 6, 7, 8, 9], [5, 6, 7, 30]
+    prompt = [5, 6, 7, 8, 9]
+    other = [5, 6, 7, 30]
     answers = ([11], [12], [11, 13], [11, 13, 2], [14, 15, 16], [14, 15, 17, 2], [14, 15, 16])
     texts = [([*one, *answer], len(one)) for one in (prompt, other) for answer in answers]
     return [
@@ -62,8 +66,10 @@ def values_of(ends):
 
 def plainly(model, ids, begins):
     with torch.no_grad():
-        each = [torch.log_softmax(model(torch.tensor([ids[:end]])).logits[0, -1], -1)[ids[end]] for end in
-                range(begins, len(ids))]  # fmt: skip
+        each = [
+            torch.log_softmax(model(torch.tensor([ids[:end]])).logits[0, -1], -1)[ids[end]]
+            for end in range(begins, len(ids))
+        ]
     return sum(map(float, each))
 
 
@@ -135,7 +141,8 @@ REFUSED = {
     },  # padding would take room in the window
     "Mamba": {},  # no keys and values
 }
-END, MOST = 60, 6
+END = 60
+MOST = 6
 
 
 def texts_to_answer():
@@ -168,10 +175,8 @@ def answers_of(model, texts, batch_size, most=MOST):
 
 @pytest.mark.parametrize("family", [*PADDED, *REFUSED])
 def test_answers_are_those_of_each_prompt_alone(family):
-    model, texts = (
-        made(family, initializer_range=0.5, **(PADDED | REFUSED)[family]),
-        texts_to_answer(),
-    )
+    model = made(family, initializer_range=0.5, **(PADDED | REFUSED)[family])
+    texts = texts_to_answer()
     texts = texts if family in PADDED else texts[-4:]
     with torch.no_grad():  # the end token is chosen now and then, so that rows end early
         model.get_output_embeddings().weight[END] *= 1.5
@@ -184,7 +189,8 @@ def test_answers_are_those_of_each_prompt_alone(family):
 
 
 def test_what_prompts_share_is_read_once():
-    model, texts = made("Llama", **PADDED["Llama"]), texts_to_answer()[:6]
+    model = made("Llama", **PADDED["Llama"])
+    texts = texts_to_answer()[:6]
     assert generation.can_pad(model, max(texts, key=len), 2)
     read = []
     model.get_input_embeddings().register_forward_pre_hook(
@@ -200,10 +206,8 @@ def test_what_prompts_share_is_read_once():
 
 
 def test_positions_that_are_counted_by_slots_are_seen():
-    model, ids = (
-        made("Llama", initializer_range=0.5, **PADDED["Llama"]),
-        max(texts_to_answer(), key=len),
-    )
+    model = made("Llama", initializer_range=0.5, **PADDED["Llama"])
+    ids = max(texts_to_answer(), key=len)
     forward = model.model.forward
 
     def by_slots(*, position_ids=None, **rest):

@@ -189,7 +189,8 @@ def bilstm(words, vectors, **more):
 
 
 def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp_path):
-    words, vectors = ["Film", "Mary", "rare", "film"], [[1.0], [2.0], [3.0], [4.0]]
+    words = ["Film", "Mary", "rare", "film"]
+    vectors = [[1.0], [2.0], [3.0], [4.0]]
     network, tokenizer = bilstm(words, vectors, most=2)
     # Film is frequent, but film has a vector of its own; Mary has none in lower case; rare is the third word.
     assert network.embed_tokens.weight.tolist() == [[0.0], [4.0], [2.0]]
@@ -224,12 +225,11 @@ class Fading(torch.nn.Module):
 
     def __init__(self, losses):
         super().__init__()
-        self.weight, self.losses, self.weights = (
-            torch.nn.Parameter(torch.zeros(1)),
-            iter(losses),
-            [],
-        )
-        self.config, self.base_model = PreTrainedConfig(), None
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.losses = iter(losses)
+        self.weights = []
+        self.config = PreTrainedConfig()
+        self.base_model = None
 
     def forward(self, input_ids, attention_mask, labels):
         logits = self.weight.expand(len(labels), 2)
@@ -450,9 +450,13 @@ def test_the_audit_by_hand():
     # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
     # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
     rows = labelled(
-        ("He says he is fine", 1), ("the husband of nobody", 0), ("Grandma, again", 1),
-        ("a he-man and her theman female lead", 0), ("he's dull", 0), ("uncle meets the female candidate", 1),
-    )  # fmt: skip
+        ("He says he is fine", 1),
+        ("the husband of nobody", 0),
+        ("Grandma, again", 1),
+        ("a he-man and her theman female lead", 0),
+        ("he's dull", 0),
+        ("uncle meets the female candidate", 1),
+    )
     found = gender_audit(rows)
     gap = found.pop("gap")
     assert found == {"n_male": 4, "mean_male": 0.5, "n_female": 2, "mean_female": 1.0, "n_both": 1}
