@@ -43,15 +43,6 @@ from .corpus_folders import (
     corpora as corpora,
     corpus_dir as corpus_dir,
 )
-from .custom import (
-    Check as Check,
-    check_study as check_study,
-    new_study as new_study,
-    open_study as open_study,
-    own_corpus as own_corpus,
-    reopen_study as reopen_study,
-    study_files as study_files,
-)
 from .declared import (
     Declaration as Declaration,
     Found as Found,
@@ -71,15 +62,24 @@ from .experiment import (
     Study as Study,
     Words as Words,
 )
-from .factors import Columns as Columns
 from .names import (
     did_you_mean as did_you_mean,
     unknown as unknown,
 )
 from .option_texts import range_of as range_of
-from .own_faults import faults as faults
-from .own_prompts import parse_study as parse_study
-from .own_tables import STUDY_FILES as STUDY_FILES
+from .own.factors import Columns as Columns
+from .own.own_corpus import own_corpus as own_corpus
+from .own.own_faults import faults as faults
+from .own.own_files import STUDY_FILES as STUDY_FILES
+from .own.own_prompts import parse_study as parse_study
+from .own.own_source import study_files as study_files
+from .own.own_study import (
+    Check as Check,
+    check_study as check_study,
+    new_study as new_study,
+    open_study as open_study,
+    reopen_study as reopen_study,
+)
 from .package_study import (
     STUDY_FILE as STUDY_FILE,
     declared_study as declared_study,

@@ -9,10 +9,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from swapbias.errors import listed, quoted
 from swapbias.measures import COMPARISONS, UNNAMED_SCORE, Unit, comparison_of, named_unit
-from swapbias.studies.names import did_you_mean
+from swapbias.studies.names import composed, did_you_mean
 from swapbias.studies.option_texts import read_options
 from swapbias.studies.prompt import Candidate
-from swapbias.studies.table_layout import composed
 
 if TYPE_CHECKING:
     from swapbias.measures import Comparison

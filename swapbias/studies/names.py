@@ -58,3 +58,8 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
 def _normal_form(name: str) -> str:
     """A name without what is easily written otherwise: case, accents in two forms, marks between words."""
     return re.sub(r"[\W_]+", "_", unicodedata.normalize("NFKC", name).casefold()).strip("_")
+
+
+def composed(text: str) -> str:
+    """A name in the normal form NFC: composed and decomposed accents are one name."""
+    return unicodedata.normalize("NFC", text)

@@ -11,7 +11,7 @@ from swapbias.findings.sensitivity import gap_units
 from swapbias.measures.contrast import Design
 from swapbias.studies import own_studies
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, studies
-from swapbias.studies.custom import open_study
+from swapbias.studies.own.own_study import open_study
 from swapbias.studies.tables import upstream_file
 
 

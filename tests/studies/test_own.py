@@ -18,11 +18,11 @@ from swapbias.studies import (
     load_lexicon,
     new_study,
     open_study,
-    own_prompts,
     own_studies,
 )
 from swapbias.studies.catalogue import load_corpus
 from swapbias.studies.experiment import OwnStudy
+from swapbias.studies.own import own_prompts
 from swapbias.studies.prompt import turns
 
 ROWS = [

@@ -8,27 +8,12 @@ from itertools import chain, count
 import pandas as pd
 
 from swapbias.errors import quoted
+from swapbias.studies.names import composed
+from swapbias.studies.own.own_files import PROMPTS, REQUIRED, TEMPLATES, WORDINGS
+from swapbias.studies.own.table_layout import UNNAMED_COLUMN, layout_of, without_index
 from swapbias.studies.prompt import PLACEBO_COLUMNS
-from swapbias.studies.table_layout import UNNAMED_COLUMN, composed, layout_of, without_index
 from swapbias.studies.tables import shown_names, table_rows
 
-DECLARATION = "study.toml"
-TEMPLATES = "templates.csv"
-SLOTS = "slots.csv"
-CONDITIONS = "conditions.csv"
-WORDINGS = "wordings.csv"
-LEXICON = "lexicon.csv"
-PROMPTS = "prompts.csv"
-# of candidates to rank
-CVS = "cvs.csv"
-NAMES = "names.csv"
-REQUIRED = {
-    TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
-    WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
-    CVS: ("job", "cv"), NAMES: ("group", "name"),
-}  # fmt: skip
-STUDY_FILES = (DECLARATION, *REQUIRED)
-Files = Mapping[str, bytes]
 _MOST_LETTERS = 300  # of a cell that is no text: it stands in tables and findings
 _RESERVED = {
     *PLACEBO_COLUMNS, "prompt_id", "pair_id", "experiment", "model_id", "score", "answer", "top_tokens", "non_finite",

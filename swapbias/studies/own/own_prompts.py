@@ -7,10 +7,10 @@ from itertools import product
 
 import pandas as pd
 
-from swapbias.studies.declaration import USUAL_REQUEST, read_declaration, shown
 from swapbias.studies.declared import Declaration
 from swapbias.studies.experiment import OwnStudy
-from swapbias.studies.own_tables import (
+from swapbias.studies.own.own_declaration import USUAL_REQUEST, read_declaration, shown
+from swapbias.studies.own.own_files import (
     CONDITIONS,
     CVS,
     DECLARATION,
@@ -22,9 +22,8 @@ from swapbias.studies.own_tables import (
     TEMPLATES,
     WORDINGS,
     Files,
-    read_own_table,
-    table_column,
 )
+from swapbias.studies.own.own_tables import read_own_table, table_column
 from swapbias.studies.prompt import MASK, conversation, fill, slots
 from swapbias.studies.ranking import balanced_rankings, drawn_names, names_of, shown_cvs
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from swapbias.studies.text_pairs import FEWEST_FILLS, is_joined
+from swapbias.studies.own.text_pairs import FEWEST_FILLS, is_joined
 
 _MOST_FORMS = (
     3_000  # fills of one side; more are no names in templates, and are not compared with each other

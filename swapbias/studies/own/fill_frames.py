@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from swapbias.studies.text_pairs import FEWEST_FILLS, SLOT, Difference, Span, is_joined, is_word
+from swapbias.studies.own.text_pairs import FEWEST_FILLS, SLOT, Difference, Span, is_joined, is_word
 
 # tokens of a frame and slots; longer texts are no templates of one slot
 _LONGEST = 100

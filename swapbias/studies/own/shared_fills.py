@@ -9,20 +9,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from swapbias.studies.declaration import shown
-from swapbias.studies.fill_slots import fill_words
-from swapbias.studies.own_prompts import Parsed
-from swapbias.studies.own_tables import (
-    LEXICON,
-    NAMES,
-    PROMPTS,
-    SLOTS,
-    TEMPLATES,
-    WORDINGS,
-    table_column,
-)
+from swapbias.studies.own.fill_slots import fill_words
+from swapbias.studies.own.own_declaration import shown
+from swapbias.studies.own.own_files import LEXICON, NAMES, PROMPTS, SLOTS, TEMPLATES, WORDINGS
+from swapbias.studies.own.own_prompts import Parsed
+from swapbias.studies.own.own_tables import table_column
+from swapbias.studies.own.text_pairs import bare, difference, is_joined
 from swapbias.studies.prompt import slots
-from swapbias.studies.text_pairs import bare, difference, is_joined
 
 _MOST_COMPARED = 20_000  # texts of two groups; of more every second, third ... pair is compared
 _LONGEST = 3_000  # letters of a text: longer ones are notes, which say more than one slot

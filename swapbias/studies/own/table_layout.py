@@ -3,7 +3,6 @@
 import codecs
 import csv
 import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,8 +76,3 @@ def without_index(
                 "a column has no name. Name it, or write the file without the index (index=False)."
             )
     return table.drop(columns=[name for name in unnamed if name in table]), faults
-
-
-def composed(text: str) -> str:
-    """A name in the normal form NFC: composed and decomposed accents are one name."""
-    return unicodedata.normalize("NFC", text)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from swapbias.studies.fill_slots import label_pairs
-from swapbias.studies.text_pairs import FEWEST_FILLS, SLOT, difference, is_word
+from swapbias.studies.own.fill_slots import label_pairs
+from swapbias.studies.own.text_pairs import FEWEST_FILLS, SLOT, difference, is_word
 
 UNNAMED = (
     "The names or words that these texts swap could not be found, so there is no verdict. "

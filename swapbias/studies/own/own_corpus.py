@@ -1,62 +1,32 @@
-"""A user's own study: its tables are read (nothing in them is run), faults named by line, and a Corpus made."""
+"""The corpus and the study that the files of a user's own study come to."""
 
-import csv
-import json
-import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files as resources
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import pandas as pd
 
-from swapbias.errors import StudyError, UsageError, arguments_named, quoted
-from swapbias.files import LOCK, locked, write_whole
-from swapbias.measures import UNNAMED_SCORE, comparison_of, named_group, named_unit
-from swapbias.studies.catalogue import load_study, register
+from swapbias.errors import StudyError, quoted
+from swapbias.measures import UNNAMED_SCORE, comparison_of, named_unit
 from swapbias.studies.corpus import Config, Corpus
-from swapbias.studies.declaration import shown
 from swapbias.studies.experiment import Experiment, OwnStudy, Reads, Rubric, Shows, Study, Words
-from swapbias.studies.factors import (
-    SPREADS_OF,
-    Columns,
-    factors_of,
-    own_columns,
-    read_columns,
-    slices_of,
-    spreads_of,
-)
-from swapbias.studies.fills import UNNAMED, Fills, fills_of
-from swapbias.studies.names import unknown
-from swapbias.studies.own_faults import faults, warnings
-from swapbias.studies.own_prompts import Parsed, parse_study
-from swapbias.studies.own_tables import (
-    CVS,
-    DECLARATION,
-    LEXICON,
-    NAMES,
-    PROMPTS,
-    SLOTS,
-    STUDY_FILES,
-    Files,
-    table_column,
-    unique_names,
-)
-from swapbias.studies.prompt import MESSAGES, PLACEBO, PROMPT_COLUMNS, Candidate, text_of
-from swapbias.studies.ranges import Range, read_range, unit_declared
-from swapbias.studies.table_layout import composed
+from swapbias.studies.own.factors import SPREADS_OF, factors_of, own_columns, slices_of, spreads_of
+from swapbias.studies.own.fills import UNNAMED, Fills, fills_of
+from swapbias.studies.own.own_faults import faults
+from swapbias.studies.own.own_files import CVS, LEXICON, NAMES, PROMPTS, SLOTS, Files
+from swapbias.studies.own.own_prompts import Parsed, parse_study
+from swapbias.studies.own.own_tables import table_column, unique_names
+from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS, Candidate
+from swapbias.studies.ranges import unit_declared
 from swapbias.studies.tables import Lexicon
 
-EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
-_log = logging.getLogger("swapbias")
 _CONFIGS = {
     "masks": ("masked",),
     "questions": ("chat",),
     "texts": ("classifier", "causal"),
 }  # who reads what
+
+
 # Of each kind of model the unit of its scores, what a gap above zero means, and a limit for the report.
 _KINDS = {
     "masked": (
@@ -81,267 +51,15 @@ _KINDS = {
     ),
 }
 
-# --- the files of a study -------------------------------------------------------------------------------
-
-
-@arguments_named()
-def open_study(
-    source: Any,
-    *,
-    reference: str = "",
-    group: str = "",
-    lexicon: Path | str | None = None,
-    name: str = "",
-    origin: str = "",
-    unit: str = "",
-    range: Range = None,
-    fixed: Columns = (),
-    shared_fills: bool = False,
-) -> Study:
-    """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files."""
-    files = study_files(
-        source,
-        reference=reference,
-        group=group,
-        lexicon=lexicon,
-        name=name,
-        unit=unit,
-        range=range,
-        fixed=fixed,
-        shared_fills=shared_fills,
-    )
-    parsed = parse_study(files)
-    named = partial(_with_file_names, source=source, lexicon=lexicon)
-    _refuse(faults(parsed), named)
-    register(corpus := _corpus(parsed, origin))
-    for sentence in (*warnings(parsed), *_unnamed(corpus)):
-        _log.warning("%s", named(sentence))
-    return load_study(parsed.declared.name)
-
-
-def _unnamed(corpus: Corpus) -> list[str]:
-    """Advice where the names in the texts could not be found."""
-    return (
-        [UNNAMED]
-        if corpus.study and any(one.design.unnamed_fills for one in corpus.study.experiments)
-        else []
-    )
-
-
-class Check(NamedTuple):
-    """Faults, for which an audit refuses a study, as sentences with file and line; without any, advice and corpus."""
-
-    faults: list[str]
-    advice: list[str]
-    corpus: Corpus | None
-
-
-def check_study(source: Any, **of_table: Any) -> Check:
-    """The faults of a user's own study, and without any, advice on what may bend its numbers; as ``open_study``."""
-    parsed = parse_study(study_files(source, **of_table))
-    named = partial(_with_file_names, source=source, lexicon=of_table.get("lexicon"))
-    if found := faults(parsed):
-        return Check(list(map(named, found)), [], None)
-    corpus = _corpus(parsed)
-    return Check([], list(map(named, [*warnings(parsed), *_unnamed(corpus)])), corpus)
-
-
-def reopen_study(folder: Path, origin: str) -> None:
-    """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest."""
-    register(own_corpus(study_files(folder), origin="" if origin == "local" else origin))
-
-
-def source_name(source: Any) -> str:
-    """Give the name of the file that a table was read from; blank for any other table."""
-    return str(getattr(source, "attrs", {}).get("file", ""))
-
-
-def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> str:
-    """A sentence about a study that names the user's own CSV files, where it was made from such."""
-    if not isinstance(source, str | Path) or not Path(source).expanduser().is_dir():
-        sentence = re.sub(rf"{DECLARATION}:\d+: ", "", sentence)
-    if name := source_name(source):
-        sentence = sentence.replace(PROMPTS, name)
-    for standard, place in ((PROMPTS, source), (LEXICON, lexicon)):
-        if isinstance(place, str | Path) and Path(place).expanduser().is_file():
-            sentence = sentence.replace(standard, Path(place).name)
-    return sentence
-
-
-def study_files(
-    source: Any,
-    *,
-    reference: str = "",
-    group: str = "",
-    lexicon: Path | str | None = None,
-    name: str = "",
-    unit: str = "",
-    range: Range = None,
-    fixed: Columns = (),
-    shared_fills: bool = False,
-) -> dict[str, bytes]:
-    """The files of a study by name: those of a folder, or what a table comes to, as ``open_study`` takes it."""
-    place = Path(source).expanduser() if isinstance(source, str | Path) else None
-    if place is not None and place.is_dir():
-        if any((reference, group, lexicon, unit, range, fixed, shared_fills)):
-            raise UsageError(
-                f"{place} says reference, group, words, unit, range, fixed columns and shared fills in its files. "
-                "Write them there, and drop --reference and the like."
-            )
-        return _files_of_folder(place)
-    if place is not None:
-        if not place.is_file():
-            raise UsageError(
-                f"{source} is no folder of a study and no file of prompts. Check the path."
-            )
-        content = place.read_bytes()
-        name = name or _study_name(place.stem)
-    else:
-        table = _prompt_table(source)
-        if "group" in table:
-            reference, group = (
-                named_group(one, set(map(str, table["group"]))) for one in (reference, group)
-            )
-        quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
-        content = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode()
-        name = name or _study_name(source_name(source).partition(".")[0] or "prompts")
-    group = composed(str(group))
-    reference = composed(str(reference))
-    if group and group == reference:
-        raise UsageError(
-            f"{shown(group)} is the reference and the group compared with it. Name another group."
-        )
-    groups = [group, reference] if group else []
-    declared = _declaration_of_table(
-        name,
-        {"groups": groups, "reference": reference},
-        unit,
-        read_range(range),
-        read_columns(fixed),
-        shared_fills,
-    )
-    words = {LEXICON: Path(lexicon).expanduser().read_bytes()} if lexicon else {}
-    return {DECLARATION: declared.encode(), PROMPTS: content, **words}
-
-
-def _declaration_of_table(
-    name: str,
-    compares: dict[str, Any],
-    unit: str,
-    ends: Sequence[float],
-    fixed: Sequence[str],
-    shared_fills: bool,
-) -> str:
-    """Write ``study.toml`` of a table of prompts."""
-    if unit and ends:
-        compares["unit"] = {"name": unit, "range": ends}
-    elif unit:
-        compares["unit"] = unit
-    elif ends:
-        compares["unit"] = {"range": ends}
-    design = {"fixed": fixed, "shared_fills": bool(shared_fills)}
-    sections = {
-        "": {"name": name, "title": f"Own prompts ({name})"},
-        "compares": compares,
-        "design": design,
-    }
-    lines: list[str] = []
-    for section, values in sections.items():
-        stated = {key: value for key, value in values.items() if value}
-        if section and stated:
-            lines.append(f"\n[{section}]")
-        lines += [f"{key} = {_toml(value)}" for key, value in stated.items()]
-    return "\n".join([*lines, ""])
-
-
-def _toml(value: Any) -> str:
-    """Write a text, number, switch, list, or table of these as TOML."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())}}}"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _files_of_folder(folder: Path) -> dict[str, bytes]:
-    """Read the files of a study from its folder."""
-    if not (folder / DECLARATION).is_file():
-        raise UsageError(f"{folder} holds no {DECLARATION}. Write one with swapbias study new.")
-    return {name: (folder / name).read_bytes() for name in STUDY_FILES if (folder / name).is_file()}
-
-
-def _prompt_table(source: Any) -> pd.DataFrame:
-    """Give prompts in memory as a table whose cells are those of a CSV file."""
-    table = _with_class_names(source)
-    if not isinstance(table, pd.DataFrame):
-        found = type(source).__name__
-        raise UsageError(
-            f"prompts are a {found}, expected a folder, a CSV file, a DataFrame or a Dataset."
-        )
-    if "candidates" in table:  # as corpora have them, or as a CSV file does
-        table = table.assign(candidates=[_words(one) for one in table["candidates"]])
-    if MESSAGES in table:
-        table = table.assign(text=[text_of(one) for one in table[MESSAGES]]).drop(columns=MESSAGES)
-    return table
-
-
-def _with_class_names(source: Any) -> Any:
-    """A table as a DataFrame; of a Dataset columns of classes hold the names of these."""
-    if not hasattr(source, "to_pandas"):
-        return source
-    table = source.to_pandas()
-    for column, feature in (getattr(source, "features", None) or {}).items():
-        if hasattr(feature, "int2str") and isinstance(table, pd.DataFrame):
-            classes = [
-                None if pd.isna(value) or value < 0 else int(value) for value in table[column]
-            ]
-            names = [None if number is None else feature.int2str(number) for number in classes]
-            table = table.assign(**{column: names})
-    return table
-
-
-def _words(cell: Any) -> Any:
-    """Words that are counted as a cell of a CSV file has them, from a list of ``{"text": ...}`` as corpora have."""
-    return (
-        cell
-        if isinstance(cell, str) or not hasattr(cell, "__len__")
-        else "|".join(one["text"] for one in cell)
-    )
-
-
-def _study_name(text: str) -> str:
-    (name,) = unique_names([text], most=46)
-    return name if name[0].isalpha() else f"own_{name}"
-
-
-def new_study(folder: Path, template: str = "slots") -> list[Path]:
-    """Write an example (``slots``, or ``ranking``: candidates with CVs) into a new folder; gives the files."""
-    if template not in EXAMPLES:
-        raise unknown("template", template, list(EXAMPLES))
-    if folder.exists() and (
-        not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())
-    ):
-        raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
-    folder.mkdir(parents=True, exist_ok=True)
-    example = sorted(Path(str(resources("swapbias.studies") / EXAMPLES[template])).iterdir())
-    with locked(folder):
-        for one in example:
-            text = one.read_text(encoding="utf-8").replace(
-                "STUDY_NAME", _study_name(folder.resolve().name)
-            )
-            write_whole(folder / one.name, text.encode())
-    return [folder / one.name for one in example]
-
-
-# --- the corpus ---------------------------------------------------------------------------------------
-
 
 def own_corpus(files: Files, *, origin: str = "") -> Corpus:
     """The corpus that the files of a study come to; StudyError has a line for each fault, with file and line."""
     parsed = parse_study(files)
-    _refuse(faults(parsed))
-    return _corpus(parsed, origin)
+    refuse_study(faults(parsed))
+    return corpus_of(parsed, origin)
 
 
-def _refuse(found: Sequence[str], named: Callable[[str], str] = str) -> None:
+def refuse_study(found: Sequence[str], named: Callable[[str], str] = str) -> None:
     """Raise a StudyError of the first faults, where there are any."""
     if found:
         rest = (
@@ -352,7 +70,7 @@ def _refuse(found: Sequence[str], named: Callable[[str], str] = str) -> None:
         raise StudyError(named("\n".join([*found[:20], *rest])))
 
 
-def _corpus(parsed: Parsed, origin: str = "") -> Corpus:
+def corpus_of(parsed: Parsed, origin: str = "") -> Corpus:
     """The corpus of a study without faults."""
     declared = parsed.declared
     prompts = parsed.prompts

@@ -8,13 +8,14 @@ from itertools import islice
 import pandas as pd
 
 from swapbias.errors import quoted
-from swapbias.studies.declaration import shown
-from swapbias.studies.factors import column_of, constant_columns, own_columns
 from swapbias.studies.names import did_you_mean
-from swapbias.studies.own_prompts import Parsed
-from swapbias.studies.own_tables import CVS, LEXICON, PROMPTS, SLOTS, table_column
+from swapbias.studies.own.factors import column_of, constant_columns, own_columns
+from swapbias.studies.own.own_declaration import shown
+from swapbias.studies.own.own_files import CVS, LEXICON, PROMPTS, SLOTS
+from swapbias.studies.own.own_prompts import Parsed
+from swapbias.studies.own.own_tables import table_column
+from swapbias.studies.own.shared_fills import shared_fills, shared_names
 from swapbias.studies.prompt import MASK, slots
-from swapbias.studies.shared_fills import shared_fills, shared_names
 
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff]|\w+"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-from swapbias.studies.fill_classes import classes_of
-from swapbias.studies.fill_frames import widened
-from swapbias.studies.text_pairs import (
+from swapbias.studies.own.fill_classes import classes_of
+from swapbias.studies.own.fill_frames import widened
+from swapbias.studies.own.text_pairs import (
     ENGLISH,
     PRONOUNS,
     SLOT,
