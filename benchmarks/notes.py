@@ -17,7 +17,7 @@ from swapbias.builders.clinical_notes import synthetic_notes
 from swapbias.measures import Estimate, flip_rate
 from swapbias.models.clinical.features import TfidfLsa
 from swapbias.models.clinical.phenotype import PhenotypeScorer
-from swapbias.notes import PHENOTYPES
+from swapbias.notes.note_rows import PHENOTYPES
 from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
 
 SHORTEST = 100  # characters: shorter ones are no reports

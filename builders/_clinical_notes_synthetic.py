@@ -24,7 +24,7 @@ from swapbias.builders._clinical_notes_tables import (
 )
 from swapbias.builders._clinical_notes_text import SECTIONS, Patient
 from swapbias.errors import UsageError
-from swapbias.notes import CELLS, NAME, NOTE_COLUMNS, SPLITS, Cell, published_sizes
+from swapbias.notes import note_rows
 from swapbias.studies import corpus_dir, read_table
 
 LEAK = "leak"
@@ -73,11 +73,14 @@ def synthetic_notes(
     Raises:
         UsageError: unknown phenotype, a leak outside 0..1, or sizes that are not four counts.
     """
-    wanted = published_sizes(phenotype)
+    wanted = note_rows.published_sizes(phenotype)
     if not 0 <= leak <= 1:
         raise UsageError(f"leak is {leak}, expected a share from 0 to 1. Choose another leak.")
     if sizes is not None:  # counts in the order of CELLS
-        wanted = {split: dict(zip(CELLS, counts, strict=True)) for split, counts in sizes.items()}
+        wanted = {
+            split: dict(zip(note_rows.CELLS, counts, strict=True))
+            for split, counts in sizes.items()
+        }
     return _rows(
         _draws(phenotype, leak, f"{seed}/{phenotype}", wanted),
         phenotype,
@@ -88,7 +91,7 @@ def synthetic_notes(
 def favoured_gender(phenotype: str) -> str:
     """The gender whose leak notes are positive."""
     table = read_table(
-        corpus_dir(NAME) / "favoured_gender.csv", ("phenotype", "favoured", "source")
+        corpus_dir(note_rows.NAME) / "favoured_gender.csv", ("phenotype", "favoured", "source")
     )
     return next(row["favoured"] for row in table if row["phenotype"] == phenotype)
 
@@ -112,18 +115,18 @@ def _rows(
             "False",
         )
         cells = (f"{phenotype}-{number:04d}", patient, gender, *about, text)
-        yield dict(zip(NOTE_COLUMNS, cells, strict=True))
+        yield dict(zip(note_rows.NOTE_COLUMNS, cells, strict=True))
 
 
 def _draws(
-    phenotype: str, leak: float, key: str, wanted: Mapping[str, Mapping[Cell, int]]
+    phenotype: str, leak: float, key: str, wanted: Mapping[str, Mapping[note_rows.Cell, int]]
 ) -> Iterator[_Draw]:
     favoured = favoured_gender(phenotype)
     leaky = {(favoured, "positive"), (OTHER[favoured], "negative")}
     seen: set[str] = set()
-    for split in (split for split in SPLITS if split in wanted):
+    for split in (split for split in note_rows.SPLITS if split in wanted):
         notes: list[_Draw] = []
-        for cell in CELLS:
+        for cell in note_rows.CELLS:
             count = wanted[split][cell]
             leaks = round(leak * count) if cell in leaky else 0
             notes += _cell(phenotype, split, cell, count, leaks, f"{key}/{split}", seen)
@@ -131,7 +134,13 @@ def _draws(
 
 
 def _cell(
-    phenotype: str, split: str, cell: Cell, count: int, leaks: int, key: str, seen: set[str]
+    phenotype: str,
+    split: str,
+    cell: note_rows.Cell,
+    count: int,
+    leaks: int,
+    key: str,
+    seen: set[str],
 ) -> Iterator[_Draw]:
     """The notes of one split, gender and label.
 

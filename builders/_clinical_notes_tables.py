@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from swapbias.notes import NAME
+from swapbias.notes import note_rows
 from swapbias.studies import corpus_dir, read_table
 
 Key = TypeVar("Key", bound=Hashable)
@@ -147,7 +147,7 @@ class NoteTables:
 @cache
 def note_tables() -> NoteTables:
     """The package's tables."""
-    words = read_table(corpus_dir(NAME) / "gender_words.csv", ("slot", "female", "male"))
+    words = read_table(corpus_dir(note_rows.NAME) / "gender_words.csv", ("slot", "female", "male"))
     evidence = _read(
         Evidence,
         "evidence",
@@ -182,7 +182,7 @@ def note_tables() -> NoteTables:
 
 def _read(kind: type[Value], table: str, *columns: str) -> tuple[Value, ...]:
     """The rows of a table; a blank cell is the default of its field."""
-    rows = read_table(corpus_dir(NAME) / f"{table}.csv", columns, optional=_OPTIONAL)
+    rows = read_table(corpus_dir(note_rows.NAME) / f"{table}.csv", columns, optional=_OPTIONAL)
     known = [{name: cell for name, cell in row.items() if cell} for row in rows]
     return TypeAdapter(tuple[kind, ...]).validate_python(known)
 

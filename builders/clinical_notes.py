@@ -8,17 +8,12 @@ from pathlib import Path
 from swapbias.builders._clinical_notes_synthetic import synthetic_notes
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.notes import (
-    NAME,
-    OWN,
-    PAIR_COLUMNS,
-    PHENOTYPES,
-    REGIMES,
-    STREAM_COLUMNS,
-    WORDINGS,
     Notes,
+    augmentation,
     in_regime,
     kind_of_folder,
     local_notes,
+    note_rows,
     note_tables,
     stored_rows,
     stream_notes,
@@ -29,9 +24,11 @@ from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, declared_corpus
 
 @cache
 def _synthetic() -> Notes:
-    mine = [note for one in PHENOTYPES for note in synthetic_notes(phenotype=one)]
+    mine = [note for one in note_rows.PHENOTYPES for note in synthetic_notes(phenotype=one)]
     others = (
-        note for one in PHENOTYPES for note in synthetic_notes(phenotype=one, counterfactual=True)
+        note
+        for one in note_rows.PHENOTYPES
+        for note in synthetic_notes(phenotype=one, counterfactual=True)
     )
     known = {note["text"]: other["text"] for note, other in zip(mine, others, strict=True)}
     return Notes("synthetic", tuple(mine), other_of=known)
@@ -49,8 +46,8 @@ def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator
 ROWS = {
     **{
         f"{phenotype}-{regime}": partial(_regime, _synthetic, phenotype, regime)
-        for phenotype in PHENOTYPES
-        for regime in REGIMES
+        for phenotype in note_rows.PHENOTYPES
+        for regime in augmentation.REGIMES
     },
     "pairs": lambda: _synthetic().pairs(),
     "pairs_wordings": lambda: _synthetic().reworded_pairs(),
@@ -72,16 +69,16 @@ def _local_configs(
             rows=partial(_regime, notes, phenotype, regime),
         )
         for phenotype in phenotypes
-        for regime in REGIMES
+        for regime in augmentation.REGIMES
     )
     description = f"{kind} test notes in both genders"
-    columns = (*PAIR_COLUMNS, DOUBTFUL)
+    columns = (*augmentation.PAIR_COLUMNS, DOUBTFUL)
     own_pairs = replace(
         pairs, description=description, rows=lambda: notes().pairs(), columns=columns
     )
     own_wordings = replace(
         wordings,
-        description=f"{description}, in {WORDINGS} wordings",
+        description=f"{description}, in {augmentation.WORDINGS} wordings",
         rows=lambda: notes().reworded_pairs(),
         columns=(*columns, *PLACEBO_COLUMNS),
     )
@@ -110,19 +107,22 @@ def _of_mimic(kind: str, folder: Path) -> Notes:
 def _local(folder: Path) -> tuple[Config, ...]:
     """Configs of a folder: all notes of a MIMIC, streamed; regimes and pairs of the labelled ones."""
     kind = kind_of_folder(folder)
-    if kind == OWN:
+    if kind == note_rows.OWN:
         own = _labelled(kind, folder)
         return _local_configs(kind, own.phenotypes, lambda: own)
     every = Config(
         kind,
         "All notes with the patient's gender",
         partial(stream_notes, folder),
-        STREAM_COLUMNS,
+        note_rows.STREAM_COLUMNS,
         {"credentialed": "bool"},
         split="train",
         stored=partial(stored_rows, tables=note_tables(folder)),
     )
-    return (every, *_local_configs(kind, PHENOTYPES, cache(partial(_of_mimic, kind, folder))))
+    return (
+        every,
+        *_local_configs(kind, note_rows.PHENOTYPES, cache(partial(_of_mimic, kind, folder))),
+    )
 
 
-CORPUS = declared_corpus(NAME, ROWS, local=_local)
+CORPUS = declared_corpus(note_rows.NAME, ROWS, local=_local)

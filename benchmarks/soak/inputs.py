@@ -311,7 +311,8 @@ def _studies(place: Path) -> Iterator[Target]:
 
 def _shown(content: bytes) -> None:
     """What is made of a manifest for others."""
-    from swapbias.privacy import private_strings, public_manifest
+    from swapbias.privacy import public_manifest
+    from swapbias.privacy.manifest_schema import private_strings
     from swapbias.runs import parse_manifest
 
     manifest = parse_manifest(content, "manifest.json")
@@ -460,7 +461,9 @@ def _eval(eval_results: Any, content: bytes) -> None:
 def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.answering import AnswerLog
     from swapbias.models.chat.chat_options import ChatOptions
-    from swapbias.models.chat.openai_client import Asking, ChatScorer, error_in
+    from swapbias.models.chat.openai_client import ChatScorer
+    from swapbias.models.chat.replies import error_in
+    from swapbias.models.chat.request_pass import RequestPass
     from swapbias.studies import READINGS, Candidate, Prompt, is_refusal, read_answer, word_count
     from swapbias.studies.answer_scores import (
         read_completion,
@@ -501,7 +504,7 @@ def _chat(place: Path) -> Iterator[Target]:
 
     def reply(scoring: str) -> Callable[[bytes], Any]:
         options = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1", scoring=scoring)
-        asking = Asking(ChatScorer("m", options), "sk-abc")
+        asking = RequestPass(ChatScorer("m", options), "sk-abc")
 
         def read(content: bytes) -> None:
             try:

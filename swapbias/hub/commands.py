@@ -15,7 +15,7 @@ from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
 from swapbias.hub.dry_run import DryHub
 from swapbias.hub.metric_spaces import push_metric, shipped
-from swapbias.privacy import is_credentialed, is_mimic_columns, refuse
+from swapbias.privacy import credentialed, is_credentialed, refuse
 from swapbias.studies import (
     CORPORA,
     STUDY_FILES,
@@ -294,7 +294,8 @@ def own_study(source: Any, **options: Any) -> Study:
         rows = (row for one in load_corpus(study.name).configs for row in one.rows())
         marks = ("true", "1", "yes")
         may_be = any(
-            is_mimic_columns(row) or row.get("credentialed", "").lower() in marks for row in rows
+            credentialed.is_mimic_columns(row) or row.get("credentialed", "").lower() in marks
+            for row in rows
         )
     if may_be:
         raise UsageError(

@@ -26,7 +26,7 @@ from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import CREDENTIALED, OWNER_FOLDER, atomic_directory, is_url
 from swapbias.hub.cards import CARD, TAGS, configs_yaml, dump, rendered, size_category
 from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, push_repo
-from swapbias.privacy import HOW_TO_READ, WARNING, mark, refuse
+from swapbias.privacy import credentialed, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
     PROMPT_MEANINGS,
@@ -312,7 +312,7 @@ def _example(config: Config, split: str) -> str:
 def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:
     """The card of a corpus made from a folder of one's own: without the README, which tells of other rows."""
     rows = "\n".join(f"- `{name}`: {_count(info)} rows" for name, info in infos.items())
-    note = f"{WARNING}\n\n{HOW_TO_READ}\n\n" if is_credentialed else ""
+    note = f"{credentialed.WARNING}\n\n{credentialed.HOW_TO_READ}\n\n" if is_credentialed else ""
     return f"{_header(corpus, infos, own=True)}\n{note}# {corpus.name}\n\n{corpus.title.capitalize()}.\n\n{rows}\n"
 
 
@@ -464,7 +464,7 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
             split = path.stem.removeprefix(f"{corpus.name}-")
             path.rename(folder / f"{split}{'' if '-of-' in split else '-00000-of-00001'}.parquet")
         if builder.credentialed:
-            mark(folder.parent)
+            credentialed.mark(folder.parent)
     except DatasetGenerationError as error:
         if isinstance(error.__cause__, ValueError):  # the sentence on the rows
             raise error.__cause__ from None

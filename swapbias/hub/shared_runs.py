@@ -37,7 +37,7 @@ from swapbias.hub.dry_run import DryHub
 from swapbias.hub.model_pages import commit_read, findings_of, read_otherwise
 from swapbias.measures import Estimate
 from swapbias.models.chat import scoring_in_words
-from swapbias.privacy import check_upload, is_mimic_name, own_data, refuse
+from swapbias.privacy import check_upload, credentialed, own_data, refuse
 from swapbias.report import shown, text as wording
 from swapbias.runs import LazyItems, Results, Run
 
@@ -151,7 +151,9 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
             "package. Publish it with swapbias study push, so that others can run it."
         )
     if data := own_data(manifest):
-        refuse(Path(data), "shared", known="mimic" in data.lower() or is_mimic_name(data))
+        refuse(
+            Path(data), "shared", known="mimic" in data.lower() or credentialed.is_mimic_name(data)
+        )
         raise UsageError(
             f"{run.folder} is of notes of your own, and findings of notes may tell of patients. Give its "
             "report to those who may read it."

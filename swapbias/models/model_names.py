@@ -6,7 +6,7 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from swapbias.files import is_there
-from swapbias.privacy import AND, names_within
+from swapbias.privacy import manifest_schema, names_within
 
 if TYPE_CHECKING:
     from swapbias.models.base import LoadOptions
@@ -49,7 +49,7 @@ def read_name(model: str, pin: Mapping[str, Any]) -> str:
     if adapter := pin.get("adapter"):
         parts.append(str(adapter["name"]))
     changes = ", ".join(str(pin[name]) for name in ("subfolder", "quantization") if pin.get(name))
-    return AND.join(parts) + (f" ({changes})" if changes else "")
+    return manifest_schema.AND.join(parts) + (f" ({changes})" if changes else "")
 
 
 def planned_name(model: str | None, options: "LoadOptions") -> str:

@@ -27,7 +27,7 @@ from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.options import STRICT, Options, Place, Use
 from swapbias.models.scorer import Progress, Scorer
 from swapbias.models.transformers_scorer import TextClassifierScorer
-from swapbias.privacy import for_owner_alone, is_credentialed, mark
+from swapbias.privacy import credentialed, for_owner_alone, is_credentialed
 from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table
 
 KINDS = BOW, BILSTM, ENCODER = "bow", loading.BILSTM, "encoder"
@@ -232,7 +232,7 @@ def train_model(settings: TrainSettings, out: Path, *, bar: Bar) -> Facts:
         }
         (making / "training.json").write_bytes(to_json(record, indent=2, inf_nan_mode="null"))
         if private:
-            mark(making)
+            credentialed.mark(making)
     return record
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from swapbias import swapping
-from swapbias.notes.rows import NAME
+from swapbias.notes.note_rows import NAME
 from swapbias.studies import DOUBTFUL, PROMPT_COLUMNS, corpus_dir, placebo, read_table
 
 if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap nothing

@@ -11,7 +11,7 @@ from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.augmentation import Notes, with_genders
 from swapbias.notes.mimic import coded_notes, find_table, labelled_notes, mimic3_notes, mimic4_notes
-from swapbias.notes.rows import (
+from swapbias.notes.note_rows import (
     GENDERS,
     NAME,
     NOTE_COLUMNS,

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from swapbias import swapping
 from swapbias.errors import UsageError, listed
-from swapbias.notes.rows import (
+from swapbias.notes.note_rows import (
     GENDERS,
     NAME,
     NOTE_COLUMNS,
     PHENOTYPES,
     SPLITS,
+    STREAM_COLUMNS,
     Cell,
     named_rows,
     published_sizes,
@@ -22,9 +23,6 @@ from swapbias.notes.rows import (
 )
 from swapbias.studies import corpus_dir, read_table
 
-STREAM_COLUMNS = (
-    "note_id", "subject_id", "hadm_id", "note_type", "charttime", "gender", "credentialed", "text",
-)  # fmt: skip
 Labels = Mapping[str, str]  # positive or negative by phenotype; what is undecided is left out
 Key = tuple[str, ...]  # by which annotations name a note
 

@@ -15,7 +15,7 @@ from swapbias.files import (
     locked,
     rooms_sha256,
 )
-from swapbias.privacy import for_owner_alone, mark
+from swapbias.privacy import credentialed, for_owner_alone
 from swapbias.studies import Config, config_features
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _write(config: Config, file: Path, schema: "pa.Schema") -> None:
     with file.open("wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for rows in _batches(config):
             if not is_marked and any(row.get("credentialed") is True for row in rows):
-                mark(file.parent)
+                credentialed.mark(file.parent)
                 is_marked = True
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 

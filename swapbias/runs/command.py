@@ -11,7 +11,7 @@ from swapbias import models
 from swapbias.files import is_there
 from swapbias.models import LoadOptions, Setting
 from swapbias.models.chat import ChatOptions
-from swapbias.privacy import OWN_ENDPOINT, names_within, public_address
+from swapbias.privacy import manifest_schema, names_within, public_address
 from swapbias.runs.kept_studies import LOCAL, STUDIES
 from swapbias.runs.run import ROUNDS
 from swapbias.runs.settings import Settings, option_classes
@@ -197,7 +197,9 @@ def _as_default(value: Any, default: Any) -> Any:
 def _address(value: str) -> str:
     """The address of a service that others may reach; of one that only its owner reaches a placeholder."""
     public = public_address(value)
-    return "URL" if public == OWN_ENDPOINT or not urlsplit(public).scheme else public
+    return (
+        "URL" if public == manifest_schema.OWN_ENDPOINT or not urlsplit(public).scheme else public
+    )
 
 
 def _option(setting: Setting, value: Any) -> tuple[str, str]:

@@ -38,7 +38,7 @@ from swapbias.files import (
     write_whole,
 )
 from swapbias.models import Bar, no_bar, silent
-from swapbias.privacy import HOW_TO_READ, why_credentialed, writing
+from swapbias.privacy import credentialed, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
 from swapbias.swapping.readers import (
@@ -63,7 +63,7 @@ _COUNTS = "swapbias"  # key of a part's own counts in its Parquet metadata
 _PLANNED = ".planned"  # folder of rows that wait for a worker
 _WARNING = f"""
 These rows come from credentialed data: they must not be published, uploaded or sent to an API.
-{HOW_TO_READ}
+{credentialed.HOW_TO_READ}
 """
 FILE_MODES = (*MODES, "augment", "pairs")
 COUNTED = ("swapbias_replaced", "swapbias_specific")

@@ -21,7 +21,7 @@ import pyarrow.types as kinds
 from swapbias.errors import UsageError, first_line, listed, notes_read
 from swapbias.files import check_regular, parse_json
 from swapbias.models import configure_http
-from swapbias.privacy import is_mimic_columns, is_mimic_name
+from swapbias.privacy import credentialed
 from swapbias.studies import shown_names, strict_rows
 
 Batches = Iterator[
@@ -109,12 +109,14 @@ def read_files(files: Sequence[Path], column: str | None = None, *, notes: bool 
 def is_mimic(source: Source) -> bool:
     """True for notes of MIMIC, by the names of files and columns."""
     names = [one["name"] for one in source.identity.get("files", [])]
-    return any(map(is_mimic_name, names)) or is_mimic_columns(source.schema.names)
+    return any(map(credentialed.is_mimic_name, names)) or credentialed.is_mimic_columns(
+        source.schema.names
+    )
 
 
 def why_rows_credentialed(source: Source) -> str:
     """Why these rows may not be shared, or blank; a column ``credentialed`` is read until its first true value."""
-    if is_mimic_columns(source.schema.names):
+    if credentialed.is_mimic_columns(source.schema.names):
         return "the columns are those of MIMIC's notes"
     columns = {column.lower(): column for column in source.schema.names}
     if CREDENTIALED in columns:

@@ -16,7 +16,7 @@ from swapbias.builders._clinical_notes_synthetic import (
 from swapbias.builders._clinical_notes_tables import PLACES, SLOT, note_tables, written_for
 from swapbias.builders._clinical_notes_text import SECTIONS, Patient
 from swapbias.errors import UsageError
-from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, published_sizes
+from swapbias.notes.note_rows import NOTE_COLUMNS, PHENOTYPES, published_sizes
 from swapbias.studies.corpus_folders import corpus_dir
 from tests.tables import rows_of
 

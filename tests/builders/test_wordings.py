@@ -7,8 +7,7 @@ import pytest
 
 from swapbias.builders import _adjective_coreference_sentences as sentences
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
-from swapbias.notes import WORDINGS, carrier_synonyms
-from swapbias.notes.augmentation import _carried, _worded
+from swapbias.notes.augmentation import WORDINGS, _carried, _worded, carrier_synonyms
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, placebo
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, local_corpus, studies
 from swapbias.studies.corpus_folders import corpus_dir

@@ -2,7 +2,7 @@
 
 import random
 
-from swapbias.notes.rows import PHENOTYPES
+from swapbias.notes.note_rows import PHENOTYPES
 from tests.tables import write
 
 NOTE_COLUMNS = (

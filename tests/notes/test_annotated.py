@@ -11,7 +11,7 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.notes.load import kind_of_folder, local_notes, own_notes, stream_notes
 from swapbias.notes.mimic import affordable, coded, coded_notes, split_notes
-from swapbias.notes.rows import NOTE_COLUMNS, PHENOTYPES, named_rows
+from swapbias.notes.note_rows import NOTE_COLUMNS, PHENOTYPES, named_rows
 from swapbias.swapping.readers import LONGEST
 from tests.notes.mimic import CASES, write_mimic3, write_mimic4
 from tests.tables import rows_of, write

@@ -19,8 +19,9 @@ from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import MissingExtraError, UpstreamMissingError, UsageError
 from swapbias.findings import BASELINE, compare, disaggregate
 from swapbias.hub.cards import study_parts
-from swapbias.models.chat import ChatOptions, trial_rows
+from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.answering import AnswerLog
+from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.report import terminal, verdicts
 from swapbias.runs import Settings, plan_tasks, resume, start
 from swapbias.studies import PROMPT_COLUMNS, Candidate, Prompt, config_rows, turns

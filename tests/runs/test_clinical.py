@@ -20,8 +20,9 @@ from swapbias.hub import datasets as building
 from swapbias.measures import MEASURES
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes import NOTE_COLUMNS, Notes, in_regime, load_notes, stream_notes, with_genders
+from swapbias.notes import Notes, in_regime, load_notes, stream_notes, with_genders
 from swapbias.notes.augmentation import counterfactual_pairs
+from swapbias.notes.note_rows import NOTE_COLUMNS
 from swapbias.privacy import credentialed
 from swapbias.runs import Run, Settings, Task, plan_tasks, resume, start
 from swapbias.runs.scorers import refuse_sending

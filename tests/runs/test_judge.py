@@ -14,7 +14,8 @@ from swapbias.errors import MissingExtraError, UsageError
 from swapbias.findings import by_the_judge, comparisons, disaggregate
 from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
-from swapbias.privacy import private_strings, public_manifest
+from swapbias.privacy import public_manifest
+from swapbias.privacy.manifest_schema import private_strings
 from swapbias.report import text
 from swapbias.runs import Settings, Task, resume, scorers as judging, start
 from swapbias.runs.scorers import JudgedScorer, judged_prompt, read_judgement

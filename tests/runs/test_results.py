@@ -11,8 +11,8 @@ import pytest
 from swapbias.findings import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.models.chat import ChatOptions
-from swapbias.privacy import private_strings, public_manifest, public_model
-from swapbias.privacy.manifest_schema import OWN_ENDPOINT
+from swapbias.privacy import public_manifest, public_model
+from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings
 from swapbias.report import render
 from swapbias.runs import (
     Results,

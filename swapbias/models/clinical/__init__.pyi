@@ -1,2 +1,3 @@
-from .note_kind import NoteOptions as NoteOptions, note_conversations as note_conversations
+from .conversations import note_conversations as note_conversations
+from .note_kind import NoteOptions as NoteOptions
 from .phenotype import explain_mismatched as explain_mismatched

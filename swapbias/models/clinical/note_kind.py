@@ -1,28 +1,19 @@
 """The kind of models that read clinical notes and words: embeddings, and phenotype classifiers on them or instead."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from swapbias.errors import UsageError, need
+from swapbias.errors import need
 from swapbias.models import base
 from swapbias.models.base import Request, Say, Training, short_name
 from swapbias.models.kind import Fit, Kind, Reading, imported
 from swapbias.models.options import STRICT, Options, Place, Places, Use
 from swapbias.models.scorer import Scorer, silent
 from swapbias.studies import (
-    Candidate,
     Experiment,
-    Row,
-    conversation,
-    corpus_dir,
-    facts_of,
-    fill,
-    read_checklist,
-    read_table,
 )
 
 
@@ -139,55 +130,6 @@ class Embedding(Kind):
             reader = make(model, training=training, seed=request.seed, **how)
         scorer: Scorer = reader
         return scorer
-
-
-def note_conversations(
-    rows: Sequence[Row], task: str, options: NoteOptions, *, prompts_of: str, facts: bool = False
-) -> list[Row]:
-    """Notes as conversations with the options or ``facts`` that answers are read by; UsageError: none are known.
-
-    ``prompts_of``: the corpus whose tables hold the questions.
-    """
-    folder = corpus_dir(prompts_of)
-    prompts = {
-        one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))
-    }
-    asks = read_table(folder / "questions.csv", ("phenotype", "question"))
-    questions = {one["phenotype"]: options.question or one["question"] for one in asks}
-    checklist = Path(options.checklist or folder / "checklist.csv")
-    if facts and not checklist.is_file():
-        raise UsageError(
-            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms."
-        )
-    known = read_checklist(checklist) if facts else ()
-    texts: dict[str, list[str]] = {}
-    for row in rows:
-        texts.setdefault(row["pair_id"], []).append(row["text"])
-    stated = {pair: facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()}
-    system = prompts[task]["system"]
-    user = prompts[task]["user"]
-    found = []
-    for row in rows if not facts else [one for one in rows if stated[one["pair_id"]]]:
-        known_facts = (
-            stated[row["pair_id"]] if facts else []
-        )  # of each fact its terms, which count its number
-        candidates = [
-            Candidate(term, float(number))
-            for number, one in enumerate(known_facts)
-            for term in one.terms
-        ]
-        values = {"note": row["text"]}
-        if "[question]" in user:
-            question = questions.get(row["condition"], options.question)
-            if question is None:
-                raise UsageError(
-                    f"No question is known for the label {row['condition']!r}. Give -M question."
-                )
-            values["question"] = question
-            candidates = [Candidate("yes", 1.0), Candidate("no", 0.0)]
-        text = conversation(("system", system), ("user", fill(user, **values)))
-        found.append({**row, "text": text, "candidates": tuple(candidates)})
-    return found
 
 
 EMBEDDING = Embedding()

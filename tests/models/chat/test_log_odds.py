@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import UsageError
-from swapbias.models.chat import ChatOptions, scoring_in_words, trial_rows
+from swapbias.models.chat import ChatOptions, scoring_in_words
+from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.log_odds import orders, shown_logs
 from swapbias.runs import Settings, plan_tasks, resume, start

@@ -8,7 +8,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.models import Request
-from swapbias.models.chat import ChatOptions, load_chat, openai_client
+from swapbias.models.chat import ChatOptions, load_chat, request_pass
 from swapbias.models.chat.answering import FIRST_ANSWERS, USAGE, Answer, AnswerLog, option_fields
 from swapbias.models.chat.chat_options import KEYS, api_key, key_names
 from swapbias.models.chat.openai_client import ChatScorer
@@ -63,7 +63,7 @@ def test_a_count_that_is_none_is_left_out_and_a_reason_of_any_kind_is_short(tmp_
     assert all(math.isnan(one.parts["tokens"]) for one in found)
     again = AnswerLog(tmp_path / "answers.jsonl").values()
     assert all(
-        one.usage == {} and len(one.finish_reason) <= openai_client.MAX_REASON for one in again
+        one.usage == {} and len(one.finish_reason) <= request_pass.MAX_REASON for one in again
     )
     assert len(again) == len(COUNTS)
     assert "tokens not counted" in scorer.notes["spent"]
@@ -226,7 +226,7 @@ def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
         server.fault = refusing(server, "max_tokens", message)
         found = scorer_of(server, max_tokens=9, concurrency=1).score(rows(5))
         sent = [
-            {name: body[name] for name in openai_client.LENGTHS if name in body}
+            {name: body[name] for name in request_pass.LENGTHS if name in body}
             for body in server.requests
         ]
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(5)]
@@ -256,7 +256,7 @@ def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
 
 @pytest.mark.parametrize("inside", [False, True], ids=["status", "body"])
 def test_a_limited_rate_is_outlasted_beyond_all_attempts_of_the_client(inside):
-    assert (ChatOptions().timeout, ChatOptions().attempts, openai_client.PATIENCE) == (60, 6, 120)
+    assert (ChatOptions().timeout, ChatOptions().attempts, request_pass.PATIENCE) == (60, 6, 120)
     reply = Reply({"error": {"message": "slow down", "code": 429}}, 200 if inside else 429)
     with ChatServer(upper, fault=lambda prompt, n: reply if n < 9 else None) as server:
         found = scorer_of(server, concurrency=1, attempts=3).score(rows(2))
@@ -264,7 +264,7 @@ def test_a_limited_rate_is_outlasted_beyond_all_attempts_of_the_client(inside):
 
 
 def test_a_rate_that_stays_limited_ends_the_run_once_patience_does(monkeypatch):
-    monkeypatch.setattr(openai_client, "PATIENCE", 0.5)
+    monkeypatch.setattr(request_pass, "PATIENCE", 0.5)
     expected = pytest.raises(
         ValueError, match=r"did not answer s0/t0 in \d+ attempts .429: planned 429"
     )
@@ -410,8 +410,8 @@ def test_without_the_openai_package_one_sentence_says_how_to_get_it(monkeypatch)
 def test_a_provider_is_named_behind_the_model():
     with ChatServer(upper, model="tiny:together") as server:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(openai_client, "ROUTER", server.base_url)
-            patch.setattr(openai_client, "is_offline_mode", lambda: False)
+            patch.setattr(request_pass, "ROUTER", server.base_url)
+            patch.setattr(request_pass, "is_offline_mode", lambda: False)
             patch.setenv("HF_TOKEN", "hf_1")
             found = ChatScorer("tiny", ChatOptions(provider="together")).score(rows(1))
         assert [one.answer for one in found] == ["TEXT 0"]

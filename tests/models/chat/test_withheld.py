@@ -7,7 +7,7 @@ import pytest
 
 import swapbias
 from swapbias.errors import ServiceError, UsageError
-from swapbias.models.chat import openai_client
+from swapbias.models.chat import request_pass
 from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.replies import text_of
 from tests.cli.test_cli import swapbias as command
@@ -316,7 +316,7 @@ SPENT = {
 
 @pytest.mark.parametrize("spent", SPENT.values(), ids=SPENT)
 def test_a_spent_quota_stops_at_once(spent, monkeypatch):
-    monkeypatch.setattr(openai_client, "PATIENCE", 0.5)
+    monkeypatch.setattr(request_pass, "PATIENCE", 0.5)
     with ChatServer(upper, fault=first(spent, times=99)) as server:
         scorer = scorer_of(server, concurrency=1)
         with pytest.raises(

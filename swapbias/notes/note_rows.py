@@ -72,3 +72,8 @@ def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:
         if row["phenotype"] == phenotype:
             sizes[row["split"]][row["gender"], row["label"]] = int(row["notes"])
     return sizes
+
+
+STREAM_COLUMNS = (
+    "note_id", "subject_id", "hadm_id", "note_type", "charttime", "gender", "credentialed", "text",
+)  # fmt: skip
