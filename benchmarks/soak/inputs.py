@@ -420,7 +420,7 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
 
 
 def _cards() -> Iterator[Target]:
-    from swapbias.hub import shared_runs as eval_results
+    from swapbias.hub import eval_results
     from swapbias.hub.cards import load, markdown, replaced, split, visible, with_keys
     from swapbias.studies import decoded
 

@@ -31,7 +31,7 @@ _LOADED = [
     "swapbias.report.charts",
     "swapbias.models.masked",
     "transformers.models.bert.modeling_bert",
-    "swapbias.hub.shared_runs",
+    "swapbias.hub.share",
     "swapbias.hub.commands",
     "swapbias.models.chat.openai_client",
     "swapbias.models.sentiment",

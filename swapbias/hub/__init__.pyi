@@ -19,11 +19,10 @@ from .commands import (
     study_names as study_names,
 )
 from .lm_eval import export_study as export_study
-from .shared_runs import (
+from .read_shared import find_run as find_run, load_all_shared as load_all_shared
+from .share import (
     COMMIT as COMMIT,
     PULL_REQUEST as PULL_REQUEST,
     ShareOptions as ShareOptions,
-    find_run as find_run,
-    load_all_shared as load_all_shared,
     share_run as share_run,
 )

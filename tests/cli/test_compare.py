@@ -8,7 +8,7 @@ import pytest
 from swapbias.cli.finished_runs import compare
 from swapbias.cli.terminal import out
 from swapbias.errors import UsageError
-from swapbias.hub.shared_runs import shared_items
+from swapbias.hub.bundle import shared_items
 from swapbias.report import NO_RANKING
 from swapbias.runs import Run
 from tests.conftest import files_below

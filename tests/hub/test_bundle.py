@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
+from swapbias.hub.bundle import bundle_run, run_name, shared_items
 from swapbias.hub.cards import results_card
-from swapbias.hub.shared_runs import bundle_run, run_name, shared_items
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy import check_upload, credentialed, public_manifest
 from swapbias.runs import Run, read_run, rebuild_report

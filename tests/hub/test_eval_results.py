@@ -8,7 +8,11 @@ import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
-from swapbias.hub.shared_runs import PATH, eval_entries as entries, merged_entries as merged
+from swapbias.hub.eval_results import (
+    EVAL_RESULTS,
+    eval_entries as entries,
+    merged_entries as merged,
+)
 from swapbias.measures import Estimate
 from tests.hub.shared_runs import finding
 
@@ -62,7 +66,9 @@ def keys(content):
 
 
 def test_the_hubs_client_reads_each_entry_and_numpy_numbers_become_plain_ones():
-    one, two = parse_eval_result_entries(yaml.safe_load(merged(b"", made(GAP, FLIPS), PATH)))
+    one, two = parse_eval_result_entries(
+        yaml.safe_load(merged(b"", made(GAP, FLIPS), EVAL_RESULTS))
+    )
     assert (one.dataset_id, one.task_id, one.dataset_revision) == (
         "me/gendered_stigma",
         "rq1",
@@ -77,7 +83,7 @@ def test_the_hubs_client_reads_each_entry_and_numpy_numbers_become_plain_ones():
     assert (one.source_url, one.source_name, one.source_user) == (SOURCE, "swapbias", "me")
     assert one.date == "2025-01-15T10:30:00Z"  # a string, not a time of the YAML reader's
     found = finding(np.float64(0.25), np.float32(0.125), np.float64(0.5), n=np.int64(7))
-    content = merged(b"", made(found), PATH)
+    content = merged(b"", made(found), EVAL_RESULTS)
     assert b"!!" not in content
     assert type(made(found)[0]["value"]) is float
     assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
@@ -129,41 +135,41 @@ def test_what_is_not_published_undefined_or_of_no_known_scale_has_no_entry():
 def test_hostile_names_stay_data():
     text = '"]\n- !!python/object/apply:os.system [x]\n<script>{{ 7*7 }} &a *a'
     new = made(finding(0.3, 0.2, 0.4, subset=text), source_url=text, source_user=text)
-    (back,) = yaml.safe_load(merged(b"", new, PATH))
+    (back,) = yaml.safe_load(merged(b"", new, EVAL_RESULTS))
     assert back == new[0]
     assert "\n" not in back["notes"]
 
 
 def test_a_byte_order_mark_hides_no_entry():
-    ours = merged(b"", made(), PATH)
+    ours = merged(b"", made(), EVAL_RESULTS)
     assert (
-        merged(b"\xef\xbb\xbf" + ours, made(), PATH) == b"\xef\xbb\xbf" + ours
+        merged(b"\xef\xbb\xbf" + ours, made(), EVAL_RESULTS) == b"\xef\xbb\xbf" + ours
     )  # holds them already
-    both = merged(b"\xef\xbb\xbf" + THEIRS, made(), PATH)
+    both = merged(b"\xef\xbb\xbf" + THEIRS, made(), EVAL_RESULTS)
     assert keys(both) == [*keys(THEIRS), *keys(ours)]
     assert not both.startswith(b"\xef\xbb\xbf")
 
 
 def test_entries_of_others_are_kept_as_they_are():
     odd = b"- dataset: &d {id: a/b, task_id: t}\n  value: .inf\n  again: *d\n  '': [yes, null, 1:30, \"\\ud800\"]\n"
-    assert yaml.safe_load(merged(odd, made(), PATH))[:1] == yaml.safe_load(odd)
-    once = merged(THEIRS, made(), PATH)
+    assert yaml.safe_load(merged(odd, made(), EVAL_RESULTS))[:1] == yaml.safe_load(odd)
+    once = merged(THEIRS, made(), EVAL_RESULTS)
     after = yaml.safe_load(once)
     assert after == [*yaml.safe_load(THEIRS), *made()]
     assert after[0]["date"] == date(2025, 1, 15)
-    assert merged(once, made(), PATH) == once
+    assert merged(once, made(), EVAL_RESULTS) == once
 
 
 def test_ours_is_replaced_in_place_and_the_order_kept():
-    before = merged(merged(b"", made(), PATH), made(FLIPS), PATH)
-    after = merged(before, made(finding(0.5, 0.4, 0.6)), PATH)
+    before = merged(merged(b"", made(), EVAL_RESULTS), made(FLIPS), EVAL_RESULTS)
+    after = merged(before, made(finding(0.5, 0.4, 0.6)), EVAL_RESULTS)
     assert keys(after) == [
         ("me/gendered_stigma", "rq1", 0.5),
         ("me/clinical_notes", "phenotyping", 0.8),
     ]
     (one,) = made()
     after = merged(
-        yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), made(), PATH
+        yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), made(), EVAL_RESULTS
     )  # ours twice
     assert keys(after) == [("me/gendered_stigma", "rq1", 0.6986)]
 
@@ -172,7 +178,7 @@ def test_ours_is_replaced_in_place_and_the_order_kept():
 def test_an_entry_of_the_same_task_by_somebody_else_is_not_ours(source):
     (ours,) = made()
     theirs = {**ours, "value": 0.1, "source": source and {**ours["source"], **source}}
-    after = merged(yaml.safe_dump([theirs]).encode(), made(), PATH)
+    after = merged(yaml.safe_dump([theirs]).encode(), made(), EVAL_RESULTS)
     assert [value for _, _, value in keys(after)] == [0.1, 0.6986]
 
 
@@ -199,6 +205,6 @@ def test_an_entry_of_the_same_task_by_somebody_else_is_not_ours(source):
 )
 def test_hostile_files_are_refused_in_one_sentence(content):
     with pytest.raises(ValueError, match=r"^\.eval_results/swapbias\.yaml") as caught:
-        merged(content, made(), PATH)
+        merged(content, made(), EVAL_RESULTS)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
-from swapbias.hub.shared_runs import COMMIT, ShareOptions, share_run
+from swapbias.hub.share import COMMIT, ShareOptions, share_run
 from swapbias.models import load_scorer
 from swapbias.models.loading import at_commit
 from swapbias.models.masked import MaskedScorer

@@ -4,7 +4,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.hub import Hub, pull_study, push_study, study_name
-from swapbias.hub.shared_runs import bundle_run
+from swapbias.hub.bundle import bundle_run
 from swapbias.runs import Run, Settings, start
 from swapbias.studies import config_rows, new_study, open_study
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from swapbias.hub.bundle import parquet
 from swapbias.hub.cards import load, results_card, split
 from swapbias.hub.client import Hub, is_shared_name
-from swapbias.hub.shared_runs import load_all_shared, parquet
+from swapbias.hub.read_shared import load_all_shared
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, MANIFEST, shared
 

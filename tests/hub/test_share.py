@@ -10,10 +10,10 @@ import yaml
 
 from swapbias import Audit
 from swapbias.errors import HubError, UsageError
-from swapbias.hub import shared_runs
+from swapbias.hub import bundle, share
 from swapbias.hub.cards import BEGIN, END, TAGS, markdown, prompts_read, with_keys
 from swapbias.hub.client import Hub, Repo
-from swapbias.hub.shared_runs import COMMIT, PULL_REQUEST, TITLE, commit_read, findings_of
+from swapbias.hub.share import COMMIT, PULL_REQUEST, TITLE, commit_read, findings_of
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
 from swapbias.runs.settings import Settings
@@ -24,19 +24,17 @@ from tests.hub.shared_runs import GAP
 
 COMMITS = r"/api/models/.*/commit/"
 EVAL = ".eval_results/swapbias.yaml"
-packed = cache(shared_runs.bundle_run)
+packed = cache(bundle.bundle_run)
 
 
 @pytest.fixture(autouse=True)
 def packed_once(monkeypatch):
     """Packing draws every figure: runs that nobody edits are packed once (``test_bundle`` tests packing itself)."""
-    monkeypatch.setattr(shared_runs, "bundle_run", packed)
+    monkeypatch.setattr(share, "bundle_run", packed)
 
 
 def put(run, results="alice/audits", *, say=str, **more):
-    return shared_runs.share_run(
-        run, shared_runs.ShareOptions(results=results, **more), Hub(), say=say
-    )
+    return share.share_run(run, share.ShareOptions(results=results, **more), Hub(), say=say)
 
 
 def own(run, **more):
