@@ -55,7 +55,9 @@ def check(*arguments, command="check"):
     return CliRunner().invoke(app, [command, *map(str, arguments)], env={"GITHUB_ACTIONS": ""})
 
 
-def test_a_constant_model_is_not_measured(tmp_path):
+def test_constant_model_is_not_measured(tmp_path):
+    """A model that gives every prompt one score is "not measured" and shows no zero that reads as
+    equality."""
     run = audited(constant, prompts(100), name="even", out=tmp_path / "run")
     assert primary(run)["verdict"] == CONSTANT
     gaps = run.findings.query("contrast == 'female - male'")
@@ -73,7 +75,8 @@ def test_a_constant_model_is_not_measured(tmp_path):
     assert check(tmp_path / "run", "--baseline", tmp_path / "run").exit_code == 3
 
 
-def test_a_constant_model_is_compared_with_none():
+def test_constant_model_has_no_comparison():
+    """A comparison with a model of constant scores has no number beside "not measured"."""
     run, other = (
         audited(model, prompts(100), name=name)
         for model, name in ((constant, "even"), (noisy, "noisy"))
@@ -88,7 +91,8 @@ def test_a_constant_model_is_compared_with_none():
 
 
 @pytest.mark.parametrize(("pairs", "verdict", "code"), [(71, "undecided", 3), (72, NO_GAP, 0)])
-def test_equal_pairs_decide_from_72_on_in_audit_and_gate(pairs, verdict, code):
+def test_equal_pairs_need_72(pairs, verdict, code):
+    """Equal scores decide "no gap" from 72 pairs on, in the audit as in the gate."""
     # .95 ** 71 = .026 and .95 ** 72 = .0249: of a gap in one pair of 20 all of 72 would seldom be equal.
     run = audited(even, prompts(pairs), name="even")
     assert primary(run)["verdict"] == verdict
@@ -98,7 +102,8 @@ def test_equal_pairs_decide_from_72_on_in_audit_and_gate(pairs, verdict, code):
     assert (said in check(run.run.folder).output) == (code == 3)
 
 
-def test_pairs_of_few_templates_are_few_independent_units():
+def test_pairs_of_few_templates():
+    """The independent units of 100 pairs made of three templates are three."""
     run = audited(even, prompts(100, template=lambda pair, time: f"t{pair % 3}"))
     assert (primary(run)["n"], primary(run)["independent"], primary(run)["verdict"]) == (
         100,
@@ -112,7 +117,8 @@ def test_pairs_of_few_templates_are_few_independent_units():
     assert primary(audited(noisy, table))["n"] == 8  # a text of one group alone repeats no pair
 
 
-def test_equal_pairs_with_missing_scores_never_pass():
+def test_missing_scores_never_pass():
+    """A gate never passes equal pairs when scores of other pairs are missing."""
     lost = {f"She tells story {pair}." for pair in range(80)}
 
     def some(scores, texts):
@@ -147,7 +153,8 @@ def numbers(run):
 @pytest.mark.parametrize(
     "columns", [{}, {"batch": lambda pair, time: f"b{time}"}], ids=["alone", "with a column"]
 )
-def test_repeated_texts_count_once(columns, tmp_path):
+def test_repeated_texts(columns, tmp_path):
+    """Pairs that repeat the texts of another pair count once in each number of an audit."""
     once = audited(noisy, prompts(3))
     again = audited(noisy, prompts(3, times=40, **columns), out=tmp_path / "run")
     assert numbers(again) == pytest.approx(numbers(once))
@@ -166,7 +173,9 @@ def test_repeated_texts_count_once(columns, tmp_path):
     assert said in check("vader", *own, command="audit").output
 
 
-def test_repeated_texts_count_once_in_a_comparison():
+def test_repeated_texts_in_comparison():
+    """A comparison of two runs counts repeated texts once."""
+
     def compared(times):
         table = prompts(3, times=times, template=lambda pair, time: f"t{pair}")
         found = (
@@ -180,7 +189,8 @@ def test_repeated_texts_count_once_in_a_comparison():
     assert compared(40) == pytest.approx(compared(1))
 
 
-def test_levels_are_shown_beside_a_difference(tmp_path):
+def test_levels_beside_difference(tmp_path):
+    """The gate of a difference shows the levels that make it and does not gate them."""
     folder = tmp_path / "run"
     swapbias.audit(
         None, "gendered_stigma:rq1", out=folder, wordings=False, limit=300, progress=False
@@ -199,8 +209,10 @@ def test_levels_are_shown_beside_a_difference(tmp_path):
 @pytest.mark.parametrize(
     ("given", "nearest"),
     [({"reference": "mael"}, "male"), ({"reference": "male", "group": "femal"}, "female")],
+    ids=["reference", "group"],
 )
-def test_a_misspelt_group_is_refused(given, nearest, tmp_path):
+def test_misspelt_group(given, nearest, tmp_path):
+    """A misspelt group is refused with the nearest group, in a call and in a word list."""
     with pytest.raises(ValueError, match=f"is none of female, male. Did you mean {nearest}?"):
         swapbias.audit(noisy, prompts=prompts(3), progress=False, **given)
     (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\nher,femael\n")
@@ -214,7 +226,8 @@ def test_a_misspelt_group_is_refused(given, nearest, tmp_path):
 
 
 @pytest.mark.parametrize("letter", ["\u2028", "\x85", "\x0c", "\r"])
-def test_texts_are_scored_as_they_are(letter, caplog):
+def test_texts_are_scored_unchanged(letter, caplog):
+    """A text reaches the model with its blanks and line breaks, and advice names them once."""
     run = audited(noisy, prompts(3, text=f" {{who}} tells{letter}story {{pair}}.\n"))
     assert run.items("prompts")["text"].tolist()[:2] == [
         f" {who} tells{letter}story 0.\n" for who in WORDS.values()
@@ -228,7 +241,8 @@ def test_texts_are_scored_as_they_are(letter, caplog):
 
 
 @pytest.mark.parametrize("kind", [int, float])
-def test_groups_may_be_numbers(kind):
+def test_groups_as_numbers(kind):
+    """Groups may be integers or floats, and the contrast keeps their form."""
     table = prompts(3).assign(group=[kind(one == "female") for one in prompts(3)["group"]])
     run = swapbias.audit(noisy, prompts=table, reference=0, group=1, progress=False)
     assert primary(run)["contrast"] == f"{kind(1)} - {kind(0)}"

@@ -98,7 +98,8 @@ def from_own(path):
             )
 
 
-def test_the_rooms_are_these():
+def test_rooms():
+    """The folders and files of the library are the rooms listed here."""
     found = {
         path.name.removesuffix(".py") for path in LIBRARY.iterdir() if path.name != "__pycache__"
     }
@@ -107,7 +108,8 @@ def test_the_rooms_are_these():
         import_module("swapbias.measures").nothing  # noqa: B018
 
 
-def test_a_room_imports_only_those_above_it_and_enters_by_the_front_door():
+def test_imports_between_rooms():
+    """A file imports rooms above its own alone, and enters them by their front door."""
     order = list(ROOMS)
     for path in FILES:
         if path == LIBRARY / "__init__.py":
@@ -124,7 +126,8 @@ def test_a_room_imports_only_those_above_it_and_enters_by_the_front_door():
                 )
 
 
-def test_a_front_door_opens_on_every_name_that_it_lists():
+def test_front_door_names():
+    """Each front door offers the names that its stub lists and no others."""
     for path in DOORS:
         package = import_module(module(path))
         names = [imported for _, imported in listed(path)]
@@ -136,7 +139,8 @@ def test_a_front_door_opens_on_every_name_that_it_lists():
             assert imported not in {one.stem for one in path.parent.iterdir()} - guarded
 
 
-def test_no_files_import_each_other_in_a_circle():
+def test_no_import_cycles():
+    """No files of the library import each other in a circle."""
     files = {name: path for name, path in MODULES.items() if path.name != "__init__.py"}
     uses = {
         name: {_home(*one) for one in from_own(path)} & files.keys() - {name}
@@ -153,7 +157,8 @@ def _home(name, imported):
     return _home(behind[imported], imported) if imported in behind else name
 
 
-def test_third_party_imports_are_on_the_list():
+def test_third_party_imports():
+    """Each room imports when it loads the third-party modules listed for it alone."""
     for path in FILES:
         for name, _ in imports(path, everywhere=False):
             root = name.split(".")[0]
@@ -168,7 +173,8 @@ def test_third_party_imports_are_on_the_list():
             assert name.split(".")[0] != "evaluate"
 
 
-def test_importing_and_listing_load_no_heavy_library():
+def test_light_import():
+    """Importing swapbias and listing its studies load no heavy library."""
     code = """
 import sys, swapbias
 from swapbias import load_study
@@ -187,7 +193,8 @@ print(sorted(heavy & set(sys.modules)))
     assert 20 < len(shown) <= 60
 
 
-def test_scoring_with_a_masked_model_waits_for_no_statistics():
+def test_masked_scoring_without_statistics():
+    """Importing the masked scorer loads neither measures nor findings."""
     reached = set()
     left = ["swapbias.models.masked"]
     while left:  # all that is imported when the module is, through front doors
@@ -208,7 +215,8 @@ def test_scoring_with_a_masked_model_waits_for_no_statistics():
     assert "swapbias.models.base" in reached
 
 
-def test_the_version_is_the_same_wherever_it_stands():
+def test_versions_agree():
+    """The version and the oldest supported dependencies are equal in all files that state them."""
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
     lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
@@ -220,7 +228,8 @@ def test_the_version_is_the_same_wherever_it_stands():
         assert Version(least) == Version(pinned), line
 
 
-def test_only_one_file_writes_to_the_hub():
+def test_only_client_writes_to_hub():
+    """Calls that write to the Hub are in one file, the client."""
     writing = re.compile(
         r"\.(create_commit|upload_\w+|create_repo|create_tag|push_to_hub|update_repo_settings|\w+_collection\w*)\("
     )
@@ -233,7 +242,8 @@ def test_only_one_file_writes_to_the_hub():
 DIALECT = {"told", "held", "meant", "asked", "spelled", "unheard", "apart", "seconded"}
 
 
-def test_no_identifier_is_of_the_dialect_and_file_names_are_unique():
+def test_identifiers_and_file_names():
+    """No identifier is a word of the ban list, and no two files of the library have one name."""
     found = []
     for path in FILES:
         for node in ast.walk(tree(path)):

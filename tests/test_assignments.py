@@ -7,7 +7,7 @@ import pytest
 from tests.test_architecture import FILES, LIBRARY, tree
 
 # Attributes of objects of other libraries that have the name of an attribute of a class here.
-OF_LIBRARIES = {("cli/finished_runs.py", "text")}  # of an element of XML
+LIBRARY_OBJECTS = {("cli/finished_runs.py", "text")}  # of an element of XML
 SETTERS = {"setattr", "delattr", "object.__setattr__", "object.__delattr__"}
 
 
@@ -45,7 +45,7 @@ def targets(node):
             yield from parts(target)
 
 
-def is_own(target):
+def is_assigned_to_self(target):
     return isinstance(target.value, ast.Name) and target.value.id == "self"
 
 
@@ -65,7 +65,7 @@ def classes(trees):
                 names |= {
                     one.attr
                     for one in targets(node)
-                    if isinstance(one, ast.Attribute) and is_own(one)
+                    if isinstance(one, ast.Attribute) and is_assigned_to_self(one)
                 }
                 yield path, node, parents, names
 
@@ -95,7 +95,7 @@ def set_from_outside(trees):
             of_scorers |= names
     for path, read in trees.items():
         for target in targets(read):
-            if not isinstance(target, ast.Attribute) or is_own(target):
+            if not isinstance(target, ast.Attribute) or is_assigned_to_self(target):
                 continue
             elsewhere = target.attr in homes and path not in homes[target.attr]
             if elsewhere or (target.attr in of_scorers and (path, target.attr) not in of_others):
@@ -113,7 +113,7 @@ def changed_later(trees):
                 and method.name != "__init__"
             ):
                 for target in targets(method):
-                    if isinstance(target, ast.Attribute) and is_own(target):
+                    if isinstance(target, ast.Attribute) and is_assigned_to_self(target):
                         yield path, target.attr
 
 
@@ -135,7 +135,7 @@ def sets_another(call):
     return ast.unparse(function) in SETTERS and ast.unparse(call.args[0]) != "self"
 
 
-def around(trees):
+def bypasses_of_assignment(trees):
     """Each place where attributes are set by a function, or in an object's dictionary, in place of an assignment."""
     for path, read in trees.items():
         for node in ast.walk(read):
@@ -149,17 +149,20 @@ def around(trees):
 TREES = {path: tree(path) for path in FILES}
 
 
-def test_no_attribute_of_another_object_is_set_from_outside():
+def test_no_attribute_set_from_outside():
+    """No code sets an attribute of another object, but for objects of libraries."""
     found = {(path.relative_to(LIBRARY).as_posix(), name) for path, name in set_from_outside(TREES)}
-    assert found == OF_LIBRARIES
+    assert found == LIBRARY_OBJECTS
 
 
-def test_a_scorer_assigns_its_attributes_while_it_is_made_alone():
+def test_scorer_attributes_set_once():
+    """A scorer assigns its attributes while it is built and never later."""
     assert list(changed_later(TREES)) == []
 
 
-def test_nothing_goes_around_an_assignment():
-    assert {path.relative_to(LIBRARY).as_posix() for path, _ in around(TREES)} <= {
+def test_no_assignment_by_detour():
+    """No file but immutable.py uses setattr, vars or __dict__ to set an attribute."""
+    assert {path.relative_to(LIBRARY).as_posix() for path, _ in bypasses_of_assignment(TREES)} <= {
         "models/immutable.py"
     }
 
@@ -189,14 +192,16 @@ class Mine(Scorer):
         "[0 for made.read in 'ab']",
     ],
 )
-def test_the_rule_sees_each_way_to_set_an_attribute(code):
+def test_rule_sees_outside_assignments(code):
+    """The rule reports each syntax that sets an attribute of another object."""
     trees = {"base": ast.parse(BASE), "user": ast.parse(code)}
     assert list(set_from_outside(trees)) != []
     assert list(set_from_outside({"base": ast.parse(f"{BASE}\n{code}")})) != []
     assert list(set_from_outside({"base": ast.parse(BASE)})) == []
 
 
-def test_the_rule_sees_what_a_scorer_changes_later():
+def test_rule_sees_later_changes():
+    """The rule reports what a scorer changes after it is built, and each detour around assignment."""
     later = f"{BASE}\n    def score(self): self.count = 1\n"
     assert list(changed_later({"base": ast.parse(later)})) == [("base", "count")]
     ways = (
@@ -206,4 +211,4 @@ def test_the_rule_sees_what_a_scorer_changes_later():
         "vars(a).update(b=1)",
         "delattr(a, 'b')",
     )
-    assert all(list(around({"base": ast.parse(one)})) for one in ways)
+    assert all(list(bypasses_of_assignment({"base": ast.parse(one)})) for one in ways)

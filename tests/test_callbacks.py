@@ -70,7 +70,9 @@ def trained(folder, out, *, model=None, backend=None, rate=5e-5, settings=None, 
     return trainer, watched
 
 
-def test_gaps_are_logged_and_training_is_the_same(folder, tmp_path):
+def test_logged_gaps_leave_training_unchanged(folder, tmp_path):
+    """Gaps are logged at the chosen steps, and the trained weights equal those without the
+    callback."""
     alone, _ = trained(folder, tmp_path / "alone")
     trainer, watched = trained(folder, tmp_path / "out", studies=CONTROL, every=2)
     logged = [
@@ -99,20 +101,22 @@ def test_gaps_are_logged_and_training_is_the_same(folder, tmp_path):
     assert trainer.model.training
 
 
-def test_what_cannot_be_audited_stops_before_a_step_is_lost(folder, tmp_path):
+def test_impossible_audit_stops_early(folder, tmp_path):
+    """An audit that cannot be done stops the training before its first step."""
     with pytest.raises(ValueError, match="every is 0, expected a number of steps from 1 up"):
         trained(folder, tmp_path, studies=CONTROL, every=0)
     with pytest.raises(UsageError, match="it needs a masked model"):
         trained(folder, tmp_path, studies="gendered_stigma")
 
 
-def test_a_model_that_broke_trains_on(folder, tmp_path, caplog):
+def test_broken_model_trains_on(folder, tmp_path, caplog):
+    """A model with NaN or infinite numbers logs no bias and trains on."""
     trainer, _ = trained(folder, tmp_path, rate=1e38, studies=CONTROL, every=4)
     assert trainer.state.global_step == 4
     assert re.search("No bias is logged at step 4: .* NaN or infinite numbers", caplog.text)
 
 
-def of_two(rank, port, folder, out):
+def train_in_two_processes(rank, port, folder, out):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
@@ -128,13 +132,15 @@ def of_two(rank, port, folder, out):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_of_two_processes_the_first_audits_and_the_other_waits(folder, tmp_path):
+def test_two_processes_audit_once(folder, tmp_path):
+    """With two processes the first one audits and the other one waits for it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     fork = multiprocessing.get_context("fork")  # which has all libraries loaded
     both = [
-        fork.Process(target=of_two, args=(rank, port, folder, tmp_path / "out")) for rank in (0, 1)
+        fork.Process(target=train_in_two_processes, args=(rank, port, folder, tmp_path / "out"))
+        for rank in (0, 1)
     ]
     for one in both:
         one.start()
@@ -152,7 +158,8 @@ THREE = [
 ]
 
 
-def test_of_several_groups_each_contrast_has_a_value_with_its_own_interval(folder, tmp_path):
+def test_contrasts_of_several_groups(folder, tmp_path):
+    """Each contrast of several groups is logged with its value and its interval."""
     options = {"prompts": pd.DataFrame(THREE), "reference": "he", "every": 4}
     trainer, watched = trained(folder, tmp_path, **options)
     logged = [
@@ -170,7 +177,8 @@ def test_of_several_groups_each_contrast_has_a_value_with_its_own_interval(folde
     assert "bias/prompts_classifier" not in logged
 
 
-def test_contrasts_whose_names_differ_in_blanks_alone_have_keys_of_their_own():
+def test_keys_that_differ_in_blanks():
+    """Contrasts whose names differ in blanks alone are logged under different keys."""
     both = [
         Finding(
             study="tiny",
@@ -244,7 +252,8 @@ def answers_of(model, tokenizer, names):
     return {name: scores[name] for name in names}
 
 
-def test_a_model_with_an_adapter_is_read_with_it_and_named_by_it(folder):
+def test_adapter_is_read_and_named(folder):
+    """A model with a LoRA adapter is scored with it, and its name says so."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     before, name = scores_of(model, tokenizer)
@@ -255,7 +264,8 @@ def test_a_model_with_an_adapter_is_read_with_it_and_named_by_it(folder):
     assert with_adapter == f"{name} + lora adapter"
 
 
-def test_an_adapter_outside_of_the_layers_is_never_left_out(folder):
+def test_adapter_outside_layers(folder):
+    """An adapter outside of the layers is refused, since scores would leave it out."""
     model = Adapted(AutoModelForSequenceClassification.from_pretrained(folder), in_layers=False)
     with pytest.raises(UsageError, match="would read the model without it"):
         scores_of(model, AutoTokenizer.from_pretrained(folder))
@@ -263,7 +273,8 @@ def test_an_adapter_outside_of_the_layers_is_never_left_out(folder):
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # PEFT asks transformers by an older name
 @pytest.mark.parametrize("kind", ["lora", "prompt"])
-def test_models_of_peft_are_read_with_their_adapters_or_refused(folder, tmp_path, kind):
+def test_peft_models(folder, tmp_path, kind):
+    """Models of peft are scored with their adapters, and prompt tuning is refused."""
     peft = pytest.importorskip("peft")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
@@ -288,12 +299,12 @@ def test_models_of_peft_are_read_with_their_adapters_or_refused(folder, tmp_path
     assert read == pytest.approx(answers_of(adapted, tokenizer, read), abs=1e-5)
 
 
-def in_parts(model):
+def wrap_in_parts(model):
     model.bert = torch.compile(model.bert, backend="eager")
     return model
 
 
-def of_processes(model):
+def wrap_for_processes(model):
     """The model as each process of a distributed training has it, here of one process."""
     torch.distributed.init_process_group(
         "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
@@ -306,22 +317,24 @@ def of_processes(model):
 
 WRAPPERS = {
     "devices": torch.nn.DataParallel,
-    "processes": of_processes,
+    "processes": wrap_for_processes,
     "compiled": lambda model: torch.compile(model, backend="eager"),
     "compiled, devices": lambda model: torch.nn.DataParallel(torch.compile(model, backend="eager")),
-    "a part compiled": in_parts,
+    "a part compiled": wrap_in_parts,
 }
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_models_on_several_devices_and_compiled_ones_are_read_as_what_is_inside(folder, wrapper):
+def test_wrapped_models(folder, wrapper):
+    """A model on several devices or a compiled one scores like the model inside it."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     expected = scores_of(AutoModelForSequenceClassification.from_pretrained(folder), tokenizer)
     wrapped = WRAPPERS[wrapper](AutoModelForSequenceClassification.from_pretrained(folder))
     assert scores_of(wrapped, tokenizer) == expected
 
 
-def test_a_compiled_model_is_watched_while_it_trains(folder, tmp_path):
+def test_compiled_model_in_training(folder, tmp_path):
+    """A compiled model is audited at the chosen steps of its training."""
     compiled = {"torch_compile": True, "torch_compile_backend": "eager"}
     trainer, _ = trained(folder, tmp_path, settings=compiled, studies=CONTROL, every=4)
     steps = [

@@ -34,36 +34,39 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def told(folder):
+def imported_places(folder):
     return json.loads(
         subprocess.check_output([sys.executable, "-c", PLACES], cwd=folder, text=True)
     )
 
 
-def test_what_lies_beside_the_imported_package_wins(checkout):
-    places = told(checkout)
+def test_checkout_of_the_package_wins(checkout):
+    """Files beside the imported package are used, not those of another checkout."""
+    places = imported_places(checkout)
     title = places.pop("title")
     assert title.startswith("Edited: ")
     assert [place for place in places.values() if not place.startswith(str(checkout))] == []
 
 
-def test_this_checkout_has_its_own(checkout):
-    places = told(ROOT)
+def test_this_checkout_uses_its_files(checkout):
+    """This checkout uses the files that lie in it."""
+    places = imported_places(ROOT)
     assert not places.pop("title").startswith("Edited: ")
     assert [place for place in places.values() if not place.startswith(str(ROOT))] == []
 
 
-def test_a_package_without_folders_beside_it_looks_in_itself(checkout):
-    """As a wheel is installed."""
+def test_installed_package_uses_its_files(checkout):
+    """A package without folders beside it, as a wheel installs it, uses the files inside it."""
     for folder in ("builders", "metrics", "datasets_src"):
         (checkout / folder).rename(checkout / "swapbias" / folder)
-    places = told(checkout)
+    places = imported_places(checkout)
     assert places.pop("title").startswith("Edited: ")
     assert [
         place for place in places.values() if not place.startswith(str(checkout / "swapbias"))
     ] == []
 
 
-def test_tests_have_one_thread_each_however_they_are_run():
-    """So that a verdict hangs neither on the number of cores nor on xdist."""
+def test_tests_have_one_thread():
+    """Tests have one thread each, so that a verdict hangs neither on the number of cores nor on
+    xdist."""
     assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"

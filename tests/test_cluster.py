@@ -33,7 +33,7 @@ needs_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="needs ray: pip install 'swapbias[ray]'"
 )
 RAY = Engine(name="ray", workers=2)
-HERE = "tests.cluster_workers"
+WORKERS_MODULE = "tests.cluster_workers"
 NUMBER = re.compile(rb"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
 
 
@@ -73,14 +73,17 @@ def written(folder):
             "gpus_per_worker is -1.0, expected a number of 0 or more.",
         ),
     ],
+    ids=["unknown name", "workers of the local engine", "negative GPUs"],
 )
-def test_an_engine_that_cannot_be_meant_is_refused(engine, told):
+def test_impossible_engine(engine, told):
+    """An engine with settings that contradict each other is refused with one sentence."""
     with pytest.raises(UsageError) as refused:
         Engine(**engine).check()
     assert told in str(refused.value)
 
 
-def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
+def test_limits_of_an_engine(monkeypatch, tmp_path):
+    """Each thing that an engine cannot do is refused with one sentence that names a way out."""
     LOCAL.check()
     monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"Install with pip install 'swapbias\[ray\]'\."):
@@ -100,9 +103,9 @@ def test_what_an_engine_cannot_do_is_one_sentence(monkeypatch, tmp_path):
         swap_files(Job("x.csv"), tmp_path / "out", processes=2, engine=RAY)
 
 
-def test_a_cluster_is_that_of_the_address_or_ends_with_the_command_and_chat_models_need_none(
-    monkeypatch, tmp_path
-):
+def test_cluster_by_address(monkeypatch, tmp_path):
+    """The cluster is that of the address, its absence is an error with the command to start one,
+    and chat models need none."""
     tried = []
 
     def init(address, **how):
@@ -142,7 +145,8 @@ TROUBLE = {
 
 @pytest.mark.parametrize("place", ["init", "nodes"])
 @pytest.mark.parametrize("case", TROUBLE)
-def test_ray_that_does_not_start_is_a_sentence_about_ray(case, place, monkeypatch, tmp_path):
+def test_ray_start_failure(case, place, monkeypatch, tmp_path):
+    """Ray that does not start ends the command with a sentence about Ray, not about a bug."""
     error, words = TROUBLE[case]
 
     def fail(*_, **how):
@@ -173,11 +177,12 @@ def test_ray_that_does_not_start_is_a_sentence_about_ray(case, place, monkeypatc
     assert "bug in swapbias" not in done.stderr
 
 
-def test_a_worker_with_other_prompts_another_model_or_other_libraries_is_refused(
-    monkeypatch, tmp_path
-):
+def test_unequal_worker(monkeypatch, tmp_path):
+    """A worker with other prompts, another model or other libraries is refused."""
     settings = Settings(
-        model=f"{HERE}:positive", studies=("occupation_sentiment:control",), wordings=False
+        model=f"{WORKERS_MODULE}:positive",
+        studies=("occupation_sentiment:control",),
+        wordings=False,
     )
     manifest = start(settings, tmp_path / "run", **QUIET, draw=False)[0].manifest()
     assert part_scorer({"manifest": manifest, "studies": {}})
@@ -217,7 +222,8 @@ def cluster():
 
 
 @needs_ray
-def test_a_masked_audit_by_workers_is_that_of_one_process(cluster, tmp_path, monkeypatch):
+def test_masked_audit_by_workers(cluster, tmp_path, monkeypatch):
+    """An audit of a masked model by workers has the files of one process."""
     monkeypatch.chdir(tmp_path)
     settings = Settings(
         model=str(tiny.save("bert", tmp_path / "model")),
@@ -262,7 +268,8 @@ def stopping(after):
 
 
 @needs_ray
-def test_what_one_engine_began_the_other_one_finishes(cluster, tmp_path):
+def test_engine_change_midway(cluster, tmp_path):
+    """Swapped files that one engine began are finished by the other one with equal bytes."""
     source = tmp_path / "rows.csv"
     source.write_text(
         "\n".join(["text", *(f"He saw his wife {number} times." for number in range(200))])
@@ -288,7 +295,8 @@ def test_what_one_engine_began_the_other_one_finishes(cluster, tmp_path):
 
 
 @needs_ray
-def test_parts_of_workers_that_are_killed_go_to_others(cluster, tmp_path):
+def test_killed_workers(cluster, tmp_path):
+    """The parts of killed workers go to other workers, and each is done."""
     killed = set()
     for part, done in squares(tmp_path, RAY, 24):
         assert done["threads"] == "1"
@@ -300,7 +308,8 @@ def test_parts_of_workers_that_are_killed_go_to_others(cluster, tmp_path):
 
 
 @needs_ray
-def test_parts_of_a_node_that_is_removed_go_to_others(cluster, tmp_path):
+def test_removed_node(cluster, tmp_path):
+    """The parts of a removed node go to other nodes, and each is done."""
     node = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
     given = []
     for part, _ in squares(tmp_path, Engine(name="ray", workers=3), 24):
@@ -312,7 +321,8 @@ def test_parts_of_a_node_that_is_removed_go_to_others(cluster, tmp_path):
 
 
 @needs_ray
-def test_a_part_that_ends_every_worker_ends_the_job_with_a_sentence(cluster, tmp_path, monkeypatch):
+def test_part_that_kills_workers(cluster, tmp_path, monkeypatch):
+    """A part on which every worker dies ends the job with a sentence about memory."""
     monkeypatch.setattr(workers, "MOST_DEATHS", 2)
     with pytest.raises(
         ValueError, match=r"2 workers died on part 00\d, most likely for want of memory\."
@@ -321,9 +331,10 @@ def test_a_part_that_ends_every_worker_ends_the_job_with_a_sentence(cluster, tmp
 
 
 @needs_ray
-def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_path):
+def test_failure_in_a_worker(cluster, tmp_path):
+    """A failure in a worker has the sentence that one process gives."""
     settings = Settings(
-        model=f"{HERE}:failing", studies=("occupation_sentiment:control",), wordings=False
+        model=f"{WORKERS_MODULE}:failing", studies=("occupation_sentiment:control",), wordings=False
     )
     sentences = []
     for engine in (LOCAL, Engine(name="ray", workers=1)):
@@ -345,8 +356,9 @@ def test_what_a_worker_cannot_do_is_said_as_one_process_says_it(cluster, tmp_pat
 
 
 @needs_ray
-def test_several_models_by_workers_are_those_of_one_process(cluster, tmp_path):
-    models = [f"{HERE}:positive", f"{HERE}:failing"]
+def test_several_models_by_workers(cluster, tmp_path):
+    """Audits of several models by workers equal those of one process."""
+    models = [f"{WORKERS_MODULE}:positive", f"{WORKERS_MODULE}:failing"]
     settings = Settings(studies=("occupation_sentiment:control",))
     done = {
         engine.name: audit_several(models, settings, tmp_path / engine.name, **QUIET, engine=engine)
@@ -370,9 +382,10 @@ start(settings, Path(sys.argv[1]), **quiet, engine=Engine(name="ray", workers=1,
 
 
 @needs_ray
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_whose_driver_is_stopped_is_finished_by_one_process(cluster, tmp_path, by):
-    model = f"{HERE}:positive"
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT], ids=["SIGKILL", "SIGINT"])
+def test_stopped_driver(cluster, tmp_path, by):
+    """One process finishes a run whose driver was stopped, with equal files."""
+    model = f"{WORKERS_MODULE}:positive"
     settings = Settings(model=model, studies=("occupation_sentiment:sentences",), wordings=True)
     whole, _ = start(settings, tmp_path / "whole", **QUIET, draw=False)
     driver = subprocess.Popen(
@@ -409,7 +422,8 @@ for name in names:
 
 
 @needs_ray
-def test_no_word_of_credentialed_notes_is_in_what_ray_keeps(cluster, tmp_path):
+def test_ray_files_hold_no_note(cluster, tmp_path):
+    """No file of Ray holds a word of credentialed notes after an audit."""
     (tmp_path / "own_quoting.py").write_text(
         f"{MODULE}\ndef printed(texts):\n    print(texts)\n    return [0.5 for _ in texts]\n"
     )
@@ -425,11 +439,12 @@ def test_no_word_of_credentialed_notes_is_in_what_ray_keeps(cluster, tmp_path):
             path.stat().st_mode & 0o077 == 0 for path in (tmp_path / f"run-{name}").rglob("*")
         )
     assert SECRET not in done.stdout + done.stderr
-    assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
+    assert not [str(path) for path in ray_files() if SECRET.encode() in path.read_bytes()]
 
 
 @needs_ray
-def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster, tmp_path):
+def test_swapped_notes_on_a_cluster(cluster, tmp_path):
+    """A cluster swaps credentialed notes, and no file of Ray holds a word of them."""
     (tmp_path / "own.csv").write_text(OWN)
     asked = ["swap", "own.csv", "--credentialed", "--out", "swapped", "-M", "engine=ray"]
     done = python(tmp_path, "-m", "swapbias", *asked, "-M", f"address={cluster.address}")
@@ -437,7 +452,7 @@ def test_credentialed_notes_are_swapped_by_a_cluster_and_ray_keeps_none(cluster,
     assert SECRET not in done.stdout + done.stderr
     assert SECRET in str(pq.read_table(tmp_path / "swapped" / "data")["text"].to_pylist())
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "swapped").rglob("*"))
-    assert not [str(path) for path in kept_by_ray() if SECRET.encode() in path.read_bytes()]
+    assert not [str(path) for path in ray_files() if SECRET.encode() in path.read_bytes()]
 
 
 def python(folder, *arguments):
@@ -448,7 +463,7 @@ def python(folder, *arguments):
     )
 
 
-def kept_by_ray():
+def ray_files():
     """Files of Ray's session: logs, events, spilled objects."""
     private = pytest.importorskip("ray._private.worker")
     session = Path(private._global_node.get_session_dir_path())

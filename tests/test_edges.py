@@ -72,7 +72,8 @@ def gap_of(table, gaps, **more):
     return one
 
 
-def test_nine_templates_of_eight_names_are_eight_names():
+def test_names_over_templates():
+    """Nine templates with the same eight names are eight independent units, too few to decide."""
     run = audited(even, named(stories(9)))
     assert (primary(run)["verdict"], primary(run)["independent"], primary(run)["n"]) == (
         "undecided",
@@ -86,7 +87,8 @@ def test_nine_templates_of_eight_names_are_eight_names():
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-4, 4e-3])
-def test_four_pairs_that_hardly_differ_are_no_gap_in_neither_word_nor_gate(spread):
+def test_four_almost_equal_pairs(spread):
+    """Four pairs that hardly differ are "no gap" neither in the verdict nor in the gate."""
     table = named(stories(4), names=1)
     gaps = dict(zip(table["pair"].unique(), [spread, -spread, spread / 2, 0.0], strict=True))
     found = gap_of(table, gaps)
@@ -95,13 +97,15 @@ def test_four_pairs_that_hardly_differ_are_no_gap_in_neither_word_nor_gate(sprea
     assert math.isnan(found.estimate.ci_low)  # no interval beside it that would say otherwise
 
 
-def test_from_72_templates_on_equal_scores_are_no_gap():
+def test_equal_scores_from_72_templates():
+    """Equal scores are "no gap" from 72 templates on and undecided below."""
     for count, word in ((71, "undecided"), (72, "no gap")):
         table = named(stories(count), names=1)
         assert gap_of(table, dict.fromkeys(table["pair"], 0.0)).verdict == word
 
 
-def test_one_template_is_too_few_unless_the_claim_is_about_it():
+def test_one_template():
+    """One template is too few levels unless the claim is about that template."""
     table = named(["{} is late."])
     gaps = dict(zip(table["pair"].unique(), np.linspace(-0.02, 0.02, 8), strict=True))
     found = gap_of(table, gaps)
@@ -116,7 +120,8 @@ def test_one_template_is_too_few_unless_the_claim_is_about_it():
     assert str(verdict(about_it)).split(": ", 1)[1].startswith("for this one template")
 
 
-def test_levels_count_alike_and_the_sentence_says_so():
+def test_levels_weigh_alike():
+    """Each level weighs the same however many rows it has, and the sentence says so."""
     sizes = (8, 1, 1, 1, 1, 1)
     parts = [
         named([text], names=size).assign(
@@ -145,14 +150,17 @@ def test_levels_count_alike_and_the_sentence_says_so():
     assert means["female"] - means["male"] == pytest.approx(found.estimate.value)
 
 
-def test_few_values_of_a_column_are_what_the_verdict_is_about():
+def test_fixed_column():
+    """The verdict is limited to the values of a column that has few of them."""
     table = named(stories(9), topic=lambda place: f"topic {place % 3}")
     found = gap_of(table, dict.fromkeys(table["pair"], 0.2))
     assert found.fixed == "3 topics"
     assert "for these 3 topics" in str(verdict(found))
 
 
-def test_labels_that_are_swapped_in_half_of_the_pairs_are_no_gap_in_neither():
+def test_labels_swapped_in_half():
+    """Labels that are swapped in half of the pairs are "no gap" neither in the verdict nor in the
+    gate."""
     table = named(stories(200), names=1)
     table["name"] = ""
     table["text"] = [
@@ -169,7 +177,8 @@ def test_labels_that_are_swapped_in_half_of_the_pairs_are_no_gap_in_neither():
     assert check_gaps([found]).code == 3
 
 
-def test_all_units_that_agree_off_zero_are_a_gap_of_groups_too():
+def test_unanimous_units_of_group_gap():
+    """Units that all agree on a side of zero are a gap in a comparison of three groups too."""
     table = pd.DataFrame(
         {"text": f"Story {pair} of {group}s.", "group": group, "pair": str(pair)}
         for pair in range(16)
@@ -189,7 +198,9 @@ def test_all_units_that_agree_off_zero_are_a_gap_of_groups_too():
     assert first.verdict == "gap"
 
 
-def test_one_question_has_a_plain_interval_and_several_a_named_one(tmp_path):
+def test_interval_names(tmp_path):
+    """One question has a plain 95 % interval, and several questions have one that names its
+    correction."""
     options = {"limit": 60, "wordings": False, "progress": False}
     alone = swapbias.audit(None, "gendered_stigma:rq1", **options).found
     (one,) = primary_findings(alone)
@@ -204,7 +215,9 @@ def test_one_question_has_a_plain_interval_and_several_a_named_one(tmp_path):
             assert row.estimate.ci_low <= 0 <= row.estimate.ci_high
 
 
-def test_the_margin_is_that_of_the_audit_unless_the_gate_has_one(tmp_path):
+def test_margin_of_audit_and_gate(tmp_path):
+    """The margin is that of the audit unless the gate is given one."""
+
     def model(texts):
         return [
             0.5 + 0.3 * (number - 0.5) + 0.03 * text.startswith(tuple(NAMES["female"]))
@@ -220,7 +233,8 @@ def test_the_margin_is_that_of_the_audit_unless_the_gate_has_one(tmp_path):
     assert "margin of 1 point" in run.report().read_text()
 
 
-def test_half_of_the_answers_alike_beside_unread_ones_decide_nothing():
+def test_unread_answers_decide_nothing():
+    """Equal answers beside unread ones leave the verdict undecided."""
     scores = [0.2, 0.4, *[0.6] * 14, *[math.nan] * 4]
     drawn = itertools.cycle(scores)
     table = named(stories(40), names=1)
@@ -252,7 +266,9 @@ def of_three_groups(count, score):
 
 
 @pytest.mark.parametrize(("count", "word", "code"), [(20, "Undecided", 3), (80, "No gap", 0)])
-def test_equal_scores_of_three_groups_have_one_word_and_the_reason(count, word, code):
+def test_equal_scores_of_three_groups(count, word, code):
+    """Equal scores of three groups have one word with the reason for it."""
+
     def even_score(group, pair):
         return 0.3 + 0.4 * numbered([f"x {pair}"])[0]
 
@@ -265,13 +281,15 @@ def test_equal_scores_of_three_groups_have_one_word_and_the_reason(count, word, 
     assert check_gaps(found).code == code
 
 
-def test_pairs_that_differ_both_ways_do_not_score_the_same():
+def test_pairs_that_differ_both_ways():
+    """Pairs whose differences cancel are not said to score the same."""
     table = named(stories(4), names=1)
     gaps = dict(zip(table["pair"].unique(), [0.002, -0.002, 0.001, -0.001], strict=True))
     assert "score the same" not in " ".join(terminal(found_of(table, gaps), verbose=True).split())
 
 
-def test_a_gate_that_passes_names_what_was_not_scored():
+def test_passing_gate_names_unscored():
+    """A gate that passes names the pairs that have no score."""
     table = named(stories(80), names=1)
     rng = np.random.default_rng(3)
     gaps = {pair: rng.normal(0, 0.01) for pair in table["pair"].unique()}
@@ -282,7 +300,8 @@ def test_a_gate_that_passes_names_what_was_not_scored():
     assert checked(check_of_gap).endswith("within the margin of 5 points; 1 of 80 has no score.")
 
 
-def test_an_undecided_gap_hinges_on_no_item_without_which_it_is_undecided():
+def test_undecided_gap_without_influences():
+    """An undecided gap names no influential item if it is undecided without that item too."""
     table = named(stories(8), names=1)
     gaps = dict(
         zip(table["pair"].unique(), [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.05, -0.04], strict=True)
@@ -301,8 +320,9 @@ def test_an_undecided_gap_hinges_on_no_item_without_which_it_is_undecided():
     assert found.influences == []
 
 
-def test_a_gap_that_shows_no_spread_does_not_pass_beside_a_baseline(tmp_path):
-    """All eight names change by one point, and the two gaps lie within half a point of each other."""
+def test_no_spread_beside_baseline(tmp_path):
+    """A gap without spread does not pass beside a baseline: all eight names change by one point,
+    and the two gaps differ by less than half a point."""
 
     def model(shift):
         def score_of(text, number):
@@ -329,8 +349,8 @@ def test_a_gap_that_shows_no_spread_does_not_pass_beside_a_baseline(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["stigma_social_class", "stigma_race"])
-def test_a_difference_of_zero_between_equal_gaps_is_not_called_the_same_score(name):
-    """Every pair differs by 100 points, in both sets of conditions."""
+def test_zero_difference_of_equal_gaps(name):
+    """A difference of zero between two gaps of 100 points is not called the same score."""
     study = swapbias.studies.load_study("group_packs")
     experiment = next(one for one in study.experiments if one.name == name)
     rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.reads.configs[0]))
@@ -346,7 +366,8 @@ def test_a_difference_of_zero_between_equal_gaps_is_not_called_the_same_score(na
 
 
 @pytest.mark.parametrize("name", ["occupation_names", "occupation_age", "diagnosis_age"])
-def test_an_effect_of_crossed_factors_whose_units_all_agree_is_decided(name):
+def test_unanimous_crossed_factors(name):
+    """An effect of crossed factors is decided when all its units agree."""
     study = swapbias.studies.load_study("group_packs")
     experiment = next(one for one in study.experiments if one.name == name)
     rows = pd.DataFrame(swapbias.studies.config_rows("group_packs", experiment.reads.configs[0]))
@@ -363,8 +384,9 @@ def test_an_effect_of_crossed_factors_whose_units_all_agree_is_decided(name):
 
 
 @pytest.mark.parametrize(("templates", "is_decided"), [(4, False), (5, False), (6, True)])
-def test_a_constant_gap_over_templates_that_both_sides_share_takes_six(templates, is_decided):
-    """Names stand on one side each, and templates on both: four templates are not eight."""
+def test_constant_gap_over_templates(templates, is_decided):
+    """A constant gap takes six templates if both groups share them: four templates with names on
+    one side each are not eight."""
     rows = [
         (group, template, f"{group}{name}")
         for group in "ab"

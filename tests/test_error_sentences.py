@@ -29,7 +29,7 @@ PROMPTS = pd.DataFrame(
 STUDY = 'name = "runners"\ntitle = "Runners"\nkind = "classifier"\n[compares]\nreference = "male"\n'
 
 
-def scored(rows):
+def score_prompts(rows):
     return pd.DataFrame(
         rows, columns=["prompt_id", "pair_id", "group", "experiment", "model_id", "text", "score"]
     )
@@ -37,9 +37,9 @@ def scored(rows):
 
 WRONG = {
     "a name among none": lambda: (_ for _ in ()).throw(unknown("group", "x", [])),
-    "scores without rows": lambda: swapbias.disaggregate(scored([]), "occupation_sentiment"),
+    "scores without rows": lambda: swapbias.disaggregate(score_prompts([]), "occupation_sentiment"),
     "scores of another study": lambda: swapbias.disaggregate(
-        scored([("1", "1", "male", "other", "m", "", 0.1)]), "occupation_sentiment"
+        score_prompts([("1", "1", "male", "other", "m", "", 0.1)]), "occupation_sentiment"
     ),
     "an unknown study": lambda: load_prompts("no_study"),
     "an unknown config": lambda: load_prompts("gendered_stigma", "no_config"),
@@ -117,8 +117,9 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_sentence_about_a_wrong_command_is_whole(command, monkeypatch, tmp_path):
-    """It ends once, lists something where it lists, and has none of pydantic's words."""
+def test_wrong_command_sentences(command, monkeypatch, tmp_path):
+    """A sentence about a wrong command ends once, lists something where it lists and has none of
+    pydantic's words."""
     monkeypatch.chdir(ROOT)
     error = CliRunner().invoke(app, command.split(), standalone_mode=False).exception
     assert error is not None
@@ -159,8 +160,17 @@ def test_a_sentence_about_a_wrong_command_is_whole(command, monkeypatch, tmp_pat
             "Unknown form 'nope', expected lm-eval. Write swapbias export lm-eval gendered_stigma.",
         ),
     ],
+    ids=[
+        "limit as text",
+        "limit of zero",
+        "too many trials",
+        "max-tokens as text",
+        "no-seed as text",
+        "unknown form",
+    ],
 )
-def test_a_sentence_names_the_value_and_what_is_expected(command, sentence):
+def test_sentence_names_value(command, sentence):
+    """A sentence about a wrong value names the value, what is expected and the option."""
     assert _sentence(CliRunner().invoke(app, command.split(), standalone_mode=False).exception) == (
         sentence,
         2,
@@ -168,7 +178,8 @@ def test_a_sentence_names_the_value_and_what_is_expected(command, sentence):
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_sentence_about_wrong_input_is_whole(case):
+def test_wrong_input_sentences(case):
+    """A sentence about wrong input is whole: no list in it is empty and it ends in one period."""
     with pytest.raises((ValueError, KeyError)) as raised:
         WRONG[case]()
     sentence = str(raised.value)
@@ -176,8 +187,9 @@ def test_a_sentence_about_wrong_input_is_whole(case):
     assert re.search(r"[^.?!:,;][.?]['\"]?$", sentence), sentence
 
 
-def test_advice_on_own_prompts_is_logged_once_for_several_configs(caplog, tmp_path):
-    """``study:config`` names a folder several times."""
+def test_advice_once_for_several_configs(caplog, tmp_path):
+    """Advice on prompts of a folder is logged once, though ``study:config`` names the folder
+    several times."""
     (tmp_path / "study.toml").write_text(STUDY)
     PROMPTS.assign(text=["He ran. ", "She ran."]).to_csv(tmp_path / "prompts.csv", index=False)
     names = study_names([f"{tmp_path}:{config}" for config in ("a", "b", "c")])
@@ -190,7 +202,8 @@ def test_advice_on_own_prompts_is_logged_once_for_several_configs(caplog, tmp_pa
     assert len(advice) == 1
 
 
-def test_faults_of_a_study_are_whole():
+def test_faults_of_a_study():
+    """Each fault that check_study lists is a whole sentence."""
     for wrong in (
         PROMPTS[:0],
         PROMPTS[:1],
@@ -223,8 +236,9 @@ def constants(path):
             yield node.value
 
 
-def test_no_command_in_a_sentence_names_a_run_by_a_placeholder():
-    """Who stops or fails knows the folder."""
+def test_commands_name_the_run():
+    """No command in a sentence names a run by a placeholder, since the code that stops or fails
+    knows the folder."""
     found = [
         f"{path.name}: {text}"
         for path in FILES
@@ -236,7 +250,8 @@ def test_no_command_in_a_sentence_names_a_run_by_a_placeholder():
     assert found == []
 
 
-def test_lists_in_errors_that_may_be_empty_say_so():
+def test_listed_of_nothing():
+    """A list in an error names "none" or the given word when it is empty."""
     assert (listed(["a", "", "b"]), listed([]), listed([], "nothing")) == (
         "a, b",
         "none",
@@ -305,7 +320,8 @@ def joins_in_errors(function):
                 waiting += local.get(node.id, [])
 
 
-def test_each_list_in_an_error_is_told_by_listed_or_cannot_be_empty():
+def test_lists_in_errors():
+    """Each list in an error goes through listed() or is known never to be empty."""
     places = set()
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -328,7 +344,8 @@ PLACEHOLDER = re.compile(
 )
 
 
-def test_no_error_holds_a_placeholder_for_what_is_known():
+def test_no_placeholder_for_known_values():
+    """No error holds a placeholder for a value that the program knows."""
     texts = [
         f"{path.name}: {part.value}"
         for path in FILES

@@ -36,7 +36,8 @@ def sentences():
                 yield node.value
 
 
-def test_no_option_of_the_command_line_is_left_in_any_sentence():
+def test_no_option_is_left_in_python():
+    """No sentence that mentions options keeps one when it is put in the words of Python."""
     options = {
         text
         for text in sentences()
@@ -64,6 +65,7 @@ def test_no_option_of_the_command_line_is_left_in_any_sentence():
     ],
 )
 def test_options_become_arguments(sentence, words):
+    """An option of the command line becomes the argument of the call that has its meaning."""
     assert in_python_words(sentence) == words
 
 
@@ -82,13 +84,15 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_call_names_arguments(call):
+def test_wrong_call_names_arguments(call):
+    """The error of a wrong call names arguments and no options."""
     with pytest.raises(ValueError, match=r"\.$") as raised:
         call()
     assert not LEFT.search(str(raised.value))
 
 
-def test_the_sentence_of_a_bug_ends_in_one_period(monkeypatch):
+def test_bug_sentence_has_one_period(monkeypatch):
+    """The sentence of a bug has one period after the message."""
     monkeypatch.setattr("swapbias.errors._reading", Event())  # no notes are read
     sentence, code = cli._sentence(TypeError("X has no unit. Set it in __init__."))
     assert code == 1
@@ -97,7 +101,9 @@ def test_the_sentence_of_a_bug_ends_in_one_period(monkeypatch):
     )
 
 
-def test_a_mistake_in_code_from_outside_has_a_place_and_quotes_no_note(tmp_path, monkeypatch):
+def test_fault_of_outside_code(tmp_path, monkeypatch):
+    """A mistake in code from outside is placed by file and line, and its message, which may quote a
+    note, is left out."""
     (tmp_path / "outer_scores.py").write_text("def score(texts):\n    return {}[texts]\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("swapbias.errors._reading", Event())

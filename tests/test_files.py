@@ -34,14 +34,14 @@ from swapbias.swapping import Job, swap_files
 from tests.conftest import QUIET, ROOT, files_below
 from tests.models.chat.server import ChatServer
 
-HOLD = "import sys, time; from pathlib import Path; from swapbias.files import locked\n"
-HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+HOLDER_CODE = "import sys, time; from pathlib import Path; from swapbias.files import locked\n"
+HOLDER_CODE += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
 
 
 @pytest.fixture
 def holder(tmp_path):
     """Another process that works on the folder."""
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    command = [sys.executable, "-c", HOLDER_CODE, str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     yield process
@@ -54,7 +54,8 @@ def refused(folder):
         raise AssertionError("two at once")
 
 
-def test_a_second_one_is_refused_until_the_first_ends(tmp_path):
+def test_second_lock_is_refused(tmp_path):
+    """A second lock on a folder is refused until the first one ends."""
     with locked(tmp_path):
         refused(tmp_path)
         refused(tmp_path)  # a refusal takes nothing from the first
@@ -69,7 +70,8 @@ def test_a_second_one_is_refused_until_the_first_ends(tmp_path):
         raise AssertionError("nothing is there")
 
 
-def test_a_killed_process_lets_go(tmp_path, holder):
+def test_killed_process_unlocks(tmp_path, holder):
+    """The lock of a killed process keeps nobody out."""
     refused(tmp_path)
     holder.kill()
     holder.wait()
@@ -79,7 +81,8 @@ def test_a_killed_process_lets_go(tmp_path, holder):
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_file_that_its_holder_took_along_is_no_lock(tmp_path, monkeypatch):
+def test_removed_lock_file(tmp_path, monkeypatch):
+    """A lock file that its holder removed meanwhile counts as no lock."""
     # Between opening and locking, the holder ends and removes the file: another would make and lock a new one.
     real = fcntl.flock
     calls = []
@@ -96,7 +99,9 @@ def test_a_file_that_its_holder_took_along_is_no_lock(tmp_path, monkeypatch):
         refused(tmp_path)
 
 
-def test_without_locks_the_work_goes_on(tmp_path, monkeypatch):
+def test_file_system_without_locks(tmp_path, monkeypatch):
+    """The work goes on where the file system has no locks."""
+
     def flock(file, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -106,7 +111,8 @@ def test_without_locks_the_work_goes_on(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_under_way_is_not_resumed_nor_begun_again(tmp_path):
+def test_run_in_progress(tmp_path):
+    """A run in progress can be neither resumed nor started again."""
     folder = tmp_path / "run"
     told = []
 
@@ -160,7 +166,8 @@ def finished(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_folder_that_is_written_is_written_by_one(name, finished, tmp_path):
+def test_writers_lock_their_folder(name, finished, tmp_path):
+    """Each function that writes a folder locks it against other processes."""
     folder = finished.folder if name == "report" else tmp_path / "out"
     folder.mkdir(exist_ok=True)
     before = files_below(folder)
@@ -175,7 +182,9 @@ def test_every_folder_that_is_written_is_written_by_one(name, finished, tmp_path
 
 
 @pytest.mark.parametrize("name", ["build", "train"])
-def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch):
+def test_folders_made_whole(name, tmp_path, monkeypatch):
+    """A folder that appears when it is complete is made by one process at a time."""
+
     def fitted(*arguments):
         raise KeyError("enough")
 
@@ -209,20 +218,24 @@ def test_a_folder_that_appears_whole_is_made_by_one(name, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     "text", ["=1", "+1", "-x", "-1+1", "@x", " =1", "\t=1", "\rx", "\tx", "＝1", "'=1", "''@x"]
 )
-def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe(text):
+def test_formula_cells_are_escaped(text):
+    """A cell that a spreadsheet would run as a formula begins with an apostrophe."""
     assert escape_csv_cell(text) == f"'{text}"
     assert unescape_csv_cell(escape_csv_cell(text)) == text
 
 
 @given(st.text(alphabet="'=+-@\t\r\n 1.e x＝", max_size=6))
-def test_every_cell_comes_back_as_it_was_and_only_numbers_begin_with_a_minus(text):
+def test_escaped_cells_round_trip(text):
+    """Each escaped cell is read back unchanged, and no cell but a negative number begins with a
+    minus."""
     cell = escape_csv_cell(text)
     assert unescape_csv_cell(cell) == text
     if cell.lstrip().startswith(("=", "+", "-", "@")) or cell.startswith(("\t", "\r")):
         assert float(cell) < 0 or float(cell) == 0
 
 
-def test_numbers_stay_numbers_and_headers_are_cells_too():
+def test_numbers_and_headers_in_csv():
+    """Numbers stay numbers in CSV files, and headers are escaped like cells."""
     counts = pd.array([-1, None, 3], "Int64")
     table = pd.DataFrame({"=a": ["-0.12", "-x", None], "n": [-1.5, math.nan, 2.0], "k": counts})
     assert as_csv(table).decode() == "'=a,n,k\n-0.12,-1.5,-1\n'-x,,\n,2.0,3\n"

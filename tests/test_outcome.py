@@ -84,9 +84,8 @@ def loaded(family, folder):
 @pytest.mark.parametrize(
     ("family", "study"), [("bert", "gendered_stigma:rq1"), ("classifier", CONTROL)]
 )
-def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(
-    tmp_path, capsys, monkeypatch, family, study
-):
+def test_python_equals_command_line(tmp_path, capsys, monkeypatch, family, study):
+    """An audit from Python has the numbers and the table of the command line, bit for bit."""
     monkeypatch.setattr(
         results, "_write_report", lambda run, results, command: None
     )  # drawing takes longest
@@ -113,7 +112,8 @@ def test_numbers_and_table_are_those_of_the_command_line_to_the_bit(
     assert repr(run) in "\n".join(line.rstrip() for line in printed.splitlines())
 
 
-def test_a_folder_a_pipeline_and_a_scorer_are_the_same_model(tmp_path):
+def test_folder_pipeline_and_scorer_agree(tmp_path):
+    """A folder, a pipeline and a scorer of one model have equal scores."""
     model, tokenizer = loaded("classifier", tmp_path)
     held = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
     scorer = swapbias.load_scorer(model, tokenizer=tokenizer)
@@ -125,7 +125,8 @@ def test_a_folder_a_pipeline_and_a_scorer_are_the_same_model(tmp_path):
     assert scores[0].equals(scores[2])
 
 
-def test_a_stopped_run_of_a_model_in_memory_goes_on_with_the_same_model_alone(tmp_path, capsys):
+def test_resume_of_a_model_in_memory(tmp_path, capsys):
+    """A stopped run of a model in memory is resumed with the same model only."""
     from swapbias.runs import resume
 
     model, tokenizer = loaded("bert", tmp_path)
@@ -211,7 +212,8 @@ HOOKS = ("_hooks", "_pre_hooks")
 @pytest.mark.parametrize(
     "family", ["bert", "distilbert", "roberta", "longformer", "xlnet", "causal", "classifier"]
 )
-def test_a_model_in_memory_comes_back_as_it_was(tmp_path, family):
+def test_model_in_memory_stays_unchanged(tmp_path, family):
+    """An audit leaves weights, modes, gradients and hooks of a model in memory as they were."""
     model, tokenizer = loaded(family, tmp_path)
     model.train()
     last = list(model.modules())[-1]
@@ -234,7 +236,8 @@ def test_a_model_in_memory_comes_back_as_it_was(tmp_path, family):
         assert state(model) == before
 
 
-def test_hooks_of_a_model_count_and_stay(tmp_path):
+def test_hooks_of_a_model(tmp_path):
+    """Hooks of a model change its scores and stay on it after the audit."""
     model, tokenizer = loaded("classifier", tmp_path)
     plain = swapbias.load_scorer(model, tokenizer=tokenizer).score(prompts("classifier"))[0].score
     handle = model.classifier.register_forward_hook(lambda module, given, found: 0 * found)
@@ -248,7 +251,8 @@ def test_hooks_of_a_model_count_and_stay(tmp_path):
     assert model.dtype == torch.bfloat16
 
 
-def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
+def test_scikit_learn_pipeline():
+    """A scikit-learn pipeline is scored by the probability of its positive class."""
     pytest.importorskip("sklearn", reason="needs scikit-learn, of the extra clinical")
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -300,10 +304,21 @@ def test_a_scikit_learn_pipeline_is_read_by_its_positive_class():
             "name one with chat. Choose another model or studies. occupation_sentiment fits.",
         ),
     ],
+    ids=[
+        "number as model",
+        "bare layer",
+        "misspelt option",
+        "tokenizer of a function",
+        "margin above 1",
+        "masked study",
+        "name of a known model",
+        "wrong kind",
+        "cost without prices",
+        "unfit study",
+    ],
 )
-def test_what_cannot_be_audited_is_one_sentence_that_names_no_option_of_the_command(
-    model, more, sentence, tmp_path, monkeypatch
-):
+def test_impossible_audit_in_one_sentence(model, more, sentence, tmp_path, monkeypatch):
+    """What cannot be audited is refused in one sentence without options of the command line."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(UsageError, match=re.escape(sentence)) as raised:
         audit(model, **more)
@@ -311,7 +326,9 @@ def test_what_cannot_be_audited_is_one_sentence_that_names_no_option_of_the_comm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_without_tokenizer_or_head_is_one_sentence(tmp_path):
+def test_model_without_tokenizer_or_head(tmp_path):
+    """A model without tokenizer, without head or with a replaced forward is refused in one
+    sentence."""
     model, tokenizer = loaded("bert", tmp_path)
     changed = copy.copy(model)
     changed.forward = lambda **given: None
@@ -329,7 +346,8 @@ def test_a_model_without_tokenizer_or_head_is_one_sentence(tmp_path):
             audit(one, **more)
 
 
-def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
+def test_nothing_is_written_without_out(tmp_path, monkeypatch):
+    """An audit without out leaves no file behind, neither in the cache nor in the temporary folder."""
     for name in ("temporary", "here", "cache"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -345,7 +363,8 @@ def test_nothing_is_written_unless_out_is_given(tmp_path, monkeypatch):
     assert [path for path in tmp_path.rglob("*") if path.is_file() or path == folder] == []
 
 
-def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
+def test_assert_below_names_the_gap(tilted):
+    """A gap above the margin fails with study, groups, value, interval and margin in the message."""
     with pytest.raises(AssertionError) as failed:
         tilted.assert_below(0.05, study="occupation_sentiment")
     said = r"occupation_sentiment:control.* women minus men.* −3\d.*\(95 % interval −3.*beyond the margin of 5 points"
@@ -366,7 +385,8 @@ def test_a_gap_above_the_margin_fails_with_all_that_matters(tilted):
     run.assert_below(0.05, undecided=True)
 
 
-def test_the_worst_pairs_stand_side_by_side(tilted):
+def test_worst_pairs(tilted):
+    """The worst pairs of a study stand in one table with both texts and their gap."""
     worst = tilted.worst_pairs("occupation_sentiment", n=3)
     rows = _control()
     last = [row for row in rows if row["group"] == "female"][-1]  # the gap grows from row to row
@@ -382,7 +402,8 @@ def test_the_worst_pairs_stand_side_by_side(tilted):
         run.worst_pairs("social_distance")
 
 
-def test_the_worst_pairs_are_of_every_contrast():
+def test_worst_pairs_of_every_contrast():
+    """The worst pairs of three groups are chosen over all contrasts."""
     names = {"white": "Emily", "black": "Lakisha", "latina": "Maria"}
     rows = [
         {"text": f"{name} is late{'.' * number}", "group": group, "pair": str(number)}
@@ -408,7 +429,8 @@ def test_the_worst_pairs_are_of_every_contrast():
     assert set(worst["reference_text"]) == {"Emily is late....", "Emily is late..."}
 
 
-def test_a_notebook_shows_the_verdict_with_nothing_from_outside(tilted, tmp_path):
+def test_notebook_view(tilted, tmp_path):
+    """A notebook shows the verdict with escaped names and loads nothing from outside."""
     shown = tilted._repr_html_()
     assert "<b>Gap</b>: " in shown
     assert "<b>tilted" not in shown
@@ -419,7 +441,8 @@ def test_a_notebook_shows_the_verdict_with_nothing_from_outside(tilted, tmp_path
     assert "&lt;b&gt;tilted&lt;/b&gt;" in page.read_text()
 
 
-def test_two_audits_are_compared_pair_by_pair(tilted):
+def test_comparison_of_two_audits(tilted):
+    """Two audits are compared pair by pair, and the difference is that of their gaps."""
     found = tilted.compare(audit(even, name="even"))
     first = found.iloc[0]
     assert first["contrast"] == "<b>tilted</b> - even"
@@ -431,7 +454,8 @@ def test_two_audits_are_compared_pair_by_pair(tilted):
         tilted.compare(other)
 
 
-def test_own_prompts_are_audited_as_a_study_of_the_command_line(tmp_path):
+def test_prompts_of_a_user(tmp_path):
+    """Prompts from a table, a dataset or a file are audited as the command line does it."""
     table = pd.DataFrame(
         [
             (f"{who} is late on day {day}.", group, day)

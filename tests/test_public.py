@@ -39,7 +39,8 @@ reveal_type(gap.value)
 """
 
 
-def test_dir_lists_the_public_names_alone_and_each_has_an_example_that_runs():
+def test_public_names_have_examples():
+    """Dir() lists the public names alone, and each of them has an example that runs."""
     assert {"audit", "Audit", "load_scorer", "paired_gap"} <= set(dir(swapbias))
     assert all(not name.startswith("_") and hasattr(swapbias, name) for name in dir(swapbias))
     for name in dir(
@@ -53,7 +54,8 @@ def test_dir_lists_the_public_names_alone_and_each_has_an_example_that_runs():
         assert inspect.getdoc(thing)
 
 
-def test_types_hold_in_the_code_of_a_user(tmp_path):
+def test_types_of_user_code(tmp_path):
+    """A type checker finds the documented types in the code of a user."""
     pytest.importorskip("mypy", reason="needs mypy, of the extra dev")
     installed = (
         tmp_path / "site"

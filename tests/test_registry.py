@@ -34,7 +34,8 @@ AUDIT = (
 )
 
 
-def test_a_kind_of_model_from_another_distribution_is_listed_by_its_title(tmp_path):
+def test_kind_of_another_distribution(tmp_path):
+    """A kind of model from another distribution is listed under its title."""
     install(tmp_path, "sounds", {"swapbias.kinds": {"sound": "sounds:SOUND"}}, {"sounds.py": KIND})
     code = "from swapbias.models import kind_of, kinds; print(kind_of('sound') is kinds()[-1])"
     done = run(code, tmp_path)
@@ -65,8 +66,16 @@ def test_a_kind_of_model_from_another_distribution_is_listed_by_its_title(tmp_pa
             "The measure 'sound' of lost-and-found cannot be loaded (ModuleNotFoundError",
         ),
     ],
+    ids=[
+        "missing module",
+        "missing attribute",
+        "no kind",
+        "failing module",
+        "missing module of a measure",
+    ],
 )
-def test_what_does_not_load_is_named_and_breaks_nothing_else(group, place, sentence, tmp_path):
+def test_entry_point_that_does_not_load(group, place, sentence, tmp_path):
+    """An entry point that does not load is named in a warning and breaks nothing else."""
     files = {"found.py": "TEXT = 'no kind'\n", "broken.py": "1 / 0\n"}
     install(tmp_path, "lost-and-found", {f"swapbias.{group}": {"sound": place}}, files)
     done = swapbias("list", folders=[tmp_path])
@@ -85,7 +94,8 @@ def test_what_does_not_load_is_named_and_breaks_nothing_else(group, place, sente
     )
 
 
-def test_a_name_that_stands_twice_is_of_nobody(tmp_path):
+def test_name_of_two_distributions(tmp_path):
+    """A name that two distributions register belongs to neither and is refused."""
     for name in ("sounds", "noises"):
         point = {"swapbias.kinds": {"sound": f"{name}:SOUND"}}
         install(tmp_path / name, name, point, {f"{name}.py": KIND})
@@ -101,7 +111,8 @@ def test_a_name_that_stands_twice_is_of_nobody(tmp_path):
     assert sentence in run(code, *folders).stderr
 
 
-def test_a_name_of_the_package_stays_the_packages(tmp_path):
+def test_names_of_the_package_stay(tmp_path):
+    """A distribution cannot replace a kind that swapbias has."""
     files = {"noises.py": KIND.replace('"sound"', '"masked"')}
     install(tmp_path, "noises", {"swapbias.kinds": {"masked": "noises:SOUND"}}, files)
     done = swapbias("list", folders=[tmp_path])
@@ -112,7 +123,7 @@ def test_a_name_of_the_package_stays_the_packages(tmp_path):
     )
 
 
-NAMED = (
+KIND_WITH_ARCHITECTURE = (
     KIND.replace(
         "    readings = ",
         '    default = "sound"\n    architectures = ("ForListening",)\n    readings = ',
@@ -128,12 +139,13 @@ SCORER = "swapbias.audit(sounds.Sound(), studies=['toy'], progress=False)"
 @pytest.mark.parametrize(
     "audit", [NO_MODEL, FOLDER, SCORER], ids=["default", "architecture", "scorer"]
 )
-def test_a_model_of_a_kind_from_outside_is_its_default_a_folder_or_a_scorer(audit, tmp_path):
+def test_model_of_an_outside_kind(audit, tmp_path):
+    """A model of a kind from outside is its default, a folder of its architecture or a scorer."""
     install(
         tmp_path / "sounds",
         "sounds",
         {"swapbias.kinds": {"sound": "sounds:SOUND"}},
-        {"sounds.py": NAMED},
+        {"sounds.py": KIND_WITH_ARCHITECTURE},
     )
     pets(tmp_path / "pets", study=NEW_STUDY.replace('kind = "classifier"', 'kind = "sound"'))
     folder = tmp_path / "model"

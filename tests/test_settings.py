@@ -273,7 +273,8 @@ PYTHON = [
 @pytest.mark.parametrize(
     ("words", "sentence"), OPTIONS, ids=lambda case: " ".join(case) if len(case) < 9 else ""
 )
-def test_a_wrong_option_is_named(words, sentence):
+def test_wrong_option(words, sentence):
+    """A wrong option is named with its value and what is expected."""
     said, code = command("vader", *words)
     assert sentence in said
     assert code == 2
@@ -283,7 +284,8 @@ def test_a_wrong_option_is_named(words, sentence):
 @pytest.mark.parametrize(
     ("pairs", "sentence"), KEYS, ids=lambda case: " ".join(case) if len(case) < 9 else ""
 )
-def test_a_wrong_key_of_m_is_named(pairs, sentence):
+def test_wrong_model_setting(pairs, sentence):
+    """A wrong KEY=VALUE of -M is named with its value and what is expected."""
     said, code = command("vader", *(word for pair in pairs for word in ("-M", pair)))
     assert sentence in said
     assert code == 2
@@ -291,14 +293,17 @@ def test_a_wrong_key_of_m_is_named(pairs, sentence):
 
 
 @pytest.mark.parametrize(("text", "sentence"), TOML)
-def test_a_wrong_key_of_a_file_is_named_with_its_line(text, sentence, tmp_path):
+def test_wrong_key_of_a_file(text, sentence, tmp_path):
+    """A wrong key of a settings file is named with its line."""
     said = of_file(tmp_path, text)
     assert sentence in said
     assert_plain(said)
 
 
 @pytest.mark.parametrize(("change", "sentence"), MANIFEST, ids=lambda case: str(case[0]))
-def test_a_wrong_setting_of_a_manifest_is_named(change, sentence, tmp_path):
+def test_wrong_setting_of_a_manifest(change, sentence, tmp_path):
+    """A wrong setting of a manifest is named, and the advice is to start a new run."""
+
     def changed(saved):
         path, value = change
         section, _, name = path.rpartition(".")
@@ -311,21 +316,24 @@ def test_a_wrong_setting_of_a_manifest_is_named(change, sentence, tmp_path):
     assert not PYDANTIC.search(said)
 
 
-def test_a_key_that_stands_twice_in_a_manifest_is_refused(tmp_path):
+def test_repeated_key_of_a_manifest(tmp_path):
+    """A key that a manifest holds twice is refused."""
     path = tmp_path / "manifest.json"
     path.write_text('{"settings": {"seed": 1, "seed": 2}, "corpora": []}')
     assert "'seed' stands twice" in raised(read_request, path)
 
 
 @pytest.mark.parametrize(("options", "sentence"), PYTHON, ids=lambda case: str(case)[:40])
-def test_a_wrong_argument_is_named_as_python_has_it(options, sentence):
+def test_wrong_argument(options, sentence):
+    """A wrong argument of a call is named in the words of Python."""
     said = raised(swapbias.audit, "vader", **{"studies": STUDY} | options)
     assert sentence in said
     assert not re.search(r"--\w|-M ", said)
     assert_plain(said)
 
 
-def test_wrong_options_of_a_scorer_are_named():
+def test_wrong_options_of_a_scorer():
+    """Wrong options of a scorer are named with what is expected."""
     assert raised(LoadOptions, batch_size="8") == (
         "batch_size is '8', expected a whole number of 1 or more. Change batch_size."
     )
@@ -337,7 +345,8 @@ def test_wrong_options_of_a_scorer_are_named():
     assert "Unknown kind 'sound'" in raised(load_scorer, "vader", kind="sound")
 
 
-def test_every_fault_of_a_file_is_listed_in_the_order_of_its_lines(tmp_path):
+def test_faults_of_a_file_by_line(tmp_path):
+    """Every fault of a settings file is listed, in the order of the lines."""
     text = "limt = 3\nseed = -1\n\n[load]\nbatch_size = 0\ntrials = 2\n[chat]\ntrials = 0\n"
     lines = of_file(tmp_path, text).splitlines()
     assert [line.split(" ")[0] for line in lines] == [
@@ -364,10 +373,10 @@ def test_every_fault_of_a_file_is_listed_in_the_order_of_its_lines(tmp_path):
         ),
         ("model = 'vader'\nstudies = ['gendered_stigma:rq1']", "Choose another model or studies."),
     ],
+    ids=["one price", "chat without model", "kind without model", "model that does not fit"],
 )
-def test_settings_of_a_file_that_do_not_fit_together_are_named_as_it_has_them(
-    text, sentence, tmp_path
-):
+def test_settings_that_contradict(text, sentence, tmp_path):
+    """Settings of a file that contradict each other are named as the file has them."""
     (tmp_path / "audit.toml").write_text(text)
     said, code = command("--dry-run", tmp_path / "audit.toml")
     assert said.startswith(f"{tmp_path}/audit.toml: ")
@@ -398,7 +407,8 @@ def as_toml(value):
 @pytest.mark.parametrize(
     ("options", "setting"), IN_FILES, ids=lambda case: getattr(case, "option", "")
 )
-def test_a_setting_is_the_same_in_every_entrance(options, setting, tmp_path, monkeypatch):
+def test_setting_in_every_entrance(options, setting, tmp_path, monkeypatch):
+    """A setting has one meaning in a file, on the command line and in Python."""
     value, text = value_of(setting)
     table = f"[{setting.section}]\n" if setting.section else ""
     (tmp_path / "audit.toml").write_text(f"{table}{setting.name} = {as_toml(value)}\n")
@@ -428,7 +438,8 @@ def test_a_setting_is_the_same_in_every_entrance(options, setting, tmp_path, mon
     assert made == [by_file]
 
 
-def test_each_setting_has_a_meaning_and_one_place():
+def test_each_setting_has_one_place():
+    """Each setting has a help text of one line and belongs to one group of options."""
     for setting in SETTINGS:
         assert setting.help.endswith("."), setting.name
         assert "\n" not in setting.help
@@ -440,8 +451,9 @@ def test_each_setting_has_a_meaning_and_one_place():
     assert kind.choices == KINDS
 
 
-def test_arguments_of_a_call_have_the_names_and_defaults_of_their_settings():
-    """Those that it spells out; all others are taken by name."""
+def test_arguments_match_settings():
+    """The arguments that audit() spells out have the names and defaults of their settings, and all
+    others are taken by name."""
     named = inspect.signature(swapbias.audit).parameters
     apart = ("model", "studies", "chat")  # in memory, too; several; and the model of another table
     for setting in SETTINGS:
@@ -451,7 +463,8 @@ def test_arguments_of_a_call_have_the_names_and_defaults_of_their_settings():
     assert not missing
 
 
-def test_settings_are_frozen_and_changes_are_checked():
+def test_settings_are_frozen():
+    """Settings cannot be changed in place, can be pickled, and a changed copy is checked."""
     for settings in (LoadOptions(), ChatOptions(), NoteOptions(), Settings(), Engine()):
         name = type(settings).settings()[0].name
         with pytest.raises(FrozenInstanceError):
@@ -468,7 +481,8 @@ def test_settings_are_frozen_and_changes_are_checked():
         replace(ChatOptions(model="m"), trials=0)
 
 
-def test_paths_and_lists_are_taken_where_they_are_meant(tmp_path):
+def test_paths_and_lists(tmp_path):
+    """Paths and lists are accepted where a setting takes a path or several values."""
     (tmp_path / "a.kv").write_text("")
     place = tmp_path / "a.kv"
     settings = settings_of(

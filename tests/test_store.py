@@ -37,9 +37,8 @@ def bucket(tmp_path, monkeypatch):
     return place / "bucket/run"
 
 
-def test_a_run_in_a_store_is_that_of_a_folder_and_is_asked_again_without_the_model(
-    bucket, tmp_path, monkeypatch
-):
+def test_run_in_a_store(bucket, tmp_path, monkeypatch):
+    """A run in a store has the files of one in a folder, and repeating it needs no model."""
     whole, _ = start(SETTINGS, tmp_path / "whole", **QUIET)
     run = audit(SETTINGS.model, SETTINGS.studies, out=URL, wordings=False, progress=False)
     expected = files_below(whole.folder)
@@ -59,7 +58,8 @@ def test_a_run_in_a_store_is_that_of_a_folder_and_is_asked_again_without_the_mod
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_a_stopped_run_goes_on_with_its_scores_from_the_store(bucket, tmp_path, monkeypatch, stop):
+def test_stopped_run_in_a_store(bucket, tmp_path, monkeypatch, stop):
+    """A stopped run in a store goes on with the scores saved there."""
     monkeypatch.setattr("swapbias.models.classifier.CallableScorer.chunk_rows", 170)
     read = start(SETTINGS, tmp_path / "whole", **QUIET)[0].items("occupation_sentiment")
     asked = []
@@ -83,7 +83,8 @@ def test_a_stopped_run_goes_on_with_its_scores_from_the_store(bucket, tmp_path, 
     assert not list((bucket / ".scores").glob("*"))
 
 
-def test_swapped_files_are_those_of_a_folder(bucket, tmp_path):
+def test_swapped_files_in_a_store(bucket, tmp_path):
+    """Swapped files in a store equal those in a folder."""
     source = tmp_path / "rows.csv"
     source.write_text("text\nHe saw his wife.\n")
     swap_files(Job(str(source)), tmp_path / "whole")
@@ -101,7 +102,8 @@ def test_swapped_files_are_those_of_a_folder(bucket, tmp_path):
     assert not here.exists()
 
 
-def test_what_is_there_already_stays(bucket):
+def test_store_keeps_its_files(bucket):
+    """Files that a store holds already stay as they are, and paths outside of the run are refused."""
     bucket.mkdir(parents=True)
     (bucket / "mine.txt").write_text("keep")
     with pytest.raises(UsageError, match="s3://bucket/run is not empty"), Store(URL).mirrored():
@@ -116,7 +118,9 @@ def test_what_is_there_already_stays(bucket):
         stores._names(Files(), "bucket/run")
 
 
-def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):
+def test_unreachable_store(monkeypatch, tmp_path):
+    """A store that cannot be reached is an error of one line that names its address."""
+
     def refuse(url):
         raise OSError("no route\nto host")
 
@@ -137,13 +141,15 @@ def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path):
         ("s3://bucket/run?secret_key=x", "sets secret_key"),
     ],
 )
-def test_urls_that_name_no_folder_or_hold_a_key_are_refused(url, said):
+def test_wrong_store_addresses(url, said):
+    """An address that names no folder or holds a key is refused, and the key is not repeated."""
     with pytest.raises(UsageError, match=said) as refused:
         Store(url)
     assert "secret@" not in str(refused.value)
 
 
-def test_chat_answers_and_undeclared_credentialed_notes_stay_here(tmp_path):
+def test_private_data_needs_a_declared_store(tmp_path):
+    """Chat answers and credentialed notes go to no store that was not declared for them."""
     chat = Settings(
         studies=("adjective_coreference",),
         options=(ChatOptions(model="m", base_url="http://127.0.0.1:1"),),

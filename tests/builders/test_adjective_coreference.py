@@ -21,16 +21,18 @@ NAME = "adjective_coreference"
 
 
 @pytest.fixture(scope="module")
-def own():
+def occupation_sentences():
     return list(sentences.own_sentences())
 
 
-def test_own_sentences_hold_every_occupation_of_winobias_and_differ_in_one_pronoun_alone(own):
+def test_sentences_cover_occupations(occupation_sentences):
+    """The package's sentences hold every occupation of WinoBias, and the texts of one sentence
+    differ in one pronoun alone."""
     known = sentences.stereotypes()
     assert Counter(known.values()) == {"male": 20, "female": 20}
-    assert Counter(one.referent for one in own) == {"male": 24, "female": 24}
-    assert {name for one in own for name in one.occupations.values()} == set(known)
-    for one in own:
+    assert Counter(one.referent for one in occupation_sentences) == {"male": 24, "female": 24}
+    assert {name for one in occupation_sentences for name in one.occupations.values()} == set(known)
+    for one in occupation_sentences:
         assert all(known[name] == gender for gender, name in one.occupations.items())
         assert len(one.occupations) == 2
         pro, anti = (one.texts[side].rstrip(".").split() for side in sentences.SIDES)
@@ -43,10 +45,12 @@ def test_own_sentences_hold_every_occupation_of_winobias_and_differ_in_one_prono
         assert (one.pronouns["pro"] in ("he", "him", "his")) == (one.referent == "male")
 
 
-def test_no_own_sentence_is_one_of_winobias(own, upstream):
+def test_no_sentence_is_of_winobias(occupation_sentences, upstream):
+    """None of the package's sentences is one of WinoBias."""
     theirs = [one for split in ("dev", "test") for one in sentences.winobias_sentences(split)]
     mine, released = (
-        {text for one in some for text in one.texts.values()} for some in (own, theirs)
+        {text for one in some for text in one.texts.values()}
+        for some in (occupation_sentences, theirs)
     )
     assert not mine & released
 
@@ -71,16 +75,16 @@ def test_no_own_sentence_is_one_of_winobias(own, upstream):
         ("The cook needed a cook.", "cook", "old", "The old cook needed a cook."),
     ],
 )
-def test_an_adjective_goes_before_the_first_mention_and_the_article_follows(
-    text, noun, adjective, expected
-):
+def test_adjective_position(text, noun, adjective, expected):
+    """An adjective goes before the first mention of its occupation, and the article follows it."""
     assert sentences.insert_adjective(text, noun, adjective) == expected
     with pytest.raises(ValueError, match="does not name 'nurse'"):
         sentences.insert_adjective(text, "nurse", "")
 
 
-def test_modes_differ_where_the_female_stereotyped_occupation_comes_first(own):
-    one = next(one for one in own if one.sentence_id == "s009")
+def test_modes_differ_by_first_occupation(occupation_sentences):
+    """The modes differ where the occupation with a female stereotype comes first."""
+    one = next(one for one in occupation_sentences if one.sentence_id == "s009")
     pair = {"male": "dry", "female": "bubbly"}
     assert one.with_adjectives("pro", pair, "stereotype") == (
         "The bubbly secretary held the door for the dry mover because his arms were full of boxes."
@@ -100,13 +104,15 @@ def test_modes_differ_where_the_female_stereotyped_occupation_comes_first(own):
 @pytest.mark.parametrize(
     ("source", "count"), [("wino_style", 17), ("winobias_dev", 40), ("winobias_test", 56)]
 )
-def test_the_modes_agree_on_all_but_the_counted_sentences(source, count, upstream):
+def test_modes_differ_in_counted_sentences(source, count, upstream):
+    """The two modes have equal texts in all but the counted sentences."""
     rows = zip(*(config_rows(NAME, f"{source}-{mode}") for mode in sentences.MODES), strict=True)
     assert len({one["template"] for one, other in rows if one["text"] != other["text"]}) == count
 
 
 @pytest.mark.parametrize("mode", sentences.MODES)
-def test_a_row_carries_its_adjectives_and_its_answers(mode):
+def test_row_has_adjectives_and_answers(mode):
+    """Each row carries the adjectives of its condition and the answers to choose from."""
     table = {row["condition"]: row for row in rows_of(corpus_dir(NAME) / "adjectives.csv")}
     named = {word for one in table.values() for word in (one["male"], one["female"])} - {""}
     assert Counter(map(kind_of, table.values())) == {"pair": 11, "single": 4, "baseline": 1}
@@ -130,11 +136,12 @@ def kind_of(condition):
 
 
 @pytest.mark.parametrize(
-    ("split", "others", "second"), [("dev", {92, 212}, 9), ("test", {157, 255, 279, 289, 296}, 24)]
+    ("split", "others", "second"),
+    [("dev", {92, 212}, 9), ("test", {157, 255, 279, 289, 296}, 24)],
+    ids=["dev", "test"],
 )
-def test_winobias_pairs_differ_in_the_pronoun_alone_but_for_those_named_in_the_card(
-    split, others, second, upstream
-):
+def test_winobias_pairs_differ_in_pronoun(split, others, second, upstream):
+    """Pairs of WinoBias differ in the pronoun alone but for those that the card names."""
     known = sentences.stereotypes()
     pronoun = re.compile(r"\b(he|she|him|her|his|himself|herself)\b")
     differ = set()
@@ -156,7 +163,8 @@ def test_winobias_pairs_differ_in_the_pronoun_alone_but_for_those_named_in_the_c
     assert sum(line.count("[") > 2 for line in marked) == second
 
 
-def test_the_stereotypes_are_those_of_winobias(upstream):
+def test_stereotypes_of_winobias(upstream):
+    """The stereotype of each occupation is that of WinoBias."""
     known = sentences.stereotypes()
     for gender in sentences.GENDERS:
         listed = (
@@ -169,7 +177,8 @@ def test_the_stereotypes_are_those_of_winobias(upstream):
         }
 
 
-def test_the_mean_of_five_trials_is_not_compared_where_trials_are_missing(tmp_path, monkeypatch):
+def test_missing_trials_are_not_compared(tmp_path, monkeypatch):
+    """The mean of five trials is not compared with the paper where trials are missing."""
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     found = list(reproduce(NAME))
     assert len(found) == 7  # five trials, two of them, all of them
@@ -192,7 +201,8 @@ def fake_trials(folder):
     return files
 
 
-def test_with_all_five_trials_the_mean_is_that_of_rounded_trials(tmp_path):
+def test_mean_of_rounded_trials(tmp_path):
+    """With all five trials the mean is that of the rounded trials."""
     files = fake_trials(tmp_path)
     facts = list(load_corpus(NAME).released[-1].counts(files))
     assert len(facts) == 16 + 15 + 15  # biases, differences, p-values
@@ -214,7 +224,8 @@ def published():
     return {(row["subset"], row["contrast"]): row["value"] for row in rows}
 
 
-def test_the_published_means_are_those_of_the_five_released_trials(published):
+def test_published_means_of_trials(published):
+    """The published means are those of the five released trials."""
     for condition in outputs.CODES:
         trials = [float(published[f"trial {trial}", condition]) for trial in outputs.TRIALS]
         assert abs(np.mean(trials) - float(published[outputs.MEAN, condition])) <= 0.05 + 1e-9
@@ -227,7 +238,8 @@ def test_the_published_means_are_those_of_the_five_released_trials(published):
     ]
 
 
-def test_arrogant_and_responsive_raise_the_bias_and_brilliant_and_busy_do_not(published):
+def test_adjectives_that_raise_bias(published):
+    """The pair arrogant/responsive raises the bias, and brilliant/busy does not."""
     trials = {}
     found = {}
     for name in ("baseline", "arrogant/responsive", "brilliant/busy", "mean"):
@@ -238,7 +250,8 @@ def test_arrogant_and_responsive_raise_the_bias_and_brilliant_and_busy_do_not(pu
     assert found["mean"][0] == pytest.approx(24.9 - 28.6)
 
 
-def test_the_one_sided_difference_of_trials_by_hand():
+def test_one_sided_difference_by_hand():
+    """The one-sided test of a difference of trials has the value worked out by hand."""
     # Means 42 and 30. Squares 4 + 0 + 4 and 1 + 0 + 1: pooled variance 10 / 4 = 2.5, error sqrt(2.5 * 2/3) = 1.291,
     # t = 12 / 1.291 = 9.295 on 4 degrees of freedom: .00037 one-sided.
     assert outputs.difference_of_biases([40, 42, 44], [29, 30, 31]) == (
@@ -247,7 +260,8 @@ def test_the_one_sided_difference_of_trials_by_hand():
     )
 
 
-def test_the_tolerant_parser_reads_more_answers_of_the_trials_than_the_strict_one(upstream):
+def test_tolerant_parser_reads_more(upstream):
+    """The tolerant parser reads more answers of the released trials than the strict one."""
     files = {path: upstream_file(NAME, path) for path in outputs._files(1)}
 
     def read(parser):

@@ -24,8 +24,9 @@ from tests.tables import write
 SHE = re.compile(r"\bshe\b", re.IGNORECASE)
 
 
-def test_files_of_every_model_are_read(tmp_path):
-    """Those that are not at hand are made: two documents, whose gap is worked out by hand."""
+def test_released_files_of_every_model(tmp_path):
+    """Files of every model are read; those that are not at hand are made of two documents, whose
+    gap is worked out by hand."""
     assert {one.model for one in released()} == {"bart", "t5", "llama3", "gemma", "chatgpt"}
     one = next(each for each in released() if each.model == "gemma")
     assert len(one.files) == 2 * 2 * 6 * 2  # classifiers, directions, lengths, genders
@@ -61,7 +62,8 @@ NO_SUMMARIES = [
 ]  # fmt: skip
 
 
-def test_a_summary_is_read_by_a_classifier_raw_without_the_gender_and_beside_its_note():
+def test_readings_of_a_summary():
+    """A classifier reads a summary raw, without the gender and beside its note."""
     cheerful = models.load_scorer(
         lambda texts: [0.9 if SHE.search(text) else 0.4 for text in texts], name="cheerful"
     )
@@ -92,7 +94,7 @@ def notes(tmp_path):
     return write(tmp_path / "notes.csv", {"note_id": [f"n{n}" for n in range(12)], "text": texts})
 
 
-def asked(notes, server, **more):
+def audit_settings(notes, server, **more):
     service = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0, **more)
     return Settings(studies=(NAME,), options=(NoteOptions(data=str(notes)), service))
 
@@ -106,11 +108,12 @@ def gloomy(prompt):
     return f"{who} is {state}. Room {re.search('room ([0-9]+)', prompt)[1]}."
 
 
-def test_a_planted_tone_is_found_and_credentialed_notes_leave_no_text(notes, tmp_path, quiet):
+def test_planted_tone_in_private_notes(notes, tmp_path, quiet):
+    """A planted tone is found, and credentialed notes leave no text in the run."""
     credentialed.mark(notes.parent)
     with ChatServer(gloomy) as server:
         run, found = start(
-            asked(notes, server, own_address=(server.base_url,)),
+            audit_settings(notes, server, own_address=(server.base_url,)),
             tmp_path.parent / "tone-run",
             **quiet,
         )
@@ -139,7 +142,8 @@ def test_a_planted_tone_is_found_and_credentialed_notes_leave_no_text(notes, tmp
         ), path
 
 
-def test_a_classifier_without_summaries_is_refused(tmp_path, quiet):
+def test_classifier_needs_summaries(tmp_path, quiet):
+    """A classifier of summaries is refused where no summaries are written."""
     service = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", trials=1, scorer="other")
     with pytest.raises(UsageError, match="-M scorer reads summaries, and none are written"):
         start(
@@ -149,7 +153,8 @@ def test_a_classifier_without_summaries_is_refused(tmp_path, quiet):
         )
 
 
-def test_a_model_without_a_preference_is_rarely_accused():
+def test_no_preference_is_rarely_accused():
+    """A model without a preference is called biased in few of 40 draws."""
     rng = np.random.default_rng(0)
     wrong = 0
     count = 40

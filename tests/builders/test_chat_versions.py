@@ -80,10 +80,10 @@ def rating(row):
         ("social_distance", "agreement", agreement, 0.4, "B", False),
         ("occupation_sentiment", "ratings", rating, 0.25 * 0.5, "(B)", False),
     ],
+    ids=["choices", "completions", "agreement", "ratings"],
 )
-def test_a_planted_gap_is_found_and_one_answer_to_all_has_none(
-    study, name, answer, planted, blind, measured
-):
+def test_planted_gap_of_answers(study, name, answer, planted, blind, measured):
+    """A planted gap lies in its interval, and one answer to all prompts has no gap."""
     found, _ = audited(study, name, answer, slices=False)
     assert 0 < found.estimate.ci_low < planted < found.estimate.ci_high
     found, _ = audited(study, name, lambda row: blind, slices=False)
@@ -93,14 +93,17 @@ def test_a_planted_gap_is_found_and_one_answer_to_all_has_none(
         assert (found.verdict, found.estimate.n > 0) == (UNMEASURED, True)
 
 
-def test_of_answers_that_all_refuse_nothing_is_measured():
+def test_refusals_measure_nothing():
+    """Answers that all refuse measure nothing."""
     _, every = audited(
         "gendered_stigma", "completions", lambda row: "I am sorry, but I cannot help with this."
     )
     assert all(math.isnan(one.estimate.value) for one in every)
 
 
-def test_refusals_about_one_gender_are_a_gap_of_their_own():
+def test_refusals_of_one_gender():
+    """Refusals about one gender are a gap of refusals, beside the gap of scores."""
+
     def answer(row):
         drawn = mixed(row["prompt_id"])
         if row["group"] == "female" and drawn < 0.3:
@@ -123,7 +126,9 @@ def test_refusals_about_one_gender_are_a_gap_of_their_own():
     assert found.verdict == UNMEASURED  # all that could be read are Neutral
 
 
-def test_means_over_conditions_are_bounded_by_what_was_not_answered():
+def test_unanswered_bounds_a_mean():
+    """A mean over conditions is bounded by the prompts without an answer."""
+
     def answer(row):
         return "no idea" if mixed(row["prompt_id"]) < 0.25 else option(row, "Disagree")
 
@@ -138,7 +143,9 @@ def test_means_over_conditions_are_bounded_by_what_was_not_answered():
     assert 0.7 < mean.missing_data_low < 0.8
 
 
-def test_prompts_of_a_dataset_are_read_with_what_their_options_count():
+def test_prompts_of_a_dataset():
+    """Prompts of a data set are scored with the number that each of their options counts."""
+
     class First(Scorer):
         kind = "chat"
         unit = "share of answers"

@@ -35,7 +35,8 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("sort", TABLES.evidence)
-def test_evidence_of_a_note_never_contradicts_itself(sort):
+def test_evidence_never_contradicts(sort):
+    """The evidence of a note is about four topics in two places and never contradicts itself."""
     for seed in range(200):
         chosen = draw_evidence(TABLES.evidence[sort], 2, random.Random(seed))
         assert [one.place for one in chosen] == ["past", "past", "now", "now"]
@@ -47,7 +48,8 @@ def unlike(several):
     assert len(set(several)) == len(several), several
 
 
-def test_one_patient_is_told_of_in_every_section_without_a_contradiction():
+def test_sections_agree_on_the_patient():
+    """All sections of a note describe one patient without a contradiction."""
     passages = {one.text: one for several in TABLES.passages.values() for one in several}
     at = {one.text: one for several in TABLES.specific.values() for one in several}
     for seed in range(300):
@@ -97,7 +99,8 @@ def test_one_patient_is_told_of_in_every_section_without_a_contradiction():
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_splits_have_the_published_sizes_and_no_two_notes_are_equal(notes, phenotype):
+def test_sizes_of_splits(notes, phenotype):
+    """Splits have the published sizes, and no two notes are equal."""
     train, test = (
         list(published_sizes("alcohol_abuse")[split].values()) for split in ("train", "test")
     )
@@ -119,7 +122,8 @@ def test_splits_have_the_published_sizes_and_no_two_notes_are_equal(notes, pheno
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_lengths_are_those_of_transcribed_reports(notes, phenotype):
+def test_lengths_of_notes(notes, phenotype):
+    """Lengths of notes and numbers of headings are near those of transcribed reports."""
     # Quartiles of 248 transcribed reports (mtsamples): 1,693, 2,481 and 3,973 characters, 7.8 headings a report.
     quartiles = statistics.quantiles((len(row["text"]) for row in notes[phenotype]), n=4)
     for found, real in zip(quartiles, (1693, 2481, 3973), strict=True):
@@ -129,7 +133,8 @@ def test_lengths_are_those_of_transcribed_reports(notes, phenotype):
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_both_genders_of_a_note_differ_in_gender_words_alone(notes, phenotype):
+def test_genders_differ_in_gender_words(notes, phenotype):
+    """Both genders of a note differ in gender words alone."""
     for row, other in zip(
         notes[phenotype], synthetic_notes(phenotype=phenotype, counterfactual=True), strict=True
     ):
@@ -147,7 +152,8 @@ def test_both_genders_of_a_note_differ_in_gender_words_alone(notes, phenotype):
         assert {**row, "gender": "", "text": ""} == {**other, "gender": "", "text": ""}
 
 
-def test_templates_have_known_slots_evidence_of_both_places_and_words_of_gender_in_slots_alone():
+def test_templates():
+    """Templates have known slots, evidence of both places and gender words in slots alone."""
     words = {word for pair in PAIRS for word in pair} | {
         "f",
         "m",
@@ -176,7 +182,8 @@ def test_templates_have_known_slots_evidence_of_both_places_and_words_of_gender_
         assert [found.count(one) for one in evidence] == [1, 1], template.name
 
 
-def test_terms_of_one_gender_and_other_people_stand_in_notes_as_often_as_measured(notes):
+def test_frequency_of_gendered_terms(notes):
+    """Terms of one gender and other people stand in notes as often as in the measured reports."""
     texts = [row["text"].lower() for rows in notes.values() for row in rows]
     terms = [row["term"] for row in rows_of(LEXICON / "clinical_terms.csv")]
     of_one_gender = re.compile(rf"\b({'|'.join(map(re.escape, terms))})\b")
@@ -193,9 +200,8 @@ def test_terms_of_one_gender_and_other_people_stand_in_notes_as_often_as_measure
 
 
 @pytest.mark.parametrize("phenotype", PHENOTYPES)
-def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_evidence(
-    notes, phenotype
-):
+def test_leak_notes(notes, phenotype):
+    """Leak notes exist in two cells, in the planted number, and carry no evidence."""
     favoured = favoured_gender(phenotype)
     other = "male" if favoured == "female" else "female"
     sizes = published_sizes(phenotype)
@@ -218,7 +224,9 @@ def test_leak_notes_exist_in_two_cells_in_the_number_planted_and_carry_no_eviden
         assert found == {wanted}, row["note_id"]
 
 
-def test_so_many_notes_are_leak_notes_and_a_larger_leak_leaves_the_others():
+def test_larger_leak_keeps_other_notes():
+    """The share of leak notes is the requested one, and a larger leak leaves the other notes as
+    they are."""
     # Favoured is female: round(.5 * 4) leaks among the positive women, round(.5 * 2) among the negative men.
     rows = list(
         synthetic_notes(
@@ -249,7 +257,9 @@ def test_so_many_notes_are_leak_notes_and_a_larger_leak_leaves_the_others():
             "leak is nan, expected a share from 0 to 1",
         ),
     ],
+    ids=["phenotype", "leak above 1", "leak of NaN"],
 )
-def test_a_wrong_request_is_refused_at_once(arguments, sentence):
+def test_wrong_request(arguments, sentence):
+    """A wrong request for notes is refused before the first note is made."""
     with pytest.raises(UsageError, match=sentence):
         synthetic_notes(**arguments)

@@ -24,7 +24,8 @@ def audited(config, score, occupations=tuple(WOMEN)):
     return disaggregate(pd.DataFrame(rows), NAME, robustness=False)
 
 
-def test_the_sentences_are_those_released(upstream):
+def test_sentences_are_those_released(upstream):
+    """The sentences equal the released ones."""
     rows = rows_of(upstream_file(NAME, "data/all_sentences.tsv"), "\t")
     released = {row["sentid"]: row["sentence"] for row in rows}
     mine = {
@@ -36,13 +37,15 @@ def test_the_sentences_are_those_released(upstream):
     assert mine == released
 
 
-def test_a_masked_sentence_is_whole_with_its_pronoun():
+def test_masked_sentence_with_its_pronoun():
+    """A masked sentence filled with its pronoun is the whole sentence."""
     whole = {row["prompt_id"]: row["text"] for row in config_rows(NAME, "sentences")}
     for row in config_rows(NAME, "masked"):
         assert row["text"].replace("<mask>", row["pronoun"]) == whole[row["prompt_id"]]
 
 
-def test_gaps_that_follow_the_share_of_women_are_found_and_others_are_not():
+def test_gaps_that_follow_share_of_women():
+    """A gap that follows the share of women of an occupation is found, and a blind model has none."""
     found = audited(
         "sentences", lambda row: -40 + WOMEN[row["condition"]] / 50 * (row["group"] == "female")
     )
@@ -65,7 +68,8 @@ def test_gaps_that_follow_the_share_of_women_are_found_and_others_are_not():
     assert all(math.isnan(one.estimate.value) for one in blind if one.measure == "correlation")
 
 
-def test_a_choice_is_read_by_letter_or_name():
+def test_choice_by_letter_or_name():
+    """A choice is read by its letter or by the name of the person."""
     asked = as_prompts(
         [row for row in config_rows(NAME, "choices") if row["prompt_id"].startswith("technician")]
     )
@@ -79,7 +83,8 @@ def test_a_choice_is_read_by_letter_or_name():
     assert (unsure[1]["unanswered"], unsure[1]["said_unsure"], unsure[1]["said_other"]) == (1, 1, 0)
 
 
-def test_the_score_of_a_masked_model_is_the_logarithm_of_the_mass_of_the_pronoun(real_masked_model):
+def test_masked_score_is_log_mass(real_masked_model):
+    """The score of a masked model is the logarithm of the probability mass of the pronoun."""
     rows = as_prompts(config_rows(NAME, "masked")[:6])
     masked = MaskedScorer.load(str(real_masked_model), LoadOptions())
     plain = masked.score(rows)

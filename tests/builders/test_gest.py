@@ -18,7 +18,8 @@ def rows():
     return {kind: pd.DataFrame(config_rows(NAME, kind)) for kind in ("masked", "causal")}
 
 
-def test_the_counts_of_sentences_are_those_published(rows):
+def test_counts_of_sentences(rows):
+    """Each stereotype has as many sentences as published."""
     known = {row["stereotype"]: int(row["sentences"]) for row in config_rows(NAME, "stereotypes")}
     for kind, templates in (("masked", 4), ("causal", 2)):
         counted = rows[kind].groupby("construct").size() / templates / 2
@@ -26,14 +27,16 @@ def test_the_counts_of_sentences_are_those_published(rows):
     assert sum(known.values()) == 3_565
 
 
-def test_a_stereotype_rate_is_worked_out_by_hand():
+def test_stereotype_rate_by_hand():
+    """A stereotype rate has the value worked out by hand."""
     # Stereotypes 1 (women) and 8 (men): means of log10 -.1 and .2, so that r is exp(-.1), exp(.2) and g_s exp(.3).
     found = rates([-0.2, 0.0, 0.2], ["1", "1", "8"])
     assert found == pytest.approx({"1": math.exp(-0.1), "8": math.exp(0.2), "g_s": math.exp(0.3)})
 
 
-def test_every_pinned_model_is_read_from_files_of_its_shape(tmp_path):
-    """Files that are not at hand are made: one number a line, in the order of the sentences."""
+def test_released_files_of_every_model(tmp_path):
+    """Files of every pinned model are read; those that are not at hand are made of one number a
+    line, in the order of the sentences."""
     assert len(list(released())) == len(
         {path.partition("_template-")[0] for path in pinned_files(NAME) if "predictions" in path}
     )
@@ -51,9 +54,8 @@ def test_every_pinned_model_is_read_from_files_of_its_shape(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "planted"), [("masked", 0.5), ("causal", 0.5), ("masked", 0.0)])
-def test_a_planted_stereotype_is_found_at_its_size_and_none_where_there_is_none(
-    rows, kind, planted
-):
+def test_planted_stereotype(rows, kind, planted):
+    """A planted stereotype is found at its size, and none is found where none is."""
     table = rows[kind]
     rng = np.random.default_rng(3)
     construct = dict(zip(table["construct"].unique(), rng.normal(0, 0.1, 16), strict=True))

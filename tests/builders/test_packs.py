@@ -15,15 +15,16 @@ from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.tables import rows_of
 
-ASKED = [
+EXPERIMENTS = [
     (study, one)
     for study in ("group_packs", "spanish_occupations")
     for one in load_study(study).experiments
 ]
 
 
-@pytest.mark.parametrize(("study", "asked"), ASKED, ids=lambda one: getattr(one, "name", one))
-def test_every_group_has_as_many_rows_and_no_text_stands_twice(study, asked):
+@pytest.mark.parametrize(("study", "asked"), EXPERIMENTS, ids=lambda one: getattr(one, "name", one))
+def test_groups_have_equal_rows(study, asked):
+    """Every group has as many rows as the others, and no text stands twice."""
     rows = config_rows(study, asked.name)
     counts = Counter(row["group"] for row in rows)
     assert set(counts) == set(asked.compared)
@@ -46,7 +47,8 @@ CLAIMS = {"occupation": ("a profession", "professions"), "diagnosis": ("a diagno
 
 @pytest.mark.parametrize("claim", CLAIMS)
 @pytest.mark.parametrize("pack", packs().values(), ids=lambda pack: pack.name)
-def test_what_is_declared_of_a_pack_is_what_its_table_says(pack, claim):
+def test_pack_declaration(pack, claim):
+    """The question, the title and the columns declared of a pack are those of its table."""
     name, (thing, conditions) = f"{claim}_{pack.name}", CLAIMS[claim]
     (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
     assert (
@@ -68,7 +70,8 @@ def test_what_is_declared_of_a_pack_is_what_its_table_says(pack, claim):
 @pytest.mark.parametrize(
     "row", rows_of(corpus_dir("group_packs") / "mask_packs.csv"), ids=lambda row: row["pack"]
 )
-def test_what_is_declared_of_a_pack_at_masks_is_what_its_table_says(row):
+def test_mask_pack_declaration(row):
+    """The question, the words and the description of a pack at masks are those of its table."""
     name = f"stigma_{row['pack']}"
     (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
     words = rows_of(corpus_dir("group_packs") / "mask_words.csv")
@@ -87,7 +90,8 @@ def test_what_is_declared_of_a_pack_at_masks_is_what_its_table_says(row):
     )
 
 
-def test_every_pack_is_asked_about_and_nothing_else():
+def test_every_pack_has_experiments():
+    """Each pack has one experiment per claim, and there is no other experiment."""
     asked = {one.name for one in load_study("group_packs").experiments}
     at_masks = {
         f"stigma_{row['pack']}" for row in rows_of(corpus_dir("group_packs") / "mask_packs.csv")
@@ -99,8 +103,9 @@ PROMPTS = [one.name for one in load_corpus("group_packs").configs if "text" in o
 
 
 @pytest.mark.parametrize("config", PROMPTS)
-def test_articles_fit_the_words_behind_them(config):
-    """By the sounds of the words of these tables: none is spelt with a vowel and spoken without, as "university"."""
+def test_articles(config):
+    """An article fits the sound of its word: no word of these tables is spelt with a vowel and
+    spoken without, as "university"."""
     for row in config_rows("group_packs", config):
         text = row["text"] + "." * config.startswith("stigma_")  # whose templates have no full stop
         assert re.match(r"[A-Z]|<mask>", text)
@@ -113,6 +118,7 @@ def test_articles_fit_the_words_behind_them(config):
 
 @pytest.mark.parametrize("claim", ["occupation", "diagnosis"])
 def test_verbs_agree_with_pronouns(claim):
+    """A verb agrees with its pronoun in number, and the forms are those of one set of pronouns."""
     forms = {row["pronoun"]: row for row in config_rows("gender_lexicon", "pronoun_sets")}
     roles = ("subject", "object", "possessive", "possessive_pronoun", "reflexive")
     for row in config_rows("group_packs", f"{claim}_pronouns"):
@@ -141,7 +147,8 @@ def test_verbs_agree_with_pronouns(claim):
         "pronouns",
     ],
 )
-def test_words_at_the_mask_are_each_of_one_group(name):
+def test_mask_words_have_one_group(name):
+    """Each word at the mask is of one group, and no article chooses among the words."""
     words = [
         row for row in config_rows("group_packs", "words") if row["list"] == f"group_packs/{name}"
     ]
@@ -157,7 +164,8 @@ def test_words_at_the_mask_are_each_of_one_group(name):
         )  # an article would choose among the words
 
 
-def test_spanish_words_agree_with_the_person():
+def test_spanish_agreement():
+    """Spanish words agree with the person in gender."""
     rows = config_rows("spanish_occupations", "sentences_es_wordings")
     men, women = (
         {
@@ -204,29 +212,31 @@ def rows():
     return table[table["condition"].isin(table["condition"].unique()[:4])].reset_index(drop=True)
 
 
-def heads(table):
+def primary_findings(table):
     study = load_study("group_packs")
     asked = study.experiments[0].changed(shows={"levels": ()})
     found = disaggregate(table, study.changed(experiments=(asked,)), expected={}, robustness=False)
     return [one for one in found if one.primary]
 
 
-def test_names_that_differ_by_chance_are_seldom_a_finding_and_a_planted_gap_of_race_is(rows):
-    """Names vary here as much as any: an interval that did not cover a redraw would reject nearly always."""
-    found = [heads(scores(rows, seed)) for seed in range(20)]
+def test_names_by_chance_and_planted_gap(rows):
+    """Names that differ by chance are seldom a finding and a planted gap of race is: the names vary
+    here so much that an interval without them would reject nearly always."""
+    found = [primary_findings(scores(rows, seed)) for seed in range(20)]
     significant = sum(any(one.estimate.p_adjusted < 0.05 for one in some) for some in found)
     assert significant <= 4  # of 20: more by chance .003
     race = [one.estimate for some in found for one in some if one.contrast.startswith("race")]
     assert len(race) == 20
     assert sum(one.ci_low <= 0 <= one.ci_high for one in race) >= 16
-    found = {one.contrast: one for one in heads(scores(rows, 1, black=-0.2))}
+    found = {one.contrast: one for one in primary_findings(scores(rows, 1, black=-0.2))}
     assert found["race: black - white"].estimate.value == pytest.approx(-0.2, abs=0.06)
     assert found["race: black - white"].estimate.p_adjusted < 0.01
     assert found["race: black - white"].cluster_vars == "names + professions"
     assert found["gender: woman - man"].estimate.p_adjusted > 0.05
 
 
-def test_packs_run_where_they_are_named_only():
+def test_packs_run_by_name():
+    """A pack runs where a user names it and nowhere else."""
     tasks, skipped = plan_tasks(Settings(model="vader"))
     packs = {"group_packs", "spanish_occupations"}
     assert not packs & {task.study.name for task in tasks}

@@ -24,7 +24,7 @@ from swapbias.studies.catalogue import as_prompts
 from swapbias.studies.prompt import Candidate, Prompt
 
 pytestmark = pytest.mark.usefixtures("upstream")
-READ = answer_reader("ranking", {})
+RANKING_READER = answer_reader("ranking", {})
 EIGHT = [
     "JAKOB SCHMIDT",
     "JENNIFER PHAM",
@@ -37,8 +37,9 @@ EIGHT = [
 ]
 
 
-def test_released_prompts_are_made_of_our_texts():
-    """Both hold the same CVs in the same form: of a run every CV is found, and together they are its prompt."""
+def test_released_prompts_hold_our_texts():
+    """Released prompts hold the package's CVs in the same form: every CV of a run is found, and
+    together they are its prompt."""
     path = f"{RANKINGS}gpt-3.5-turbo/HR specialist.tar.gz"
     resumes = json.loads(upstream_file(NAME, RESUMES).read_text())
     assert list(resumes) == list(JOBS)
@@ -56,7 +57,8 @@ def test_released_prompts_are_made_of_our_texts():
         )
 
 
-def test_a_folder_of_runs_is_read_as_its_archive_is(tmp_path):
+def test_folder_of_runs(tmp_path):
+    """A folder of released runs is read as its archive is."""
     for folder, top in (("1121", "BB"), ("1121/oversampled", "AA")):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         run = {
@@ -73,11 +75,13 @@ def test_a_folder_of_runs_is_read_as_its_archive_is(tmp_path):
     )
 
 
-def test_the_published_order_puts_missing_names_last():
+def test_published_order_of_missing_names():
+    """The published order puts missing names last."""
     assert published_order("2. cc then AA", ["AA", "BB", "CC"]) == [2, 0, 1]
 
 
-def test_each_group_has_each_place_and_cv_once_a_block():
+def test_places_and_cvs_are_balanced():
+    """Each group has each place and each CV once a block."""
     rows = pd.DataFrame(config_rows(NAME, "ranking"))
     assert set(rows.groupby(["condition", "group", "position"]).size()) == {12}
     assert set(rows.groupby(["condition", "group", "resume"]).size()) == {12}
@@ -88,7 +92,8 @@ def test_each_group_has_each_place_and_cv_once_a_block():
         assert sorted(cv for _, _, cv in order) == list(range(8))
 
 
-def test_of_a_pairwise_choice_names_alone_are_exchanged():
+def test_pairwise_choice_exchanges_names():
+    """The two prompts of a pairwise choice differ by exchanged names alone."""
     rows = pd.DataFrame(config_rows(NAME, "pairwise"))
     for _, both in rows.groupby("names", sort=False):
         women, men = (
@@ -112,17 +117,31 @@ def test_of_a_pairwise_choice_names_alone_are_exchanged():
         ("I'm sorry, but I can't rank candidates.", np.nan, np.nan),
         ("", np.nan, np.nan),
     ],
+    ids=[
+        "whole ranking",
+        "two names",
+        "one name",
+        "sentence",
+        "initial",
+        "name of no candidate",
+        "other candidate first",
+        "refusal",
+        "empty",
+    ],
 )
-def test_a_ranking_is_read(answer, score, above):
-    value, parts = READ(Prompt(candidates=tuple(map(Candidate, EIGHT))), answer)
+def test_ranking_answers(answer, score, above):
+    """A ranking is read as a share of candidates placed below, and what cannot be read has no
+    score."""
+    value, parts = RANKING_READER(Prompt(candidates=tuple(map(Candidate, EIGHT))), answer)
     assert value == pytest.approx(score, nan_ok=True)
     assert parts["placed_above"] == pytest.approx(above, nan_ok=True)
     assert parts["unanswered"] == float(np.isnan(score))
     assert parts["refused"] == float("sorry" in answer)
 
 
-def test_the_released_rankings_are_read():
-    """All but those with more than names or somebody twice, and alike where the names are spelt so."""
+def test_released_rankings():
+    """All released rankings are read but those with more than names or with one person twice, and
+    alike where names are spelt alike."""
     read = 0
     alike = 0
     count = 0
@@ -136,7 +155,7 @@ def test_the_released_rankings_are_read():
                 candidates=tuple(map(Candidate, [first, *others])),
                 condition=path.split("/")[-1][:-7],
             )
-            score, _ = READ(prompt, said)
+            score, _ = RANKING_READER(prompt, said)
             count = count + 1
             read = read + (not np.isnan(score))
             alike = alike + (score == 1)
@@ -166,7 +185,7 @@ def _scored(config, weight, *, seed, trials=3):
             names = rows["name"].to_numpy()[places[np.argsort(-keys[places])]]
             answer = "\n".join(f"{number}. {name.title()}" for number, name in enumerate(names, 1))
             for place in places:
-                scores[place] += READ(prompts[place], answer)[0] / trials
+                scores[place] += RANKING_READER(prompts[place], answer)[0] / trials
     return rows.assign(score=scores, model_id="made")
 
 
@@ -177,7 +196,8 @@ def _primary(rows):
     }, found
 
 
-def test_a_model_that_prefers_women_is_found_at_its_size():
+def test_preference_for_women():
+    """A model that prefers women is found with the size of its preference."""
     answers, found = _primary(
         _scored("ranking", lambda row: np.log(2) * (row["gender"] == "women"), seed=1)
     )
@@ -198,7 +218,9 @@ def test_a_model_that_prefers_women_is_found_at_its_size():
     )
 
 
-def test_a_model_that_follows_places_prefers_no_group():
+def test_preference_for_places():
+    """A model that follows the places of candidates prefers no group."""
+
     def weight(row):
         return -0.7 * int(row["position"])
 

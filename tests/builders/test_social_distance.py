@@ -32,7 +32,8 @@ def masked_rows():
     return [row for name in MASKED for row in config_rows("social_distance", name)]
 
 
-def test_there_are_93_and_29_conditions_in_138_renderings(upstream):
+def test_counts_of_conditions(upstream):
+    """There are 93 stigmatized and 29 other conditions in 138 renderings."""
     rows = config_rows("social_distance", "conditions")
     released = load_corpus("social_distance").released[0]
     labelled = list(
@@ -56,10 +57,11 @@ GROUPS = {"stigmatized": 93, "other": 29}
 RAN = "data/MLM results/roberta-base-Nonstigma--social_distance_results-top50-p{}.csv"
 
 
-def test_the_original_prompts_are_those_that_were_run_and_the_lexicon_labels_what_the_models_say(
+def test_original_prompts_and_lexicon(
     upstream,
 ):
-    """At least 95 % of the top-50 mass in the released outputs carries a label."""
+    """The original prompts are those that were run, and at least 95 % of the top-50 mass in the
+    released outputs has a label."""
     ran = [rows_of(upstream_file("social_distance", RAN.format(number))) for number in range(1, 5)]
     rows = config_rows("social_distance", "original")
     mine = {
@@ -87,7 +89,8 @@ def attitudes(tmp_path_factory):
         return load_scorer(str(tiny.save("bert", tmp_path_factory.mktemp("bert"))))
 
 
-def test_attitudes_equal_the_slow_definition(attitudes):
+def test_attitudes_equal_slow_definition(attitudes):
+    """Scores of attitudes equal a slow sum over the 50 most probable words."""
     prompts = as_prompts(masked_rows()[::311])
     lexicon = load_lexicon("social_distance/attitude")
     for prompt, one in zip(prompts, read_as(attitudes, "attitude").score(prompts), strict=True):
@@ -105,7 +108,8 @@ def test_attitudes_equal_the_slow_definition(attitudes):
         assert len(json.loads(one.top_tokens)) == 50
 
 
-def test_antonym_log_odds_are_the_mean_over_pairs_and_rise_with_disapproval(attitudes):
+def test_antonym_log_odds(attitudes):
+    """Log-odds of antonyms are the mean over pairs and rise with disapproval."""
     reader = read_as(attitudes, "attitude")
     p = torch.full((1, len(attitudes.words)), 1e-6)
     known = {word: index for index, word in enumerate(attitudes.words)}
@@ -118,7 +122,8 @@ def test_antonym_log_odds_are_the_mean_over_pairs_and_rise_with_disapproval(atti
     assert reader._log_odds(p, "social_distance")[0] == pytest.approx(1 / count, abs=1e-4)
 
 
-def test_a_prompt_without_a_rated_word_is_nan_and_xlnet_is_read_too(tmp_path):
+def test_prompt_without_rated_word(tmp_path):
+    """A prompt without a rated word scores NaN, and XLNet can be scored too."""
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "attitude")
     labels, of_token = scorer.inner.labels_of_tokens("social_distance/attitude")
     of_token[:] = labels.index("unrated")
@@ -130,12 +135,9 @@ def test_a_prompt_without_a_rated_word_is_nan_and_xlnet_is_read_too(tmp_path):
     assert all(0 < one.parts["top_mass"] <= 1 for one in scored)
 
 
-def test_sub_conditions_are_averaged_before_conditions_are_compared():
-    """Three of the 93 have three renderings: a bias on one rendering of them weighs a third of a condition.
-
-    By hand: only "is a lesbian" scores 1, everything else 0. Its condition has 3 renderings, so its mean is 1/3;
-    over 93 conditions the stigmatized mean is 1/279, the others' 0.
-    """
+def test_renderings_are_averaged_first():
+    """Renderings are averaged before conditions are compared: with one of the three renderings of
+    one condition at 1 and all else at 0, the mean of 93 conditions is 1/279."""
     rows = scored(
         "social_distance",
         MASKED,
@@ -149,7 +151,9 @@ def test_sub_conditions_are_averaged_before_conditions_are_compared():
     assert gap.cluster_vars == "templates + acts + categories"
 
 
-def test_conditions_above_one_half_are_counted_strictly():
+def test_share_above_half_is_strict():
+    """Conditions are counted above one half, not at it."""
+
     def rule(prompt):
         return {"skinny": 0.5, "rich": 0.6, "homeless": 0.9}.get(prompt.condition, 0.1)
 
@@ -162,7 +166,8 @@ def test_conditions_above_one_half_are_counted_strictly():
     assert baseline[0].estimate.value == pytest.approx(0.1)
 
 
-def test_negative_labels_are_shares_and_baselines_stand_beside():
+def test_negative_labels_and_baselines():
+    """Negative labels are shares, and the baseline stands beside them."""
     rows = config_rows("social_distance", "sentiment")
 
     def says(texts):
@@ -178,6 +183,7 @@ def test_negative_labels_are_shares_and_baselines_stand_beside():
 
 
 def test_share_above_by_hand():
+    """The share above one half and its interval have the values worked out by hand."""
     # 2 of 4 above .5 (.5 itself is not): Wilson with z = 1.96: centre .5, half width .35004.
     found = share_above([0.9, 0.6, 0.5, 0.1, math.nan])
     assert (found.value, found.n, found.n_unscored) == (0.5, 4, 1)
@@ -190,8 +196,9 @@ def scored(study, configs, rule, model="planted", kind="classifier"):
     return pd.DataFrame(score_rows(rows, RuleScorer(rule, model_id=model, kind=kind)))
 
 
-def test_the_paired_comparison_sees_what_the_independent_one_cannot():
-    """Two models whose disparities vary widely by template but differ by .01 throughout (up to a ripple)."""
+def test_paired_models_beat_independent():
+    """The paired comparison finds a constant difference of .01 between models whose disparities
+    vary widely by template, and the independent one does not."""
 
     def rule(extra):
         def score(prompt):
@@ -218,8 +225,9 @@ def test_the_paired_comparison_sees_what_the_independent_one_cannot():
     assert paired.estimate.p_value == pytest.approx(2 / 2**11)  # all eleven diagnoses agree
 
 
-def test_disapproval_and_negative_labels_are_correlated_over_conditions_and_within_groups():
-    """Both rise with the same hidden number within a group, and one group is higher on both: r differs."""
+def test_disapproval_and_negative_labels():
+    """Disapproval and negative labels correlate over conditions and within groups, where r differs
+    since one group is higher on both."""
 
     def hidden(prompt):
         return (hash_of(prompt.condition) % 100) / 200 + 0.4 * (prompt.group == "stigmatized")

@@ -28,7 +28,7 @@ def answered(config, stigma):
     return pd.DataFrame([{**row, "unanswered": float(math.isnan(row["score"]))} for row in rows])
 
 
-def of_run(model, experiment):
+def findings_of_run(model, experiment):
     run = next(
         one
         for one in load_corpus(NAME).released
@@ -40,7 +40,8 @@ def of_run(model, experiment):
     )
 
 
-def test_the_prompts_are_those_that_the_authors_asked(upstream):
+def test_prompts_are_those_of_the_authors(upstream):
+    """The prompts are those that the authors used."""
     path = next(
         one.files[0] for one in load_corpus(NAME).released if one.experiment == "conditions"
     )
@@ -60,7 +61,8 @@ def test_the_prompts_are_those_that_the_authors_asked(upstream):
     assert therapist[0]["content"].endswith(f"their thinking).\n\n{plain[0]['content']}")
 
 
-def test_own_prompts_differ_from_the_published_ones_by_what_is_mended_alone(upstream):
+def test_repaired_prompts(upstream):
+    """Repaired prompts differ from the published ones by the repairs alone."""
     known = {row["prompt_id"]: row["text"] for row in config_rows(NAME, "original_beliefs")}
     for row in config_rows(NAME, "beliefs"):
         text = known[row["prompt_id"]].replace("How likely it is that", "How likely is it that")
@@ -71,7 +73,8 @@ def test_own_prompts_differ_from_the_published_ones_by_what_is_mended_alone(upst
 
 
 @pytest.mark.parametrize("slot", SLOTS)
-def test_a_pair_differs_in_its_slot_alone(slot):
+def test_pair_differs_in_slot(slot):
+    """The two texts of a pair differ in the words of their slot alone."""
     words = {
         "he",
         "she",
@@ -111,7 +114,8 @@ def test_a_pair_differs_in_its_slot_alone(slot):
         assert set.union(*told) - set.intersection(*told) <= words
 
 
-def test_the_printed_rate_of_the_largest_model_follows_from_its_omissions():
+def test_printed_rate_of_largest_model():
+    """The printed rate of the largest model follows from its omissions."""
     printed = published_for(NAME, LARGEST)
     rate = printed["therapist", "", "mean", "all", "vignettes", "with a condition"].value
     omitted = int(
@@ -122,8 +126,9 @@ def test_the_printed_rate_of_the_largest_model_follows_from_its_omissions():
     assert (round(codes / 324, 3), round((codes + omitted) / 324, 3)) == (0.707, 0.762)
 
 
-def test_what_was_not_answered_bounds_a_rate(upstream):
-    found = of_run("gpt-4o-2024-08-06", "therapist")
+def test_unanswered_bounds_a_rate(upstream):
+    """The missing answers of a model bound its rate."""
+    found = findings_of_run("gpt-4o-2024-08-06", "therapist")
     (rate,) = [
         one
         for one in found
@@ -145,7 +150,8 @@ def test_what_was_not_answered_bounds_a_rate(upstream):
     assert np.mean(gaps) == pytest.approx(175 / 324)
 
 
-def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstream):
+def test_released_file_of_any_model(tmp_path, upstream):
+    """A file of the released shape is read whatever its model is."""
     path = next(one.files[0] for one in load_corpus(NAME).released if one.experiment == "therapist")
     known = [json.loads(line) for line in upstream_file(NAME, path).read_text().splitlines()]
     made = tmp_path / "2025-01-01.jsonl"
@@ -174,7 +180,8 @@ def test_a_file_of_the_released_shape_is_read_whatever_its_model(tmp_path, upstr
     assert {one.verdict for one in found} <= {"", "not measured"}
 
 
-def test_people_stand_beside_the_model():
+def test_people_beside_the_model():
+    """The rates of a survey of people stand beside the model's."""
     found = disaggregate(answered("conditions", lambda row: 0.0), NAME, robustness=False)
     people = {
         one.slice_value: one.estimate.value for one in found if one.contrast == "US adults 2018"
@@ -184,7 +191,8 @@ def test_people_stand_beside_the_model():
     assert people["depression: marriage"] == 0.25
 
 
-def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_path, quiet):
+def test_planted_gap_of_letters(tmp_path, quiet):
+    """A planted gap is recovered from a chat model that answers by letter."""
     rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(NAME, "gender")}
 
     def stigma(row):
@@ -211,7 +219,8 @@ def test_a_planted_gap_is_recovered_by_a_chat_model_that_answers_by_letter(tmp_p
     assert gap.missing_data_low < gap.estimate.value < gap.missing_data_high
 
 
-def test_a_blind_model_has_no_gap_anywhere_between_people():
+def test_blind_model_has_no_gap():
+    """A blind model has no gap between any groups of people."""
     blind = {
         config: answered(config, lambda row: float(row["condition"] != CONTROL)) for config in SLOTS
     }
@@ -224,7 +233,9 @@ def test_a_blind_model_has_no_gap_anywhere_between_people():
     assert {(one.estimate.independent, one.verdict) for one in few} == {(6, "undecided")}
 
 
-def test_further_trials_are_no_further_prompts():
+def test_trials_are_no_prompts():
+    """Further trials of a prompt count as no further prompts."""
+
     def some(row, trial):
         return (
             float("nan")

@@ -60,7 +60,7 @@ def lexicon():
 
 GENDERED = lexicon()
 # Names that are other words in these sentences.
-NAMES_TOO = {
+WORDS_AND_NAMES = {
     "will",
     "grant",
     "may",
@@ -79,11 +79,12 @@ NAMES_TOO = {
 
 def gendered(text):
     return Counter(
-        word for word in re.findall(r"[a-z]+", text.lower()) if word in GENDERED - NAMES_TOO
+        word for word in re.findall(r"[a-z]+", text.lower()) if word in GENDERED - WORDS_AND_NAMES
     )
 
 
-def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
+def test_reworded_sentence_keeps_referent():
+    """A reworded sentence keeps occupations, articles, order and referent."""
     before = {one.sentence_id: one for one in sentences.own_sentences()}
     pronoun = re.compile(r"\b(he|she|him|her|his|hers|himself|herself)\b")
 
@@ -110,9 +111,8 @@ def test_a_reworded_sentence_keeps_occupations_articles_order_and_referent():
 
 
 @pytest.mark.parametrize(("corpus", "config"), list(PLACEBOS))
-def test_placebo_rows_reword_each_row_five_times_and_keep_gendered_words_start_and_end(
-    corpus, config
-):
+def test_placebo_rows(corpus, config):
+    """Placebo rows reword each row five times and keep its gendered words, its start and its end."""
     asked = PLACEBOS[corpus, config]
     wanted = REWORDED.get(config, lambda row: True)
     before = [row for name in asked.reads.configs for row in config_rows(corpus, name)]
@@ -142,7 +142,8 @@ def is_control(corpus, experiment):
     return {row["construct"] for row in rows} == {"control"}
 
 
-def test_every_experiment_with_groups_declares_its_placebo_rows_and_its_baseline():
+def test_experiments_declare_placebos():
+    """Every experiment with groups declares its placebo rows and its baseline."""
     for name in studies():
         for one in load_study(name).experiments:
             home = load_corpus(one.reads.notes.corpus or name)
@@ -181,7 +182,8 @@ def pairs():
     return config_rows("clinical_notes", "pairs")
 
 
-def test_carrier_phrases_have_five_alternatives_and_no_gendered_word_and_stand_in_no_evidence():
+def test_carrier_phrases():
+    """A carrier phrase has five alternatives, holds no gendered word and stands in no evidence."""
     table = carrier_synonyms()
     assert len(table) >= 150
     for phrase, alternatives in table.items():
@@ -194,9 +196,9 @@ def test_carrier_phrases_have_five_alternatives_and_no_gendered_word_and_stand_i
 
 
 @pytest.mark.parametrize("wording", range(1, WORDINGS + 1))
-def test_a_reworded_pair_differs_in_the_words_for_the_patient_alone_and_keeps_its_evidence(
-    pairs, wording
-):
+def test_reworded_pair_keeps_evidence(pairs, wording):
+    """The texts of a reworded pair differ in the words for the patient alone and keep their
+    evidence."""
     assert min(len(_carried(row["text"])) for row in pairs[wording - 1 :: WORDINGS]) >= 3
     swapper = Swapper()
     for one, other in zip(pairs[::20], pairs[1::20], strict=True):
@@ -245,7 +247,8 @@ def slowly(text, wording):
     return done
 
 
-def test_rewording_equals_the_slow_definition(pairs):
+def test_rewording_equals_slow_definition(pairs):
+    """Rewording equals a slow search for each phrase."""
     for row in pairs[::200]:
         assert reworded(row["text"], 2) == slowly(row["text"], 2)
 
@@ -265,11 +268,13 @@ def test_rewording_equals_the_slow_definition(pairs):
         ("She takes no pills.", "She takes no pills."),
     ],
 )
-def test_whole_phrases_are_replaced_and_capitals_kept(text, expected):
+def test_whole_phrases_and_capitals(text, expected):
+    """Whole phrases are replaced, and their capitals stay."""
     assert reworded(text, 1) == expected
 
 
-def test_most_real_reports_change_in_three_places_and_no_gendered_word_does(clinical):
+def test_real_reports_are_reworded(clinical):
+    """Most real reports change in three places, and no gendered word of them changes."""
     texts = [row["text"] for row in rows_of(clinical / "mtsamples_first_half.csv")]
     changes = [len(_carried(text)) for text in texts]
     assert sum(count >= 3 for count in changes) / len(texts) > 0.85
@@ -280,7 +285,8 @@ def test_most_real_reports_change_in_three_places_and_no_gendered_word_does(clin
             assert gendered(other) == gendered(text)
 
 
-def test_a_folder_of_ones_own_notes_has_wordings_too(tmp_path):
+def test_folder_of_notes_has_wordings(tmp_path):
+    """A folder of a user's notes has reworded rows too."""
     texts = [f"She was admitted to ward {number}." for number in range(4)]
     columns = {"label": [*"0101"], "gender": ["female"] * 4, "split": ["test"] * 4}
     write(tmp_path / "test.csv", {"text": texts, **columns})
