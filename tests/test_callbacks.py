@@ -19,10 +19,10 @@ from transformers import (
 )
 
 import swapbias
+from swapbias.callback import BiasCallback, bias_metrics
 from swapbias.errors import UsageError
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
-from swapbias.runs.callback import BiasCallback, bias_metrics
 from tests import tiny
 
 CONTROL = "occupation_sentiment:control"

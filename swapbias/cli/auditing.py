@@ -16,7 +16,8 @@ from swapbias.cli import terminal as ui
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
-from swapbias.models import SettingsError, model_kinds, offline_reason, planned_kind, planned_name
+from swapbias.hub_http import offline_reason
+from swapbias.models import SettingsError, model_kinds, planned_kind, planned_name
 
 OF_TABLE = ui.names_of(runs.PromptOptions)
 _KEY = "api_key_env"  # which no manifest says

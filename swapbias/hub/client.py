@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 from swapbias.errors import HubError, UsageError
 from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD
-from swapbias.models import configure_http
+from swapbias.hub_http import configure_http
 from swapbias.privacy import Files, check_upload
 from swapbias.report import shown
 from swapbias.studies import decoded

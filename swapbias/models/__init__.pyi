@@ -22,11 +22,9 @@ from .base import (
 )
 from .kind import Kind as Kind, Reading as Reading
 from .loading import (
-    configure_http as configure_http,
     length_limit as length_limit,
     load_model as load_model,
     module_file as module_file,
-    offline_reason as offline_reason,
 )
 from .model_names import (
     as_pinned as as_pinned,

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from swapbias import hub_http
 from swapbias.errors import UsageError, arguments_named, extras_named, listed, quoted
 from swapbias.files import is_there
 from swapbias.measures import RAW_SCORE, Unit, named_unit
@@ -382,7 +383,7 @@ def planned_kind(
     is_path = model.startswith((".", os.sep)) or model.count("/") > 1
     is_here = model == base.VADER or base.is_callable(model) or is_there(model) or is_path
     config = None if is_here else _cached_config(model)
-    if not is_here and config is None and loading.offline_reason():
+    if not is_here and config is None and hub_http.offline_reason():
         return None if kind is None else kind_of(kind).name
     return model_kind(config or model, kind, load=load)
 

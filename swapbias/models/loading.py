@@ -2,9 +2,7 @@
 
 import hashlib
 import logging
-import math
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +14,10 @@ from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-from swapbias.errors import HubError, UsageError, first_line, need, quoted
+from swapbias.errors import UsageError, first_line, need, quoted
 from swapbias.files import file_sha256, is_there
+from swapbias.hub_http import configure_http, offline_reason
 from swapbias.models.adapter_config import base_of, read_adapter_config
 from swapbias.models.base import LoadOptions
 from swapbias.models.formats import refuse_other_formats, refuse_quantized, refuse_without_weights
@@ -30,14 +27,9 @@ from swapbias.models.tokens import refuse_other_tokenizer
 if TYPE_CHECKING:
     import torch
 
-TIMEOUT = "SWAPBIAS_HUB_TIMEOUT"  # environment variable: seconds without a byte from the Hub
-_NONE_SET = 86_400.0  # seconds: the client's timeout, which stands for none
-_WRITES = ("POST", "PUT", "PATCH", "DELETE")
 PICKLES = (".joblib", ".kv", ".pkl")
-# a file and a kind of network of ``swapbias train``
+# a file of ``swapbias train``
 SKOPS = "model.skops"
-BILSTM = "bilstm"
-_CONNECT_SECONDS = 5
 _WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
 _MODEL_FILES = (
     "*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops", "*.jinja",
@@ -90,83 +82,6 @@ def _not_found(model: str, error: Exception) -> str:
         )
         return f"{unread} {where}, and {offline}. Go online, or give a local folder."
     return f"{unread} a model that the Hub gave ({first_line(error)}). Check the name and the connection."
-
-
-def offline_reason() -> str:
-    """Why the Hub cannot be reached, found at once: its own client tries for a minute; blank where it can."""
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        return "HF_HUB_OFFLINE is set"
-    host = urlsplit(constants.ENDPOINT)
-    if host.hostname and (not getproxies() or proxy_bypass(host.hostname)):
-        try:
-            socket.create_connection(
-                (host.hostname, host.port or 443), timeout=_CONNECT_SECONDS
-            ).close()
-        except OSError as error:
-            return f"{host.hostname} cannot be reached: {error.strerror or error}"
-    return ""
-
-
-def timeouts() -> tuple[float, float]:
-    """Seconds without a byte after which a read fails, and a write, at which the Hub works before it answers.
-
-    ``SWAPBIAS_HUB_TIMEOUT`` and four times as many; 30 and 120 by default. UsageError: no number above 0.
-    """
-    value = os.environ.get(TIMEOUT, "").strip() or "30"
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:
-        raise UsageError(
-            f"{TIMEOUT} is {value[:20]!r}, expected seconds above 0, such as 30. Correct it."
-        )
-    return seconds, 4 * seconds
-
-
-def configure_http() -> None:
-    """Give the Hub's client of this process timeouts; a client with timeouts of its own stays."""
-    from huggingface_hub import get_session, set_client_factory
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
-
-    session = get_session()
-    if type(session) is httpx.Client and session.timeout == httpx.Timeout(None):
-        hooks: Any = {
-            "request": [*session.event_hooks["request"], _limit_time],
-            "response": [*session.event_hooks["response"], _refuse_redirected_write],
-        }
-        set_client_factory(
-            lambda: httpx.Client(event_hooks=hooks, follow_redirects=True, timeout=_NONE_SET)
-        )
-
-
-def _limit_time(request: Any) -> None:
-    """Timeouts by method; those that a call sets by itself stay."""
-    read, write = timeouts()
-    usual = {
-        "connect": min(10.0, read),
-        "read": write if request.method in _WRITES else read,
-        "write": read,
-    }
-    given = request.extensions.get("timeout") or {}
-    own = {name: seconds for name, seconds in given.items() if seconds not in (None, _NONE_SET)}
-    request.extensions = {**request.extensions, "timeout": usual | own}
-
-
-def _refuse_redirected_write(response: Any) -> None:
-    """Refuse to follow a redirect with what is written to another host."""
-    request = response.request
-    if response.has_redirect_location and request.method in _WRITES:
-        target = request.url.join(response.headers["location"])
-        if (target.scheme, target.host, target.port) != (
-            request.url.scheme,
-            request.url.host,
-            request.url.port,
-        ):
-            where = f"The Hub sends what is written on to another address ({target.host[:80]})"
-            raise HubError(f"{where}. Nothing was sent there. Check HF_ENDPOINT.")
 
 
 def refuse_pickle(path: Path) -> None:
@@ -267,8 +182,8 @@ def _located(model: str, options: LoadOptions) -> tuple[str, Any]:
     place = at_commit(model)
     name, how = _source(place, options)
     try:
-        if PreTrainedConfig.get_config_dict(name, **how)[0].get("model_type") == BILSTM:
-            import_module("swapbias.models.sentiment")  # transformers knows it from then on
+        if PreTrainedConfig.get_config_dict(name, **how)[0].get("model_type") == "bilstm":
+            import_module("swapbias.models.bilstm")  # transformers knows it from then on
         config = AutoConfig.from_pretrained(name, **how)
     except Exception as error:
         if folder.is_dir():

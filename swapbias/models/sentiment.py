@@ -3,7 +3,6 @@
 import math
 import re
 import tempfile
-from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -17,11 +16,13 @@ from pydantic.dataclasses import dataclass as settings_dataclass
 from pydantic_core import to_json
 from safetensors import SafetensorError
 
+from swapbias import hub_http
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading, model_names
 from swapbias.models.base import Bar, Count, LoadOptions
+from swapbias.models.bilstm import BiLstmConfig, BiLstmForSequenceClassification, word_tokenizer
 from swapbias.models.classifier import ProbabilityScorer
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.options import STRICT, Options, Place, Use
@@ -30,14 +31,13 @@ from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import credentialed, for_owner_alone, is_credentialed
 from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table
 
-KINDS = BOW, BILSTM, ENCODER = "bow", loading.BILSTM, "encoder"
+KINDS = BOW, BILSTM, ENCODER = "bow", BiLstmConfig.model_type, "encoder"
 LABELS = ("NEGATIVE", "POSITIVE")
 EPOCHS = {BILSTM: 30, ENCODER: 3}
 RATES = {BILSTM: 1e-3, ENCODER: 2e-5}
 PATIENCE = 3  # epochs of a bilstm without a smaller loss on dev
 # that a bilstm knows, and that it reads in one text
 MOST_WORDS = 50_000
-MOST_TOKENS = 100_000
 _PACKAGES = ("swapbias", "numpy", "torch", "transformers")
 _OF_BOW = ("scikit-learn", "skops")
 _OPTIONS = {
@@ -53,8 +53,6 @@ PUBLISHED_AUDIT = {"male": (1182, 0.535), "female": (601, 0.599)}
 Rows: TypeAlias = pd.DataFrame  # sentences: text, and label (1 positive)
 Facts: TypeAlias = dict[str, Any]  # what a record says
 _NOUN_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-# Training sentences are cut like "do n't" and "it 's": other texts are cut so, too.
-_WORD = r"\w+(?=n't\b)|n't\b|'\w+|\w+(?:-\w+)*|[^\w\s]"
 
 
 def load_sentiment_data(source: str) -> tuple[Rows, Rows, dict[str, str]]:
@@ -80,7 +78,7 @@ def load_sentiment_data(source: str) -> tuple[Rows, Rows, dict[str, str]]:
 def _from_hub() -> list[Rows]:
     from datasets import load_dataset
 
-    loading.configure_http()
+    hub_http.configure_http()
     try:
         found = load_dataset(HUB_ID)
     except Exception as error:
@@ -257,76 +255,6 @@ def _train_bow(
     return ProbabilityScorer(model, model_id=BOW, options=LoadOptions()), {
         "words": len(model[0].vocabulary_)
     }
-
-
-class BiLstmConfig(transformers.PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """``vocab_size``: known words, and 0 for all others; ``units``: of the state of one direction."""
-
-    model_type = BILSTM
-    vocab_size: int = 1
-    vector_size: int = 1
-    units: int = 128
-    pad_token_id: int | None = 0
-
-
-class BiLstmForSequenceClassification(transformers.PreTrainedModel):
-    """Last states of both directions, dropout, one linear layer; vectors of words are not trained."""
-
-    config_class = BiLstmConfig
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        vectors = torch.zeros(config.vocab_size, config.vector_size)
-        self.embed_tokens = torch.nn.Embedding.from_pretrained(vectors)  # type: ignore[no-untyped-call]
-        self.lstm = torch.nn.LSTM(
-            config.vector_size, config.units, batch_first=True, bidirectional=True
-        )
-        self.dropout = torch.nn.Dropout(0.25)
-        self.head = torch.nn.Linear(2 * config.units, 1)
-        self.post_init()  # type: ignore[no-untyped-call]
-
-    def _init_weights(self, module: Any) -> None:
-        """Weights start as torch draws them."""
-
-    def forward(
-        self, input_ids: Any, attention_mask: Any, labels: Any = None, return_dict: bool = True
-    ) -> Any:
-        """Logits of negative (always 0) and positive, shape (n, 2), of sentences of one or more words; the loss."""
-        read = self.dropout(self.embed_tokens(input_ids))
-        lengths = attention_mask.sum(dim=1).cpu()
-        packed = torch.nn.utils.rnn.pack_padded_sequence(
-            read, lengths, batch_first=True, enforce_sorted=False
-        )
-        _, (last, _) = self.lstm(packed)
-        positive = self.head(self.dropout(torch.cat([last[0], last[1]], dim=-1)))
-        logits = torch.cat([torch.zeros_like(positive), positive], dim=-1)
-        loss = None if labels is None else torch.nn.functional.cross_entropy(logits, labels)
-        return transformers.modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
-
-
-transformers.AutoConfig.register(BILSTM, BiLstmConfig, exist_ok=True)
-transformers.AutoModelForSequenceClassification.register(
-    BiLstmConfig, BiLstmForSequenceClassification, exist_ok=True
-)
-
-
-def word_tokenizer(words: Iterable[str]) -> Any:
-    """The lower-case words and marks of a text, contractions cut; each is its place among ``words``, from 1, else 0.
-
-    >>> word_tokenizer(["she", "'s", "does", "n't", "gym-trainer"])("She’s a gym-trainer, doesn't she?")["input_ids"]
-    [1, 2, 0, 5, 0, 3, 4, 1, 0]
-    """
-    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
-
-    unknown = "[UNK]"
-    places = {one: at for at, one in enumerate([unknown, *words])}
-    made = Tokenizer(models.WordLevel(places, unk_token=unknown))
-    made.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace("’", "'")])
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)
-    make: Any = transformers.PreTrainedTokenizerFast
-    return make(
-        tokenizer_object=made, unk_token=unknown, pad_token=unknown, model_max_length=MOST_TOKENS
-    )
 
 
 def new_bilstm(vectors: StaticVectors, most: int = MOST_WORDS) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ import pyarrow.types as kinds
 
 from swapbias.errors import UsageError, first_line, listed, notes_read
 from swapbias.files import check_regular, parse_json
-from swapbias.models import configure_http
+from swapbias.hub_http import configure_http
 from swapbias.privacy import credentialed
 from swapbias.studies import shown_names, strict_rows
 

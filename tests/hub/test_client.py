@@ -6,10 +6,11 @@ import re
 import pandas as pd
 import pytest
 
+from swapbias import hub_http
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo, difference
-from swapbias.models import loading
-from swapbias.models.loading import at_commit, timeouts
+from swapbias.hub_http import timeouts
+from swapbias.models.loading import at_commit
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import swapbias
 from tests.hub.clients import online
@@ -192,7 +193,7 @@ SLOW = "not waited for|could not be reached|Timeout|timed out"
 
 @pytest.fixture
 def slow(hub, monkeypatch):
-    monkeypatch.setenv(loading.TIMEOUT, str(SILENT))
+    monkeypatch.setenv(hub_http.TIMEOUT, str(SILENT))
     for name in ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"):
         monkeypatch.setattr(f"huggingface_hub.constants.{name}", SILENT)
     hub.add_repo("dataset", DATA.name, files={"a.txt": b"a", "README.md": b"# a\n"})
@@ -245,10 +246,10 @@ def test_the_commands_end_too(slow, tmp_path):
 
 def test_the_timeout_is_a_setting(monkeypatch):
     assert timeouts() == (30.0, 120.0)
-    monkeypatch.setenv(loading.TIMEOUT, "2")
+    monkeypatch.setenv(hub_http.TIMEOUT, "2")
     assert timeouts() == (2.0, 8.0)
     for wrong in ("soon", "0", "-1", "nan", "1e9"):
-        monkeypatch.setenv(loading.TIMEOUT, wrong)
+        monkeypatch.setenv(hub_http.TIMEOUT, wrong)
         with pytest.raises(UsageError, match="expected seconds above 0"):
             timeouts()
 
@@ -289,8 +290,8 @@ def test_a_client_of_the_users_own_stays(monkeypatch):
     monkeypatch.setattr(_http, "_GLOBAL_CLIENT_FACTORY", _http.default_client_factory)
     mine = httpx.Client(timeout=5)
     set_client_factory(lambda: mine)
-    loading.configure_http()
+    hub_http.configure_http()
     assert get_session() is mine
     set_client_factory(_http.default_client_factory)
-    loading.configure_http()
+    hub_http.configure_http()
     assert get_session().timeout != httpx.Timeout(None)

@@ -10,18 +10,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from swapbias.models import LoadOptions, Scored, kinds, load_scorer
+from swapbias.models.bilstm import BiLstmConfig, BiLstmForSequenceClassification, word_tokenizer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.classifier import CallableScorer, ProbabilityScorer
 from swapbias.models.clinical.features import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer
-from swapbias.models.sentiment import (
-    LABELS,
-    BiLstmConfig,
-    BiLstmForSequenceClassification,
-    word_tokenizer,
-)
+from swapbias.models.sentiment import LABELS
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.runs import Settings, resume, start
 from swapbias.runs.run import with_scores

@@ -297,7 +297,7 @@ def test_a_plan_reads_the_kind_of_a_folder_or_the_cache_and_else_shows_what_each
 
 def test_a_plan_of_a_hub_id_asks_the_hub_for_its_config_alone(tmp_path, monkeypatch):
     folder = tiny.save_causal(tmp_path / "causal")
-    monkeypatch.setattr("swapbias.models.loading.offline_reason", lambda: "")
+    monkeypatch.setattr("swapbias.hub_http.offline_reason", lambda: "")
     read = []
 
     def config(model, options=None):
