@@ -8,7 +8,7 @@ INSPECT := build/inspect
 # Compiled modules are kept, whatever the environment says: a process that imports torch starts in half of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-spaces test-ray docs bench soak truth lint types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-spaces test-ray docs bench soak truth lint quick types release-check clean
 
 setup: $(READY)
 
@@ -118,6 +118,10 @@ lint: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	git ls-files -z '*.md' '*.ipynb' | xargs -0 $(VENV)/bin/ruff format --check --line-length 118
+
+# While you work: style, types, and the tests of what changed, for 40 seconds at most.
+quick: lint
+	@$(VENV)/bin/mypy & types=$$!; $(VENV)/bin/python scripts/quick_tests.py; tests=$$?; wait $$types && exit $$tests
 
 types: $(READY) $(NODE)/.ready
 	$(VENV)/bin/mypy
