@@ -27,7 +27,7 @@ from tests.hub.shared_runs import GAP
 
 BASE = "bob/bert"
 LORA = "alice/lora"
-BOTH = f"{BASE} + {LORA}"
+BASE_AND_LORA = f"{BASE} + {LORA}"
 STUDY = ("gendered_stigma:rq1",)
 ENTRIES = {
     "namespace": "swapbias", "revisions": {"gendered_stigma": "a" * 40},
@@ -81,13 +81,15 @@ def head(hub, name):
     return hub.commits("model", name)[0][0]
 
 
-def shared(run, **options):
+def share_findings(run, **options):
     usual = {"results": "alice/audits", "how": COMMIT}
     return share_run(run, ShareOptions(**{**usual, **options}), Hub(), say=str)
 
 
-def proposed(run, **options):
-    return shared(run, **{"results": "alice/open", "how": PULL_REQUEST, "public": True, **options})
+def propose(run, **options):
+    return share_findings(
+        run, **{"results": "alice/open", "how": PULL_REQUEST, "public": True, **options}
+    )
 
 
 def models_of(run):
@@ -95,13 +97,18 @@ def models_of(run):
         return {row["model_id"] for row in csv.DictReader(file)}
 
 
-def test_an_audit_with_an_adapter_is_named_after_both_and_pins_both(pushed, tmp_path):
+def test_audit_with_adapter(pushed, tmp_path):
+    """An audit with an adapter is named after base and adapter, and its manifest pins both."""
     run = audited(BASE, tmp_path / "run", adapter=LORA)
     (pin,) = run.manifest()["models"]
-    assert (pin["model_id"], pin["base"], pin["revision"]) == (BOTH, BASE, head(pushed, BASE))
+    assert (pin["model_id"], pin["base"], pin["revision"]) == (
+        BASE_AND_LORA,
+        BASE,
+        head(pushed, BASE),
+    )
     assert (pin["adapter"]["name"], pin["adapter"]["revision"]) == (LORA, head(pushed, LORA))
-    assert models_of(run) == {BOTH}
-    assert f"audit of {BOTH}" in (run.folder / "report.html").read_text()
+    assert models_of(run) == {BASE_AND_LORA}
+    assert f"audit of {BASE_AND_LORA}" in (run.folder / "report.html").read_text()
     assert default_folder(settings_of(BASE, STUDY, {"adapter": LORA})).name.startswith(
         "bob-bert-alice-lora-2"
     )
@@ -121,10 +128,11 @@ def test_an_audit_with_an_adapter_is_named_after_both_and_pins_both(pushed, tmp_
     assert scores(later) != scores(run)
 
 
-def test_an_adapter_in_place_of_a_model_is_read_on_its_base_and_named_after_both(pushed, tmp_path):
+def test_adapter_in_place_of_a_model(pushed, tmp_path):
+    """An adapter given as the model is scored on its base and named after both."""
     both = audited(BASE, tmp_path / "both", adapter=LORA)
     alone = audited(LORA, tmp_path / "alone")
-    assert (models_of(alone), scores(alone)) == ({BOTH}, scores(both))
+    assert (models_of(alone), scores(alone)) == ({BASE_AND_LORA}, scores(both))
     folder = audited(str(tmp_path / "lora"), tmp_path / "folder")
     assert (models_of(folder), scores(folder)) == ({f"{BASE} + lora"}, scores(both))
     with pytest.raises(UsageError, match=r"alice/lora is an adapter, and -M adapter names another"):
@@ -132,23 +140,26 @@ def test_an_adapter_in_place_of_a_model_is_read_on_its_base_and_named_after_both
 
 
 @pytest.mark.parametrize("model", [BASE, LORA])
-def test_the_page_of_the_base_is_refused_and_that_of_the_adapter_repeats_the_run(
-    pushed, model, tmp_path, monkeypatch
-):
+def test_pages_of_base_and_adapter(pushed, model, tmp_path, monkeypatch):
+    """Results of an adapter are refused on the page of its base, and the page of the adapter
+    repeats the run."""
     how = {} if model == LORA else {"adapter": LORA}
     run = audited(model, tmp_path / "run", **how)
     before = pushed.files("model", BASE)
     pinned = head(pushed, LORA)
-    for more in ({}, {"audited": BOTH}):
+    for more in ({}, {"audited": BASE_AND_LORA}):
         with pytest.raises(
             UsageError, match=rf"read bob/bert with the adapter alice/lora, whose .* --model {LORA}"
         ):
-            proposed(run, model=BASE, **more)
+            propose(run, model=BASE, **more)
     assert ("dataset", "alice/open") not in pushed.repositories
-    assert [one.status for one in shared(run, model=LORA)] == ["created", "updated"]
+    assert [one.status for one in share_findings(run, model=LORA)] == ["created", "updated"]
     assert pushed.files("model", BASE) == before
     card = pushed.files("model", LORA)["README.md"].decode()
-    assert f"measured {BOTH}, the model {BASE} with the adapter {LORA} at commit {pinned}" in card
+    assert (
+        f"measured {BASE_AND_LORA}, the model {BASE} with the adapter {LORA} at commit {pinned}"
+        in card
+    )
     # Others push to both; the card names the commits that were read.
     pushed.push("model", LORA, {adapters.WEIGHTS: b"later"})
     pushed.push("model", BASE, {"model.safetensors": b"later"})
@@ -160,10 +171,11 @@ def test_the_page_of_the_base_is_refused_and_that_of_the_adapter_repeats_the_run
     assert first == again
 
 
-def test_a_manifest_that_was_shared_repeats_the_run_with_its_adapter(pushed, tmp_path):
+def test_shared_manifest_repeats_adapter(pushed, tmp_path):
+    """A shared manifest repeats the run with its adapter."""
     run = audited(BASE, tmp_path / "run", adapter=LORA)
     before = scores(run)
-    shared(run, model=None, how="")
+    share_findings(run, model=None, how="")
     (path,) = (
         path for path in pushed.files("dataset", "alice/audits") if path.endswith("manifest.json")
     )
@@ -175,27 +187,30 @@ def test_a_manifest_that_was_shared_repeats_the_run_with_its_adapter(pushed, tmp
     assert scores(again) == before
 
 
-def test_a_folder_of_an_adapter_is_the_one_on_the_hub_that_has_its_weights(pushed, tmp_path):
+def test_folder_of_an_adapter(pushed, tmp_path):
+    """A folder of an adapter is the one on the Hub that has its weights."""
     run = audited(BASE, tmp_path / "run", adapter=str(tmp_path / "lora"))
     name = f"{BASE} + lora"
-    assert [one.status for one in proposed(run, model=LORA, audited=name, dry_run=True)][
+    assert [one.status for one in propose(run, model=LORA, audited=name, dry_run=True)][
         1
     ].startswith("pull request")
     with pytest.raises(UsageError, match=r"Push the adapter and name its page"):
-        proposed(run, model=BASE)
+        propose(run, model=BASE)
     pushed.push("model", LORA, {adapters.WEIGHTS: b"trained further"})
     with pytest.raises(UsageError, match="alice/lora has other weights than bob/bert"):
-        proposed(run, model=LORA, audited=name)
+        propose(run, model=LORA, audited=name)
 
 
 @pytest.fixture
-def rounded(monkeypatch):
+def eight_bit_rounding(monkeypatch):
     """Weights that are quantized on loading, by a library that is not there."""
     monkeypatch.setattr(loading, "_weight_settings", lambda options: {})
 
 
 @pytest.mark.usefixtures("rounded")
-def test_quantized_results_go_to_a_page_of_ones_own_and_say_so_first(pushed, tmp_path):
+def test_quantized_results(pushed, tmp_path):
+    """Results of quantized weights are refused on the page of the model and name the quantization
+    first."""
     run = audited(BASE, tmp_path / "run", quantization="4bit")
     assert models_of(run) == {f"{BASE} (4bit)"}
     for more in ({}, {"audited": f"{BASE} (4bit)"}):
@@ -203,9 +218,9 @@ def test_quantized_results_go_to_a_page_of_ones_own_and_say_so_first(pushed, tmp
             UsageError,
             match=r"The run read bob/bert in 4bit, and such results go to a page of your",
         ):
-            proposed(run, model=BASE, **more)
+            propose(run, model=BASE, **more)
     mine = audited("alice/bert", tmp_path / "mine", quantization="4bit")
-    shared(mine, model="alice/bert")
+    share_findings(mine, model="alice/bert")
     card = pushed.files("model", "alice/bert")["README.md"].decode()
     part = card.partition("### gendered")[2]
     assert part.split("\n\n")[1].startswith("**Not the model as it is:** it was read in 4bit")
@@ -217,27 +232,30 @@ def test_quantized_results_go_to_a_page_of_ones_own_and_say_so_first(pushed, tmp
     )
     assert entries
     both = audited(BASE, tmp_path / "both", quantization="8bit", adapter=LORA)
-    assert models_of(both) == {f"{BOTH} (8bit)"}
+    assert models_of(both) == {f"{BASE_AND_LORA} (8bit)"}
     assert "4bit" not in str(both.manifest()["models"])
 
 
-def test_another_folder_of_a_repository_is_no_audit_of_it(pushed, base_files, tmp_path):
+def test_subfolder_of_a_repository(pushed, base_files, tmp_path):
+    """An audit of a subfolder of a repository is no audit of the repository."""
     pushed.push("model", BASE, {f"small/{name}": content for name, content in base_files.items()})
     run = audited(BASE, tmp_path / "run", subfolder="small")
     assert models_of(run) == {f"{BASE} (small)"}
     with pytest.raises(UsageError, match="read bob/bert in the subfolder small"):
-        proposed(run, model=BASE)
+        propose(run, model=BASE)
 
 
-def test_an_adapter_on_another_base_is_refused_on_its_page(pushed, tmp_path):
+def test_adapter_on_another_base(pushed, tmp_path):
+    """Results of an adapter on another base are refused on the adapter's page."""
     run = audited("alice/base", tmp_path / "run", adapter=LORA)
     with pytest.raises(
         UsageError, match="alice/lora is an adapter of bob/bert, and the run read it on alice/base"
     ):
-        shared(run, model=LORA)
+        share_findings(run, model=LORA)
 
 
-def test_a_base_is_not_taken_for_its_adapter_by_hand(hub):
+def test_base_is_not_its_adapter(hub):
+    """A base is not taken for its adapter when a user names the model."""
     pins = [
         {"model_id": "lab/m + me/lora", "base": "lab/m", "adapter": {"name": "me/lora"}},
         {"model_id": "lab/n"},
@@ -253,7 +271,8 @@ def test_a_base_is_not_taken_for_its_adapter_by_hand(hub):
         commit_read(Hub(), Repo("model", "lab/m"), {"models": pins}, "lab/m + me/lora")
 
 
-def test_a_public_manifest_keeps_the_names_on_the_hub_and_no_folder():
+def test_public_manifest_names():
+    """A public manifest keeps names on the Hub and drops names of folders."""
     adapter = {"name": "me/lora", "revision": "a" * 40}
     manifest = {
         "settings": {
@@ -272,7 +291,8 @@ def test_a_public_manifest_keeps_the_names_on_the_hub_and_no_folder():
     assert public_manifest(manifest)["settings"]["chat"] == {"judge": "lab/judge"}
 
 
-def test_the_terminal_and_a_comparison_name_what_was_read(pushed, tmp_path):
+def test_terminal_names_what_was_read(pushed, tmp_path):
+    """The terminal and a comparison name base and adapter of each run."""
     asked = ("--study", STUDY[0], "--limit", "12", "--no-wordings")
     shown = io.StringIO()
     with redirect_stdout(shown):
@@ -281,7 +301,10 @@ def test_the_terminal_and_a_comparison_name_what_was_read(pushed, tmp_path):
         assert command("compare", tmp_path / "a", tmp_path / "b") == 0
         assert command("plan", BASE, *asked, "-M", f"adapter={LORA}") == 0
     said = " ".join(shown.getvalue().split())
-    assert f"prompts for {BOTH}" in said
-    assert f"gendered_stigma:rq1, {BOTH}" in said
-    assert f"{BOTH}" in said.partition("Report")[2]
-    assert edited(Run(tmp_path / "a"), tmp_path / "c").manifest()["models"][0]["model_id"] == BOTH
+    assert f"prompts for {BASE_AND_LORA}" in said
+    assert f"gendered_stigma:rq1, {BASE_AND_LORA}" in said
+    assert f"{BASE_AND_LORA}" in said.partition("Report")[2]
+    assert (
+        edited(Run(tmp_path / "a"), tmp_path / "c").manifest()["models"][0]["model_id"]
+        == BASE_AND_LORA
+    )

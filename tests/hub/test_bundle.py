@@ -49,7 +49,7 @@ def table(bundle, path):
     return pq.read_table(pa.BufferReader(content(bundle, path)))
 
 
-def holding(bundle, *words):
+def files_holding(bundle, *words):
     """The files that hold a word, as bytes or in strings within Parquet."""
     for path, data in bundle.files.items():
         text = data.decode(errors="replace")
@@ -59,7 +59,8 @@ def holding(bundle, *words):
             yield path
 
 
-def test_a_public_run_leaves_whole(masked_run, masked_bundle):
+def test_public_run_is_bundled_whole(masked_run, masked_bundle):
+    """The bundle of a public run holds all its files, unchanged but for the manifest."""
     written = files_below(masked_run.folder)
     bundle = masked_bundle
     assert {*bundle.files} == {f"{bundle.folder}/{name}" for name in (*written, "findings.parquet")}
@@ -82,12 +83,13 @@ def test_a_public_run_leaves_whole(masked_run, masked_bundle):
     assert manifest["settings"]["model"] == "model"
     model = masked_run.manifest()["settings"]["model"]
     assert model in bundle.never
-    assert not [*holding(bundle, model)]
+    assert not [*files_holding(bundle, model)]
     check_upload(bundle.files, never=bundle.never)
     assert bundle_run(masked_run) == bundle  # the same bytes
 
 
-def test_the_name_of_a_run_is_of_models_weights_corpora_and_settings(bundle, masked_run, tmp_path):
+def test_name_of_a_bundle(bundle, masked_run, tmp_path):
+    """The name of a bundle depends on models, weights, corpora and settings, and on nothing else."""
     name = bundle.name
     assert name.startswith("tests-hub-own-runs-scored-")
     again, _ = start(ASKED, tmp_path / "again", **QUIET)
@@ -120,7 +122,8 @@ def test_the_name_of_a_run_is_of_models_weights_corpora_and_settings(bundle, mas
     )
 
 
-def test_credentialed_runs_stay_however_they_are_known(run, tmp_path):
+def test_credentialed_runs_are_refused(run, tmp_path):
+    """A run of credentialed notes is refused whether its folder, its rows or its manifest say so."""
     with pytest.raises(UsageError, match=r"not complete.*--resume"):
         bundle_run(edited(run, tmp_path / "run", status="running"))
     marked = copy(run, tmp_path / "marked")
@@ -148,16 +151,18 @@ def test_credentialed_runs_stay_however_they_are_known(run, tmp_path):
                 bundle_run(one, findings_only=findings_only)
 
 
-def test_without_the_scored_prompts_a_public_run_has_no_text_either(masked_run, masked_bundle):
+def test_bundle_of_findings_only(masked_run, masked_bundle):
+    """A bundle without scored prompts holds no text of a prompt anywhere."""
     bundle = bundle_run(masked_run, findings_only=True)
     prompt = pq.read_table(masked_run.folder / SCORED)["text"][0].as_py()
-    assert [*holding(masked_bundle, prompt)]
-    assert not [*holding(bundle, prompt)]
+    assert [*files_holding(masked_bundle, prompt)]
+    assert not [*files_holding(bundle, prompt)]
     assert bundle.withheld == (SCORED,)
     assert bundle.name == masked_bundle.name
 
 
-def test_what_no_audit_writes_stays(run, bundle, tmp_path):
+def test_unknown_files_are_withheld(run, bundle, tmp_path):
+    """Files that no audit writes are withheld, and an edited report is made anew."""
     run = copy(run, tmp_path / "run")
     strangers = (
         "answers.jsonl", ".env", "notes.txt", "figures/mine.png", "items/.x.parts/00000.parquet", "items/x.csv",
@@ -172,7 +177,8 @@ def test_what_no_audit_writes_stays(run, bundle, tmp_path):
     assert set(made.files) == set(bundle.files)
 
 
-def test_scored_prompts_that_were_edited_stay(run, tmp_path):
+def test_edited_scored_prompts(run, tmp_path):
+    """A run with edited scored prompts is refused."""
     run = copy(run, tmp_path / "run")
     path = run.folder / "items" / "occupation_sentiment.parquet"
     pq.read_table(path).to_pandas().assign(text="patient Smith, 81").to_parquet(path)
@@ -187,7 +193,9 @@ def test_scored_prompts_that_were_edited_stay(run, tmp_path):
         bundle_run(run)
 
 
-def test_a_manifest_is_made_anew_from_what_swapbias_writes(run, tmp_path):
+def test_manifest_is_rebuilt(run, tmp_path):
+    """The manifest of a bundle holds what swapbias writes, and planted keys and texts are dropped
+    or refused."""
     run = copy(run, tmp_path / "run")
     manifest = run.manifest()
     planted = "patient Smith, 81"
@@ -201,7 +209,7 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(run, tmp_path):
     manifest["corpora"][0]["lexicons"] = {f"a {planted}": planted}
     run.write_manifest(manifest)
     bundle = bundle_run(run, findings_only=True)
-    assert not [*holding(bundle, "Smith")]
+    assert not [*files_holding(bundle, "Smith")]
     assert "Smith" not in repr(bundle.withheld)
     for broken in (
         {"versions": {"python": [planted]}},
@@ -213,7 +221,8 @@ def test_a_manifest_is_made_anew_from_what_swapbias_writes(run, tmp_path):
         assert "Smith" not in str(error.value)
 
 
-def test_prompts_that_are_not_those_of_the_installed_corpora_stay(run, bundle, tmp_path):
+def test_unknown_prompts_are_withheld(run, bundle, tmp_path):
+    """Prompts that differ from those of the installed corpora are shared as findings only."""
     run = copy(run, tmp_path / "run")
     manifest = run.manifest()
     other = [{**one, "sha256": "00" * 32} for one in manifest["corpora"]]
@@ -226,7 +235,8 @@ def test_prompts_that_are_not_those_of_the_installed_corpora_stay(run, bundle, t
         assert bundle_run(run, findings_only=True).found == bundle.found
 
 
-def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
+def test_chat_model_served_by_path(tmp_path):
+    """A chat model that is served by its path is shared under its name alone."""
     with ChatServer(lambda prompt: "The doctor.", model="/models/llama") as server:
         chat = ChatOptions(
             model="/models/llama", base_url=server.base_url, trials=1, price_in=1.0, price_out=2.0
@@ -241,7 +251,7 @@ def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
     assert items.drop(["model_id"]).equals(pq.read_table(run.folder / path).drop(["model_id"]))
     assert bundle.withheld == ("answers.jsonl",)
     assert {"/models/llama", server.base_url, str(run.folder.resolve())} <= set(bundle.never)
-    assert not [*holding(bundle, *bundle.never)]
+    assert not [*files_holding(bundle, *bundle.never)]
     assert "price_in" not in json.dumps(bundle.manifest)
     check_upload(bundle.files, never=bundle.never)
 
@@ -249,7 +259,8 @@ def test_a_chat_model_served_by_its_path_leaves_by_its_name(tmp_path):
 PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
 
 
-def test_findings_have_the_same_columns_and_types_in_every_run(bundle, masked_bundle):
+def test_columns_of_findings(bundle, masked_bundle):
+    """Findings have the same columns and types in every run."""
     tables = [table(one, "findings.parquet") for one in (bundle, masked_bundle)]
     assert tables[0].schema.equals(tables[1].schema, check_metadata=True)
     assert {str(kind) for kind in tables[0].schema.types} == {"string", "double", "int64", "bool"}
@@ -270,9 +281,8 @@ def card_of(*bundles):
     return card
 
 
-def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says_and_is_read_as_the_runs(
-    bundle, masked_run, masked_bundle, tmp_path
-):
+def test_repository_of_two_kinds(bundle, masked_run, masked_bundle, tmp_path):
+    """A repository with runs of two kinds loads as its card says and is read back as the runs."""
     from datasets import get_dataset_config_names, load_dataset
 
     repo = tmp_path / "repo"
@@ -301,7 +311,8 @@ def test_a_repository_of_two_kinds_of_runs_loads_as_its_card_says_and_is_read_as
     assert "gendered_stigma" in rebuild_report(back).read_text()
 
 
-def test_the_card_is_the_same_in_any_order_and_ranks_nothing(bundle, masked_bundle):
+def test_card_in_any_order(bundle, masked_bundle):
+    """The card is the same for any order of runs and ranks nothing."""
     card = card_of(masked_bundle, bundle)
     assert card == card_of(bundle, masked_bundle)
     assert "ranks nothing" in card

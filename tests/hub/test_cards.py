@@ -43,7 +43,7 @@ def finding(value=0.25, low=0.2, high=0.3, **changed):
     return shared_runs.finding(value, low, high, **{**usual, **changed})
 
 
-FOUND = [
+FINDINGS = [
     finding(primary=True),
     finding(view=AS_PUBLISHED, low=0.24, high=0.26),
     finding(-0.5, -0.6, -0.4, subset="other_health", primary=True),
@@ -63,7 +63,7 @@ def tokens(text):
     return [inner for token in found for inner in (token, *(token.children or []))]
 
 
-def shown(of):
+def shown_text(of):
     return "".join(token.content for token in of if token.type in ("text", "text_special"))
 
 
@@ -83,11 +83,12 @@ def cells(text):
         "tr_close",
         "tbody_close",
     }
-    return [shown(token.children) for token in body if token.type == "inline"]
+    return [shown_text(token.children) for token in body if token.type == "inline"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_shown_in_one_cell_and_does_nothing(text):
+def test_hostile_text_in_a_cell(text):
+    """Hostile text is shown in one cell of a table and does nothing."""
     assert cells(text) == [visible(text), "end"]
 
 
@@ -97,15 +98,17 @@ def test_hostile_text_is_shown_in_one_cell_and_does_nothing(text):
         st.one_of(st.sampled_from("|\\`*_[]()<>!&#~-+=:.1 \n\t$@"), st.characters()), max_size=30
     )
 )
-def test_any_text_is_shown_in_one_cell_and_as_one_paragraph(text):
+def test_any_text_in_a_cell(text):
+    """Any text is shown in one cell and as one paragraph."""
     assert cells(text) == [visible(text), "end"]
     found = tokens(markdown(text))
     kinds = {token.type for token in found}
     assert kinds <= {"paragraph_open", "inline", "text", "text_special", "paragraph_close"}
-    assert shown(found) == visible(text)
+    assert shown_text(found) == visible(text)
 
 
-def test_what_cannot_be_seen_is_gone_and_no_link_is_made_of_an_address():
+def test_invisible_characters_and_links():
+    """Invisible characters are dropped, and no address becomes a link."""
     assert visible("a\u202eb\u200bc\x00d\ufeffe\U000e0041f\ud800") == "abcdef"
     assert visible(" one\r\ntwo\u2028three\t") == "one two three"
     escaped = markdown("see http://x.example, WWW.x.example, a@b.example")
@@ -115,7 +118,8 @@ def test_what_cannot_be_seen_is_gone_and_no_link_is_made_of_an_address():
 
 
 @given(st.text(max_size=80), st.integers(1, 70))
-def test_a_slug_is_a_safe_part_of_a_file_name(text, limit):
+def test_slug_is_a_file_name(text, limit):
+    """A slug is a safe part of a file name within its limit."""
     name = cards.slug(text, limit)
     assert 0 < len(name) <= limit
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
@@ -137,7 +141,8 @@ def test_a_slug_is_a_safe_part_of_a_file_name(text, limit):
         ("", "", "", ""),
     ],
 )
-def test_a_readme_is_split_at_its_header(text, before, header, after):
+def test_readme_is_split_at_header(text, before, header, after):
+    """A README is split into what stands before its header, the header and the rest."""
     parts = split(text)
     assert (parts.before, parts.header, parts.after) == (before, header, after)
 
@@ -147,12 +152,14 @@ def test_a_readme_is_split_at_its_header(text, before, header, after):
         st.sampled_from(["---", "--- ", "a: 1", "\ufeff", "\n", "\r\n", "\r", " ", "text"])
     ).map("".join)
 )
-def test_the_parts_of_a_readme_make_the_whole(text):
+def test_parts_make_the_whole(text):
+    """The parts of a README joined are the README."""
     parts = split(text)
     assert parts.before + parts.header + parts.after == text
 
 
-def test_line_ends_are_those_of_the_first_line():
+def test_line_ends():
+    """Line ends are those of the first line."""
     texts = ("a\r\nb\n", "a\nb\r\n", "a", "a\r")
     assert [cards.newline(text) for text in texts] == ["\r\n", "\n", "\n", "\r\n"]
 
@@ -174,14 +181,16 @@ def test_line_ends_are_those_of_the_first_line():
     ],
     ids=range(11),
 )
-def test_yaml_that_cannot_be_read_is_refused_in_one_short_sentence(text, message):
+def test_unreadable_yaml(text, message):
+    """YAML that cannot be read is refused in one short sentence that quotes none of it."""
     with pytest.raises(ValueError, match=message) as refused:
         load(text, "card.md", first_line=2)
     assert len(str(refused.value)) < 150
     assert "\n" not in str(refused.value)
 
 
-def test_a_header_may_hold_nothing_and_bytes_that_are_no_utf8_are_refused():
+def test_empty_header_and_wrong_bytes():
+    """A header may be empty, and bytes that are no UTF-8 are refused."""
     assert load("# nothing\n", "x") == load("", "x") == {}
     assert decoded("card.md", "\ufeffé".encode(), "utf-8") == "\ufeffé"
     with pytest.raises(ValueError, match=r"card\.md is not UTF-8"):
@@ -200,7 +209,8 @@ def with_keys(readme, values):
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_keys_are_set_and_the_body_stays_byte_for_byte(line_end):
+def test_keys_leave_the_body(line_end):
+    """Setting keys of a header leaves the body byte-equal."""
     before = "---\na: [1,  2] # two\ntags:\n- x\n\n---\nbody \n\n".replace("\n", line_end)
     made = with_keys(before, {"tags": ["x", "y"], "new": {"c": 1}, "a": [1, 2]})
     expected = "---\na:\n- 1\n- 2\ntags:\n- x\n- y\nnew:\n  c: 1\n---\nbody \n\n"
@@ -212,7 +222,8 @@ def test_keys_are_set_and_the_body_stays_byte_for_byte(line_end):
     "readme", ["---\na: 1\n---\n# A\n", "---\r\na: 1\r\n---\r\n# A\r\n", "# A\n", ""]
 )
 @pytest.mark.parametrize("marks", ["\ufeff", "\ufeff\ufeff"])
-def test_behind_a_byte_order_mark_no_key_is_lost_to_the_client_of_the_hub(marks, readme):
+def test_byte_order_mark(marks, readme):
+    """No key is lost to the Hub's client behind a byte order mark."""
     from huggingface_hub import RepoCard
 
     made = with_keys(marks + readme, {"b": 2})
@@ -230,7 +241,8 @@ KEYS = st.sampled_from(["license", "language", "tags", "x"])
     st.dictionaries(KEYS, VALUES),
     st.sampled_from(["\n", "\r\n"]),
 )
-def test_any_keys_are_set_and_others_stay(before, values, line_end):
+def test_any_keys_are_set(before, values, line_end):
+    """Any keys can be set, the others stay, and setting them twice changes nothing."""
     lines = {key: cards.dump({key: value}).replace("\n", line_end) for key, value in before.items()}
     readme = f"---{line_end}{''.join(lines.values())}---{line_end}body"
     made = with_keys(readme, values)
@@ -240,7 +252,7 @@ def test_any_keys_are_set_and_others_stay(before, values, line_end):
 
 
 PART = "### A\n\n```bash\nswapbias\n```"
-OTHER = "### B"
+OTHER_SECTION = "### B"
 
 
 def with_section(readme, text=PART):
@@ -250,19 +262,20 @@ def with_section(readme, text=PART):
 SECTION = with_section("").rstrip("\n")
 
 
-def part(found=FOUND, manifest=MANIFEST, *, model_name="owner/model", **more):
+def part(found=FINDINGS, manifest=MANIFEST, *, model_name="owner/model", **more):
     (text,) = study_parts(found, manifest, model_name=model_name, **more).values()
     return text
 
 
-def test_the_section_says_what_was_found_and_has_at_most_four_numbers():
+def test_section_has_four_numbers():
+    """The section states the result with at most four numbers a row and links the rest."""
     head, _, *rows = [line for line in part().splitlines() if line.startswith("|")]
     assert head == "| experiment | result | value | 95 % interval | margin | n |"
     assert rows == [  # of the five findings two answer the question of the study
         "| rq1 | mental-health conditions | +25.0 points | +20.0 to +30.0 | 5 points | 187 (+3 unscored) |",
         "| rq1 | other health conditions | −50.0 points | −60.0 to −40.0 | 5 points | 187 (+3 unscored) |",
     ]
-    text = part([replace(FOUND[0], subset=f"s{number}") for number in range(6)], results_url=URL)
+    text = part([replace(FINDINGS[0], subset=f"s{number}") for number in range(6)], results_url=URL)
     assert text.count("\n| rq1 |") == 4
     assert (
         f"4 of 6 results are shown. [Full results, with every breakdown and a report]({URL})"
@@ -270,15 +283,17 @@ def test_the_section_says_what_was_found_and_has_at_most_four_numbers():
     )
 
 
-def test_a_contrast_stands_before_the_gaps_that_it_compares():
+def test_contrast_before_its_gaps():
+    """A contrast of gaps stands before the gaps that it compares."""
     between = {"within": "mental_health", "against": "other_health", "measure": "gap_difference"}
     contrast = finding(0.75, subset="mental_health - other_health", primary=True, **between)
-    text = part([contrast, *(replace(one, primary=False, verdict="found") for one in FOUND)])
+    text = part([contrast, *(replace(one, primary=False, verdict="found") for one in FINDINGS)])
     values = [line.split("|")[3].strip() for line in text.splitlines() if line.startswith("| rq1")]
     assert values == ["+75.0 points", "+25.0 points", "−50.0 points"]
 
 
-def test_the_section_says_how_to_read_it_and_where_the_rest_is():
+def test_section_explains_itself():
+    """The section tells how to read it, what was not run and where the results are."""
     text = part(results_url=URL, results_private=True)
     command = "swapbias audit owner/model --study gendered_stigma\n"
     for words in (
@@ -295,7 +310,8 @@ def test_the_section_says_how_to_read_it_and_where_the_rest_is():
     assert "no proof that the model is fair" in SECTION
 
 
-def test_the_command_names_a_chat_model_so_and_nothing_that_a_shell_reads_otherwise():
+def test_command_for_a_chat_model():
+    """The command names a chat model by its options and holds nothing that a shell would run."""
     choices = {
         "corpora": [{"corpus": "gendered_stigma", "config": "choices", "rows": 10}],
         "settings": {"studies": ["gendered_stigma"], "chat": {"model": "m"}},
@@ -306,7 +322,8 @@ def test_the_command_names_a_chat_model_so_and_nothing_that_a_shell_reads_otherw
     assert "swapbias audit MODEL --study gendered_stigma\n```" in text
 
 
-def test_findings_of_two_models_or_of_none_make_no_section():
+def test_findings_of_one_model():
+    """Findings of two models, or without a comparison, make no section."""
     with pytest.raises(ValueError, match="Findings of 2 models"):
         part([finding(primary=True), finding(model_id="n")])
     with pytest.raises(ValueError, match="no comparison of two groups"):
@@ -316,7 +333,9 @@ def test_findings_of_two_models_or_of_none_make_no_section():
 MARKUP = "<script>|x [y](javascript:z) <!-- swapbias:end -->\n# T"
 
 
-def test_nothing_from_outside_becomes_markup_in_the_section_or_in_the_card_of_results():
+def test_outside_text_is_no_markup():
+    """No text from outside becomes markup in the section or in the card of results."""
+
     def made(text):
         found = [finding(model_id=text, cluster_vars=text, subset=text, unit=text, primary=True)]
         skipped = [{"study": "gendered_stigma", "experiment": text, "reason": "x"}]
@@ -338,7 +357,8 @@ def test_nothing_from_outside_becomes_markup_in_the_section_or_in_the_card_of_re
         assert shape(hostile) == shape(harmless)
 
 
-def test_the_section_goes_to_the_end_or_is_replaced_where_it_stands():
+def test_section_position():
+    """The section goes to the end of a README or replaces an earlier one in place."""
     assert with_section("") == f"{SECTION}\n"
     for readme in ("# A", "# A\n", "# A\n\n"):
         assert with_section(readme) == f"# A\n\n{SECTION}\n"
@@ -363,8 +383,19 @@ def test_the_section_goes_to_the_end_or_is_replaced_where_it_stands():
         f"Put `{BEGIN}` and {END} there.\n",
         f"---\nnote: |\n  {BEGIN}\na: 1\n---\n",
     ],
+    ids=[
+        "code block",
+        "nested fence",
+        "list",
+        "code in a list",
+        "quote",
+        "indented",
+        "inline",
+        "header",
+    ],
 )
-def test_markers_that_are_only_shown_are_no_markers(documented):
+def test_markers_in_code(documented):
+    """Markers that are only shown, as in a code block, are no markers."""
     made = with_section(documented)
     assert made == f"{documented}\n{SECTION}\n"
     assert with_section(made) == made
@@ -382,7 +413,8 @@ def test_markers_that_are_only_shown_are_no_markers(documented):
     ],
     ids=range(6),
 )
-def test_markers_that_make_no_pair_are_refused(readme, message):
+def test_unpaired_markers(readme, message):
+    """Markers that make no pair are refused with their counts."""
     with pytest.raises(ValueError, match=message):
         with_section(readme)
 
@@ -394,7 +426,7 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
-def put_or_none(readme):
+def with_section_or_none(readme):
     """The README with the section; None where it ends within a code block."""
     if "`" not in readme and "~" not in readme:
         return with_section(readme)
@@ -405,8 +437,9 @@ def put_or_none(readme):
 
 @settings(deadline=None, max_examples=200)
 @given(TEXTS, TEXTS)
-def test_nothing_outside_the_markers_moves(readme, more):
-    made = put_or_none(readme)
+def test_text_outside_markers(readme, more):
+    """No text outside the markers is changed by an update."""
+    made = with_section_or_none(readme)
     assume(made is not None)
     assert made.startswith(readme)
     assert made.count(BEGIN) == 1
@@ -422,14 +455,15 @@ def test_nothing_outside_the_markers_moves(readme, more):
     assert "```sh" in updated
 
 
-def test_a_study_is_replaced_alone_in_any_order_and_not_thrown_away_where_it_lost_a_marker():
+def test_study_section_is_replaced_alone():
+    """The section of one study is replaced alone, and a lost marker of another stops the update."""
     readme = "# A\r\n"
-    both = with_parts(with_parts(readme, {"b": OTHER}), {"a": PART})
-    assert both == with_parts(readme, {"a": PART, "b": OTHER})
+    both = with_parts(with_parts(readme, {"b": OTHER_SECTION}), {"a": PART})
+    assert both == with_parts(readme, {"a": PART, "b": OTHER_SECTION})
     assert "\n" not in both.replace("\r\n", "")
-    changed = with_parts(both, {"b": OTHER.replace("### B", "### C")})
+    changed = with_parts(both, {"b": OTHER_SECTION.replace("### B", "### C")})
     assert changed == both.replace("### B", "### C")
-    both = with_parts("", {"a": PART, "b": OTHER})
+    both = with_parts("", {"a": PART, "b": OTHER_SECTION})
     with pytest.raises(
         ValueError, match=r"o/m/README\.md: in the section on bias, <!-- swapbias:begin b -->"
     ):

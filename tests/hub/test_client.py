@@ -26,15 +26,17 @@ FILES = {
 COMMITTING = r"/api/datasets/alice/d/commit/"
 
 
-def put(client, files=FILES, repo=DATA):
+def commit_files(client, files=FILES, repo=DATA):
     client.create(repo, private=False)
     state = client.state(repo)
     return client.commit(repo, difference(state, files), "write", parent=state.commit)
 
 
-def test_what_is_written_is_there_and_is_not_written_twice(hub):
+def test_commit_is_not_repeated(hub):
+    """A commit is on the Hub byte for byte, and committing the same files again has no difference
+    to send."""
     client = Hub()
-    made = put(client)
+    made = commit_files(client)
     held = hub.files("dataset", DATA.name)
     assert {path: held[path] for path in FILES} == FILES
     state = client.state(DATA)
@@ -58,13 +60,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("status", FAULTS)
-def test_a_refused_commit_is_sent_once_is_one_sentence_and_changes_nothing(hub, status):
+def test_refused_commit(hub, status):
+    """A refused commit is sent once, is one sentence and changes nothing."""
     client = Hub()
     client.create(DATA, private=False)
     before = hub.commits("dataset", DATA.name)
     hub.fail("POST", COMMITTING, status=status, times=50)
     with pytest.raises(HubError, match=re.escape(FAULTS[status])) as refused:
-        put(client)
+        commit_files(client)
     told = str(refused.value)
     assert not [one for one in ("\n", "http", "hf_alice") if one in told]
     assert ("what has arrived is not sent twice" in told) == (status == 409 or status >= 429)
@@ -72,12 +75,12 @@ def test_a_refused_commit_is_sent_once_is_one_sentence_and_changes_nothing(hub, 
     assert hub.commits("dataset", DATA.name) == before
 
 
-PAGE = b"<!doctype html><title>Log in to this network</title>"
+LOGIN_PAGE = b"<!doctype html><title>Log in to this network</title>"
 CALLS = {
     "create": (lambda client: client.create(DATA, private=False), "POST", 409, b""),
-    "state": (lambda client: client.state(DATA), "GET", 200, PAGE),
+    "state": (lambda client: client.state(DATA), "GET", 200, LOGIN_PAGE),
     "tree": (lambda client: client.state(DATA), "GET .*/tree/", 200, b'[{"a": 1}]'),
-    "commits": (lambda client: client.commits(DATA), "GET", 200, PAGE),
+    "commits": (lambda client: client.commits(DATA), "GET", 200, LOGIN_PAGE),
     "whoami": (lambda client: client.owners(), "GET", 200, b"{}"),
     "no name": (lambda client: client.user, "GET", 200, b"[]"),
     "no token": (lambda client: client.owners(), "GET", 200, b'{"name": "a", "auth": null}'),
@@ -86,7 +89,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_an_answer_that_no_hub_gives_is_one_sentence(hub, call):
+def test_answer_of_no_hub(hub, call):
+    """An answer that no Hub gives is one sentence about HF_ENDPOINT and the network."""
     asking, wanted, status, body = CALLS[call]
     method, _, pattern = wanted.partition(" ")
     hub.add_repo("dataset", DATA.name, files=FILES)
@@ -104,37 +108,42 @@ def test_an_answer_that_no_hub_gives_is_one_sentence(hub, call):
         (500, "", "state", r"Could not read alice/d \(500.*\)\. .*Run the command again\.$"),
         (404, "whoami", "whoami", r"\(404.*\)\. Check the name, and HF_ENDPOINT if it is set"),
     ],
+    ids=["forbidden", "server error", "not found"],
 )
-def test_who_may_not_read_is_not_sent_for_write_access(hub, status, pattern, call, message):
+def test_read_errors_name_read_access(hub, status, pattern, call, message):
+    """An error while reading asks for read access, not for write access."""
     hub.add_repo("dataset", DATA.name, files=FILES)
     hub.fail("GET", pattern, status=status, times=-1)
     with pytest.raises(HubError, match=message):
         CALLS[call][0](Hub())
 
 
-def test_what_the_hub_says_is_repeated_short_and_without_addresses(hub):
+def test_message_of_the_hub_is_shortened(hub):
+    """A message of the Hub is repeated in short, without addresses and control characters."""
     client = Hub()
     client.create(DATA, private=False)
     said = "storage is full \x1b[31m see https://example.com/x?signature=abc " + "word " * 200
     hub.fail("POST", COMMITTING, status=403, times=50, body=json.dumps({"error": said}).encode())
     with pytest.raises(HubError, match="storage is full") as refused:
-        put(client)
+        commit_files(client)
     assert len(str(refused.value)) < 400
     assert "signature" not in str(refused.value)
     assert "\x1b" not in str(refused.value)
 
 
-def test_a_cut_upload_publishes_nothing(hub):
+def test_cut_upload(hub):
+    """An upload that breaks off publishes nothing and is not sent twice."""
     client = Hub()
     client.create(DATA, private=False)
     before = hub.commits("dataset", DATA.name)
     hub.fail("PUT", ".*", times=50, cuts=100)
     with pytest.raises(HubError, match=r"(broke off|could not be reached).*not sent twice"):
-        put(client)
+        commit_files(client)
     assert hub.commits("dataset", DATA.name) == before
 
 
-def test_a_repository_that_vanished_is_said_to_be_gone(hub):
+def test_vanished_repository(hub):
+    """A commit to a repository that vanished says that it is not there."""
     client = Hub()
     client.create(DATA, private=False)
     state = client.state(DATA)
@@ -144,9 +153,8 @@ def test_a_repository_that_vanished_is_said_to_be_gone(hub):
     assert client.state(DATA) is None
 
 
-def test_a_wrong_token_is_named_without_repeating_it_and_login_where_there_is_none(
-    hub, monkeypatch, tmp_path
-):
+def test_wrong_token(hub, monkeypatch, tmp_path):
+    """A wrong token is named without repeating it, and the command to log in where there is none."""
     with (
         online(monkeypatch, hub, home=tmp_path / "none"),
         pytest.raises(HubError, match="hf auth login"),
@@ -159,7 +167,8 @@ def test_a_wrong_token_is_named_without_repeating_it_and_login_where_there_is_no
             assert "hf_wrong_one" not in str(refused.value)
 
 
-def test_no_network_is_one_sentence():
+def test_no_network():
+    """No network is one sentence."""
     with pytest.raises(
         HubError,
         match=r"could not be reached to read alice/d \(ConnectError\)|HF_HUB_OFFLINE is set",
@@ -167,9 +176,9 @@ def test_no_network_is_one_sentence():
         Hub(endpoint="http://127.0.0.1:9", token="hf_x").state(DATA)
 
 
-def test_organisations_count_as_ones_own_and_what_strangers_hide_looks_like_none(
-    hub, monkeypatch, tmp_path
-):
+def test_owners_and_hidden_repositories(hub, monkeypatch, tmp_path):
+    """Organisations count as owners of the user, and a hidden repository of a stranger looks like
+    none."""
     assert Hub().owners() == ("alice", "lab")
     with pytest.raises(HubError, match="Could not create bob/d"):
         Hub().create(Repo("dataset", "bob/d"), private=True)
@@ -182,25 +191,26 @@ def test_organisations_count_as_ones_own_and_what_strangers_hide_looks_like_none
 @pytest.mark.parametrize(
     "name", ["d", "a/b/c", "../d", "a/ b", "a/b.git", "", "a/<script>", "https://host/a/b"]
 )
-def test_a_name_that_is_none_is_refused(name):
+def test_wrong_repository_name(name):
+    """A name that is not OWNER/NAME is refused."""
     with pytest.raises(UsageError, match="expected OWNER/NAME"):
         Repo("dataset", name)
 
 
-SILENT = 0.15  # seconds
-SLOW = "not waited for|could not be reached|Timeout|timed out"
+SILENCE_SECONDS = 0.15  # seconds
+TIMEOUT_WORDS = "not waited for|could not be reached|Timeout|timed out"
 
 
 @pytest.fixture
 def slow(hub, monkeypatch):
-    monkeypatch.setenv(hub_http.TIMEOUT, str(SILENT))
+    monkeypatch.setenv(hub_http.TIMEOUT, str(SILENCE_SECONDS))
     for name in ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"):
-        monkeypatch.setattr(f"huggingface_hub.constants.{name}", SILENT)
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", SILENCE_SECONDS)
     hub.add_repo("dataset", DATA.name, files={"a.txt": b"a", "README.md": b"# a\n"})
     return hub
 
 
-def written(hub):
+def commit_text(hub):
     parent = hub.commits("dataset", DATA.name)[0][0]
     return Hub().commit(DATA, Change({"b.txt": b"what is written"}), "a change", parent=parent)
 
@@ -215,21 +225,23 @@ HANGS = {"silence": 0, "a cut head": 9, "a cut body": 80}  # after so many bytes
         ("GET", "/api/datasets/alice/d", lambda server, folder: Hub().state(DATA)),
         ("GET", "/tree/", lambda server, folder: Hub().state(DATA)),
         ("GET", "whoami", lambda server, folder: Hub().user),
-        ("POST", "/commit/", lambda server, folder: written(server)),
+        ("POST", "/commit/", lambda server, folder: commit_text(server)),
         ("GET", "resolve/", lambda server, folder: Hub().content(Hub().state(DATA), "a.txt")),
         ("GET", "/api/models", lambda server, folder: at_commit("alice/model")),
         ("GET", "/api/datasets", lambda server, folder: swap_files(Job("alice/d"), folder / "out")),
     ],
     ids=["state", "tree", "user", "commit", "read", "model", "swap"],
 )
-def test_a_hub_that_hangs_ends_in_one_sentence(method, pattern, act, after, slow, tmp_path):
+def test_hanging_hub(method, pattern, act, after, slow, tmp_path):
+    """A Hub that hangs at any step ends in one sentence after the timeout."""
     slow.fail(method, pattern, times=-1, hangs=after)
-    with pytest.raises(ValueError, match=SLOW):
+    with pytest.raises(ValueError, match=TIMEOUT_WORDS):
         act(slow, tmp_path)
     assert list(slow.files("dataset", DATA.name)) == ["README.md", "a.txt"]
 
 
-def test_the_commands_end_too(slow, tmp_path):
+def test_commands_end_when_hub_hangs(slow, tmp_path):
+    """Each command ends with an error when the Hub hangs."""
     slow.fail("*", "/api/", times=-1, hangs=0)
     for given in (
         ("pull", "results", "alice/d", "--out", tmp_path / "d"),
@@ -244,7 +256,8 @@ def test_the_commands_end_too(slow, tmp_path):
         assert "bug in swapbias" not in done.stderr
 
 
-def test_the_timeout_is_a_setting(monkeypatch):
+def test_timeout_setting(monkeypatch):
+    """The timeout in seconds is read from the environment, and a wrong one is refused."""
     assert timeouts() == (30.0, 120.0)
     monkeypatch.setenv(hub_http.TIMEOUT, "2")
     assert timeouts() == (2.0, 8.0)
@@ -255,13 +268,14 @@ def test_the_timeout_is_a_setting(monkeypatch):
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_what_is_written_and_a_token_never_follow_to_another_host(slow, status):
+def test_redirect_to_another_host(slow, status):
+    """Neither files nor token follow a redirect to another host."""
     with LocalHub() as other:
         slow.fail(
             "POST", "/commit/", status=status, headers={"Location": f"{other.url}/api/x"}, times=-1
         )
         with pytest.raises(HubError, match="sends what is written on to another address"):
-            written(slow)
+            commit_text(slow)
         assert other.log == []
         other.add_user("alice", token="hf_alice")
         slow.fail(
@@ -276,14 +290,16 @@ def test_what_is_written_and_a_token_never_follow_to_another_host(slow, status):
         assert {user for _, _, user in other.log} == {None}
 
 
-def test_a_redirect_within_the_hub_is_followed(slow):
+def test_redirect_within_the_hub(slow):
+    """A redirect within the Hub is followed."""
     place = f"{slow.url}/api/datasets/alice/d/commit/main"
     slow.fail("POST", "/commit/", status=307, headers={"Location": place})
-    written(slow)
+    commit_text(slow)
     assert "b.txt" in slow.files("dataset", DATA.name)
 
 
-def test_a_client_of_the_users_own_stays(monkeypatch):
+def test_client_of_the_user(monkeypatch):
+    """An HTTP client that a user configured stays in use."""
     from huggingface_hub import get_session, set_client_factory
     from huggingface_hub.utils import _http, httpx
 

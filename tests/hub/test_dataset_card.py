@@ -37,7 +37,7 @@ PARTS = (
 )
 KEYS = {"pretty_name", "license", "language", "size_categories", "tags", "configs"}
 PROMPTS = studies.load_corpus("occupation_sentiment").configs[0]
-FEW = {  # columns of a few values
+COLUMNS_OF_FEW_VALUES = {  # columns of a few values
     "group", "label", "construct", "category", "pronoun", "mode", "match", "polarity", "role", "kind",
 }  # fmt: skip
 
@@ -49,18 +49,18 @@ def card(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("built")
     rows = {one.config: one.rows for one in building.build(corpus, out) if not one.reason}
     corpus = replace(corpus, configs=tuple(corpus.config(name) for name in rows))
-    header, body = read(out / corpus.name)
+    header, body = loaded_card(out / corpus.name)
     return SimpleNamespace(
         corpus=corpus, folder=out / corpus.name, rows=rows, header=header, body=body
     )
 
 
-def read(folder):
+def loaded_card(folder):
     _, header, body = (folder / "README.md").read_text().split("---\n", 2)
     return yaml.safe_load(header), body
 
 
-def of_one_split(*configs, rows=7):
+def one_split(*configs, rows=7):
     """Infos of configs that are taken to be written, with so many rows each."""
     from datasets import DatasetInfo, SplitDict, SplitInfo
 
@@ -73,13 +73,15 @@ def of_one_split(*configs, rows=7):
 
 
 @pytest.mark.parametrize("shown", [False, True])
-def test_a_build_leaves_the_bars_of_datasets_as_they_were(shown, tmp_path):
+def test_progress_bars_of_datasets(shown, tmp_path):
+    """A build leaves the progress bars of datasets on or off as they were."""
     (datasets.enable_progress_bars if shown else datasets.disable_progress_bars)()
     list(building.build(studies.load_corpus("spanish_occupations"), tmp_path))
     assert datasets.are_progress_bars_disabled() is not shown
 
 
-def test_a_card_has_every_part_once_and_a_header_of_plain_values(card):
+def test_card_parts_and_header(card):
+    """A card has every part once and a header of plain values."""
     assert [title for title in PARTS if card.body.count(f"\n## {title}\n") != 1] == []
     assert card.body.lstrip().startswith(f"# {card.corpus.name}\n")
     assert len(card.body.splitlines()) <= 200
@@ -106,7 +108,8 @@ HEADERS = {  # gender_lexicon has ten pairs of an MIT repository, occupation_sen
 }
 
 
-def test_a_card_tells_rows_and_columns_of_every_config_that_was_built(card):
+def test_rows_and_columns_of_configs(card):
+    """A card states rows and columns of every config that was built."""
     configs = card.header["configs"]
     assert [one["config_name"] for one in configs] == list(card.rows)
     assert [one.get("default", False) for one in configs] == [True] + [False] * (len(configs) - 1)
@@ -125,7 +128,8 @@ def test_a_card_tells_rows_and_columns_of_every_config_that_was_built(card):
         assert all(len(text) > 8 for text in meanings.values())
 
 
-def test_the_meaning_of_a_column_names_the_configs_that_it_is_of():
+def test_meaning_names_its_configs():
+    """The meaning of a column names the configs that the column is of."""
     corpus = studies.load_corpus("occupation_sentiment")
     found = {column: (kind, cell) for column, kind, cell in building.features(corpus)}
     assert found["`wording`"] == (
@@ -140,7 +144,8 @@ def test_the_meaning_of_a_column_names_the_configs_that_it_is_of():
     assert second == "`control`: `none`, for no profession is named"
 
 
-def test_a_built_folder_loads_by_config_with_the_rows_of_load_prompts(card, tmp_path):
+def test_built_folder_loads(card, tmp_path):
+    """A built folder loads by config with the rows of load_prompts."""
     import datasets
 
     ends = (card.corpus.configs[0], card.corpus.configs[-1])
@@ -166,7 +171,8 @@ PLANTED = {  # what a recipe says of a model that scores the group .2 higher tha
 }
 
 
-def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(card, monkeypatch, capsys):
+def test_card_code_runs(card, monkeypatch, capsys):
+    """The code at the end of a card leads from rows to a finding and runs."""
     corpus = card.corpus.name
     code = re.fullmatch(r"(?s).*\n## From rows to a finding\n\n```python\n(.+)```\n", card.body)[1]
     assert len(code.splitlines()) <= 20
@@ -207,7 +213,8 @@ def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(card, monkeypatc
         assert float(line.removeprefix(words)[2:].split()[0]) == pytest.approx(gap, abs=0.04)
 
 
-def test_every_pinned_repository_is_told_with_commit_licence_and_use(card):
+def test_pinned_repositories(card):
+    """A card lists every pinned repository with commit, licence and use."""
     table = building.section(card.body, "Sources and licences")
     for pin in pinned_files(card.corpus.name).values():
         row = next(line for line in table.splitlines() if pin["repository"] in line)
@@ -224,7 +231,7 @@ def names(text, value):
 
 
 # Values that no card lists: the authors' categories, which social_distance passes on as they are, and packs.
-MANY = {
+COLUMNS_OF_MANY_VALUES = {
     ("social_distance", "original", "label", 39),
     ("group_packs", "people", "group", 60),
     ("group_packs", "words", "label", 33),
@@ -232,13 +239,14 @@ MANY = {
 }
 
 
-def test_a_card_names_every_value_of_the_columns_that_hold_a_few_and_calls_rows_paired_where_they_are(
+def test_values_of_small_columns(
     card,
 ):
+    """A card lists the values of columns that hold a few and calls rows paired where they are."""
     for config in card.corpus.configs:
         meanings = dict(building.meanings(card.corpus, config))
         rows = studies.config_rows(card.corpus.name, config.name)
-        for column in FEW & set(meanings):
+        for column in COLUMNS_OF_FEW_VALUES & set(meanings):
             values = {row[column] for row in rows} - {""}
             if len(values) < 14:
                 text = meanings[column]
@@ -248,13 +256,19 @@ def test_a_card_names_every_value_of_the_columns_that_hold_a_few_and_calls_rows_
                     text,
                 )
             else:
-                assert (card.corpus.name, config.name, column, len(values)) in MANY
+                assert (
+                    card.corpus.name,
+                    config.name,
+                    column,
+                    len(values),
+                ) in COLUMNS_OF_MANY_VALUES
         if "pair_id" in meanings:
             paired = len({row["pair_id"] for row in rows}) < len(rows)
             assert ("rows are not paired" not in meanings["pair_id"]) == paired, config.name
 
 
-def test_a_card_says_at_its_head_what_to_do_with_it(card):
+def test_head_of_a_card(card):
+    """A card says at its head how to install, build and load its data."""
     corpus = card.corpus.name
     head = card.body[: card.body.index("\n## ")]
     assert 'pip install "swapbias @ git+https://github.com/swapbias/swapbias"' in head
@@ -270,7 +284,8 @@ def test_a_card_says_at_its_head_what_to_do_with_it(card):
     )  # a row, with its types
 
 
-def test_every_word_list_can_be_looked_up_in_the_published_words():
+def test_words_can_be_looked_up():
+    """Each word list can be looked up in the published words."""
     for words, configs in (
         ("words", ("rq1", "rq2")),
         ("words_original", ("rq1_original", "rq2_original")),
@@ -293,7 +308,8 @@ def test_every_word_list_can_be_looked_up_in_the_published_words():
             } == lexicon.proper
 
 
-def test_trouble_with_a_folder_of_notes_keeps_its_sentence(tmp_path):
+def test_broken_folder_of_notes(tmp_path):
+    """An error about a folder of notes is one line with the name of the file."""
     write_mimic3(tmp_path, notes=12)
     with (tmp_path / "NOTEEVENTS.csv").open("a") as table:
         table.write("1,2\n")
@@ -302,10 +318,11 @@ def test_trouble_with_a_folder_of_notes_keeps_its_sentence(tmp_path):
     assert "\n" not in str(raised.value)
 
 
-def test_a_description_is_text_and_never_markup():
+def test_description_is_text():
+    """A description is shown as text and never becomes markup."""
     corpus = studies.load_corpus("occupation_sentiment")
     odd = replace(corpus.configs[0], description="a|b <b>c</b> [d](http://e)")
-    card = building.dataset_card(replace(corpus, configs=(odd,)), of_one_split("sentences"))
+    card = building.dataset_card(replace(corpus, configs=(odd,)), one_split("sentences"))
     (row,) = [
         line
         for line in building.section(card, "Rows").splitlines()
@@ -316,7 +333,8 @@ def test_a_description_is_text_and_never_markup():
     )
 
 
-def test_the_licences_file_holds_notice_and_text_for_each_repository():
+def test_licences_file():
+    """The licences file holds notice and text for each repository."""
     text = building.licences_file(studies.load_corpus("occupation_sentiment")).decode()
     assert "## jayadevbhaskaran/gendered-sentiment" in text
     assert "at commit c73e5395edeb430309f60595dd4578c5e3c8d5b6" in text
@@ -332,7 +350,8 @@ def test_the_licences_file_holds_notice_and_text_for_each_repository():
     assert building.licences_file(studies.load_corpus("clinical_notes")) is None
 
 
-def test_a_licence_without_its_text_is_linked(leaf):
+def test_licence_without_text(leaf):
+    """A licence without its text is linked."""
     text = building.licences_file(leaf("CC-BY-4.0")).decode()
     assert "Licence: CC-BY-4.0 (https://spdx.org/licenses/CC-BY-4.0.html)" in text
     assert "Copyright its authors" in text
@@ -342,9 +361,10 @@ def test_a_licence_without_its_text_is_linked(leaf):
 @pytest.mark.parametrize(
     ("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (54_000, "10K<n<100K")]
 )
-def test_the_size_category_counts_all_configs(rows, size):
+def test_size_category(rows, size):
+    """The size category of a card counts the rows of all configs."""
     corpus = studies.load_corpus("occupation_sentiment")
-    written = of_one_split("sentences", rows=rows - 7) | of_one_split("control")
+    written = one_split("sentences", rows=rows - 7) | one_split("control")
     card = building.dataset_card(corpus, written)
     assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]
 
@@ -370,7 +390,8 @@ def leaf(tmp_path, monkeypatch):
     return pinned
 
 
-def test_a_config_is_published_where_the_licence_of_its_files_and_tables_lets_it_be_passed_on(leaf):
+def test_withheld_configs(leaf):
+    """A config is withheld unless the licences of its files and tables let it be passed on."""
     for licence in ("not stated", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "GPL-3.0", "mit?", "proprietary"):
         assert building.withheld_configs(leaf(licence)) == {"more": [licence]}
     for licence in ("MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0"):
@@ -380,7 +401,8 @@ def test_a_config_is_published_where_the_licence_of_its_files_and_tables_lets_it
     assert withheld == {"own": ["not stated"], "more": ["not stated"]}
 
 
-def test_a_study_without_a_paper_names_no_references(leaf):
+def test_study_without_paper(leaf):
+    """A study without a paper names no references."""
     leaf("MIT")
     (building.corpus_dir("toy") / "README.md").write_text(
         "# toy\n\n## Citation\n\nThere is no paper.\n"
@@ -388,7 +410,8 @@ def test_a_study_without_a_paper_names_no_references(leaf):
     assert building.citation("toy") == ""
 
 
-def test_a_reference_that_is_nowhere_and_a_column_that_nobody_explains_are_refused(leaf):
+def test_unknown_reference_and_column(leaf):
+    """A reference that is not in references.bib and a column without a meaning are refused."""
     leaf("MIT")
     with pytest.raises(ValueError, match=r"reference 'nobody-2020' is not in references\.bib"):
         building.citation("toy")
@@ -398,23 +421,24 @@ def test_a_reference_that_is_nowhere_and_a_column_that_nobody_explains_are_refus
         list(building.features(replace(corpus, configs=(odd,))))
 
 
-def test_the_notes_of_a_folder_of_ones_own_are_not_described_by_the_published_readme(tmp_path):
+def test_card_of_notes_of_a_user(tmp_path):
+    """Notes from a user's folder are not described by the published README."""
     notes = tmp_path / "notes.csv"
     notes.write_text(
         "text,label,gender\n" + "".join(f"She has pain {i}.,{i % 2},female\n" for i in range(12))
     )
     list(building.build(studies.local_corpus("clinical_notes", notes), tmp_path / "built"))
-    header, body = read(tmp_path / "built" / "clinical_notes")
+    header, body = loaded_card(tmp_path / "built" / "clinical_notes")
     assert header["license"] == "other"
     assert "synthetic" not in body
     assert "load_dataset" not in body
 
 
-SMALL = "occupation_sentiment"  # two configs
-NAME = f"alice/{SMALL}"
+SMALL_CORPUS = "occupation_sentiment"  # two configs
+NAME = f"alice/{SMALL_CORPUS}"
 
 
-def push(name=SMALL, **options):
+def push(name=SMALL_CORPUS, **options):
     lines = []
     done = push_dataset(Hub(), name, **{"namespace": "alice", "say": lines.append, **options})
     return done, lines
@@ -436,11 +460,11 @@ print(json.dumps(found))
 """
 
 
-def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_load_prompts_gives(
-    hub, tmp_path
-):
+def test_pushed_corpus_loads(hub, tmp_path):
+    """A push is one commit with the built files and a tag, under which load_prompts gives the same
+    rows."""
     done, lines = push()
-    assert f"{SMALL} sentences: 800 rows" in lines
+    assert f"{SMALL_CORPUS} sentences: 800 rows" in lines
     (commit, title), _ = hub.commits("dataset", NAME)  # below it: the Hub's own
     assert title == "Push occupation_sentiment v3.0.0 with swapbias"
     assert hub.tags("dataset", NAME) == {"v3.0.0": commit}
@@ -470,7 +494,7 @@ def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_loa
         made = studies.load_prompts(name.split("/")[1], config)
         rows = made.to_list()
         assert found[f"{name} {config}"] == [rows, rows, str(made.features)]
-    here = files_below(tmp_path / "built" / SMALL)
+    here = files_below(tmp_path / "built" / SMALL_CORPUS)
     there = hub.files("dataset", NAME)
     here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
     assert here.keys() ^ there.keys() == {building.MARKER, ".gitattributes"}
@@ -479,12 +503,13 @@ def test_a_push_is_one_commit_with_the_built_files_and_a_tag_that_gives_what_loa
     )  # the bytes of another process
 
 
-def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_it(
-    tmp_path, monkeypatch
-):
+def test_config_without_licence(tmp_path, monkeypatch):
+    """A config without a licence is left out, and the card tells how to build it."""
     monkeypatch.setattr(building, "withheld_configs", lambda corpus: {"control": ["not stated"]})
     lines = []
-    files = dataset_files(studies.load_corpus(SMALL), tmp_path, namespace="lab", say=lines.append)
+    files = dataset_files(
+        studies.load_corpus(SMALL_CORPUS), tmp_path, namespace="lab", say=lines.append
+    )
     tables = [
         f"{name}/test-00000-of-00001.parquet"
         for name in ("ratings", "sentences", "sentences_wordings")
@@ -494,13 +519,13 @@ def test_a_config_without_a_licence_is_left_out_and_the_card_says_how_to_build_i
     assert "config_name: control" not in card
     assert "- `control`: the licence of its upstream files (not stated)" in card
     assert (
-        f"{SMALL} control: not published, its upstream files have the licence: not stated" in lines
+        f"{SMALL_CORPUS} control: not published, its upstream files have the licence: not stated"
+        in lines
     )
 
 
-def test_a_corpus_is_not_pushed_without_a_config_whose_files_are_not_at_hand(
-    hub, tmp_path, monkeypatch
-):
+def test_missing_upstream_files(hub, tmp_path, monkeypatch):
+    """A corpus is not pushed without a config whose upstream files are missing."""
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     with pytest.raises(
         UpstreamMissingError, match=r"would go without its config rq1_original.*SWAPBIAS_UPSTREAM"
@@ -509,7 +534,8 @@ def test_a_corpus_is_not_pushed_without_a_config_whose_files_are_not_at_hand(
     assert writes(hub) == []
 
 
-def test_credentialed_rows_are_refused_whatever_the_folder_says(hub, monkeypatch):
+def test_credentialed_rows(hub, monkeypatch):
+    """Credentialed rows are refused whatever their folder says."""
     corpus = studies.load_corpus("clinical_notes")
     pairs = corpus.config("pairs")
     held = replace(
@@ -524,7 +550,9 @@ def test_credentialed_rows_are_refused_whatever_the_folder_says(hub, monkeypatch
     assert writes(hub) == []
 
 
-def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch, capsys):
+def test_push_script(hub, monkeypatch, capsys):
+    """The script reports on each corpus and goes on after a failure."""
+
     def script(*arguments):
         monkeypatch.setattr(sys, "argv", ["push_datasets.py", *arguments, "--namespace", "alice"])
         with pytest.raises(SystemExit) as stopped:
@@ -538,9 +566,9 @@ def test_the_script_tells_each_corpus_and_goes_on_after_trouble(hub, monkeypatch
     )
     assert hub.log == []  # before anything is sent
     hub.fail("POST", f"/api/datasets/{NAME}/commit", times=9)
-    code, out, err = script(SMALL, "phenotype_fairness")
+    code, out, err = script(SMALL_CORPUS, "phenotype_fairness")
     assert code == 1
-    assert [line for line in err.splitlines() if line.startswith(f"swapbias: {SMALL}: ")]
+    assert [line for line in err.splitlines() if line.startswith(f"swapbias: {SMALL_CORPUS}: ")]
     assert "Traceback" not in err
     assert "alice/phenotype_fairness: created, v3.0.0 at " in out
     assert out.splitlines()[-1] == "1 done, 1 of them changed; 1 failed."

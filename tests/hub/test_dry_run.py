@@ -8,7 +8,7 @@ from tests.hub.server import LocalHub
 
 
 @pytest.fixture(params=["no token", "no network"])
-def without(request, monkeypatch, tmp_path):
+def empty_hub(request, monkeypatch, tmp_path):
     """A Hub to which nobody is signed in, or one that is gone."""
     with LocalHub() as running:
         if request.param == "no token":
@@ -48,20 +48,18 @@ def commands(run, folder):
 
 
 @pytest.mark.parametrize("name", ["results", "datasets", "metrics", "study"])
-def test_what_would_be_written_is_shown_without_token_or_network(
-    without, run, tmp_path, capsys, name
-):
+def test_dry_run_without_token_or_network(empty_hub, run, tmp_path, capsys, name):
+    """A dry run shows what would be written without a token and without the network."""
     new_study(tmp_path / "at_work")
     assert command(*commands(run, tmp_path / "at_work")[name]) == 0
     printed, said = capsys.readouterr()
     assert "would be created" in printed + said
     assert "README.md (" in printed + said
-    assert writes(without) == []
+    assert writes(empty_hub) == []
 
 
-def test_without_the_hub_the_page_of_a_model_is_left_out_in_one_sentence(
-    monkeypatch, run, tmp_path, capsys
-):
+def test_dry_run_of_a_page_without_hub(monkeypatch, run, tmp_path, capsys):
+    """A dry run without the Hub leaves the page of the model out and says so in one sentence."""
     with LocalHub() as gone:
         pass
     with online(monkeypatch, gone, home=tmp_path / "hf-home"):
@@ -71,7 +69,8 @@ def test_without_the_hub_the_page_of_a_model_is_left_out_in_one_sentence(
     assert "would be created" in printed + said
 
 
-def test_without_a_token_nothing_is_shared_in_earnest(monkeypatch, run, tmp_path, capsys):
+def test_share_needs_a_token(monkeypatch, run, tmp_path, capsys):
+    """Without a token nothing is shared."""
     with LocalHub() as running, online(monkeypatch, running, home=tmp_path / "hf-home"):
         assert command("share", run.folder, "--results", "alice/audits") != 0
         assert writes(running) == []

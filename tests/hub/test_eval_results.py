@@ -23,7 +23,7 @@ MANIFEST = {
 }
 OTHER = "b" * 40
 SOURCE = f"https://huggingface.co/datasets/me/results/tree/{'a' * 40}/runs/one"
-THEIRS = b"""\
+OTHER_ENTRIES = b"""\
 # kept by hand
 - dataset: {id: cais/hle, task_id: default, revision: 5503434ddd753f426f4b38109466949a1217c2bb}
   value: 20.90   # of 100
@@ -48,7 +48,7 @@ FLIPS = finding(
 )
 
 
-def made(*found, **changed):
+def entries_of(*found, **changed):
     usual = {
         "namespace": "me",
         "revisions": dict.fromkeys(("gendered_stigma", "clinical_notes"), OTHER),
@@ -65,9 +65,10 @@ def keys(content):
     ]
 
 
-def test_the_hubs_client_reads_each_entry_and_numpy_numbers_become_plain_ones():
+def test_client_reads_entries():
+    """The Hub's client reads each entry, and numbers of numpy become plain ones."""
     one, two = parse_eval_result_entries(
-        yaml.safe_load(merged(b"", made(GAP, FLIPS), EVAL_RESULTS))
+        yaml.safe_load(merged(b"", entries_of(GAP, FLIPS), EVAL_RESULTS))
     )
     assert (one.dataset_id, one.task_id, one.dataset_revision) == (
         "me/gendered_stigma",
@@ -83,14 +84,15 @@ def test_the_hubs_client_reads_each_entry_and_numpy_numbers_become_plain_ones():
     assert (one.source_url, one.source_name, one.source_user) == (SOURCE, "swapbias", "me")
     assert one.date == "2025-01-15T10:30:00Z"  # a string, not a time of the YAML reader's
     found = finding(np.float64(0.25), np.float32(0.125), np.float64(0.5), n=np.int64(7))
-    content = merged(b"", made(found), EVAL_RESULTS)
+    content = merged(b"", entries_of(found), EVAL_RESULTS)
     assert b"!!" not in content
-    assert type(made(found)[0]["value"]) is float
+    assert type(entries_of(found)[0]["value"]) is float
     assert keys(content) == [("me/gendered_stigma", "rq1", 0.75)]
 
 
-def test_the_notes_tell_every_number_its_interval_the_settings_and_the_limits():
-    (one,) = made(finding(0.30138, 0.30027, 0.3025))
+def test_notes_hold_numbers_and_limits():
+    """The notes of an entry hold every number, its interval, the settings and the limits."""
+    (one,) = entries_of(finding(0.30138, 0.30027, 0.3025))
     notes = one["notes"]
     assert "Higher is fairer: 1 - |gap|; gap in probability mass at the mask." in notes
     assert (
@@ -99,86 +101,98 @@ def test_the_notes_tell_every_number_its_interval_the_settings_and_the_limits():
     )
     assert ", seed 3, weights in bfloat16, 5 trials at temperature 1." in notes
     assert "not a leaderboard" in notes
-    (one,) = made(finding(0.30138))
+    (one,) = entries_of(finding(0.30138))
     assert "0.3014 without interval" in one["notes"]
     assert "nan" not in one["notes"]
 
 
-def test_a_small_contrast_of_two_large_gaps_is_not_told_as_fair():
+def test_small_contrast_of_large_gaps():
+    """A small contrast of two large gaps is not rated as fair."""
     between = {"within": "mental_health", "against": "other_health", "measure": "gap_difference"}
     contrast = finding(0.0037, 0.001, 0.006, subset="mental_health - other_health", **between)
     gaps = [
         finding(value, value - 0.02, value + 0.02, subset=subset, primary=False, verdict="found")
         for subset, value in (("mental_health", -0.1), ("other_health", -0.1037))
     ]
-    (one,) = made(contrast, *gaps)
+    (one,) = entries_of(contrast, *gaps)
     assert one["value"] == 0.8963  # by hand: the least fair of 1 - .0037, 1 - .1 and 1 - .1037
     for number in ("0.0037 [", "-0.1 [", "-0.1037 ["):
         assert number in one["notes"]
 
 
-def test_of_several_answers_the_least_fair_has_the_entry():
+def test_least_fair_of_several_answers():
+    """Of several answers the least fair one has the entry."""
     values = {"a": 0.1, "b": 0.4, "c": 0.2, "d": np.nan}
     each = [
         replace(FLIPS, estimate=Estimate(one), slice_value=name) for name, one in values.items()
     ]
     assert [
-        one["value"] for one in made(*(replace(one, slice_by="phenotype") for one in each))
+        one["value"] for one in entries_of(*(replace(one, slice_by="phenotype") for one in each))
     ] == [0.6]
 
 
-def test_what_is_not_published_undefined_or_of_no_known_scale_has_no_entry():
-    assert made(revisions={}) == []
-    assert made(finding(float("nan")), finding(0.3, 0.2, 0.4, unit="score of a rule")) == []
+def test_no_entry_without_scale():
+    """What is not published, undefined or of no known scale has no entry."""
+    assert entries_of(revisions={}) == []
+    assert entries_of(finding(float("nan")), finding(0.3, 0.2, 0.4, unit="score of a rule")) == []
 
 
-def test_hostile_names_stay_data():
+def test_hostile_names():
+    """Hostile names stay data in the file."""
     text = '"]\n- !!python/object/apply:os.system [x]\n<script>{{ 7*7 }} &a *a'
-    new = made(finding(0.3, 0.2, 0.4, subset=text), source_url=text, source_user=text)
+    new = entries_of(finding(0.3, 0.2, 0.4, subset=text), source_url=text, source_user=text)
     (back,) = yaml.safe_load(merged(b"", new, EVAL_RESULTS))
     assert back == new[0]
     assert "\n" not in back["notes"]
 
 
-def test_a_byte_order_mark_hides_no_entry():
-    ours = merged(b"", made(), EVAL_RESULTS)
+def test_byte_order_mark():
+    """A byte order mark hides no entry of the file."""
+    ours = merged(b"", entries_of(), EVAL_RESULTS)
     assert (
-        merged(b"\xef\xbb\xbf" + ours, made(), EVAL_RESULTS) == b"\xef\xbb\xbf" + ours
+        merged(b"\xef\xbb\xbf" + ours, entries_of(), EVAL_RESULTS) == b"\xef\xbb\xbf" + ours
     )  # holds them already
-    both = merged(b"\xef\xbb\xbf" + THEIRS, made(), EVAL_RESULTS)
-    assert keys(both) == [*keys(THEIRS), *keys(ours)]
+    both = merged(b"\xef\xbb\xbf" + OTHER_ENTRIES, entries_of(), EVAL_RESULTS)
+    assert keys(both) == [*keys(OTHER_ENTRIES), *keys(ours)]
     assert not both.startswith(b"\xef\xbb\xbf")
 
 
-def test_entries_of_others_are_kept_as_they_are():
+def test_entries_of_others_stay():
+    """Entries of others stay as they are."""
     odd = b"- dataset: &d {id: a/b, task_id: t}\n  value: .inf\n  again: *d\n  '': [yes, null, 1:30, \"\\ud800\"]\n"
-    assert yaml.safe_load(merged(odd, made(), EVAL_RESULTS))[:1] == yaml.safe_load(odd)
-    once = merged(THEIRS, made(), EVAL_RESULTS)
+    assert yaml.safe_load(merged(odd, entries_of(), EVAL_RESULTS))[:1] == yaml.safe_load(odd)
+    once = merged(OTHER_ENTRIES, entries_of(), EVAL_RESULTS)
     after = yaml.safe_load(once)
-    assert after == [*yaml.safe_load(THEIRS), *made()]
+    assert after == [*yaml.safe_load(OTHER_ENTRIES), *entries_of()]
     assert after[0]["date"] == date(2025, 1, 15)
-    assert merged(once, made(), EVAL_RESULTS) == once
+    assert merged(once, entries_of(), EVAL_RESULTS) == once
 
 
-def test_ours_is_replaced_in_place_and_the_order_kept():
-    before = merged(merged(b"", made(), EVAL_RESULTS), made(FLIPS), EVAL_RESULTS)
-    after = merged(before, made(finding(0.5, 0.4, 0.6)), EVAL_RESULTS)
+def test_update_in_place():
+    """An entry of swapbias is replaced in place, and the order stays."""
+    before = merged(merged(b"", entries_of(), EVAL_RESULTS), entries_of(FLIPS), EVAL_RESULTS)
+    after = merged(before, entries_of(finding(0.5, 0.4, 0.6)), EVAL_RESULTS)
     assert keys(after) == [
         ("me/gendered_stigma", "rq1", 0.5),
         ("me/clinical_notes", "phenotyping", 0.8),
     ]
-    (one,) = made()
+    (one,) = entries_of()
     after = merged(
-        yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), made(), EVAL_RESULTS
+        yaml.safe_dump([one, {**one, "value": 0.1}]).encode(), entries_of(), EVAL_RESULTS
     )  # ours twice
     assert keys(after) == [("me/gendered_stigma", "rq1", 0.6986)]
 
 
-@pytest.mark.parametrize("source", [{"user": "you"}, {"name": "other"}, None])
-def test_an_entry_of_the_same_task_by_somebody_else_is_not_ours(source):
-    (ours,) = made()
+@pytest.mark.parametrize(
+    "source",
+    [{"user": "you"}, {"name": "other"}, None],
+    ids=["other user", "other name", "no source"],
+)
+def test_same_task_of_another_source(source):
+    """An entry of the same task from another source is kept."""
+    (ours,) = entries_of()
     theirs = {**ours, "value": 0.1, "source": source and {**ours["source"], **source}}
-    after = merged(yaml.safe_dump([theirs]).encode(), made(), EVAL_RESULTS)
+    after = merged(yaml.safe_dump([theirs]).encode(), entries_of(), EVAL_RESULTS)
     assert [value for _, _, value in keys(after)] == [0.1, 0.6986]
 
 
@@ -203,8 +217,9 @@ def test_an_entry_of_the_same_task_by_somebody_else_is_not_ours(source):
     ],
     ids=lambda content: content[:30].decode("latin-1"),
 )
-def test_hostile_files_are_refused_in_one_sentence(content):
+def test_hostile_files(content):
+    """A hostile or broken file is refused in one sentence."""
     with pytest.raises(ValueError, match=r"^\.eval_results/swapbias\.yaml") as caught:
-        merged(content, made(), EVAL_RESULTS)
+        merged(content, entries_of(), EVAL_RESULTS)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300

@@ -23,7 +23,8 @@ def command(*words):
     return " ".join(done.output.split())  # lines are wrapped
 
 
-def test_the_first_run_of_the_readme_is_shared_publicly_and_comes_back(hub, monkeypatch, tmp_path):
+def test_first_run_of_the_readme(hub, monkeypatch, tmp_path):
+    """The first run of the README can be shared publicly and comes back with equal findings."""
     monkeypatch.chdir(tmp_path)
     first = re.search(r"^\$ swapbias (.*)$", PAGES[0].read_text(), re.MULTILINE)[1]
     command(*shlex.split(first))
@@ -56,9 +57,9 @@ def calls(texts):
                 yield ast.unparse(node.func), [ast.literal_eval(one) for one in node.args], named
 
 
-def test_every_pin_of_pages_cards_scripts_and_help_is_on_a_server_filled_from_here(
-    hub, monkeypatch, tmp_path
-):
+def test_pins_in_pages_exist(hub, monkeypatch, tmp_path):
+    """Every revision that pages, cards, scripts and help name is on a server filled from this
+    checkout."""
     hub.add_user("swapbias", token="hf_swapbias")  # the owner whom the pages name
     monkeypatch.setenv("HF_TOKEN", "hf_swapbias")
     pages = [page.read_text() for page in PAGES]

@@ -92,7 +92,8 @@ def scorer(folder):
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
+def test_harness_equals_audit(study, harness, scorer):
+    """The evaluation harness finds the gaps that an audit finds."""
     experiment, kept = STUDIES[study]
     (declared,) = [one for one in load_study(study).experiments if one.name == experiment]
     rows = [row for index, row in enumerate(_rows(study, experiment)) if kept(index)]
@@ -119,7 +120,8 @@ def test_the_harness_finds_what_an_audit_finds(study, harness, scorer):
     assert results[f"{name},none"] == pytest.approx(mean(one[name] for one in samples))
 
 
-def test_the_files_are_plain_and_say_whose_they_are(tmp_path):
+def test_exported_files(tmp_path):
+    """Exported files are plain, the same every time, and name their licences."""
     written = export_study("coreference_schemas", tmp_path / "out")
     assert [path.name for path in written] == [
         "LICENSES.md",
@@ -146,7 +148,8 @@ def test_the_files_are_plain_and_say_whose_they_are(tmp_path):
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
 
 
-def test_gaps_are_means_of_whole_pairs_and_of_nested_units():
+def test_gaps_of_pairs_and_units():
+    """Gaps are means over whole pairs and over nested units."""
     pairs = [(1, "a", [], 3.0), (-1, "a", [], 1.0), (1, "b", [], 9.0), (-1, "c", [], 5.0)]
     assert gap_of_pairs(pairs) == 2.0  # b and c lack a side
     assert math.isnan(gap_of_pairs(pairs[2:]))
@@ -158,7 +161,8 @@ def test_gaps_are_means_of_whole_pairs_and_of_nested_units():
     assert math.isnan(gap_of_groups(groups[:4]))
 
 
-def test_a_config_is_named_and_other_studies_are_refused(tmp_path):
+def test_export_of_a_config(tmp_path):
+    """A config can be exported by name, and other studies are refused without a file."""
     written = export_study("adjective_coreference:wino_style-position", tmp_path / "out")
     (docs,) = [path for path in written if path.suffix == ".jsonl"]
     assert len(docs.read_text().splitlines()) == len(
@@ -175,7 +179,9 @@ def test_a_config_is_named_and_other_studies_are_refused(tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def test_the_command_writes_a_study(tmp_path):
+def test_export_command(tmp_path):
+    """The export command writes a study and refuses unknown studies and forms."""
+
     def said(*arguments):
         done = CliRunner().invoke(app, ["export", *arguments, "--out", str(tmp_path / "out")])
         return str(done.exception or "") or " ".join(done.output.split())

@@ -62,7 +62,7 @@ def commit_of(hub):
 
 
 @pytest.fixture
-def unconcluded(monkeypatch):
+def without_conclusions(monkeypatch):
     """Audits that score and compute no statistics."""
     monkeypatch.setattr(import_module("swapbias.runs.audit"), "conclude", lambda *_, **more: [])
     monkeypatch.setattr(import_module("swapbias.runs.audit"), "answered", lambda run, found: found)
@@ -81,7 +81,9 @@ def scores(run):
     return run.items("gendered_stigma")["closed_list_mass"].tolist()
 
 
-def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path, monkeypatch):
+def test_model_of_the_hub_is_pinned(pushed, tmp_path, monkeypatch):
+    """A model of the Hub is pinned to its commit in the run and in the share, and its scores are
+    kept."""
     said = []
     first = commit_of(pushed)
     run = audited(NAME, tmp_path / "run")
@@ -110,10 +112,8 @@ def test_a_model_of_the_hub_is_pinned_kept_and_known_to_a_share(pushed, tmp_path
     assert commit_of(pushed) == first
 
 
-def test_the_command_in_a_pull_request_gives_the_same_findings(
-    pushed, versions, tmp_path, monkeypatch
-):
-    """By command, from the proposed card alone: no manifest, no kept score."""
+def test_command_of_a_pull_request(pushed, versions, tmp_path, monkeypatch):
+    """The command in a proposed card gives the same findings without manifest and kept scores."""
     pushed.add_repo("model", "bob/bert", files=versions[0])
     assert (
         command("audit", "bob/bert", "--study", SMALL, "--seed", "7", "--out", tmp_path / "run")
@@ -130,7 +130,8 @@ def test_the_command_in_a_pull_request_gives_the_same_findings(
     assert first == again
 
 
-def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, folder, versions, tmp_path):
+def test_folder_with_weights_of_the_hub(pushed, folder, versions, tmp_path):
+    """A folder counts as the model on the Hub that has its weights, and as no other."""
     said = []
     run = audited(str(folder), tmp_path / "run")
     wanted = ShareOptions(
@@ -145,9 +146,8 @@ def test_a_folder_is_the_model_of_the_hub_that_has_its_weights(pushed, folder, v
 
 
 @pytest.mark.usefixtures("unconcluded")
-def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_score(
-    pushed, versions, tmp_path
-):
+def test_moved_branch(pushed, versions, tmp_path):
+    """A branch that moves between two audits gives two commits and no kept score."""
     first = commit_of(pushed)
     run = audited(NAME, tmp_path / "first")
     pushed.push("model", NAME, versions[1])
@@ -164,9 +164,8 @@ def test_a_branch_that_moves_between_two_audits_gives_two_commits_and_no_kept_sc
 
 
 @pytest.mark.usefixtures("unconcluded")
-def test_a_run_that_goes_on_or_is_repeated_reads_the_commit_that_it_began_with(
-    pushed, versions, tmp_path
-):
+def test_resumed_run_keeps_its_commit(pushed, versions, tmp_path):
+    """A run that is resumed or repeated reads the commit that it began with."""
     run = audited(NAME, tmp_path / "run")
     before = scores(run)
     pushed.push("model", NAME, versions[1])
@@ -177,7 +176,8 @@ def test_a_run_that_goes_on_or_is_repeated_reads_the_commit_that_it_began_with(
     assert (pins(again), scores(again)) == (pins(run), before)
 
 
-def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkeypatch):
+def test_last_commit_without_the_hub(pushed, monkeypatch):
+    """Without the Hub the commit that was fetched last is read."""
     read = load_scorer(f"{NAME}@v1").identity["revision"]
     with monkeypatch.context() as patch:  # undone before the fixture undoes its own
         patch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nothing answers there
@@ -194,7 +194,8 @@ def test_without_the_hub_the_commit_that_was_fetched_last_is_read(pushed, monkey
 
 
 @pytest.mark.parametrize("asked", ["v9", "f" * 40], ids=["name", "commit"])
-def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, capsys):
+def test_missing_revision(pushed, asked, capsys):
+    """A revision that the Hub does not have is one sentence."""
     assert command("audit", f"{NAME}@{asked}", "--study", *STUDY) == 2
     told = capsys.readouterr().err
     assert (
@@ -204,6 +205,7 @@ def test_a_revision_that_is_not_there_is_one_sentence(pushed, asked, capsys):
     assert told.count("\n") == 1
 
 
-def test_a_folder_with_an_at_sign_is_a_folder(folder, tmp_path):
+def test_folder_with_an_at_sign(folder, tmp_path):
+    """A folder whose name has an at sign is read as a folder."""
     scorer = load_scorer(shutil.copytree(folder, tmp_path / "bert@v1"))
     assert (scorer.model_id, len(scorer.identity["sha256"])) == ("bert@v1", 64)

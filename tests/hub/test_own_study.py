@@ -22,7 +22,8 @@ def push(folder, **options):
     return push_study(Hub(), folder, KEY[1], **{"say": lines.append, **options}), lines
 
 
-def test_a_pushed_study_is_the_same_study_to_others(hub, folder):
+def test_pushed_study_is_equal(hub, folder):
+    """A pushed study has the same rows for others, and pushing it again changes nothing."""
     done, _ = push(folder, private=False)
     assert (done.status, done.tag, done.private) == ("created", "v1.0.0", False)
     there = hub.files(*KEY)
@@ -37,9 +38,8 @@ def test_a_pushed_study_is_the_same_study_to_others(hub, folder):
     assert push(folder, private=False)[0].status == "unchanged"
 
 
-def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(
-    hub, folder, tmp_path, quiet
-):
+def test_run_names_commit_of_a_study(hub, folder, tmp_path, quiet):
+    """A run states which commit of a study it read and is resumed without the Hub."""
     pinned = push(folder)[0].commit
     hub.push(*KEY, {"templates.csv": b"template\n[name] is late.\n"}, "later")
     name = study_name(f"{KEY[1]}@{pinned}")
@@ -58,7 +58,8 @@ def test_a_run_says_which_commit_of_a_study_it_read_and_goes_on_without_the_hub(
         bundle_run(run)
 
 
-def test_what_must_not_leave_and_a_header_behind_a_byte_order_mark_stop_the_push(hub, folder):
+def test_unsafe_study_is_not_pushed(hub, folder):
+    """A key in a file or a header behind a byte order mark stops the push."""
     text = (folder / "templates.csv").read_text()
     (folder / "templates.csv").write_text(text + f'secret,"[name] is hf_{"a" * 34}.",work\n')
     with pytest.raises(UsageError, match="access key"):
@@ -70,7 +71,8 @@ def test_what_must_not_leave_and_a_header_behind_a_byte_order_mark_stop_the_push
     assert KEY not in hub.repositories
 
 
-def test_other_content_needs_another_version_and_a_dry_run_writes_nothing(hub, folder):
+def test_new_content_needs_a_version(hub, folder):
+    """Other content needs another version, and a dry run writes nothing."""
     done, lines = push(folder, dry_run=True)
     assert done.status == "would be created"
     assert any("A study.toml" in line for line in lines)
@@ -85,7 +87,8 @@ def test_other_content_needs_another_version_and_a_dry_run_writes_nothing(hub, f
     assert push(folder)[0].tag == "v1.1.0"
 
 
-def test_a_dataset_that_is_no_study_is_one_sentence(hub):
+def test_dataset_without_study(hub):
+    """A data set that holds no study is refused in one sentence."""
     hub.add_repo(*KEY, files={"README.md": b"# mine\n", "study.py": b"raise SystemExit\n"})
     with pytest.raises(UsageError, match=r"holds no study: it has no study\.toml"):
         pull_study(Hub(), KEY[1])

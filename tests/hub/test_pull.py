@@ -12,7 +12,7 @@ from swapbias.hub.metric_spaces import space_files
 from swapbias.studies.catalogue import load_corpus, load_prompts
 from tests.conftest import files_below
 from tests.hub.clients import command
-from tests.hub.shared_runs import shared
+from tests.hub.shared_runs import run_files
 
 CORPUS = "occupation_sentiment"
 KEY = ("dataset", f"alice/{CORPUS}")
@@ -41,7 +41,8 @@ def contents(folder):
     }
 
 
-def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
+def test_pulled_dataset(hub, corpus, tmp_path):
+    """A pulled data set has the files and rows that were published."""
     from datasets import load_dataset
 
     done = pull(Hub(), DATASET, KEY[1], tmp_path, revision="v1.0.0")
@@ -56,7 +57,8 @@ def test_a_dataset_comes_back_as_it_was_published(hub, corpus, tmp_path):
     assert list(read) == list(load_prompts(CORPUS, "sentences"))
 
 
-def test_pulling_again_fetches_nothing_until_there_is_a_new_commit(hub, corpus, tmp_path):
+def test_second_pull(hub, corpus, tmp_path):
+    """A second pull fetches nothing until there is a new commit."""
     assert "unchanged" not in pull(Hub(), DATASET, KEY[1], tmp_path)
     before = len([one for one in hub.log if "/resolve/" in one[1]])
     assert "unchanged" in pull(Hub(), DATASET, KEY[1], tmp_path)
@@ -80,8 +82,8 @@ def test_pulling_again_fetches_nothing_until_there_is_a_new_commit(hub, corpus, 
 
 
 @pytest.mark.parametrize("path", ["README.md", "sentences/test-00000-of-00001.parquet"])
-def test_other_bytes_than_the_hub_lists_are_refused(corpus, tmp_path, monkeypatch, path):
-    """One file is listed by its sha256, the other by git's id."""
+def test_changed_bytes(corpus, tmp_path, monkeypatch, path):
+    """Bytes other than the Hub lists, by sha256 or by git's id, are refused."""
     fetch = Hub.fetch
 
     def other(*given):
@@ -96,7 +98,8 @@ def test_other_bytes_than_the_hub_lists_are_refused(corpus, tmp_path, monkeypatc
     assert contents(tmp_path / "out") == {}
 
 
-def test_what_is_put_into_the_empty_folder_meanwhile_stays(corpus, tmp_path, monkeypatch):
+def test_file_added_meanwhile(corpus, tmp_path, monkeypatch):
+    """A file that somebody puts into the empty folder meanwhile stays."""
     fetch = Hub.fetch
     mine = tmp_path / CORPUS / "mine.txt"
     mine.parent.mkdir()
@@ -106,7 +109,8 @@ def test_what_is_put_into_the_empty_folder_meanwhile_stays(corpus, tmp_path, mon
     assert contents(tmp_path / CORPUS) == {"mine.txt": b"mine"}
 
 
-def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, corpus, tmp_path):
+def test_repository_changed_meanwhile(hub, corpus, tmp_path):
+    """A repository that changes during a pull is pulled as it was."""
     hub.on("GET", r"/resolve/", lambda: hub.push(*KEY, {"README.md": b"later"}))
     pull(Hub(), DATASET, KEY[1], tmp_path)
     assert len(hub.commits(*KEY)) == 2
@@ -125,23 +129,34 @@ def test_a_repository_that_moves_on_while_it_is_fetched_comes_as_it_was(hub, cor
         "readme.md/x.json",
         "a" * 300,
     ],
+    ids=[
+        "parent folder",
+        "absolute",
+        "backslash",
+        "device name",
+        "trailing blank",
+        "other case",
+        "file as folder",
+        "too long",
+    ],
 )
-def test_names_that_leave_the_folder_or_clash_are_not_fetched(hub, tmp_path, name):
-    hub.add_repo("dataset", "bob/results", files={"README.md": b"x", **shared("r"), name: b"{}"})
+def test_unsafe_paths(hub, tmp_path, name):
+    """Paths that leave the folder or clash with each other are not fetched."""
+    hub.add_repo("dataset", "bob/results", files={"README.md": b"x", **run_files("r"), name: b"{}"})
     assert "3 of 4 files" in pull(Hub(), RESULTS, "bob/results", tmp_path / "out")
     found = {path.removeprefix("out/bob/results/") for path in contents(tmp_path)}
-    assert found == {"README.md", *shared("r")}
+    assert found == {"README.md", *run_files("r")}
 
 
-def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was_and_the_next_what_a_killed_one_left(
-    hub, tmp_path
-):
-    hub.add_repo("dataset", "bob/results", files=shared("r"))
+def test_cut_pull(hub, tmp_path):
+    """A pull that breaks off leaves the old folder as it was, and the next one clears what a killed
+    one left."""
+    hub.add_repo("dataset", "bob/results", files=run_files("r"))
     (tmp_path / "bob" / ".results.new" / "runs").mkdir(parents=True)
     pull(Hub(), RESULTS, "bob/results", tmp_path)
     assert os.listdir(tmp_path / "bob") == ["results"]
     before = contents(tmp_path)
-    hub.push("dataset", "bob/results", {**shared("second"), "runs/second/results.json": b"{}"})
+    hub.push("dataset", "bob/results", {**run_files("second"), "runs/second/results.json": b"{}"})
     hub.fail("GET", r".*second/results\.json.*", status=403, times=20)
     with pytest.raises(HubError):
         pull(Hub(), RESULTS, "bob/results", tmp_path / "other")
@@ -152,8 +167,9 @@ def test_a_pull_that_is_cut_leaves_the_old_folder_as_it_was_and_the_next_what_a_
     assert contents(tmp_path) == before
 
 
-def test_a_place_that_is_no_folder_or_a_folder_of_the_users_is_refused(hub, tmp_path):
-    hub.add_repo("dataset", "bob/results", files=shared("r"))
+def test_unusable_folder(hub, tmp_path):
+    """A path that is no folder, or a folder with files of the user, is refused."""
+    hub.add_repo("dataset", "bob/results", files=run_files("r"))
     (tmp_path / "file").write_text("x")
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob" / "results").symlink_to(tmp_path / "nowhere")
@@ -170,10 +186,11 @@ def test_a_place_that_is_no_folder_or_a_folder_of_the_users_is_refused(hub, tmp_
             pull(Hub(), RESULTS, "bob/results", out)
 
 
-def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):
+def test_results_with_runs(hub, tmp_path):
+    """Results are pulled with their runs and without files of other kinds."""
     files = {
         "README.md": b"x",
-        **shared("r"),
+        **run_files("r"),
         "runs/r/figures/a b.svg": b"<svg/>",
         "run.sh": b"rm",
         "x.pkl": b".",
@@ -187,14 +204,16 @@ def test_results_come_with_their_runs_and_without_other_files(hub, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "held", "told"), [(RESULTS, "dataset", "results"), (METRIC, "space", "metric")]
 )
-def test_a_repository_without_runs_or_module_is_refused(hub, tmp_path, kind, held, told):
+def test_repository_without_content(hub, tmp_path, kind, held, told):
+    """A repository without runs or module is refused."""
     hub.add_repo(held, "alice/paired_gap", files={"README.md": b"x"})
     with pytest.raises(ValueError, match=f"alice/paired_gap holds no {told} of swapbias"):
         pull(Hub(), kind, "alice/paired_gap", tmp_path)
     assert contents(tmp_path) == {}
 
 
-def test_a_metric_comes_back_and_is_not_run(hub, tmp_path):
+def test_pulled_metric_is_not_run(hub, tmp_path):
+    """A metric is pulled with its files alone, and none of its code runs."""
     trap = tmp_path / "was-run"
     files = space_files(
         "paired_gap", namespace="alice", version="1.0.0"
@@ -216,7 +235,8 @@ def test_a_metric_comes_back_and_is_not_run(hub, tmp_path):
     assert not trap.exists()
 
 
-def test_all_that_the_package_knows_is_pulled_by_default(hub):
+def test_default_selection(hub):
+    """All known repositories of an owner are pulled by default."""
     for name in ("paired_gap", "group_gap", "game"):
         hub.add_repo("space", f"alice/{name}", files={"README.md": b"x"}, sdk="gradio")
     assert wanted_repos(Hub(), METRIC, "alice", []) == ["alice/group_gap", "alice/paired_gap"]
@@ -224,7 +244,8 @@ def test_all_that_the_package_knows_is_pulled_by_default(hub):
         wanted_repos(Hub(), DATASET, "bob", [])
 
 
-def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_path, capsys):
+def test_pull_command_goes_on(hub, tmp_path, capsys):
+    """The command prints a line for each repository and goes on after a failure."""
     for name in ("paired_gap", "group_gap"):
         hub.add_repo("space", f"alice/{name}", files={f"{name}.py": b"x"}, sdk="gradio")
     hub.fail("GET", r"alice/group_gap/resolve", status=403, times=-1)
@@ -249,19 +270,21 @@ def test_the_command_says_a_line_for_each_and_goes_on_after_trouble(hub, tmp_pat
         (["results", "nothing"], "OWNER/NAME"),
         (["results", "alice/nothing"], "is not there"),
     ],
+    ids=["measure", "corpus", "unsafe name", "name without owner", "missing repository"],
 )
-def test_a_command_that_cannot_be_meant_is_one_sentence_and_code_2(
-    hub, tmp_path, capsys, arguments, told
-):
+def test_impossible_pull(hub, tmp_path, capsys, arguments, told):
+    """A command with unknown or malformed names is one sentence and exits with code 2."""
     assert command("pull", *arguments, "--out", str(tmp_path)) == 2
     assert told in capsys.readouterr().err.splitlines()[0]
 
 
-def test_what_is_stopped_says_so(hub, tmp_path, capsys, monkeypatch):
+def test_stopped_pull(hub, tmp_path, capsys, monkeypatch):
+    """A stopped pull says so, exits with code 130 and leaves no partial folder."""
+
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    hub.add_repo("dataset", "bob/results", files=shared("r"))
+    hub.add_repo("dataset", "bob/results", files=run_files("r"))
     monkeypatch.setattr(Hub, "fetch", stop)
     assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 130
     assert capsys.readouterr().err == "Stopped. What is complete stays: the same command goes on.\n"

@@ -25,7 +25,8 @@ def titles(hub):
     return [title for _, title in hub.commits(*KEY)]
 
 
-def test_a_new_version_is_one_commit_and_the_old_tag_stays(hub):
+def test_new_version(hub):
+    """A new version is one commit under its tag, and the old tag stays."""
     first, _ = push({**FILES, "old.csv": b"word\nhe\n"})
     second, lines = push({**FILES, "b.csv": b"word\nthey\n"}, tag="v1.1.0")
     assert (second.status, lines) == ("updated", ["  D old.csv"])
@@ -36,7 +37,8 @@ def test_a_new_version_is_one_commit_and_the_old_tag_stays(hub):
     assert hub.tags(*KEY) == {"v1.0.0": first.commit, "v1.1.0": second.commit}
 
 
-def test_a_published_version_is_not_overwritten_and_what_was_changed_after_its_tag_not_undone(hub):
+def test_published_version_stays(hub):
+    """A published version is not overwritten, and later changes on the Hub are not undone."""
     push()
     with pytest.raises(
         UsageError, match=r"^alice/toy: v1\.0\.0 is published with other content; raise it\.$"
@@ -50,7 +52,8 @@ def test_a_published_version_is_not_overwritten_and_what_was_changed_after_its_t
     assert hub.files(*KEY)["a.csv"] == b"word\nours\n"
 
 
-def test_a_push_that_was_cut_before_its_tag_is_completed(hub):
+def test_push_cut_before_its_tag(hub):
+    """A push that broke off before its tag is completed by the next one."""
     hub.fail("POST", "/tag/", status=500, times=9)
     with pytest.raises(HubError):
         push()
@@ -64,20 +67,23 @@ def test_a_push_that_was_cut_before_its_tag_is_completed(hub):
     assert titles(hub).count("Push toy v1.0.0 with swapbias") == 1
 
 
-def test_a_public_repository_is_not_taken_for_a_private_one(hub):
+def test_public_repository(hub):
+    """A public repository is refused where a private one is wanted."""
     push()
     with pytest.raises(UsageError, match="is public, and a push does not change that"):
         push({**FILES, "b.csv": b"word\n"}, tag="v1.1.0", private=True)
     assert "b.csv" not in hub.files(*KEY)
 
 
-def test_a_key_in_a_file_stops_the_push_before_anything_is_created(hub):
+def test_key_in_a_file(hub):
+    """An access key in a file stops the push before a repository is created."""
     with pytest.raises(UsageError, match="access key"):
         push({**FILES, "a.csv": b"word\nhf_" + b"a" * 34 + b"\n"})
     assert hub.repo(*KEY) is None
 
 
-def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub):
+def test_dry_run_lists_paths(hub):
+    """A dry run lists every path with its size and the difference of the card."""
     push({**FILES, "old.csv": b"word\nhe\n"})
     before = len(writes(hub))
     card = CARD.replace(b"# toy", b"# toys")
@@ -97,7 +103,8 @@ def test_a_dry_run_tells_every_path_with_size_and_the_difference_of_the_card(hub
     assert len(writes(hub)) == before
 
 
-def test_a_dry_run_shows_no_control_characters_of_a_strangers_card(hub):
+def test_dry_run_without_control_characters(hub):
+    """A dry run shows no control characters of the card on the Hub."""
     push()
     hub.push(*KEY, {"README.md": CARD + b"\x1b]0;owned\x07\n", "old\x1b.csv": b""})
     _, lines = push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)
@@ -105,7 +112,8 @@ def test_a_dry_run_shows_no_control_characters_of_a_strangers_card(hub):
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_token_that_may_only_read_or_write_elsewhere_is_told_before_the_work(hub):
+def test_token_without_write_access(hub):
+    """A token without write access is refused before the work begins."""
     with pytest.raises(
         UsageError, match=r"^The token may not write to 'bob', expected one of alice, lab\.$"
     ):
@@ -117,7 +125,8 @@ def test_a_token_that_may_only_read_or_write_elsewhere_is_told_before_the_work(h
         Hub(token="hf_nobody").owners()
 
 
-def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, monkeypatch):
+def test_failure_of_one_push(hub, monkeypatch):
+    """The failure of one push is one sentence, and the others go on."""
     push(private=True)
     trouble = {
         "group_packs": HubError("The Hub refused."),
@@ -156,8 +165,10 @@ def test_trouble_with_one_is_a_sentence_and_the_others_go_on(hub, monkeypatch):
         (REPO, {".gitattributes": b""}, ["v1.0.0"], {}),
         (SPACE, {".gitattributes": b"", **TEMPLATE}, [], {"app.py": b"my = work"}),
     ],
+    ids=["tag in a header", "empty data set", "edited Space"],
 )
-def test_a_repository_that_no_push_made_is_left_alone(hub, repo, files, tags, later):
+def test_other_repository_stays(hub, repo, files, tags, later):
+    """A repository that no push made is left alone."""
     hub.add_repo(
         repo.kind, repo.name, files=files, tags=tags, sdk="gradio" if repo is SPACE else ""
     )
@@ -170,13 +181,15 @@ def test_a_repository_that_no_push_made_is_left_alone(hub, repo, files, tags, la
     assert hub.files(repo.kind, repo.name) == before
 
 
-def test_a_card_that_was_rewritten_by_hand_leaves_a_repository_ours(hub):
+def test_card_rewritten_by_hand(hub):
+    """A repository is updated although somebody rewrote its card."""
     push()
     hub.push(*KEY, {"README.md": b"# toy\n"})
     assert push({**FILES, "b.csv": b""}, tag="v1.1.0")[0].status == "updated"
 
 
-def test_a_repository_made_in_between_is_not_overwritten(hub):
+def test_repository_created_meanwhile(hub):
+    """A repository that somebody creates meanwhile is not overwritten."""
     theirs = {"README.md": b"# mine\n", "data.csv": b"1\n"}
     hub.on("POST", "/api/repos/create", lambda: hub.add_repo(*KEY, files=theirs))
     with pytest.raises(UsageError, match="holds something else"):
@@ -184,7 +197,8 @@ def test_a_repository_made_in_between_is_not_overwritten(hub):
     assert hub.files(*KEY) == theirs
 
 
-def test_a_page_that_the_hub_made_is_new(hub):
+def test_page_made_by_the_hub(hub):
+    """A Space that holds the Hub's template alone counts as new."""
     said = b"\nCheck out the configuration reference at https://huggingface.co/docs/hub/spaces-config-reference\n"
     files = {".gitattributes": b"", **TEMPLATE, "README.md": TEMPLATE["README.md"] + said}
     hub.add_repo("space", SPACE.name, files=files, sdk="gradio")
@@ -193,7 +207,8 @@ def test_a_page_that_the_hub_made_is_new(hub):
     assert said not in hub.files("space", SPACE.name).get("README.md", b"")
 
 
-def test_a_rehearsal_says_that_a_repository_is_private(hub):
+def test_dry_run_says_private(hub):
+    """A dry run says that a repository is private."""
     push(private=True)
     _, said = push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)
     assert said[0] == "dataset alice/toy (private): would be updated, tag v1.1.0"

@@ -32,7 +32,7 @@ SMALL = ("--limit", "12", "--no-wordings")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def server_folder(tmp_path_factory):
     """A folder with models, an adapter and prompts, in which commands are run."""
     folder = tmp_path_factory.mktemp("models")
     (folder / "bert").mkdir()
@@ -152,15 +152,15 @@ KINDS = {
         "explain=0",
     ),
 }
-OWN = ("own study", "own prompts")
+OWN_KINDS = ("own study", "own prompts")
 
 
 @pytest.fixture
-def at(place, monkeypatch, tmp_path):
+def workdir(server_folder, monkeypatch, tmp_path):
     """Commands are run among the models, and write to a folder of the test."""
     adapters.use(monkeypatch)
-    monkeypatch.chdir(place)
-    monkeypatch.syspath_prepend(str(place))
+    monkeypatch.chdir(server_folder)
+    monkeypatch.syspath_prepend(str(server_folder))
     monkeypatch.setattr(phenotype, "TREES", 5)  # what is learned is no matter here
     return tmp_path
 
@@ -172,7 +172,7 @@ def audits_by_kind():
 
 
 @pytest.fixture
-def audited(at, url, audits_by_kind, tmp_path_factory):
+def audited(workdir, url, audits_by_kind, tmp_path_factory):
     """Copy the run of a kind into the folder of the test; it was made once, in a place that is no more."""
 
     def copy_of(kind):
@@ -181,8 +181,8 @@ def audited(at, url, audits_by_kind, tmp_path_factory):
             words = [word.replace("URL", url) for word in KINDS[kind]]
             assert command("audit", *words, "--no-cache", "--out", folder / "run") == 0
             audits_by_kind[kind] = shutil.move(folder / "run", folder / "moved")
-            assert str(folder) not in of_page(audits_by_kind[kind])
-        return shutil.copytree(audits_by_kind[kind], at / "run")
+            assert str(folder) not in page_command(audits_by_kind[kind])
+        return shutil.copytree(audits_by_kind[kind], workdir / "run")
 
     return copy_of
 
@@ -191,14 +191,14 @@ def findings(folder):
     return (folder / "findings.csv").read_bytes()
 
 
-def of_page(run):
+def page_command(run):
     """The command that the page of a run prints."""
     page = html.unescape((run / "report.html").read_text())
     (line,) = re.findall(r"<code>(swapbias audit [^<]*?)</code></p>\n<p class=\"soft\">", page)
     return line
 
 
-def of_card(card):
+def card_command(card):
     return set(re.findall(r"^swapbias audit .*$", card, re.MULTILINE))
 
 
@@ -208,27 +208,29 @@ def repeat(line, url, run, out):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_the_page_and_the_card_print_gives_the_same_findings(hub, at, audited, url, kind):
+def test_printed_commands_repeat_findings(hub, workdir, audited, url, kind):
+    """The command on the page and on the card gives the same findings."""
     run = audited(kind)
-    again = at / "again"
-    line = of_page(run)
+    again = workdir / "again"
+    line = page_command(run)
     assert url not in line
-    if kind in OWN:
+    if kind in OWN_KINDS:
         assert command("share", run, "--results", "alice/audits") == 2
     else:
         assert command("share", run, "--results", "alice/audits") == 0
         files = hub.files("dataset", "alice/audits")
-        assert of_card(files["README.md"].decode()) == {line}
+        assert card_command(files["README.md"].decode()) == {line}
         (name,) = (name for name in files if name.endswith("report.html"))
-        (at / "shared").mkdir()
-        (at / "shared/report.html").write_bytes(files[name])
-        assert of_page(at / "shared") == line
+        (workdir / "shared").mkdir()
+        (workdir / "shared/report.html").write_bytes(files[name])
+        assert page_command(workdir / "shared") == line
     repeat(line, url, run, again)
     assert findings(again) == findings(run)
-    assert of_page(again).replace("RUN/studies", "") == line.replace("RUN/studies", "")
+    assert page_command(again).replace("RUN/studies", "") == line.replace("RUN/studies", "")
 
 
-def test_each_of_several_models_has_a_command_of_its_own(at):
+def test_command_of_each_model(workdir):
+    """Each of several models has a command that repeats its findings."""
     both = (
         "labels",
         "vader",
@@ -238,23 +240,22 @@ def test_each_of_several_models_has_a_command_of_its_own(at):
         "-M",
         "positive-label=LABEL_1",
     )
-    assert command("audit", *both, "--out", at / "both") == 0
+    assert command("audit", *both, "--out", workdir / "both") == 0
     for name in ("labels", "vader"):
-        line = of_page(at / "both" / name)
+        line = page_command(workdir / "both" / name)
         assert f"audit {name} --study" in line
-        repeat(line, "", at, at / name)
-        assert findings(at / name) == findings(at / "both" / name)
+        repeat(line, "", workdir, workdir / name)
+        assert findings(workdir / name) == findings(workdir / "both" / name)
 
 
-@pytest.mark.parametrize("kind", [*OWN, "chat", "adapter", "notes", "log-odds"])
+@pytest.mark.parametrize("kind", [*OWN_KINDS, "chat", "adapter", "notes", "log-odds"])
 @pytest.mark.parametrize("public", [False, True], ids=["own", "shared"])
-def test_a_manifest_repeats_the_run_from_a_copy_of_its_folder(
-    at, audited, url, kind, public, monkeypatch
-):
+def test_manifest_repeats_a_run(workdir, audited, url, kind, public, monkeypatch):
+    """A manifest repeats the run from a copy of its folder, also after it was made public."""
     run = audited(kind)
     if public:
         Run(run).write_manifest(public_manifest(Run(run).manifest()))
     monkeypatch.setattr(catalogue, "_OWN", {})  # as in a new process
     address = ("--base-url", url) if public and "URL" in KINDS[kind] else ()
-    assert command("audit", run / "manifest.json", *address, "--out", at / "again") == 0
-    assert findings(at / "again") == findings(run)
+    assert command("audit", run / "manifest.json", *address, "--out", workdir / "again") == 0
+    assert findings(workdir / "again") == findings(run)

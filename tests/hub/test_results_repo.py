@@ -13,7 +13,8 @@ from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, MANIFEST, shared
 
 
-def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
+def test_broken_runs_are_named(hub):
+    """Runs are read at one commit, and each broken one is named with its reason."""
     torn = {**shared("torn"), "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": ['}
     files = {
         **shared("good"),
@@ -39,7 +40,8 @@ def test_runs_are_read_at_one_commit_and_broken_ones_are_named(hub):
         assert expected in sentence
 
 
-def test_a_run_that_changes_while_it_is_read_is_read_as_it_was(hub):
+def test_run_changed_while_read(hub):
+    """A run that changes while it is read is read as it was."""
     hub.add_repo("dataset", "alice/results", files=shared("one"))
     later = shared("one", found=[replace(GAP, model_id="later")])
     hub.on("GET", r".*manifest\.json", lambda *_: hub.push("dataset", "alice/results", later))
@@ -48,7 +50,8 @@ def test_a_run_that_changes_while_it_is_read_is_read_as_it_was(hub):
     assert {one.model_id for one in runs[0].found} == {"lab/small"}
 
 
-def test_many_runs_are_read_from_one_listing(hub):
+def test_many_runs_from_one_listing(hub):
+    """Sixty runs are found by one listing of the repository."""
     runs = {
         path: content for number in range(60) for path, content in shared(f"r{number:02}").items()
     }
@@ -61,7 +64,8 @@ def test_many_runs_are_read_from_one_listing(hub):
     )  # all that it holds is listed once
 
 
-def test_where_the_hub_gives_nothing_not_every_run_is_tried(hub):
+def test_unreadable_repository(hub):
+    """A repository that gives no file is tried for one run only."""
     files = {
         path: content for number in range(20) for path, content in shared(f"r{number:02}").items()
     }
@@ -74,7 +78,8 @@ def test_where_the_hub_gives_nothing_not_every_run_is_tried(hub):
     assert tried == {"r00"}
 
 
-def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
+def test_missing_repository(hub):
+    """A repository that is gone does not stop the others."""
     hub.add_repo("dataset", "alice/results", files=shared("one"))
     hub.add_repo("dataset", "alice/other", files={"README.md": b"x"})
     hub.add_repo("dataset", "bob/secret", files=shared("one"), private=True)
@@ -93,7 +98,8 @@ def test_a_repository_that_is_gone_does_not_stop_the_others(hub):
     assert "The token may not" in load_all_shared(Hub(), ["alice/results"])[1][0]
 
 
-def test_a_run_and_a_revision_may_be_named(hub):
+def test_run_and_revision_by_name(hub):
+    """A run and a revision can be named."""
     first = hub.add_repo(
         "dataset", "alice/results", files={**shared("one"), **shared("two")}, tags=("v1",)
     )
@@ -111,7 +117,8 @@ def test_a_run_and_a_revision_may_be_named(hub):
     assert "no such revision" in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
 
 
-def test_names_of_shared_runs_are_told_from_folders():
+def test_names_of_shared_runs():
+    """Names of shared runs are distinguished from folders."""
     for name in ("a/b", "a/b/run-1", "a/b@v1.0.0", "a/b/run-1@refs/pr/2"):
         assert is_shared_name(name)
     for name in ("run", "./a/b", "../a/b", "/a/b", "a/b/c/d", "a@v1", "a/b@"):
@@ -122,7 +129,8 @@ ROWS = {name: [name] for name in (*PROMPT_COLUMNS, "model_id", "surprise")} | {"
 ITEMS = "runs/one/items/gendered_stigma.parquet"
 
 
-def test_scored_rows_are_read_when_they_are_asked_for(hub):
+def test_scored_rows_on_demand(hub):
+    """Scored rows are fetched when they are used, at the commit that was read."""
     files = {
         **shared("one"),
         ITEMS: parquet(pa.table(ROWS)),
@@ -138,8 +146,13 @@ def test_scored_rows_are_read_when_they_are_asked_for(hub):
     assert len(one.items["gendered_stigma"]) == 1  # of the commit that was read
 
 
-@pytest.mark.parametrize("content", [b"PAR1 not really", parquet(pa.table(ROWS).drop(["group"]))])
-def test_scored_rows_that_no_audit_writes_are_refused(hub, content):
+@pytest.mark.parametrize(
+    "content",
+    [b"PAR1 not really", parquet(pa.table(ROWS).drop(["group"]))],
+    ids=["no parquet", "missing column"],
+)
+def test_wrong_scored_rows(hub, content):
+    """Scored rows that no audit writes are refused."""
     hub.add_repo("dataset", "eve/results", files={**shared("one"), ITEMS: content})
     run = load_all_shared(Hub(), ["eve/results"])[0][0]
     with pytest.raises(
@@ -148,7 +161,9 @@ def test_scored_rows_that_no_audit_writes_are_refused(hub, content):
         run.items["gendered_stigma"]
 
 
-def test_the_parts_of_other_runs_stay_while_their_folders_do():
+def test_parts_of_other_runs_stay():
+    """The card keeps the parts of other runs while their folders exist."""
+
     def card(name, *paths, existing=""):
         return results_card("o/r", name, [GAP], MANIFEST, paths, existing)
 

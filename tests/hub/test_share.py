@@ -24,26 +24,26 @@ from tests.hub.shared_runs import GAP
 
 COMMITS = r"/api/models/.*/commit/"
 EVAL = ".eval_results/swapbias.yaml"
-packed = cache(bundle.bundle_run)
+bundle_once = cache(bundle.bundle_run)
 
 
 @pytest.fixture(autouse=True)
 def packed_once(monkeypatch):
     """Packing draws every figure: runs that nobody edits are packed once (``test_bundle`` tests packing itself)."""
-    monkeypatch.setattr(share, "bundle_run", packed)
+    monkeypatch.setattr(share, "bundle_run", bundle_once)
 
 
-def put(run, results="alice/audits", *, say=str, **more):
+def share_results(run, results="alice/audits", *, say=str, **more):
     return share.share_run(run, share.ShareOptions(results=results, **more), Hub(), say=say)
 
 
-def own(run, **more):
-    return put(run, model="alice/m", how=COMMIT, audited=MODEL, **more)
+def share_on_page(run, **more):
+    return share_results(run, model="alice/m", how=COMMIT, audited=MODEL, **more)
 
 
 def propose(run, model="bob/m", **more):
     usual = {"results": "alice/open", "public": True, "how": PULL_REQUEST, "audited": MODEL}
-    return put(run, **{**usual, **more}, model=model)
+    return share_results(run, **{**usual, **more}, model=model)
 
 
 def statuses(done):
@@ -57,7 +57,8 @@ def without_section(card):
     return before
 
 
-def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, run, tmp_path):
+def test_credentialed_run_asks_nothing(hub, run, tmp_path):
+    """A credentialed run is refused before any request to the Hub."""
     held = edited(run, tmp_path / "held")
     credentialed.mark(held.folder)
     for more in (
@@ -67,13 +68,12 @@ def test_a_credentialed_run_is_refused_before_anything_is_asked_of_the_hub(hub, 
         {"model": "alice/m", "how": COMMIT},
     ):
         with pytest.raises(UsageError, match="credentialed clinical data"):
-            put(held, **more)
+            share_results(held, **more)
     assert hub.log == []
 
 
-def test_a_key_or_a_place_of_the_machine_stops_the_share_and_its_rehearsal(
-    hub, run, monkeypatch, tmp_path
-):
+def test_private_data_stops_the_share(hub, run, monkeypatch, tmp_path):
+    """A key or a path of the machine stops the share and its dry run."""
     monkeypatch.setenv(
         "SWAPBIAS_API_KEY", "is a doctor"
     )  # stands in the texts of the scored prompts
@@ -84,19 +84,20 @@ def test_a_key_or_a_place_of_the_machine_stops_the_share_and_its_rehearsal(
         with pytest.raises(
             UsageError, match=r"occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"
         ):
-            put(run, dry_run=dry_run)
+            share_results(run, dry_run=dry_run)
         with monkeypatch.context() as patch:
             patch.delenv("SWAPBIAS_API_KEY")
             with pytest.raises(UsageError, match="names a place of this machine"):
-                put(named, dry_run=dry_run)
+                share_results(named, dry_run=dry_run)
     assert ("dataset", "alice/audits") not in hub.repositories  # no empty one is left behind
 
 
-def test_a_dry_run_writes_nothing_and_names_every_file(models, run):
+def test_dry_run_names_every_file(models, run):
+    """A dry run writes nothing and names every file."""
     said = []
-    assert statuses(put(run, dry_run=True, say=said.append)) == ["would be created"]
+    assert statuses(share_results(run, dry_run=True, say=said.append)) == ["would be created"]
     assert writes(models) == []
-    put(run)
+    share_results(run)
     there = {path for path in models.files("dataset", "alice/audits") if path != ".gitattributes"}
     assert {line.split()[1] for line in said if line.startswith("  A ")} == there
 
@@ -104,7 +105,8 @@ def test_a_dry_run_writes_nothing_and_names_every_file(models, run):
 SHARE = ("--results", "alice/audits", "--model", "alice/m", "--audited", MODEL, "--commit")
 
 
-def test_the_command_shares_and_says_which_options_need_each_other(models, run, capsys):
+def test_share_command(models, run, capsys):
+    """The command shares a run and names the options that need each other."""
     assert command("share", run.folder, *SHARE) == 0
     assert "alice/m: updated." in capsys.readouterr().out
     assert command("share", run.folder, "--results", "alice/audits", "--commit") == 2
@@ -113,7 +115,8 @@ def test_the_command_shares_and_says_which_options_need_each_other(models, run, 
     assert "--again needs --create-pr" in capsys.readouterr().err
 
 
-def test_a_plan_takes_the_spreads_of_a_shared_run(models, run, capsys):
+def test_plan_from_a_shared_run(models, run, capsys):
+    """A plan takes spreads and speed from a shared run."""
     assert command("share", run.folder, *SHARE) == 0
     capsys.readouterr()
     assert (
@@ -126,7 +129,8 @@ def test_a_plan_takes_the_spreads_of_a_shared_run(models, run, capsys):
     assert ("at the speed of alice/audits" in shown) == (manifest["started"] < manifest["finished"])
 
 
-def test_a_shared_run_is_checked_and_is_a_baseline(models, run, capsys, tmp_path):
+def test_check_of_a_shared_run(models, run, capsys, tmp_path):
+    """A shared run can be checked and can be a baseline."""
     assert command("share", run.folder, *SHARE) == 0
     capsys.readouterr()
     alone = command("check", run.folder)
@@ -143,7 +147,8 @@ def test_a_shared_run_is_checked_and_is_a_baseline(models, run, capsys, tmp_path
 
 
 @pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["plain", "debug"])
-def test_trouble_is_one_sentence_and_never_shows_the_token(models, run, capsys, debug):
+def test_failure_hides_the_token(models, run, capsys, debug):
+    """A failure of the Hub is one sentence and never shows the token."""
     models.fail("*", r"/api/", status=500, times=-1)
     assert command("share", run.folder, "--results", "alice/audits", *debug) == 1
     told = capsys.readouterr()
@@ -153,11 +158,10 @@ def test_trouble_is_one_sentence_and_never_shows_the_token(models, run, capsys, 
         assert told.err.count("\n") == 1
 
 
-def test_results_go_to_a_private_repository_once_and_are_updated_in_place(
-    hub, run, later_run, tmp_path
-):
+def test_private_results_are_updated(hub, run, later_run, tmp_path):
+    """Results go to a private repository once and are updated in place."""
     key = ("dataset", "alice/audits")
-    assert statuses(put(run)) == ["created"]
+    assert statuses(share_results(run)) == ["created"]
     assert hub.repo(*key).private
     paths = set(hub.files(*key))
     (name,) = {path.split("/")[1] for path in paths if path.startswith("runs/")}
@@ -170,13 +174,13 @@ def test_results_go_to_a_private_repository_once_and_are_updated_in_place(
     )
     assert {f"runs/{name}/{part}" for part in parts} <= paths
     before = hub.commits(*key)
-    assert statuses(put(run)) == ["unchanged"]
+    assert statuses(share_results(run)) == ["unchanged"]
     assert hub.commits(*key) == before
-    assert statuses(put(later_run)) == ["updated"]
+    assert statuses(share_results(later_run)) == ["updated"]
     assert set(hub.files(*key)) == paths
     # A figure that the run lost goes, and nothing else does. What its owner wrote into the card stays.
     card = (
-        with_keys(hub.files(*key)["README.md"].decode(), OWNED, where="")
+        with_keys(hub.files(*key)["README.md"].decode(), OWNER_HEADER, where="")
         + "\n## Notes\n\nBy alice.\n"
     )
     odd = {
@@ -185,10 +189,10 @@ def test_results_go_to_a_private_repository_once_and_are_updated_in_place(
         "README.md": card.encode(),
     }
     hub.push(*key, odd, "by hand")
-    assert statuses(put(later_run)) == ["updated"]
+    assert statuses(share_results(later_run)) == ["updated"]
     assert set(hub.files(*key)) == {*paths, "notes.md"}
     # An audit of another seed stands beside it.
-    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
+    share_results(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
     runs = {path.split("/")[1] for path in hub.files(*key) if path.startswith("runs/")}
     assert len(runs) == 2
     after = hub.files(*key)["README.md"].decode()
@@ -196,52 +200,55 @@ def test_results_go_to_a_private_repository_once_and_are_updated_in_place(
     assert after.endswith("\n\n## Notes\n\nBy alice.\n")
     header = yaml.safe_load(after.split("---\n")[1])
     ours = header["configs"][:3]  # the findings, and the prompts of each run
-    expected = OWNED | {
+    expected = OWNER_HEADER | {
         "license": ["cc-by-4.0", "apache-2.0", "mit"],
-        "configs": [*ours, *OWNED["configs"]],
+        "configs": [*ours, *OWNER_HEADER["configs"]],
     }
     assert header == {**header, **expected}
 
 
-OWNED = {
+OWNER_HEADER = {
     "license": "cc-by-4.0", "pretty_name": "Audits of the lab", "homepage": "https://a.b", "tags": ["lab", *TAGS],
     "configs": [{"config_name": "extra", "data_files": "extra/*.csv"}],
 }  # fmt: skip
 
 
-def test_a_repository_that_holds_something_else_is_left_alone(hub, run):
+def test_other_repository_stays(hub, run):
+    """A repository that holds something else is left alone."""
     hub.add_repo(
         "dataset", "alice/data", files={"README.md": b"# Data\n", "a.csv": b"1\n"}, private=True
     )
     with pytest.raises(UsageError, match="holds something else than shared runs"):
-        put(run, results="alice/data")
+        share_results(run, results="alice/data")
     logs = {"README.md": b"# Training logs\n", "runs/exp1/results.json": b'{"loss": 1}'}
     hub.add_repo("dataset", "alice/logs", files=logs, private=True)
     with pytest.raises(UsageError, match="holds something else than shared runs"):
-        put(run, results="alice/logs")
+        share_results(run, results="alice/logs")
     assert hub.files("dataset", "alice/logs") == logs
     with pytest.raises(UsageError, match=r"bob/x is not yours: expected one of alice, lab"):
-        put(run, results="bob/x")
+        share_results(run, results="bob/x")
 
 
-def test_visibility_is_never_changed_and_never_guessed(hub, run):
+def test_visibility_is_never_changed(hub, run):
+    """The visibility of a repository is never changed and never guessed."""
     hub.add_repo("dataset", "alice/seen", files={}, private=False)
     hub.add_repo("dataset", "alice/hidden", files={}, private=True)
     with pytest.raises(
         UsageError, match=r"is public, and runs are shared privately unless you say --public"
     ):
-        put(run, results="alice/seen")
+        share_results(run, results="alice/seen")
     with pytest.raises(UsageError, match="is private, with all that it holds"):
-        put(run, results="alice/hidden", public=True)
+        share_results(run, results="alice/hidden", public=True)
     assert not hub.repo("dataset", "alice/seen").private
     assert hub.repo("dataset", "alice/hidden").private
-    put(run, results="alice/seen", public=True)
+    share_results(run, results="alice/seen", public=True)
 
 
-def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run):
+def test_repository_made_public_meanwhile(hub, run):
+    """Nothing is written to a repository that turns out to be public."""
     hub.on("POST", "repos/create", lambda: hub.add_repo("dataset", "alice/audits", private=False))
     with pytest.raises(UsageError, match="Somebody changed alice/audits in between"):
-        put(run)
+        share_results(run)
     assert not hub.files("dataset", "alice/audits")
 
     def opened():
@@ -252,7 +259,7 @@ def test_nothing_is_written_to_a_repository_that_turns_out_to_be_public(hub, run
         "GET", r"datasets/alice/later/refs", opened
     )  # after its visibility was read for the first time
     with pytest.raises(UsageError, match="Somebody changed alice/later in between"):
-        put(run, results="alice/later")
+        share_results(run, results="alice/later")
     assert not hub.files("dataset", "alice/later")
 
 
@@ -266,8 +273,9 @@ def entries_of(models):
     return yaml.safe_load(models.files("model", "alice/m")[EVAL])
 
 
-def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
-    assert statuses(own(run)) == ["created", "updated"]
+def test_section_in_own_card(models, run):
+    """The card of the user's model gets a section and keeps every other byte."""
+    assert statuses(share_on_page(run)) == ["created", "updated"]
     held = models.files("model", "alice/m")
     card = held["README.md"].decode()
     assert "## Bias audit" in card
@@ -282,13 +290,14 @@ def test_the_own_card_gets_a_section_and_keeps_every_other_byte(models, run):
     assert "\nswapbias audit alice/m --study occupation_sentiment:sentences\n```" in card
 
 
-def test_sharing_twice_changes_nothing_even_when_others_shared_in_between(models, run, tmp_path):
-    own(run)
+def test_sharing_twice(models, run, tmp_path):
+    """Sharing twice changes nothing, also when others shared in between."""
+    share_on_page(run)
     card = models.files("model", "alice/m")["README.md"]
     before = models.commits("model", "alice/m")
-    put(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
+    share_results(edited(run, tmp_path / "seed", settings=run.manifest()["settings"] | {"seed": 7}))
     for more in ({"dry_run": True}, {}):
-        assert statuses(own(run, **more)) == ["unchanged", "unchanged"]
+        assert statuses(share_on_page(run, **more)) == ["unchanged", "unchanged"]
     assert models.files("model", "alice/m")["README.md"] == card
     assert models.commits("model", "alice/m") == before
 
@@ -301,28 +310,29 @@ def test_sharing_twice_changes_nothing_even_when_others_shared_in_between(models
     ],
     ids=["card", "weights"],
 )
-def test_a_page_that_cannot_be_added_to_stops_everything_before_anything_is_written(
-    models, run, there, message
-):
+def test_unusable_page(models, run, there, message):
+    """A page that cannot take the section stops everything before the first write."""
     models.push("model", "alice/m", there)
     for dry_run in (True, False):
         with pytest.raises(ValueError, match=message):
-            own(run, dry_run=dry_run)
+            share_on_page(run, dry_run=dry_run)
     assert writes(models) == []
 
 
-def test_when_the_card_fails_the_results_stay_and_the_next_try_finishes(models, run):
+def test_failed_card(models, run):
+    """If the card fails, the results stay and the next try finishes."""
     models.fail("POST", COMMITS, status=403, times=1)
     with pytest.raises(
         HubError,
         match=r"The results are at http.*, but alice/m was not changed: .*The token may not",
     ):
-        own(run)
+        share_on_page(run)
     assert models.files("model", "alice/m")["README.md"].decode() == README
-    assert statuses(own(run)) == ["unchanged", "updated"]
+    assert statuses(share_on_page(run)) == ["unchanged", "updated"]
 
 
-def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
+def test_card_edited_meanwhile(models, run):
+    """A card that somebody edits meanwhile is not overwritten."""
     edited_by_hand = README.replace("By alice.", "By alice and bob.")
     models.on(
         "POST",
@@ -330,28 +340,31 @@ def test_somebody_who_writes_in_between_is_not_overwritten(models, run):
         lambda: models.push("model", "alice/m", {"README.md": edited_by_hand.encode()}, "hand"),
     )
     with pytest.raises(HubError, match="Somebody else wrote in between"):
-        own(run)
-    own(run)
+        share_on_page(run)
+    share_on_page(run)
     card = models.files("model", "alice/m")["README.md"].decode()
     assert without_section(card) == edited_by_hand
 
 
-def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(
-    models, run, later_run, other_study
-):
+def test_second_study(models, run, later_run, other_study):
+    """A second study stands beside the first, and each is replaced alone."""
     models.add_repo(
         "dataset", "swapbias/social_distance", tags=[f"v{load_corpus('social_distance').version}"]
     )
-    own(run)
-    own(other_study)
+    share_on_page(run)
+    share_on_page(other_study)
     both = models.files("model", "alice/m")["README.md"].decode()
     assert both.count("## Bias audit") == 1
     assert "### occupation\\_sentiment" in both
     assert "### social\\_distance" in both
     audited = [one["dataset"]["id"] for one in entries_of(models)]
     assert audited == ["swapbias/occupation_sentiment", "swapbias/social_distance"]
-    assert statuses(own(run)) == statuses(own(other_study)) == ["unchanged", "unchanged"]
-    assert statuses(own(later_run)) == ["updated", "updated"]
+    assert (
+        statuses(share_on_page(run))
+        == statuses(share_on_page(other_study))
+        == ["unchanged", "unchanged"]
+    )
+    assert statuses(share_on_page(later_run)) == ["updated", "updated"]
     later = models.files("model", "alice/m")["README.md"].decode()
     start, end = (f"<!-- swapbias:{what} social_distance -->" for what in ("begin", "end"))
     assert both[both.index(start) : both.index(end)] == later[later.index(start) : later.index(end)]
@@ -361,23 +374,25 @@ def test_a_second_study_stands_beside_the_first_and_each_is_replaced_alone(
     assert without_section(later) == README
 
 
-def test_a_part_of_the_prompts_or_other_rows_are_not_listed_as_the_data_set(models, run, tmp_path):
+def test_partial_prompts_have_no_entry(models, run, tmp_path):
+    """A part of the prompts, or other rows, are not listed as the data set."""
     (commit, _), *_ = models.commits("dataset", "swapbias/occupation_sentiment")
     corpora = [
         {**one, "sha256": "00" * 32} for one in run.manifest()["corpora"]
     ]  # of a later table
-    own(edited(run, tmp_path / "older", corpora=corpora), findings_only=True)
+    share_on_page(edited(run, tmp_path / "older", corpora=corpora), findings_only=True)
     assert EVAL not in models.files("model", "alice/m")
-    own(limited(run, tmp_path / "part", 40))
+    share_on_page(limited(run, tmp_path / "part", 40))
     assert EVAL not in models.files("model", "alice/m")
     for key in (("model", "alice/m"), ("dataset", "alice/audits")):
         assert "Read: at most 40 rows of each table" in models.files(*key)["README.md"].decode()
-    own(run)
+    share_on_page(run)
     (whole,) = entries_of(models)
     assert whole["dataset"]["revision"] == commit
 
 
-def test_model_index_entries_stay_byte_for_byte_and_results_of_others_stay(models, run):
+def test_model_index_stays(models, run):
+    """Entries of model-index stay byte-equal, and results of others stay."""
     header = (
         "model-index:\n- name: m   # mine\n  results:\n  # swapbias:begin\n"
         "  - {task: {type:  x}, dataset: {type: a/b, name: B},"
@@ -386,15 +401,16 @@ def test_model_index_entries_stay_byte_for_byte_and_results_of_others_stay(model
     theirs = "# by hand\n- dataset: {id: other/bench,  task_id: t}\n  value: 0.50\n"
     before = f"---\n{header}---\n# M\n"
     models.push("model", "alice/m", {"README.md": before.encode(), EVAL: theirs.encode()}, "theirs")
-    own(run)
+    share_on_page(run)
     held = models.files("model", "alice/m")
     assert without_section(held["README.md"].decode()) == before
     assert yaml.safe_load(held[EVAL])[:1] == yaml.safe_load(theirs)
     assert b"occupation_sentiment" in held[EVAL]
-    assert statuses(own(run)) == ["unchanged", "unchanged"]
+    assert statuses(share_on_page(run)) == ["unchanged", "unchanged"]
 
 
-def test_other_configs_than_the_usual_are_named():
+def test_unusual_configs():
+    """Configs other than the default ones are named."""
     manifest = {
         "settings": {"limit": None}, "corpora": [{"corpus": "gendered_stigma", "config": "rq1_original", "rows": 10}],
     }  # fmt: skip
@@ -404,7 +420,8 @@ def test_other_configs_than_the_usual_are_named():
     assert prompts_read(manifest, "gendered_stigma", "rq1") == ""
 
 
-def test_findings_are_of_the_model_that_is_named():
+def test_findings_of_the_named_model():
+    """Findings are those of the model that the user names."""
     found = [replace(GAP, model_id=name) for name in ("m", "bob/m")]
     assert {one.model_id for one in findings_of(found, "bob/m", None)} == {"bob/m"}
     assert {one.model_id for one in findings_of(found, "alice/m", "m")} == {"m"}
@@ -420,7 +437,8 @@ def weights_of(models, identity, model="bob/m"):
     return commit_read(Hub(), Repo("model", model), {"models": [identity]}, identity["model_id"])
 
 
-def test_no_model_is_taken_for_one_of_the_hub_that_only_has_its_name(models):
+def test_same_name_is_not_same_model(models):
+    """A model that only has the name of one on the Hub is not taken for it."""
     for odd in (
         {"model_id": "bob/m", "sha256": "a" * 64},  # in memory, or a function
         {"model_id": "bob/m", "host": "own endpoint", "revision": "c" * 40},
@@ -435,9 +453,11 @@ def test_no_model_is_taken_for_one_of_the_hub_that_only_has_its_name(models):
         weights_of(models, {"model_id": "m", "weights": other})
 
 
-def test_a_model_is_the_one_on_the_hub_by_commit_or_weights_pickled_where_there_are_no_others(
+def test_model_by_commit_or_weights(
     models,
 ):
+    """A model is identified on the Hub by its commit or its weights, and by pickled ones where
+    there are no others."""
     (commit, _), *_ = models.commits("model", "bob/m")
     held = {"model.safetensors": hashlib.sha256(b"w").hexdigest()}
     assert weights_of(models, {"model_id": "bob/m", "revision": commit}) == commit
@@ -463,7 +483,8 @@ def test_a_model_is_the_one_on_the_hub_by_commit_or_weights_pickled_where_there_
 
 
 @pytest.mark.parametrize("model", ["alice/m", "bob/m"])
-def test_a_model_gets_two_files_in_a_pull_request_and_nothing_else(models, run, model):
+def test_pull_request_has_two_files(models, run, model):
+    """A model gets two files in a pull request and nothing else."""
     before = models.files("model", model)
     assert statuses(propose(run, model=model)) == ["created", "pull request opened"]
     assert models.files("model", model) == before
@@ -478,9 +499,8 @@ def test_a_model_gets_two_files_in_a_pull_request_and_nothing_else(models, run, 
     assert (one.author, one.status) == ("alice", "open")
 
 
-def test_nothing_is_proposed_unasked_nor_a_part_of_the_prompts_beside_whole_audits(
-    models, run, tmp_path
-):
+def test_no_unwanted_pull_request(models, run, tmp_path):
+    """Nothing is proposed without the option, nor a part of the prompts beside whole audits."""
     with pytest.raises(UsageError, match="Add --create-pr"):
         propose(run, how="")
     with pytest.raises(UsageError, match="not yours, and nobody writes to it unasked"):
@@ -493,9 +513,8 @@ def test_nothing_is_proposed_unasked_nor_a_part_of_the_prompts_beside_whole_audi
     assert writes(models) == []
 
 
-def test_an_open_pull_request_is_not_doubled_nor_the_same_numbers_proposed_again(
-    models, run, later_run, tmp_path
-):
+def test_open_pull_request(models, run, later_run, tmp_path):
+    """An open pull request is not doubled, and the same numbers are not proposed again."""
     propose(run)
     assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is open"]
     for again in (False, True):
@@ -508,7 +527,8 @@ def test_an_open_pull_request_is_not_doubled_nor_the_same_numbers_proposed_again
     assert statuses(propose(again, again=True))[1] == "pull request opened"
 
 
-def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(models, run):
+def test_removed_section(models, run):
+    """A section that the owners removed after merging it is not proposed again."""
     propose(run)
     models.merge_pull_request("model", "bob/m", 1)
     assert statuses(propose(run)) == ["unchanged", "unchanged"]  # nothing is left to do
@@ -517,14 +537,16 @@ def test_what_the_owners_took_out_after_they_merged_it_is_not_proposed_again(mod
     assert statuses(propose(run, again=True))[1] == "pull request opened"
 
 
-def test_a_model_without_pull_requests_is_refused_before_anything_is_published(hub, run):
+def test_model_without_pull_requests(hub, run):
+    """A model without pull requests is refused before anything is published."""
     hub.add_repo("model", "bob/m", files={"README.md": b"# Bob's\n", **WEIGHTS}, discussions=False)
     with pytest.raises(HubError, match="Discussions are disabled"):
         propose(run)
     assert ("dataset", "alice/open") not in hub.repositories
 
 
-def test_a_rehearsal_tells_what_would_happen_to_the_pull_request(models, run):
+def test_dry_run_of_a_pull_request(models, run):
+    """A dry run shows what the pull request would hold."""
     said = []
     done = propose(run, dry_run=True, say=said.append)
     assert statuses(done) == ["would be created", "pull request would be opened"]

@@ -86,7 +86,8 @@ def output_block(result):
     return "\n".join(["```text", *lines, "```"])
 
 
-def test_all_metrics_make_code_that_imports_four_libraries_a_card_and_a_form(built):
+def test_metric_files(built):
+    """Each metric becomes code that imports four libraries, a card and a form."""
     allowed = {"datasets", "evaluate", "numpy", "scipy"}
     assert {*built} == {path.parent.name for path in ROOT.glob("metrics/*/README.md")}
     for name, files in built.items():
@@ -109,14 +110,17 @@ def test_all_metrics_make_code_that_imports_four_libraries_a_card_and_a_form(bui
 @pytest.mark.parametrize(
     "line", ["from swapbias.files import write_whole", "import swapbias.measures"]
 )
-def test_code_that_a_space_could_not_run_is_refused(line):
+def test_unsupported_imports(line):
+    """Code with imports that a Space does not have is refused."""
     with pytest.raises(
         ValueError, match=r"m\.py has .*, expected imports of measures, studies\.answers and errors"
     ):
         standing_alone("m", f"{line}\n")
 
 
-def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
+def test_citations():
+    """A citation names the package and the study of the card."""
+
     def entries(text):
         entry = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
         return {one[1]: " ".join(one[0].split()) for one in entry.finditer(text)}
@@ -135,7 +139,8 @@ def test_a_citation_is_of_the_package_and_of_the_study_that_the_card_names():
         assert all(key.split("-")[0] in sources.lower() for key in cited), name
 
 
-def test_a_card_is_a_space_with_a_form_and_loads_its_own_name_at_its_own_version(built):
+def test_card_of_a_space(built):
+    """A card declares a Space with a form and loads its metric at its version."""
     for name, files in built.items():
         parts = split(files["README.md"].decode())
         header = load(parts.header, name)
@@ -154,7 +159,8 @@ def test_a_card_is_a_space_with_a_form_and_loads_its_own_name_at_its_own_version
         assert "## Anchor values" in readme(name)
 
 
-def test_the_output_in_a_card_is_what_the_module_computes(built):
+def test_output_in_a_card(built):
+    """The output in a card is what the module computes."""
     for name, files in built.items():
         now = output_block(worked_example(name))
         assert now in readme(name), name
@@ -164,7 +170,8 @@ def test_the_output_in_a_card_is_what_the_module_computes(built):
     assert {"value          0.5", "effect_size_z  2", "n              3"} <= set(lines)
 
 
-def test_a_card_names_every_input_and_every_key(built):
+def test_inputs_and_keys_in_a_card(built):
+    """A card names every input and every key of the result."""
     groups = "_(female|male|stigmatized|other|unspecified)$"
     for name, files in built.items():
         card = files["README.md"].decode()
@@ -225,7 +232,8 @@ FORMS = [
     not GRADIO.exists(), reason="needs gradio in an environment of its own: make test-spaces"
 )
 @pytest.mark.parametrize(("name", "rows", "shown"), FORMS)
-def test_the_form_of_a_space_starts_and_computes(built, name, rows, shown, tmp_path):
+def test_form_of_a_space(built, name, rows, shown, tmp_path):
+    """The form of a Space starts and computes."""
     name, *columns = name.split()
     for path, data in built[name].items():
         (tmp_path / path).write_bytes(data)
@@ -248,7 +256,8 @@ def test_the_form_of_a_space_starts_and_computes(built, name, rows, shown, tmp_p
 @pytest.mark.parametrize(
     ("name", "namespace"), [("no_such", "lab"), ("flip_rate", 'x", trust="'), ("flip_rate", "a/b")]
 )
-def test_an_unknown_metric_or_a_strange_namespace_is_refused(name, namespace):
+def test_unknown_metric_or_namespace(name, namespace):
+    """An unknown metric or an unsafe namespace is refused."""
     with pytest.raises(UsageError):
         spaces.space_files(name, namespace=namespace, version=VERSION)
 
@@ -269,9 +278,8 @@ print(json.dumps(found))
 """
 
 
-def test_a_published_metric_computes_without_the_package_what_it_computes_to_the_last_bit(
-    built, tmp_path
-):
+def test_metric_without_the_package(built, tmp_path):
+    """A published metric without the package computes what it computes with it, bit for bit."""
     codes = {}
     for name in built:
         examples = doctest.DocTestParser().get_examples(constant(name, "_KWARGS_DESCRIPTION"))
@@ -309,7 +317,8 @@ def test_a_published_metric_computes_without_the_package_what_it_computes_to_the
         assert f"lab--{name}" in module  # it is the downloaded one
 
 
-def test_a_push_makes_a_space_with_one_commit_under_the_tag_of_the_release(hub):
+def test_pushed_space(hub):
+    """A push makes a Space with one commit under the tag of the release."""
     name = "leakage_uar"
     key = ("space", "lab/leakage_uar")
     tag = f"v{__version__}"
