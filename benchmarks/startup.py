@@ -66,7 +66,7 @@ def _main() -> None:
     begun = float(sys.argv[1])
     folder = sys.argv[2]
     from swapbias.cli import main
-    from swapbias.models.auto import Masked
+    from swapbias.models.text_kinds import Masked
 
     weights: list[float] = []
     load = Masked.load

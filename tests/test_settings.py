@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import swapbias
 from swapbias.cli import _sentence, app
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_scorer, model_kinds
+from swapbias.models import LoadOptions, auto, load_scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.sentiment import KINDS, TrainSettings
@@ -446,7 +446,7 @@ def test_each_setting_has_one_place():
     keys = [setting.option for setting in SETTINGS]
     assert len(set(keys)) == len(keys)
     (kind,) = [setting for setting in SETTINGS if setting.name == "kind"]
-    assert kind.help.startswith(", ".join(model_kinds()))
+    assert kind.help.startswith(", ".join(auto.model_kinds()))
     (kind,) = [setting for setting in TrainSettings.settings() if setting.name == "kind"]
     assert kind.choices == KINDS
 

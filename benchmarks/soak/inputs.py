@@ -547,15 +547,15 @@ def _chat(place: Path) -> Iterator[Target]:
 
 
 def _models(place: Path) -> Iterator[Target]:
-    from swapbias.models import is_callable, model_kind
+    from swapbias.models import model_kind, model_names
     from swapbias.models.loading import is_saved
 
     def config(path: Path) -> None:
-        is_callable(str(path.parent))
+        model_names.is_callable(str(path.parent))
         model_kind(str(path.parent))
 
     def record(path: Path) -> None:
-        is_saved(str(path.parent)), is_callable(str(path.parent))
+        is_saved(str(path.parent)), model_names.is_callable(str(path.parent))
 
     (place / "code").mkdir(exist_ok=True)
     (place / "model").mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
 from swapbias.hub_http import offline_reason
-from swapbias.models import SettingsError, model_kinds, planned_kind, planned_name
+from swapbias.models import SettingsError, auto, model_names, planned_kind
 
 OF_TABLE = ui.names_of(runs.PromptOptions)
 _KEY = "api_key_env"  # which no manifest says
@@ -352,12 +352,12 @@ def plan_sentences(
     if kind is not None:
         yield from _kind_sentences({"": (settings, kind)}, earlier)
         return
-    model = planned_name(settings.model, settings.load)
+    model = model_names.planned_name(settings.model, settings.load)
     yield f"{model} is not on this machine, and {offline_reason()}. A model of each kind would take:"
-    fitting = [name for name in model_kinds() if _fits(settings, name)]
+    fitting = [name for name in auto.model_kinds() if _fits(settings, name)]
     chosen = {
         f"As a {name} model:": (replace(settings, kind=name), name)
-        for name in fitting or model_kinds()
+        for name in fitting or auto.model_kinds()
     }
     yield from _kind_sentences(chosen, earlier)
 
@@ -426,7 +426,7 @@ def _task_sentences(
             else ""
         )
         takes = task.kind.announce(task.rows, settings, task.experiment, seen)
-        model = planned_name(task.model, settings.load)
+        model = model_names.planned_name(task.model, settings.load)
         name = f"{task.study.name} {task.experiment.name}: {task.n_prompts} prompts{beside} for {model}"
         yield "; ".join(filter(None, (name, takes)))
         yield from filter(None, [runs.announced(task, settings)])

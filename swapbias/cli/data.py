@@ -12,7 +12,7 @@ from swapbias import findings, hub, measures, models, report, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import OF_TABLE, study_designs
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
-from swapbias.models import LoadOptions, Setting
+from swapbias.models import LoadOptions, Setting, auto
 from swapbias.models.chat import ChatOptions
 
 _MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
@@ -61,7 +61,7 @@ def list_(
         ui.show(f"\n{kind.title or kind.name}")
         _show_studies(known, kind.name)
     for sentence in (
-        *models.KINDS.faults(),
+        *auto.KINDS.faults(),
         *measures.COMPARISONS.faults(),
         *studies.CORPORA.clashes(),
     ):
@@ -318,7 +318,7 @@ def train(
     device: Annotated[str, ui.option("auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Train a sentiment model that swapbias audit takes."""
-    from swapbias.models import PUBLISHED_AUDIT, TrainSettings, train_model
+    from swapbias.models import TrainSettings, sentiment, train_model
 
     chosen: Any = kind  # which the settings check
     settings = TrainSettings(
@@ -337,7 +337,7 @@ def train(
     found = trained["audit"]
     gap = trained["audit"]["gap"]
     for group in ("male", "female"):
-        published = "published: {:,}, {:.3f}".format(*PUBLISHED_AUDIT[group])
+        published = "published: {:,}, {:.3f}".format(*sentiment.PUBLISHED_AUDIT[group])
         count = found[f"n_{group}"]
         mean = found[f"mean_{group}"]
         ui.show(

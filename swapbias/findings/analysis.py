@@ -54,7 +54,7 @@ from swapbias.findings.sensitivity import (
     with_sensitivity,
 )
 from swapbias.measures import MEASURES, Estimate, Unit, with_range_of
-from swapbias.models import unit_of
+from swapbias.models import kind_of
 from swapbias.studies import (
     JUDGED,
     PLACEBO,
@@ -344,7 +344,7 @@ def _measured(finding: Finding, units: Units) -> Finding:
 
 def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
     """Tell whether scores say how often something happens: by their unit, or because all are 0 or 1."""
-    unit = unit_of(context.experiment, context.score)
+    unit = kind_of(context.experiment.kind).unit_of(context.experiment, context.score)
     if unit.is_rate or not unit.in_points:
         return unit.is_rate
     return is_binary(rows[context.score].to_numpy(dtype=np.float64), unit)
@@ -373,7 +373,7 @@ def _ratio(context: Context, rows: pd.DataFrame, value: float, baseline: float) 
 
     Of rates whose mean lies above .9 the ratio of their complements.
     """
-    unit = unit_of(context.experiment, context.score)
+    unit = kind_of(context.experiment.kind).unit_of(context.experiment, context.score)
     start = unit.low
     sign = 1.0
     if baseline + value / 2 - unit.low > (1 - RARE) * unit.span:

@@ -21,7 +21,7 @@ from swapbias.measures import (
     named_unit,
     t_ends,
 )
-from swapbias.models import unit_of
+from swapbias.models import kind_of
 from swapbias.studies import JUDGED, Experiment, Published, load_study, own_studies
 
 MARGIN = (
@@ -414,7 +414,9 @@ class Context:
         if MEASURES[measure].unit:
             fields["unit"] = MEASURES[measure].unit
         elif "unit" not in more:
-            fields |= unit_fields(unit_of(self.experiment, self.score))
+            fields |= unit_fields(
+                kind_of(self.experiment.kind).unit_of(self.experiment, self.score)
+            )
         fields |= more
         return Finding(
             study=self.study,

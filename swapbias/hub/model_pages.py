@@ -7,7 +7,7 @@ from typing import Any
 from swapbias.errors import HubError, UsageError, listed
 from swapbias.findings import Finding
 from swapbias.hub.client import Hub, Repo, State
-from swapbias.models import weight_files
+from swapbias.models import model_names
 from swapbias.privacy import names_within
 
 Pin = Mapping[str, Any]  # what identifies a model in a manifest
@@ -135,4 +135,4 @@ def _at_commit(hub: Hub, repo: Repo, commit: str) -> State | None:
 def _weights(state: State | None) -> dict[str, str]:
     """The sha256 of each file of weights, as the Hub reports it."""
     files = state.files if state else {}
-    return {name: files[name].removeprefix("sha256:") for name in weight_files(files)}
+    return {name: files[name].removeprefix("sha256:") for name in model_names.weight_files(files)}

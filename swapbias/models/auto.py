@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -12,178 +12,19 @@ from typing import Any
 from swapbias import hub_http
 from swapbias.errors import UsageError, arguments_named, extras_named, listed, quoted
 from swapbias.files import is_there
-from swapbias.measures import RAW_SCORE, Unit, named_unit
 from swapbias.models import base, formats, loading, model_names, wrappers
-from swapbias.models.base import Bar, LoadOptions, Request, Say, Training, need_vader, no_bar
-from swapbias.models.kind import Fit, Kind, Reading, imported
-from swapbias.models.scorer import Scorer, silent
+from swapbias.models.base import LoadOptions, Request
+from swapbias.models.kind import Kind, imported
+from swapbias.models.scorer import Scorer
+from swapbias.models.text_kinds import CAUSAL, CLASSIFIER
 from swapbias.registry import Registry
-from swapbias.studies import JUDGED, Experiment, calibrated, range_of
 
-CALIBRATION = "calibration"
-_POSITIVE = "probability of positive sentiment"
-_DISAPPROVAL = "mean log-odds of the disapproving antonym"
-
-
-class Masked(Kind):
-    """Models that fill a mask; among them families whose head is named LMHeadModel.
-
-    XLNet is one of them, and is filled at a hidden position.
-    """
-
-    name = "masked"
-    title = "Masked language models (BERT, RoBERTa)"
-    scorer = "masked:MaskedScorer"
-    default = CALIBRATION
-    architectures = ("ForMaskedLM",)
-    model_types = ("flaubert", "xlm", "xlnet")
-    readings: Mapping[str, Reading] = {
-        "": Reading(
-            {
-                **dict.fromkeys(
-                    ("score", "closed_list_mass", "matched_mass"), "probability mass at the mask"
-                ),
-                "log_odds": "natural log-odds of the words at the mask",
-            }
-        ),
-        "phrases": Reading(
-            {"score": "probability mass of phrases"},
-            "masked:PhraseScorer",
-            passes=111,  # 1 + 10 + 100
-        ),
-        "attitude": Reading(
-            {"score": "P(negative)", "antonym_log_odds": _DISAPPROVAL},
-            "masked:AttitudeScorer",
-            columns=("unrated_mass", "top_mass"),
-        ),
-        "log_mass": Reading({"score": "natural log-probability"}, "masked:LogMassScorer"),
-    }
-
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        if found is None and not experiment.reads.calibrated:
-            names = ", ".join(one.name for _, one in calibrated())
-            yield "", f"the calibration model is trained for {names} alone; name a model to run it"
-        else:
-            yield from super().fits(experiment, request, found)
-
-    def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
-        if model == CALIBRATION and request.model is None:
-            say(
-                "Calibration model: a tiny masked language model with a planted bias, trained once and kept."
-            )
-            request.load.refuse_weights_settings("the calibration model")
-            make = imported("calibration:load_calibration")
-            return make(seed=request.seed, options=request.load, bar=bar)
-        return super().load(model, request)
-
-
-class Classifier(Kind):
-    """Sentiment systems: text classifiers of transformers, models trained here, VADER, Python functions."""
-
-    name = "classifier"
-    title = "Classifiers, Python functions, vader"
-    scorer = "transformers_scorer:TextClassifierScorer"
-    default = base.VADER
-    architectures = ("ForSequenceClassification",)
-    readings: Mapping[str, Reading] = {
-        "": Reading({"score": _POSITIVE}),
-        "negative_label": Reading(
-            {"score": "share of negative labels", "positive_probability": _POSITIVE},
-            "classifier:NegativeLabelScorer",
-        ),
-    }
-
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        if found != base.REGRESSION:
-            yield from super().fits(experiment, request, found)
-        elif experiment.reads.reading:
-            yield "", f"it needs a label, and {base.short_name(request.model)} gives a raw score"
-        else:
-            yield request.model or "", ""
-
-    def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
-        if model == base.VADER:
-            need_vader()
-
-    def load(self, model: str, request: Request, **more: Any) -> Any:
-        if model == base.VADER:
-            return imported("classifier:VaderScorer")()
-        if loading.is_saved(model):
-            return imported("classifier:load_saved")(model, request.load)
-        if base.is_callable(model):
-            return imported("classifier:CallableScorer").load(
-                model, batch_size=request.load.batch_size
-            )
-        return imported(self.scorer).load(model, request.load, kind=request.kind)
-
-    def read_as(self, model: Any, reading: str) -> Scorer:
-        sides = getattr(model, "sides", None)
-        if sides is not None and not reading:
-            sides.check_positive()
-        return super().read_as(model, reading)
-
-    def read(
-        self,
-        model: Any,
-        experiment: Experiment,
-        request: Request,
-        *,
-        corpus: str,
-        training: Training,
-    ) -> Scorer:
-        """The scorer; a function's numbers are read in the unit of a study of the user's."""
-        reader: Any = super().read(model, experiment, request, corpus=corpus, training=training)
-        own = type(reader) is imported(
-            "classifier:CallableScorer"
-        ) and experiment.compares.unit != named_unit(reader.unit)
-        scorer: Scorer = (
-            reader.reading_in(experiment.compares.unit)
-            if own and not experiment.reads.reading
-            else reader
-        )
-        return scorer
-
-
-class Regression(Classifier):
-    """Text classifiers of transformers whose head gives a raw score; they read experiments that need no label."""
-
-    name = base.REGRESSION
-    title = "Classifiers with a raw score (the studies of classifiers that need no label)"
-    default = ""
-    readings: Mapping[str, Reading] = {"": Reading({"score": RAW_SCORE.name})}
-
-
-class Causal(Kind):
-    """Models that continue a text."""
-
-    name = "causal"
-    title = "Causal language models (GPT-2, Llama)"
-    scorer = "causal:CausalScorer"
-    architectures = ("ForCausalLM", "LMHeadModel")
-    readings: Mapping[str, Reading] = {
-        "": Reading({"score": "log-probability"}),
-        "antonyms": Reading({"score": _DISAPPROVAL}, "causal:AntonymScorer", passes=40),
-        "answers": Reading(
-            {
-                "score": "correct answer is likelier",
-                "log_odds": "natural log-odds of the right answer",
-            },
-            "causal:AnswerOddsScorer",
-            passes=2,
-        ),
-    }
-
-
-MASKED = Masked()
-CLASSIFIER = Classifier()
-REGRESSOR = Regression()
-CAUSAL = Causal()
 # A kind is one file and one line here, or an entry point of another distribution.
 _BUILT_IN = {
-    "masked": "swapbias.models.auto:MASKED",
-    "classifier": "swapbias.models.auto:CLASSIFIER",
-    "regression": "swapbias.models.auto:REGRESSOR",
-    "causal": "swapbias.models.auto:CAUSAL",
+    "masked": "swapbias.models.text_kinds:MASKED",
+    "classifier": "swapbias.models.text_kinds:CLASSIFIER",
+    "regression": "swapbias.models.text_kinds:REGRESSOR",
+    "causal": "swapbias.models.text_kinds:CAUSAL",
     "embedding": "swapbias.models.clinical.note_kind:EMBEDDING",
     "chat": "swapbias.models.chat.chat_kind:CHAT",
 }
@@ -381,7 +222,7 @@ def planned_kind(
     The user's ``kind``, or None, where the config is not on this machine and the Hub cannot be reached.
     """
     is_path = model.startswith((".", os.sep)) or model.count("/") > 1
-    is_here = model == base.VADER or base.is_callable(model) or is_there(model) or is_path
+    is_here = model == base.VADER or model_names.is_callable(model) or is_there(model) or is_path
     config = None if is_here else _cached_config(model)
     if not is_here and config is None and hub_http.offline_reason():
         return None if kind is None else kind_of(kind).name
@@ -408,20 +249,20 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
         )
     if kind is not None and kind not in known:
         raise UsageError(f"Unknown kind {kind!r}: expected one of {listed(known)}.")
-    if model == base.VADER or base.is_callable(model) or loading.is_saved(model):
+    if model == base.VADER or model_names.is_callable(model) or loading.is_saved(model):
         _check_kind(model, CLASSIFIER.name, kind)
-        load.refuse_weights_settings(base.short_name(model))
+        load.refuse_weights_settings(model_names.short_name(model))
         return CLASSIFIER.name
     config = loading.read_config(model, load)
     found = _kind_of_config(
-        base.short_name(model), config, loading.architectures(config), kind, load
+        model_names.short_name(model), config, loading.architectures(config), kind, load
     )
     if found is None and kind is None:
         if formats.is_sentence_transformer(Path(model)):
-            raise UsageError(formats.sentence_transformer(base.short_name(model)))
+            raise UsageError(formats.sentence_transformer(model_names.short_name(model)))
         if config.is_encoder_decoder:
             raise UsageError(
-                _encoder_decoder(base.short_name(model), loading.architectures(config))
+                _encoder_decoder(model_names.short_name(model), loading.architectures(config))
             )
         why = f"The config of {model} does not tell what kind of model it is."
         raise UsageError(f"{why} Pass --kind {' or '.join(known)}.")
@@ -465,15 +306,3 @@ def _kind_of_head(config: Any, names: Sequence[str]) -> Kind | None:
     reads_forward = getattr(config, "causal", False)  # XLM was trained in both ways
     candidates = [*of_family, *named] if is_language_model and not reads_forward else named
     return candidates[0] if candidates else None
-
-
-def unit_of(experiment: Experiment, score: str) -> Unit:
-    """The unit of a score column of an experiment, as the kind of its model declares it; else that of its score."""
-    units = kind_of(experiment.kind).readings[experiment.reads.reading].units
-    if score == "score":
-        return experiment.compares.unit
-    if score not in units:
-        return replace(experiment.compares.unit, taken_from="")
-    if score == JUDGED and experiment.reads.rubric is not None:
-        return named_unit(units[score], *range_of(experiment.reads.rubric.candidates))
-    return named_unit(units[score])

@@ -1,16 +1,13 @@
 """How a model is named and loaded: settings of all kinds of models, and the request that holds them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from swapbias.errors import UsageError, need
-from swapbias.files import is_there
 from swapbias.models.options import STRICT, Options, Place, Use, as_tuple
-from swapbias.models.scorer import Progress, silent
 
 VADER = "vader"
 TFIDF = "tfidf-lsa"
@@ -20,20 +17,9 @@ CLASSIFIERS = (
     "mlp",
 )  # phenotype classifiers trained here; any other name is one of the user's
 REGRESSION = "regression"  # a kind of text classifiers
-# the rows that an experiment can read
-PROMPTS = "prompts"
-PAIRS = "note pairs"
-VERSIONS = "note versions"
 
-Bar = Callable[[str, int], Progress]  # title and total
-Say = Callable[[str], None]  # called with a sentence for the user
 Training = Callable[[str, str], Sequence[Mapping[str, str]]]  # phenotype, regime -> training notes
 T = TypeVar("T")
-
-
-def no_bar(title: str, total: int) -> Progress:
-    """The progress of a bar that is not shown."""
-    return silent
 
 
 Labels = Annotated[
@@ -121,14 +107,3 @@ class Request(Options):
 def need_vader() -> None:
     """Raise a MissingExtraError where the lexicon of VADER is not installed."""
     need("vader", "vaderSentiment", extra="lexicon")
-
-
-def is_callable(model: str) -> bool:
-    """Whether a model name is ``module:function``."""
-    module, _, function = model.partition(":")
-    return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
-
-
-def short_name(model: str | None) -> str:
-    """A model's name without the path of this machine."""
-    return Path(model).resolve().name if model and is_there(model) else str(model)

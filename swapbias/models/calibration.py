@@ -11,10 +11,10 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from swapbias.files import atomic_directory, cache_dir, locked
-from swapbias.models.base import Bar, LoadOptions, no_bar
+from swapbias.models.base import LoadOptions
 from swapbias.models.loading import load_model, quiet
 from swapbias.models.masked import MaskedScorer
-from swapbias.models.scorer import Progress
+from swapbias.models.progress import Bar, Progress, no_bar
 from swapbias.studies import MASK, Experiment, Published, calibrated, config_rows, fingerprint
 
 RECIPE = (

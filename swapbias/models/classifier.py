@@ -14,19 +14,12 @@ import numpy as np
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
 from swapbias.measures import UNNAMED_SCORE, Unit
-from swapbias.models import base
+from swapbias.models import model_names
 from swapbias.models.base import LoadOptions, need_vader
 from swapbias.models.labels import Sides, find_sides
 from swapbias.models.loading import SKOPS, module_file, refuse_pickle
-from swapbias.models.scorer import (
-    DerivedScorer,
-    Progress,
-    Scored,
-    Scorer,
-    checked_labels,
-    not_scored,
-    silent,
-)
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import DerivedScorer, Scored, Scorer, checked_labels, not_scored
 from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
@@ -336,7 +329,7 @@ def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
         raise UsageError(
             f"{path.name} holds types that skops does not trust: {listed(untrusted)}. {remedy}"
         )
-    name = base.short_name(model) if trained else path.stem
+    name = model_names.short_name(model) if trained else path.stem
     return ProbabilityScorer(
         loaded, model_id=name, options=options, identity={"sha256": file_sha256(path)}
     )

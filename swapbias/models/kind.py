@@ -1,18 +1,30 @@
 """A kind of models describes itself: how it is chosen, loaded and read."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from importlib import import_module
 from typing import Any
 
 from swapbias.errors import UsageError, listed
-from swapbias.models.base import PROMPTS, Bar, Request, Say, Training, no_bar, short_name
+from swapbias.measures import Unit, named_unit
+from swapbias.models.base import Request, Training
 from swapbias.models.immutable import Immutable
-from swapbias.models.scorer import Scorer, silent
-from swapbias.studies import Experiment, Row, column
+from swapbias.models.model_names import short_name
+from swapbias.models.progress import Bar, Say, no_bar, silent
+from swapbias.models.scorer import Scorer
+from swapbias.studies import JUDGED, Experiment, Row, column, range_of
 
 Fit = tuple[str, str]  # a model, and why it does not fit: blank where it does
 _LOAD = "load or scorer"  # a need of which one is enough
+
+
+class RowSource(StrEnum):
+    """Which rows an experiment reads."""
+
+    PROMPTS = "prompts"
+    PAIRS = "note pairs"
+    VERSIONS = "note versions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +97,20 @@ class Kind(Immutable):
         """Raise a MissingExtraError where a library is missing that reads this experiment with this model."""
         return
 
-    def rows(self, experiment: Experiment) -> str:
-        """Return which rows an experiment reads: ``PROMPTS``, ``PAIRS`` or ``VERSIONS``."""
-        return PROMPTS
+    def rows(self, experiment: Experiment) -> RowSource:
+        """Return which rows an experiment reads."""
+        return RowSource.PROMPTS
+
+    def unit_of(self, experiment: Experiment, score: str) -> Unit:
+        """Return the unit of a score column, as this kind declares it; else that of the experiment's score."""
+        units = self.readings[experiment.reads.reading].units
+        if score == "score":
+            return experiment.compares.unit
+        if score not in units:
+            return replace(experiment.compares.unit, taken_from="")
+        if score == JUDGED and experiment.reads.rubric is not None:
+            return named_unit(units[score], *range_of(experiment.reads.rubric.candidates))
+        return named_unit(units[score])
 
     def read(
         self,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
-from swapbias.models.scorer import DerivedScorer, Progress, Scored, not_scored, ranked, silent
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import DerivedScorer, Scored, not_scored, ranked
 from swapbias.models.tokens import output_rows
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.models.vocabulary import LabelledTokens, Vocabulary

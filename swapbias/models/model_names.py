@@ -95,3 +95,14 @@ def weight_files(names: Iterable[str]) -> list[str]:
     ordered = sorted(names)
     found = ([file for file in ordered if re.fullmatch(pattern, file)] for pattern in _WEIGHTS)
     return next(filter(None, found), [])
+
+
+def is_callable(model: str) -> bool:
+    """Whether a model name is ``module:function``."""
+    module, _, function = model.partition(":")
+    return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def short_name(model: str | None) -> str:
+    """A model's name without the path of this machine."""
+    return Path(model).resolve().name if model and is_there(model) else str(model)

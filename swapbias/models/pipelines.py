@@ -19,7 +19,8 @@ from swapbias.measures import RAW_SCORE
 from swapbias.models import base, loading
 from swapbias.models.base import LoadOptions
 from swapbias.models.labels import Sides, binary, find_sides
-from swapbias.models.scorer import Progress, Scored, Scorer, silent
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import Scored, Scorer
 from swapbias.models.transformers_scorer import TextClassifierScorer, head_kind
 from swapbias.studies import Prompt
 

@@ -3,7 +3,7 @@
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +11,8 @@ from typing import Any, Self
 from swapbias.errors import UsageError
 from swapbias.measures import Unit
 from swapbias.models.immutable import Immutable
+from swapbias.models.progress import Progress, silent
 from swapbias.studies import Lexicon, Prompt, Published
-
-Progress = Callable[[float], None]  # called with how many more are done
-
-
-def silent(value: object) -> None:
-    """For progress and sentences that nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,13 @@ from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
 from swapbias.models import loading, model_names
-from swapbias.models.base import Bar, Count, LoadOptions
+from swapbias.models.base import Count, LoadOptions
 from swapbias.models.bilstm import BiLstmConfig, BiLstmForSequenceClassification, word_tokenizer
 from swapbias.models.classifier import ProbabilityScorer
 from swapbias.models.clinical.features import SUFFIXES, StaticVectors
 from swapbias.models.options import STRICT, Options, Place, Use
-from swapbias.models.scorer import Progress, Scorer
+from swapbias.models.progress import Bar, Progress
+from swapbias.models.scorer import Scorer
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import credentialed, for_owner_alone, is_credentialed
 from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table

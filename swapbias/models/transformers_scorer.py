@@ -14,7 +14,8 @@ from swapbias.models.base import LoadOptions
 from swapbias.models.engine.encoder import Engine, twin
 from swapbias.models.labels import Sides, binary, find_sides
 from swapbias.models.model_names import read_name
-from swapbias.models.scorer import Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import Scored, Scorer, not_scored
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt, Published
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from swapbias import __version__, findings
 from swapbias.errors import AUDIT, UsageError, listed, log_traceback, need, safe_message
 from swapbias.files import TEMPORARY, is_left_over
-from swapbias.models import Bar, Say, Scorer, planned_name, short_name
+from swapbias.models import Scorer, model_names, progress
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import is_credentialed, public_manifest, writing
@@ -40,8 +40,8 @@ def start(
     settings: Settings,
     folder: Path,
     *,
-    say: Say,
-    bar: Bar,
+    say: progress.Say,
+    bar: progress.Bar,
     cache: bool = False,
     expected: Mapping[str, Any] | None = None,
     scorer: Scorer | None = None,
@@ -197,8 +197,8 @@ def _score(
     settings: Settings,
     every: Sequence[ScoredTask],
     *,
-    say: Say,
-    bar: Bar,
+    say: progress.Say,
+    bar: progress.Bar,
     cache: bool,
     engine: Engine,
     draw: bool,
@@ -284,7 +284,13 @@ class Several:
 
 
 def audit_several(
-    models: Iterable[str], settings: Settings, folder: Path, *, say: Say, bar: Bar, **how: Any
+    models: Iterable[str],
+    settings: Settings,
+    folder: Path,
+    *,
+    say: progress.Say,
+    bar: progress.Bar,
+    **how: Any,
 ) -> Several:
     """Audit each model into a run of its own below the folder, and compare them there; the same call resumes.
 
@@ -318,7 +324,7 @@ def audit_several(
     ):
         for number, (model, place) in enumerate(places.items(), start=1):
             title = f"model {number:,} of {len(places):,}"
-            say(f"{title.capitalize()}: {planned_name(model, settings.load)}.")
+            say(f"{title.capitalize()}: {model_names.planned_name(model, settings.load)}.")
             titled = partial(lambda place, title, total: bar(f"{place}, {title}", total), title)
             try:
                 start(replace(settings, model=model), place, say=say, bar=titled, **how)
@@ -333,7 +339,7 @@ def audit_several(
                 known = isinstance(error, ValueError | OSError)
                 unknown = f"{type(error).__name__}. Audit it alone to see more."
                 failed[model] = " ".join((safe_message(error) if known else unknown).split())
-                say(f"{short_name(model)} failed: {failed[model]}")
+                say(f"{model_names.short_name(model)} failed: {failed[model]}")
             gc.collect()  # models refer to themselves, and the next one needs the room
         runs = {model: Run(place) for model, place in places.items() if model not in failed}
         compared = None

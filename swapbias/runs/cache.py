@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from swapbias import __version__
 from swapbias.errors import UpstreamMissingError, UsageError, library_versions
 from swapbias.files import cache_dir, rooms_sha256, write_whole
-from swapbias.models import LoadOptions, Scored, Scorer, model_kinds
+from swapbias.models import LoadOptions, Scored, Scorer, auto
 from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
@@ -132,7 +132,7 @@ def is_pinned(scorer: Scorer) -> bool:
     identity = scorer.identity
     loaded = {"architecture", "device", "dtype"} <= set(identity)
     return (
-        scorer.kind in model_kinds()
+        scorer.kind in auto.model_kinds()
         and loaded
         and bool(identity.get("sha256") or identity.get("revision"))
     )

@@ -7,9 +7,8 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from swapbias import models
 from swapbias.files import is_there
-from swapbias.models import LoadOptions, Setting
+from swapbias.models import LoadOptions, Setting, model_names
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import manifest_schema, names_within, public_address
 from swapbias.runs.kept_studies import LOCAL, STUDIES
@@ -83,7 +82,7 @@ class _Places:
             return "MODEL"
         if option in _PRIVATE:
             return _PRIVATE[option]
-        known = _last_part(value) if _PATH.match(value) else models.as_pinned(value, self.pins)
+        known = _last_part(value) if _PATH.match(value) else model_names.as_pinned(value, self.pins)
         of_page = (
             option == "adapter" if self.adapted else option == _AUDITED or self._is_encoder(known)
         )

@@ -21,7 +21,7 @@ from swapbias.errors import (
     library_versions,
     listed,
 )
-from swapbias.models import PROMPTS, Kind, LoadOptions, kind_of, kinds
+from swapbias.models import Kind, LoadOptions, RowSource, auto, kind_of, kinds, model_names
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load_notes
@@ -195,7 +195,8 @@ def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
         name: [one for one in outlines[name].experiments if one.kind == kind.name] for name in names
     }
     about_notes = {
-        name: any(kind.rows(one) != PROMPTS for one in found) for name, found in experiments.items()
+        name: any(kind.rows(one) != RowSource.PROMPTS for one in found)
+        for name, found in experiments.items()
     }
     return [name for name in names if about_notes[name] == with_notes] or names
 
@@ -281,7 +282,7 @@ def _tasks(
             continue
         empty.kind.check_installed(model, experiment, settings)
         task = replace(empty, model=model)
-        if rows_of == PROMPTS:
+        if rows_of == RowSource.PROMPTS:
             task = with_prompts(task, settings, slow=slow)
         else:
             read = notes(
@@ -323,8 +324,8 @@ def default_folder(settings: Settings) -> Path:
 
 def folder_name(model: str, load: LoadOptions) -> str:
     """What the folder of a run is called after its model: by its revision, its adapter and its quantization too."""
-    _, revision = models.split_revision(model)
-    name = models.planned_name(model, load)
+    _, revision = model_names.split_revision(model)
+    name = model_names.planned_name(model, load)
     return re.sub(r"-{2,}", "-", file_name(f"{name} {revision}")).strip("-.") or "model"
 
 
@@ -344,7 +345,7 @@ def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | N
     """The kind of the model that a run read; None where no model is named: each experiment has a default then."""
     read = [str(one.get("kind")) for one in manifest.get("models", ())]
     return (
-        next((one for one in read if one in models.model_kinds()), None) if settings.model else None
+        next((one for one in read if one in auto.model_kinds()), None) if settings.model else None
     )
 
 

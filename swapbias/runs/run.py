@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from swapbias import files
 from swapbias.errors import UsageError, arguments_named, first_line, listed
 from swapbias.findings import SAME_INPUT
-from swapbias.models import Bar, Progress, Say, Scored, Scorer, checked_scores, silent
+from swapbias.models import Progress, Scored, Scorer, checked_scores, progress
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.same_inputs import find_same_inputs, without_same_inputs
@@ -280,7 +280,7 @@ def _names(store: "FileSystem", root: str) -> list[str]:
 
 @arguments_named()
 def score_prompts(
-    prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = silent
+    prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = progress.silent
 ) -> "Dataset":
     """The prompts with ``model_id``, ``score``, ``answer``, ``top_tokens`` and the scorer's further score columns.
 
@@ -372,8 +372,8 @@ class Scoring:
     run: Run
     manifest: dict[str, Any]
     every: Mapping[int, ScoredTask]
-    say: Say
-    bar: Bar
+    say: progress.Say
+    bar: progress.Bar
     cache: ScoreCache
     stopped: str = ""
     stop: BaseException | None = None

@@ -17,7 +17,7 @@ from swapbias import findings, models, studies
 from swapbias.errors import UsageError, need
 from swapbias.files import as_json, file_sha256
 from swapbias.measures import named_unit
-from swapbias.models import Bar, Progress, Say, Scored, Scorer
+from swapbias.models import Progress, Scored, Scorer, loading, model_names, progress
 from swapbias.models.chat import KEY, AnsweringScorer, ChatOptions, gets_unnamed_key, load_chat
 from swapbias.runs.same_inputs import find_same_inputs
 from swapbias.runs.settings import Settings
@@ -106,8 +106,8 @@ def load_readers(
     settings: Settings,
     tasks: Sequence[Task],
     *,
-    say: Say = models.silent,
-    bar: Bar = models.no_bar,
+    say: progress.Say = progress.silent,
+    bar: progress.Bar = progress.no_bar,
     scorer: Scorer | None = None,
     pinned: Sequence[Mapping[str, Any]] = (),
 ) -> list[ScoredTask]:
@@ -121,13 +121,13 @@ def load_readers(
     for task in tasks:
         key = (task.model, task.kind.name)
         if key not in loaded:
-            if task.credentialed and models.is_callable(task.model):
+            if task.credentialed and model_names.is_callable(task.model):
                 say(
                     f"These notes are credentialed: make sure that {task.model} sends nothing of them to a service."
                 )
-            say(f"Model: {models.planned_name(task.model, settings.load)}.")
+            say(f"Model: {model_names.planned_name(task.model, settings.load)}.")
             loaded[key] = task.kind.load(
-                models.as_pinned(task.model, pinned), request, say=say, bar=bar
+                model_names.as_pinned(task.model, pinned), request, say=say, bar=bar
             )
         training = task.notes.training if task.notes else lambda phenotype, regime: []
         reader = task.kind.read(
@@ -154,9 +154,11 @@ def pinned_settings(settings: Settings, pinned: Sequence[Mapping[str, Any]]) -> 
         for setting in options.settings() if pinned else ():
             value = getattr(options, setting.name)
             if setting.use.place and isinstance(value, tuple):
-                places[setting.name] = tuple(models.as_pinned(place, pinned) for place in value)
+                places[setting.name] = tuple(
+                    model_names.as_pinned(place, pinned) for place in value
+                )
             elif setting.use.place and value:
-                places[setting.name] = models.as_pinned(value, pinned)
+                places[setting.name] = model_names.as_pinned(value, pinned)
         return replace(options, **places)
 
     return replace(
@@ -214,8 +216,8 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
             f"{run} runs code of {settings.model}. Repeat with --trust if you have read it."
         )
     known = json.dumps(pinned) if pinned else ""  # it has the sha256 of each, however deep
-    for model in filter(models.is_callable, settings.places()):
-        source = models.module_file(model.partition(":")[0])
+    for model in filter(model_names.is_callable, settings.places()):
+        source = loading.module_file(model.partition(":")[0])
         if known and source and file_sha256(source) not in known:
             raise UsageError(f"{run} was begun with another version of {model}. Start a new run.")
         if not trust:
@@ -250,7 +252,7 @@ class JudgedScorer(models.DerivedScorer):
 
     kind = "chat"
 
-    def __init__(self, reader: Scorer, judge: Scorer, rubric: Rubric, bar: Bar) -> None:
+    def __init__(self, reader: Scorer, judge: Scorer, rubric: Rubric, bar: progress.Bar) -> None:
         """Judge the answers of a reader; the judge's scores are those of ``read_judgement``."""
         super().__init__(reader, judge={"model_id": judge.model_id, **judge.identity})
         self.judge = judge
@@ -269,7 +271,7 @@ class JudgedScorer(models.DerivedScorer):
         )
 
     def score(
-        self, prompts: Sequence[Prompt], on_progress: Progress = models.silent
+        self, prompts: Sequence[Prompt], on_progress: Progress = progress.silent
     ) -> list[Scored]:
         """As the reader does; then each answer that says anything is judged in both orders of the options."""
         scored = models.checked_scores(self.inner, prompts, on_progress)
@@ -348,7 +350,7 @@ def _with_parts(scored: Scored, readings: Sequence[float], options: Sequence[Can
 
 
 def with_judge(
-    tasks: Sequence[ScoredTask], settings: Settings, *, say: Say, bar: Bar
+    tasks: Sequence[ScoredTask], settings: Settings, *, say: progress.Say, bar: progress.Bar
 ) -> list[ScoredTask]:
     """Return the tasks, those of free text read by the judge that the settings name as well.
 
@@ -356,7 +358,7 @@ def with_judge(
     """
     chat = settings.of(ChatOptions)
     options = chat.of_judge()
-    name = models.short_name(chat.judge)
+    name = model_names.short_name(chat.judge)
     if options is None:
         return list(tasks)
     judged = [
@@ -407,11 +409,11 @@ def announced(task: Task, settings: Settings) -> str:
     takes = f"{count:,} requests, about {tokens:,} prompt tokens and {count * chat.judge_max_tokens:,} of output"
     judge = chat.of_judge()
     unpriced = "" if judge is not None and judge.local else " Its cost is not counted."
-    return f"The judge {models.short_name(chat.judge)} reads each answer twice: at most {takes}.{unpriced}"
+    return f"The judge {model_names.short_name(chat.judge)} reads each answer twice: at most {takes}.{unpriced}"
 
 
 def with_classifier(
-    tasks: Sequence[ScoredTask], settings: Settings, *, say: Say
+    tasks: Sequence[ScoredTask], settings: Settings, *, say: progress.Say
 ) -> list[ScoredTask]:
     """Return the tasks, summaries read by the classifier of ``-M scorer``; UsageError: no summaries or classifier."""
     chat = settings.of(ChatOptions)
@@ -427,13 +429,13 @@ def with_classifier(
                 f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}."
             )
         return list(tasks)
-    if models.is_callable(chat.scorer) and any(task.credentialed for task in summaries):
+    if model_names.is_callable(chat.scorer) and any(task.credentialed for task in summaries):
         say(
             f"These notes are credentialed: make sure that {chat.scorer} sends nothing of them to a service."
         )
     classifier = models.load_scorer(chat.scorer, options=settings.load)
     if classifier.kind != "classifier":
-        named = f"-M scorer={models.short_name(chat.scorer)}"
+        named = f"-M scorer={model_names.short_name(chat.scorer)}"
         raise UsageError(
             f"{named} is a {classifier.kind} model, expected a classifier. Name another."
         )

@@ -17,14 +17,12 @@ from swapbias.models import (
     Fault,
     LoadOptions,
     Options,
-    Place,
     Request,
     Setting,
     SettingsError,
-    Texts,
     Use,
-    as_tuple,
     kinds,
+    options as model_options,
 )
 from swapbias.models.chat import ChatOptions
 from swapbias.studies import did_you_mean
@@ -35,7 +33,7 @@ from swapbias.swapping import Engine
 class Settings(Request):
     """What to audit and how; stands in the manifest, so that a run can be resumed or repeated."""
 
-    studies: Annotated[Texts, Use(elsewhere=True)] = ()
+    studies: Annotated[model_options.Texts, Use(elsewhere=True)] = ()
     """Names of studies, each NAME or NAME:EXPERIMENT; none: all that fit the model."""
     limit: Annotated[int | None, Field(ge=1), Use(flag=True)] = None
     """Most prompts of each experiment, in whole pairs."""
@@ -84,13 +82,15 @@ class PromptOptions(Options):
     """Own prompts: the group that is subtracted."""
     group: str = ""
     """Own prompts: the group compared with the reference; each by default."""
-    lexicon: Place | None = None
+    lexicon: model_options.Place | None = None
     """Own prompts: a CSV file of words (word, group) counted at <mask>."""
     unit: str = ""
     """Own prompts: what a classifier's or function's score is."""
-    range: Annotated[str | tuple[float, float] | None, BeforeValidator(as_tuple)] = None
+    range: Annotated[str | tuple[float, float] | None, BeforeValidator(model_options.as_tuple)] = (
+        None
+    )
     """Own prompts: least and largest score, as 0,5."""
-    fixed: Texts = ()
+    fixed: model_options.Texts = ()
     """Own prompts: a column whose values the claim is about."""
     shared_fills: bool = False
     """Own prompts: a name or word may stand for two groups."""

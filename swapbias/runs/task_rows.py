@@ -39,7 +39,7 @@ def unreadable(task: Task, trains: bool) -> str:
         return f"no test note with a known gender is left{learned}"
     return (
         task.notes.unlearnable_gender()
-        if task.kind.rows(task.experiment) == models.VERSIONS
+        if task.kind.rows(task.experiment) == models.RowSource.VERSIONS
         else ""
     )
 
@@ -95,7 +95,7 @@ def note_rows(
     experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool
 ) -> list[dict[str, str]]:
     """The prompts of an experiment: each test pair once a regime, or each test note as written and neutralised."""
-    if kind_of(experiment.kind).rows(experiment) == models.VERSIONS:
+    if kind_of(experiment.kind).rows(experiment) == models.RowSource.VERSIONS:
         rows = notes.versions({pair["pair_id"] for pair in pairs})
     else:
         regimes = (

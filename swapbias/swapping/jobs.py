@@ -37,7 +37,7 @@ from swapbias.files import (
     whole_file,
     write_whole,
 )
-from swapbias.models import Bar, no_bar, silent
+from swapbias.models import progress
 from swapbias.privacy import credentialed, why_credentialed, writing
 from swapbias.studies import shown_names
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
@@ -178,7 +178,7 @@ def swap_files(
     processes: int = 1,
     batch_rows: int = BATCH_ROWS,
     part_bytes: int = PART_BYTES,
-    bar: Bar = no_bar,
+    bar: progress.Bar = progress.no_bar,
     engine: Engine = LOCAL,
     uploaded_to: str | None = None,
 ) -> SwapResult:
@@ -256,7 +256,7 @@ def swap_files(
     with writing(out, credentialed=bool(why), then="Wait until it ends, or choose another --out."):
         finished = _begin_or_resume(out, settings)
         totals = sum(finished.values(), Totals())
-        done_bytes = bar("Swapping (bytes)", source.size) if source.size else silent
+        done_bytes = bar("Swapping (bytes)", source.size) if source.size else progress.silent
         parts = _cut(source.read(batch_rows), job.column, part_bytes)
         local = partial(_processes, processes) if processes > 1 else None
         how: dict[str, Any] = {"local": local, "cores": 1, "credentialed": bool(why)}

@@ -15,7 +15,7 @@ from swapbias.findings.finding import Context
 from swapbias.findings.planning import planned_gap, planned_std_error, planned_units
 from swapbias.findings.sensitivity import condition_means, pair_gaps
 from swapbias.measures.contrast import Design, detectable_gap, power
-from swapbias.models.auto import CAUSAL
+from swapbias.models.text_kinds import CAUSAL
 from swapbias.report.text import certainty
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file

@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils.logging import is_progress_bar_enabled
 
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_model, load_scorer, loading, model_kind, planned_name
+from swapbias.models import LoadOptions, load_model, load_scorer, loading, model_kind, model_names
 from swapbias.models.loading import pick_device
 from swapbias.studies import as_prompts, config_rows
 from tests import tiny
@@ -181,7 +181,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("how", "name"), NAMES, ids=[name for _, name in NAMES])
 def test_a_model_is_named_by_all_that_is_read_of_it(how, name):
-    assert planned_name("lab/base@main", LoadOptions(**how)) == name
+    assert model_names.planned_name("lab/base@main", LoadOptions(**how)) == name
 
 
 @pytest.mark.parametrize("model", ["vader", "tests.hub.own_runs:scored", "x.skops"])

@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM
 
 from swapbias import load_scorer
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, is_callable, module_file
+from swapbias.models import LoadOptions, loading, model_names
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.features import load_features
 from swapbias.models.clinical.phenotype import load_phenotype_classifier
@@ -415,18 +415,20 @@ def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, mo
         for name in ("__init__.py", "leaf.py"):
             (folder / name).write_text(poison(canary))
     monkeypatch.chdir(tmp_path)
-    assert module_file("outer_toy.leaf") == tmp_path / "outer_toy" / "leaf.py"
-    assert module_file("outer_toy") == tmp_path / "outer_toy" / "__init__.py"
-    assert module_file("space_toy.inner.leaf") == tmp_path / "space_toy" / "inner" / "leaf.py"
+    assert loading.module_file("outer_toy.leaf") == tmp_path / "outer_toy" / "leaf.py"
+    assert loading.module_file("outer_toy") == tmp_path / "outer_toy" / "__init__.py"
     assert (
-        module_file("space_toy")
-        is module_file("outer_toy.none")
-        is module_file("none_toy.leaf")
+        loading.module_file("space_toy.inner.leaf") == tmp_path / "space_toy" / "inner" / "leaf.py"
+    )
+    assert (
+        loading.module_file("space_toy")
+        is loading.module_file("outer_toy.none")
+        is loading.module_file("none_toy.leaf")
         is None
     )
     assert not any(name.startswith(("outer_toy", "space_toy")) for name in sys.modules)
     for name in ("v.bin", "c.skops", "v.txt.gz"):
         (tmp_path / name).write_bytes(b"")
-        assert not is_callable(str(tmp_path / name))
+        assert not model_names.is_callable(str(tmp_path / name))
     for name in ("vader", "roberta-large", "owner/name", "svm", str(tmp_path)):
-        assert not is_callable(name)
+        assert not model_names.is_callable(name)

@@ -17,7 +17,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, settings
 from swapbias.models.chat.log_odds import Logs, names_of, orders, score_options
-from swapbias.models.scorer import Progress, Scored, Scorer, not_scored, silent
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import Scored, Scorer, not_scored
 from swapbias.studies import AnswerReader, Prompt
 
 Fields = Callable[

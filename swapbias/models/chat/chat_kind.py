@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import need
-from swapbias.models.base import PAIRS, PROMPTS, VADER, Request, need_vader
+from swapbias.models.base import VADER, Request, need_vader
 from swapbias.models.chat.chat_options import LOG_ODDS, SAMPLED, ChatOptions, api_key
 from swapbias.models.clinical import NoteOptions, note_conversations
 from swapbias.models.formats import refuse_other_formats
-from swapbias.models.kind import Fit, Kind, Reading
+from swapbias.models.kind import Fit, Kind, Reading, RowSource
 from swapbias.models.scorer import Scorer
 from swapbias.studies import Experiment, Row, as_prompts
 
@@ -90,8 +90,8 @@ class Chat(Kind):
         if experiment.reads.reading == "tone" and chat.scorer == VADER:
             need_vader()
 
-    def rows(self, experiment: Experiment) -> str:
-        return PAIRS if experiment.reads.notes.corpus else PROMPTS
+    def rows(self, experiment: Experiment) -> RowSource:
+        return RowSource.PAIRS if experiment.reads.notes.corpus else RowSource.PROMPTS
 
     def expand(
         self, rows: Sequence[Row], request: Request, experiment: Experiment

@@ -18,7 +18,7 @@ from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends_within
 from swapbias.models.loading import length_limit, load_model
 from swapbias.models.model_names import read_name
-from swapbias.models.scorer import Progress, silent
+from swapbias.models.progress import Progress, silent
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt, turns
 

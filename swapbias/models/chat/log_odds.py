@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from swapbias.measures import option_odds
-from swapbias.models.scorer import Progress, Scored, ranked
+from swapbias.models.progress import Progress
+from swapbias.models.scorer import Scored, ranked
 from swapbias.studies import Candidate, Prompt, read_answer
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -10,7 +10,7 @@ from swapbias.models.chat.answering import Answer, AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, api_key, settings
 from swapbias.models.chat.log_odds import Logs, overfull, shown_logs
 from swapbias.models.chat.request_pass import RequestPass
-from swapbias.models.scorer import Progress, silent
+from swapbias.models.progress import Progress, silent
 from swapbias.studies import Prompt
 
 

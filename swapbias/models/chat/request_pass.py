@@ -37,7 +37,7 @@ from swapbias.models.chat.replies import (
     trouble_of,
     without_key,
 )
-from swapbias.models.scorer import Progress
+from swapbias.models.progress import Progress
 from swapbias.studies import Prompt, turns
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers

@@ -8,10 +8,12 @@ from pydantic.dataclasses import dataclass
 
 from swapbias.errors import need
 from swapbias.models import base
-from swapbias.models.base import Request, Say, Training, short_name
-from swapbias.models.kind import Fit, Kind, Reading, imported
+from swapbias.models.base import Request, Training
+from swapbias.models.kind import Fit, Kind, Reading, RowSource, imported
+from swapbias.models.model_names import short_name
 from swapbias.models.options import STRICT, Options, Place, Places, Use
-from swapbias.models.scorer import Scorer, silent
+from swapbias.models.progress import Say, silent
+from swapbias.models.scorer import Scorer
 from swapbias.studies import (
     Experiment,
 )
@@ -81,10 +83,10 @@ class Embedding(Kind):
                     else "",
                 )
 
-    def rows(self, experiment: Experiment) -> str:
+    def rows(self, experiment: Experiment) -> RowSource:
         if not experiment.reads.notes.corpus:
-            return base.PROMPTS
-        return base.VERSIONS if experiment.reads.reading == "gender" else base.PAIRS
+            return RowSource.PROMPTS
+        return RowSource.VERSIONS if experiment.reads.reading == "gender" else RowSource.PAIRS
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
         if request.of(NoteOptions).trains:

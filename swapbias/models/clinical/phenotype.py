@@ -15,19 +15,12 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, need
 from swapbias.models import base
-from swapbias.models.auto import CLASSIFIER
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.loading import length_limit
-from swapbias.models.scorer import (
-    DerivedScorer,
-    Progress,
-    Scored,
-    Scorer,
-    checked_scores,
-    not_scored,
-    silent,
-)
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import DerivedScorer, Scored, Scorer, checked_scores, not_scored
+from swapbias.models.text_kinds import CLASSIFIER
 from swapbias.studies import Prompt
 
 if TYPE_CHECKING:

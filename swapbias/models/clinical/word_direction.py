@@ -16,7 +16,8 @@ from swapbias.measures import (
     gender_direction,
 )
 from swapbias.models.clinical.features import Features, Floats
-from swapbias.models.scorer import Progress, Scored, Scorer, silent
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import Scored, Scorer
 from swapbias.studies import Prompt, corpus_dir, fill, read_table
 
 Tables = tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]
