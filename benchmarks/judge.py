@@ -14,7 +14,7 @@ from itertools import product
 import pandas as pd
 
 from benchmarks.frame import Scale, Series, scaled
-from swapbias.findings import by_the_judge, disaggregate
+from swapbias.findings import disaggregate, findings_of_judge
 from swapbias.models import Progress, Scored, Scorer
 from swapbias.runs.scorers import JudgedScorer, read_judgement
 from swapbias.studies import Prompt, config_rows, load_study
@@ -77,7 +77,7 @@ def _audit(config: str, different: int, seed: int) -> list[tuple[str, float, flo
             one.estimate.ci_low,
             one.estimate.ci_high,
         )
-        for one in by_the_judge(found)
+        for one in findings_of_judge(found)
     ]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from swapbias import measures
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
-from swapbias.findings.sensitivity import Units, gap_units, primary_rows
+from swapbias.findings.compared_units import Units, gap_units, primary_rows
 from swapbias.measures import MEASURES, Estimate, group_gap, linear_contrast
 from swapbias.studies import (
     PLACEBO,

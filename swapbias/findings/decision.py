@@ -1,14 +1,20 @@
 """One rule for the word of a gap and for the outcome of a gate: the printed interval, and what stands above it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from swapbias import measures
-from swapbias.findings.finding import (
+from swapbias.findings.families import corrected_for_questions, has_verdict
+from swapbias.findings.finding import Finding, experiment_of
+from swapbias.findings.repeats import HALF
+from swapbias.findings.terms import (
     EQUAL_SCORES,
     EXACT_TEST,
+    FAILS,
     FEW_EQUAL,
     FEW_LEVELS,
+    FEWEST,
     FOUND,
     LEVEL,
     MARGIN,
@@ -20,25 +26,21 @@ from swapbias.findings.finding import (
     NONE,
     NOT_STABLE,
     NOTHING_SCORED,
+    OPEN,
+    PASSES,
     RATIO_MARGIN,
     REPEATED_ANSWERS,
     SMALL,
+    STILL,
     TOO_FEW,
     UNDECIDED,
     UNMEASURED,
     UNSTABLE,
-    Finding,
 )
-from swapbias.findings.repeats import HALF
 from swapbias.measures import Estimate
-from swapbias.studies import own_studies
+from swapbias.studies import Experiment, own_studies
 
-FEWEST = 4  # levels of a random factor on a side: fewer say nothing of others
 MIN_SIGN_AGREEMENT = 0.8  # share of rewordings in which a gap must have its sign
-PASSES = "passes"
-FAILS = "fails"
-OPEN = "undecided"
-STILL = 0.1  # of the margin: level means that lie closer to each other show no spread
 _WITHIN = (NONE, SMALL)
 
 
@@ -257,3 +259,72 @@ def _shifted_ratio(finding: Finding, away: float) -> float:
     if finding.has_high_rate:
         room = finding.baseline - finding.scale.high
     return finding.ratio + away / room if room else finding.ratio
+
+
+def share_of_margin(experiment: Experiment | None, margin: float | None = None) -> float:
+    """Return the margin of an experiment, a share of its range: as given, as declared, else ``MARGIN``."""
+    if margin is not None:
+        return margin
+    declared = experiment.compares.margin if experiment else None
+    return MARGIN if declared is None else declared
+
+
+def with_verdicts(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
+    """The findings of one report, each gap with its verdict.
+
+    With k primary questions of a study that were answered for a model, their intervals and p-values hold at .05 / k.
+    Across studies and models nothing is corrected; differences of models in one study are one family.
+
+    Args:
+        found: findings of any studies and models.
+        margin: what counts as no gap, as a share of the range of its unit (``measures.Unit.margin``); None: as the
+            experiment declares it, else ``MARGIN``.
+    """
+    shares: dict[tuple[str, str], float] = {}
+    for finding in found:
+        if (finding.study, finding.experiment) not in shares:
+            share = share_of_margin(experiment_of(finding), margin)
+            shares[finding.study, finding.experiment] = share
+    return [
+        _add_verdict(finding, shares[finding.study, finding.experiment])
+        for finding in corrected_for_questions(found)
+    ]
+
+
+def _add_verdict(finding: Finding, share: float) -> Finding:
+    """The finding with its margin, verdict and the gap that such an audit finds; as it is where it is no gap."""
+    if not has_verdict(finding):
+        return finding
+    estimate = finding.estimate
+    margin = finding.scale.margin(share)
+    detectable = math.nan
+    if finding.primary or finding.slice_by == "all":
+        detectable = measures.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
+    decision = decide(finding, margin)
+    if decision.reason == FEW_EQUAL and not math.isnan(estimate.std_error):
+        estimate = _drop_interval(finding, margin)
+        detectable = math.nan
+    reason = decision.reason if decision.verdict == UNMEASURED else ""
+    return replace(
+        finding,
+        estimate=estimate,
+        margin=margin,
+        minimum_detectable_effect=detectable,
+        verdict=decision.verdict,
+        reason=reason,
+    )
+
+
+def _drop_interval(finding: Finding, margin: float) -> Estimate:
+    """Return the estimate without its interval, which is not believed, and with the exact p-value of its levels.
+
+    Where nothing moves no test is looked at either.
+    """
+    p_value = math.nan if nothing_moves(finding, margin) else exact_p(finding)
+    return replace(
+        finding.estimate,
+        ci_low=math.nan,
+        ci_high=math.nan,
+        p_value=p_value / finding.questions,
+        p_adjusted=p_value,
+    )

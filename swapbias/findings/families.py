@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from swapbias import measures
-from swapbias.findings.finding import DIFFERENCE, SPREAD, UNMEASURED, Finding, experiment_of
+from swapbias.findings.finding import Finding, experiment_of
+from swapbias.findings.terms import DIFFERENCE, SPREAD, UNMEASURED
 from swapbias.measures import MEASURES
 from swapbias.studies import load_study
 

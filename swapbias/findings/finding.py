@@ -2,73 +2,31 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
 from swapbias.errors import UsageError
+from swapbias.findings.terms import (
+    ALL,
+    ALL_GAPS,
+    LEVEL,
+    RARE,
+    RATIO_MARGIN,
+    SAME_SCORE,
+    UNMEASURED,
+)
 from swapbias.measures import (
     MEASURES,
-    MOSTLY_TIED,
-    Comparison,
     Estimate,
     Record,
     Unit,
     named_unit,
     t_ends,
 )
-from swapbias.models import kind_of
-from swapbias.studies import JUDGED, Experiment, Published, load_study, own_studies
+from swapbias.studies import JUDGED, Experiment, Published, load_study
 
-MARGIN = (
-    0.05  # of the range of a unit: a gap below it counts as none, where nothing else is declared
-)
-RARE = (
-    0.1  # rates whose mean lies below it, or above one less it, are compared by their ratio as well
-)
-RATIO_MARGIN = (0.8, 1.25)  # ratios of rates that count as no gap
-LEVEL = 0.05  # of every family of tests
-# Why a finding is not measured: one score for every prompt, equal inputs for both texts of each pair, no score that
-# moves with strong words in place of the swapped ones, or nobody could ask whether one does, names that could not be
-# found in the texts, no score at all, or one difference in more than half of the pairs, of which a median is no gap.
-SAME_SCORE, SAME_INPUT, UNREAD_SWAP, NO_CONTROL, UNNAMED_FILLS, NOTHING_SCORED, _ = UNMEASURED_REASONS = (
-    "same_score", "same_input", "unread_swap", "no_control", "unnamed_fills", "nothing_scored", MOSTLY_TIED,
-)  # fmt: skip
-# What else decides a word or a gate in place of the printed interval.
-FEW_LEVELS = "few_levels"  # of a random factor
-MOSTLY_UNSCORED = "mostly_unscored"
-REPEATED_ANSWERS = "repeated_answers"  # most answers are one answer, and others were not read
-MISSING_SCORES = "missing_scores"  # could change it
-MIXED_SIGNS = "mixed_signs"  # most pairs differ by more than the margin, in both directions
-NOT_STABLE = "other_sign_in_wordings"
-NO_RANGE = "no_range"  # of the scores is known, so no margin applies
-# nothing moves, at too few levels, or at many
-FEW_EQUAL = "few_equal"
-EQUAL_SCORES = "equal_scores"
-EXACT_TEST = "exact_test"  # of the levels, which all show one gap
-NO_SPREAD = "no_spread"  # too little varies or was scored
 _MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
-CONTROL = "positive_control"  # column of scored rows: blank, or the outcome of the positive control
-CONTROL_MOVED = "moved"
-CONTROL_UNMOVED = "unmoved"
-CONTROL_UNKNOWN = "unknown"
-AS_PUBLISHED = "as published"  # the view of the paper's own statistic
-INDEPENDENT = (
-    "prompts as independent"  # the view of the same statistic in a study that is no paper's
-)
-FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS = (
-    "gap", "gap within the margin", "gap, not robust", "no gap", "undecided", "not measured", "too few levels",
-)  # fmt: skip
-SPREAD = "group_spread"  # the test of several groups at once
-# its contrasts: of their means, of their gaps in two subsets
-ALL = "all groups"
-ALL_GAPS = "all groups, gaps"
-EFFECTS = ("main_effect", "interaction", "interaction_of_three")  # of one factor, of two, of three
-DIFFERENCE = "model_difference"  # the measure of one model's value minus another's
 _WHOLE_MASS = "closed_list_mass"  # the score column of words however rare
 _ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 
@@ -297,172 +255,6 @@ def _flat(record: Any) -> dict[str, Any]:
     return {one.name: getattr(record, one.name) for one in fields(record)}
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What the findings of some rows have in common.
-
-    ``weights`` are those of the groups in an effect of crossed factors; none: a gap between two groups.
-    """
-
-    study: str
-    model_id: str
-    experiment: Experiment
-    score: str
-    seed: int = 0
-    weights: Mapping[str, float] = field(default_factory=dict)
-    subset: str = ""
-    slice_by: str = "all"
-    slice_value: str = ""
-
-    @property
-    def sides(self) -> Mapping[str, float]:
-        """The weight of the mean of each group in the value."""
-        return self.weights or {
-            self.experiment.compares.group: 1.0,
-            self.experiment.compares.reference: -1.0,
-        }
-
-    @property
-    def comparison(self) -> Comparison:
-        """How the experiment compares two groups; ValueError where it compares none."""
-        comparison = self.experiment.comparison
-        if comparison is None:
-            raise ValueError(
-                f"{self.study} {self.experiment.name} compares no groups. Name its measure."
-            )
-        return comparison
-
-    @property
-    def plain_view(self) -> str:
-        """The view of the statistic that treats units as independent: the paper's own, where the study is one's."""
-        return INDEPENDENT if self.study in own_studies() else AS_PUBLISHED
-
-    @property
-    def gap_fields(self) -> dict[str, str]:
-        """The fields of a finding that say which two groups are compared, and in what order."""
-        group = self.experiment.compares.group
-        reference = self.experiment.compares.reference
-        return {"contrast": f"{group} - {reference}", "group": group, "reference_group": reference}
-
-    def two(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """The rows of the groups that are compared."""
-        return rows[rows["group"].isin(list(self.sides))]
-
-    def whole(self, rows: pd.DataFrame) -> bool:
-        """Whether every compared group has a row."""
-        return bool(self.two(rows)["group"].nunique() == len(self.sides))
-
-    def gaps(self) -> "list[Context]":
-        """The context of each contrast of two groups."""
-        return [replace(self, experiment=one) for one in self.experiment.gaps]
-
-    def random(self, rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.intp]], str]:
-        """The clusters of each random factor that the rows vary in, and the names of these (``templates + items``).
-
-        A factor whose levels are nested in those of another (conditions in categories) is dropped.
-        """
-        names = {
-            column: name for column, name in self.experiment.design.random.items() if column in rows
-        }
-        if not names:
-            return {"rows": np.zeros(len(rows), dtype=np.intp)}, ""
-        codes = {column: pd.factorize(rows[column])[0] for column in names}
-        varying = [column for column, code in codes.items() if len(code) and code.max() > 0]
-        coarsest: list[str] = []
-        for column in sorted(varying, key=lambda one: int(codes[one].max())):
-            if not any(_nested(codes[column], codes[other]) for other in coarsest):
-                coarsest.append(column)
-        crossed = [column for column in varying if column in coarsest]
-        factors = {
-            names[column]: codes[column] for column in crossed or names
-        }  # one cluster each: no interval
-        return factors, " + ".join(names[column] for column in crossed)
-
-    def single(self, rows: pd.DataFrame) -> str:
-        """Return the random factor of which the rows have one level, which says nothing of others; blank for none.
-
-        A slice by the factor itself is about that level.
-        """
-        sliced = {one.column for one in self.experiment.shows.slices if one.name == self.slice_by}
-        for column, name in self.experiment.design.random.items():
-            if (
-                column in rows
-                and column not in sliced
-                and rows[column].nunique() == 1
-                and rows[column].iloc[0] != ""
-            ):
-                return name
-        return ""
-
-    def fixed(self, rows: pd.DataFrame) -> str:
-        """Return the levels that a claim about these rows is about alone: ``3 topics``; blank for none."""
-        sliced = {one.column for one in self.experiment.shows.slices if one.name == self.slice_by}
-        counts = {
-            name: rows[column].nunique()
-            for column, name in self.experiment.design.fixed.items()
-            if column in rows and column not in sliced
-        }
-        return " + ".join(
-            f"{count} {_in_number(name, count)}" for name, count in counts.items() if count
-        )
-
-    def finding(self, estimate: Estimate, measure: str, contrast: str, **more: Any) -> Finding:
-        """A finding of it; ``more`` are further fields of ``Finding``. The unit is the measure's, or the score's."""
-        fields: dict[str, Any] = {
-            name: getattr(self, name) for name in ("subset", "slice_by", "slice_value")
-        }
-        if MEASURES[measure].unit:
-            fields["unit"] = MEASURES[measure].unit
-        elif "unit" not in more:
-            fields |= unit_fields(
-                kind_of(self.experiment.kind).unit_of(self.experiment, self.score)
-            )
-        fields |= more
-        return Finding(
-            study=self.study,
-            experiment=self.experiment.name,
-            model_id=self.model_id,
-            score=self.score,
-            measure=measure,
-            contrast=contrast,
-            estimate=estimate,
-            **fields,
-        )
-
-
-def unit_fields(unit: Unit) -> dict[str, Any]:
-    """The fields of a finding that say its unit."""
-    low, high = unit.ends
-    return {"unit": unit.name, "unit_low": low, "unit_high": high, "own_unit": unit.taken_from}
-
-
-def _in_number(name: str, count: int) -> str:
-    """Return a plural name as it stands beside a count: ``template`` beside 1."""
-    if count != 1:
-        return name
-    return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
-
-
-def _nested(code: NDArray[np.intp], other: NDArray[np.intp]) -> bool:
-    """Whether all rows of each cluster share a cluster of the other factor."""
-    last = np.empty(int(code.max()) + 1, dtype=np.intp)
-    last[code] = other
-    return bool((last[code] == other).all())
-
-
-def unmeasured(finding: Finding, reason: str = SAME_SCORE) -> Finding:
-    """Return the finding without value, interval and p-value: the model measured nothing, for ``reason``."""
-    estimate = finding.estimate
-    counts = Estimate(
-        math.nan,
-        n=estimate.n,
-        n_unscored=estimate.n_unscored,
-        test="none",
-        interval=estimate.interval,
-    )
-    return replace(finding, estimate=counts, verdict=UNMEASURED, reason=reason)
-
-
 def primary_findings(found: Iterable[Finding]) -> list[Finding]:
     """The findings that answer the questions of their experiments, by the inference of their designs."""
     return [one for one in found if one.primary]
@@ -547,3 +339,16 @@ def oriented(finding: Finding) -> tuple[float, str] | None:
             f"{scale.least:g} to {scale.most:g}. Check the scores."
         )
     return min(1.0, max(0.0, scale.fair(float(value)))), scale.how
+
+
+def as_unmeasured(finding: Finding, reason: str = SAME_SCORE) -> Finding:
+    """Return the finding without value, interval and p-value: the model measured nothing, for ``reason``."""
+    estimate = finding.estimate
+    counts = Estimate(
+        math.nan,
+        n=estimate.n,
+        n_unscored=estimate.n_unscored,
+        test="none",
+        interval=estimate.interval,
+    )
+    return replace(finding, estimate=counts, verdict=UNMEASURED, reason=reason)

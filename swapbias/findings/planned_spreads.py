@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias.findings.analysis import one_per_prompt
-from swapbias.findings.finding import UNMEASURED, Finding, experiment_of, primary_findings
-from swapbias.findings.sensitivity import Units, gap_units, primary_rows
+from swapbias.findings.compared_units import Units, gap_units, primary_rows
+from swapbias.findings.finding import Finding, experiment_of, primary_findings
+from swapbias.findings.scored_rows import one_per_prompt
+from swapbias.findings.terms import UNMEASURED
 from swapbias.measures import MEASURES, Design, detectable_gap
 from swapbias.studies import PLACEBO, Experiment, load_study, own_studies
 

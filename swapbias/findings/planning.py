@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swapbias.findings.analysis import experiment_findings, with_primary
-from swapbias.findings.decision import FEWEST
+from swapbias.findings.analysis import experiment_findings
+from swapbias.findings.compared_units import Units, gap_units, primary_rows
+from swapbias.findings.context import Context
 from swapbias.findings.families import corrected_for_questions
-from swapbias.findings.finding import SPREAD, Context, Finding, primary_findings
+from swapbias.findings.finding import Finding, primary_findings
+from swapbias.findings.marking import with_primary
 from swapbias.findings.planned_spreads import (
     Codes,
     EarlierRun,
@@ -21,15 +23,8 @@ from swapbias.findings.planned_spreads import (
     design_of,
     factors_of,
 )
-from swapbias.findings.sensitivity import (
-    ANSWERS,
-    CHANGE,
-    Units,
-    condition_means,
-    gap_units,
-    over_prompts,
-    primary_rows,
-)
+from swapbias.findings.scored_rows import ANSWERS, CHANGE, condition_means, over_prompts
+from swapbias.findings.terms import FEWEST, SPREAD
 from swapbias.measures import MEASURES, Design, Factors, Unit, with_range_of
 from swapbias.studies import Experiment, Study
 

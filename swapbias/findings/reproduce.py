@@ -9,7 +9,8 @@ import pandas as pd
 
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings.analysis import disaggregate
-from swapbias.findings.finding import AS_PUBLISHED, Finding
+from swapbias.findings.finding import Finding
+from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import (
     Corpus,

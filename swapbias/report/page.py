@@ -320,7 +320,7 @@ def _section(
         "examples": []
         if items is None
         else _examples(in_unit_of_scores(study, experiment, mine), items),
-        "judged": findings.by_the_judge(mine),
+        "judged": findings.findings_of_judge(mine),
         "pairs": place if place in packed else "",
     }
 

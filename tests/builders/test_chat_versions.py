@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
-from swapbias.findings.finding import UNMEASURED
+from swapbias.findings.terms import UNMEASURED
 from swapbias.models import Scored, Scorer
 from swapbias.models.auto import kind_of
 from swapbias.runs.run import score_prompts

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import compare, disaggregate
-from swapbias.findings.finding import AS_PUBLISHED
 from swapbias.findings.predictions import BASELINE
-from swapbias.findings.sensitivity import by_sentence, over_trials
+from swapbias.findings.scored_rows import by_sentence, over_trials
+from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures.contrast import linear_contrast
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.studies.answer_scores import read_coreference

@@ -10,7 +10,8 @@ from scipy import stats
 
 from swapbias.findings import disaggregate, findings_table, with_verdicts
 from swapbias.findings.analysis import experiment_findings
-from swapbias.findings.finding import Context, primary_findings
+from swapbias.findings.context import Context
+from swapbias.findings.finding import primary_findings
 from swapbias.measures import adjust, at_level
 from swapbias.measures.gaps import group_gap
 from swapbias.runs.run import score_prompts

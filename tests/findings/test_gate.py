@@ -10,8 +10,10 @@ from scipy import stats
 
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.findings.finding import FOUND, TOO_FEW, UNDECIDED, UNREAD_SWAP, Finding, unmeasured
-from swapbias.findings.gate import FAILS, OPEN, PASSES, check_gaps, with_verdicts
+from swapbias.findings.decision import with_verdicts
+from swapbias.findings.finding import Finding, as_unmeasured
+from swapbias.findings.gate import check_gaps
+from swapbias.findings.terms import FAILS, FOUND, OPEN, PASSES, TOO_FEW, UNDECIDED, UNREAD_SWAP
 from swapbias.measures.estimate import Estimate
 from swapbias.report.text import reason
 from swapbias.studies.catalogue import config_rows, load_study
@@ -281,7 +283,7 @@ def test_a_baseline_that_was_not_measured_decides_nothing():
     why = "the baseline was not measured (every prompt has the same score)"
     assert beside(rows, blind) == (OPEN, why)
     assert beside(blind, rows) == (OPEN, "every prompt has the same score")
-    unread = [unmeasured(one, UNREAD_SWAP) for one in found_in(rows) if one.primary]
+    unread = [as_unmeasured(one, UNREAD_SWAP) for one in found_in(rows) if one.primary]
     assert beside(rows, rows, baseline_found=unread) == (
         OPEN,
         "the baseline was not measured (the model does not seem to read the swapped words)",

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
-from swapbias.findings.finding import FOUND, UNDECIDED
+from swapbias.findings.terms import FOUND, UNDECIDED
 from swapbias.measures import factorial, omnibus, paired_gap
 from swapbias.studies.experiment import Slice, Study
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.findings.finding import AS_PUBLISHED, Finding, comparisons, experiment_of, oriented
+from swapbias.findings.finding import Finding, comparisons, experiment_of, oriented
+from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import MEASURES
 from swapbias.measures.estimate import Estimate
 from swapbias.notes.augmentation import VERSIONS

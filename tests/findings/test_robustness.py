@@ -18,7 +18,7 @@ from swapbias.findings import (
     check_gaps,
     disaggregate,
 )
-from swapbias.findings.finding import UNSTABLE
+from swapbias.findings.terms import UNSTABLE
 from swapbias.measures import named_unit
 from swapbias.report import text
 from swapbias.studies import Study

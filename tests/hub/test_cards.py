@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.hub import cards
 from swapbias.hub.cards import (
     BEGIN,

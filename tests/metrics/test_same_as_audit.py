@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from swapbias.findings import disaggregate
-from swapbias.findings.finding import AS_PUBLISHED
+from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.models.auto import load_scorer
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.clinical.word_direction import DirectionScorer

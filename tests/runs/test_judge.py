@@ -11,7 +11,7 @@ import pytest
 
 from swapbias.cli.auditing import plan_sentences
 from swapbias.errors import MissingExtraError, UsageError
-from swapbias.findings import by_the_judge, comparisons, disaggregate
+from swapbias.findings import comparisons, disaggregate, findings_of_judge
 from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest
@@ -123,13 +123,13 @@ def audited(answer, named, rows=None):
 
 
 def judged_gap(found):
-    return next(one for one in by_the_judge(found) if one.measure == "paired_gap")
+    return next(one for one in findings_of_judge(found) if one.measure == "paired_gap")
 
 
 def told(found, measure, contrast=None):
     return next(
         one
-        for one in by_the_judge(found)
+        for one in findings_of_judge(found)
         if one.measure == measure and contrast in (None, one.contrast)
     )
 
@@ -166,9 +166,9 @@ def test_a_judge_sees_nothing_of_the_group_and_reads_in_both_orders():
     assert "judged" not in {one.score for one in comparisons(found)} | {
         one.score for one in found if one.primary
     }
-    assert [text.quantity(one).startswith("by the judge: ") for one in by_the_judge(found)] == [
-        True
-    ] * 5
+    assert [
+        text.quantity(one).startswith("by the judge: ") for one in findings_of_judge(found)
+    ] == [True] * 5
 
 
 def test_a_bias_of_the_judge_vanishes_with_the_group(monkeypatch):
@@ -273,8 +273,8 @@ def test_a_run_asks_a_judge_at_the_same_service_and_nothing_twice(tmp_path, quie
         (run.folder / "items" / f"{NAME}.parquet").unlink()
         _, again = resume(run.folder, **quiet)
         assert len(server.requests) == asked
-    assert [str(one.row()) for one in by_the_judge(again)] == [
-        str(one.row()) for one in by_the_judge(found)
+    assert [str(one.row()) for one in findings_of_judge(again)] == [
+        str(one.row()) for one in findings_of_judge(found)
     ]
     assert b"key-of-the" not in b"".join(files_below(run.folder).values())
     page = (run.folder / "report.html").read_text()

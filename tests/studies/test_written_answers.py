@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapbias.findings import primary_findings
-from swapbias.findings.gate import with_verdicts
+from swapbias.findings.decision import with_verdicts
 from swapbias.models.chat import ChatOptions
 from swapbias.runs import Settings, start
 from swapbias.studies import Candidate, Prompt, answer_reader
