@@ -23,7 +23,8 @@ def bias_of(pro, anti, **more):
     return answer_bias(classes, sides, **{"pair_ids": ids, **more})
 
 
-def test_the_bias_by_hand():
+def test_bias_by_hand():
+    """The bias of answers, its interval and its p-value have the values worked out by hand."""
     # Pro: 6 of 8 right, anti 2 of 8: 75 - 25 = 50 points. Differences: 100 for s0 to s3, 0 for the others: squares of
     # the deviations 8 * 50^2, SD sqrt(20000 / 7) = 53.4522, error 18.8982, t = 2.6458 on 7 degrees of freedom:
     # p = .03315. Quantile .975 of t(7): 2.364624, half width 44.687. Other: 1 of 8 and 3 of 8.
@@ -49,7 +50,8 @@ def test_the_bias_by_hand():
     assert one.shares == other.shares
 
 
-def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
+def test_incomplete_pair():
+    """A pair with a version that was not posed is left out and counted."""
     found = bias_of("cc-c", "ii--")
     assert (found.estimate.value, found.estimate.n, found.estimate.n_unscored) == (100, 2, 2)
     nothing = bias_of("--", "cc")
@@ -64,7 +66,8 @@ def test_a_pair_with_a_version_that_was_not_posed_is_left_out_and_counted():
     assert all(map(math.isnan, (found.ci_low, found.ci_high, found.p_value)))
 
 
-def test_the_interval_is_that_of_scipy_and_a_planted_bias_is_found():
+def test_interval_equals_scipy():
+    """The interval is that of SciPy, and a planted bias lies in it."""
     pro = 8 * "ccccccccuiouccci"
     anti = 8 * "cciiuucciouccuii"
     found = bias_of(pro, anti).estimate
@@ -94,8 +97,10 @@ def test_the_interval_is_that_of_scipy_and_a_planted_bias_is_found():
         ({"pair_ids": ["a", "b"]}, "has 0 rows of"),
         ({"cluster_ids": ["x", "y"]}, "lies in two clusters"),
     ],
+    ids=["unknown class", "one side", "two pairs", "two clusters"],
 )
-def test_rows_that_make_no_pairs_are_refused(changes, said):
+def test_rows_without_pairs(changes, said):
+    """Rows that make no pairs are refused with the reason."""
     rows = {
         "classes": ["correct", "other"],
         "sides": ["pro", "anti"],
@@ -119,12 +124,13 @@ def test_rows_that_make_no_pairs_are_refused(changes, said):
         "nan=yes|0=no",
     ],
 )
-def test_what_is_no_options_is_refused(declared):
+def test_malformed_options(declared):
+    """A declaration that holds no options with values is refused."""
     with pytest.raises(ValueError, match="expected different ones, each value=option"):
         options_of(declared.split("|"))
 
 
-ASK = (1.0, 0.0, math.nan)
+OPTION_VALUES = (1.0, 0.0, math.nan)
 
 
 def logs(*rows):
@@ -132,10 +138,11 @@ def logs(*rows):
 
 
 def test_odds_of_options_by_hand():
+    """Scores and log-odds of options have the values worked out by hand."""
     # Averaged: .5, .3, .1. Score .5 / .8; unanswered .1 / .9; outside 1 - .9.
     # Log-odds by order: ln(.6 / .2) = ln 3 and ln(.4 / .4) = 0.
     whole = np.array(logs((0.6, 0.2, 0.1), (0.4, 0.4, 0.1)))
-    same = option_odds(whole, ASK)
+    same = option_odds(whole, OPTION_VALUES)
     assert (same.score, same.unanswered, same.outside, same.hidden) == pytest.approx(
         (0.625, 1 / 9, 0.1, 0)
     )
@@ -150,7 +157,7 @@ def test_odds_of_options_by_hand():
     second = -1.0
     said = np.array([[more + first, less + second], [more + second, less + first]]) - 4
     assert option_odds(said, (1.0, 0.0)).log_odds == pytest.approx(0.7)
-    rare = option_odds(whole - 900, ASK)  # beyond what floats hold as probabilities
+    rare = option_odds(whole - 900, OPTION_VALUES)  # beyond what floats hold as probabilities
     assert (rare.score, rare.log_odds, rare.unanswered) == pytest.approx(
         (same.score, same.log_odds, same.unanswered)
     )
@@ -169,22 +176,33 @@ def test_odds_of_options_by_hand():
         ((0.001, 0.001, 0.0), 0.01, math.nan),
         ((0.001, 0.001, 0.0), 0.0, 0.5),
     ],
+    ids=[
+        "little hidden",
+        "much hidden",
+        "nothing shown",
+        "more hidden than shown",
+        "equal and nothing hidden",
+    ],
 )
-def test_what_is_hidden_is_never_taken_for_nothing(shown, hidden, score):
-    found = option_odds(logs(shown), ASK, [hidden])
+def test_hidden_probability(shown, hidden, score):
+    """Hidden probability is never counted as zero: a score that it could change is NaN."""
+    found = option_odds(logs(shown), OPTION_VALUES, [hidden])
     assert found.score == pytest.approx(score, nan_ok=True)
     assert found.outside == pytest.approx(1 - sum(shown))
     assert math.isnan(found.log_odds) is (0.0 in shown[:2])
 
 
 @pytest.mark.parametrize(
-    "values", [(1.0, math.nan, math.nan), (1.0, 1.0, math.nan), (math.nan,) * 3]
+    "values",
+    [(1.0, math.nan, math.nan), (1.0, 1.0, math.nan), (math.nan,) * 3],
+    ids=["one value", "same value twice", "no value"],
 )
-def test_options_that_count_alike_have_no_odds_and_a_nan_is_refused(values):
+def test_options_of_equal_value(values):
+    """Options that count the same have no odds, and a NaN is refused."""
     with pytest.raises(ValueError, match="expected two at least that count different numbers"):
         option_odds(logs((0.5, 0.4, 0.1)), values)
     with pytest.raises(ValueError, match="is NaN"):
-        option_odds([[math.nan, 0.0, 0.0]], ASK)
+        option_odds([[math.nan, 0.0, 0.0]], OPTION_VALUES)
 
 
 def readings(table):
@@ -199,7 +217,8 @@ def readings(table):
     return first, second, [str(place) for place in range(len(pairs))]
 
 
-def test_kappa_and_agreement_by_hand():
+def test_kappa_by_hand():
+    """Kappa and agreement have the values and errors worked out by hand."""
     # 20 a/a, 5 a/b, 10 b/a, 15 b/b: alike .7; by chance .5 x .6 + .5 x .4 = .5; kappa (.7 - .5) / (1 - .5) = .4.
     first, second, clusters = readings([[20, 5], [10, 15]])
     share, found = agreement(first, second, cluster_ids=clusters)
@@ -215,7 +234,8 @@ def test_kappa_and_agreement_by_hand():
     assert share.ci_low < 0.7 < share.ci_high
 
 
-def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
+def test_kappa_without_names_and_order():
+    """Neither names of classes nor the order of the two readings change kappa."""
     first, second, clusters = readings([[7, 2], [3, 5]])
     known = agreement(first, second, cluster_ids=clusters)[1].value
     renamed = [[{"a": "yes", "b": "no"}[one] for one in reading] for reading in (second, first)]
@@ -231,7 +251,8 @@ def test_names_of_classes_and_the_order_of_the_readings_do_not_matter():
         assert (twice.ci_low, twice.ci_high) == pytest.approx((once.ci_low, once.ci_high), abs=0.01)
 
 
-def test_a_missing_reading_leaves_its_answer_out_and_one_class_says_nothing():
+def test_missing_reading():
+    """A missing reading leaves its answer out, and a single class has no kappa."""
     _, found = agreement(["a", "b", ""], ["a", "b", "b"], cluster_ids=["1", "2", "3"])
     assert (found.value, found.n, found.n_unscored) == (1.0, 2, 1)
     assert math.isnan(agreement(["a"] * 5, ["a"] * 5, cluster_ids=list("12345"))[1].value)
@@ -242,7 +263,8 @@ def test_a_missing_reading_leaves_its_answer_out_and_one_class_says_nothing():
 
 
 @pytest.mark.simulation
-def test_readings_that_know_nothing_of_each_other_have_a_kappa_about_zero():
+def test_independent_readings():
+    """Independent readings have a kappa near zero, whose interval covers zero as often as stated."""
     rng = np.random.default_rng(4)
     covered = 0
     for _ in range(40):

@@ -49,7 +49,8 @@ TEMPLATE = list("aaabbb")
 CONDITION = list("xyzxyz")
 
 
-def test_two_factors_and_one_by_hand():
+def test_factors_by_hand():
+    """Estimates with one and two factors have the values worked out by hand."""
     #            x  y  z  mean        Squares: templates 3 (1 + 1) = 6 with 1 degree of freedom, MSa = 6;
     #   a        1  2  6    3         conditions 2 (4 + 0 + 4) = 16 with 2, MSb = 8;
     #   b        3  6  6    5         all 9 + 4 + 4 + 1 + 4 + 4 = 26, left 26 - 6 - 16 = 4 with 2, MSe = 2.
@@ -107,7 +108,8 @@ def uneven(seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_variance_and_freedom_are_those_of_the_matrices(seed):
+def test_variance_of_matrices(seed):
+    """Variance and degrees of freedom equal those of a slow computation by matrices."""
     values, _, codes = uneven(seed)
     slow = slow_cr2(values, np.ones((len(values), 1)), np.array([1.0]), codes)
     for found in (mean_score(values, cluster_ids=codes), paired(values, c=codes)):
@@ -121,12 +123,9 @@ def test_variance_and_freedom_are_those_of_the_matrices(seed):
 
 
 @pytest.mark.parametrize("two_groups", [False, True])
-def test_the_variance_of_several_factors_is_that_of_the_moments_of_indicators(two_groups):
-    """Uneven: a fifth of the cells of an 8 x 6 x 5 table, rows of uneven weight.
-
-    What the squared sums over clusters of one factor hold of effects of another, of variance 1, is the sum of the
-    squares that values have which are 1 in one of its clusters (of one side) and 0 elsewhere.
-    """
+def test_variance_of_several_factors(two_groups):
+    """The variance of several factors is that of the moment equations of indicators, in an uneven
+    table with a fifth of the cells of 8 x 6 x 5."""
     rng = np.random.default_rng(7)
     every = np.array(list(np.ndindex(8, 6, 5)))
     chosen = every[rng.random(len(every)) < 0.25]
@@ -173,7 +172,8 @@ def test_the_variance_of_several_factors_is_that_of_the_moments_of_indicators(tw
 
 @pytest.mark.parametrize("skewness", [-0.8, 0.0, 0.5])
 @pytest.mark.parametrize("value", [-0.7, 0.3])
-def test_the_p_value_is_that_of_the_interval_that_just_reaches_0(value, skewness):
+def test_p_value_inverts_interval(value, skewness):
+    """The p-value is that of the interval which just reaches zero."""
     p_value = t_p(value, 0.3, 9.0, skewness)
     low, high = t_ends(value, 0.3, 9.0, 1 - p_value, skewness)
     assert min(abs(low), abs(high)) == pytest.approx(0, abs=1e-9)
@@ -184,7 +184,8 @@ def test_the_p_value_is_that_of_the_interval_that_just_reaches_0(value, skewness
 
 
 @pytest.mark.simulation
-def test_few_skewed_clusters_reject_less_often_than_a_plain_t_test():
+def test_few_skewed_clusters():
+    """Few skewed clusters reject less often than a plain t test."""
     rejected = {"t": 0, "corrected": 0}
     codes = np.arange(60) // 5
     for seed in range(400):
@@ -197,7 +198,8 @@ def test_few_skewed_clusters_reject_less_often_than_a_plain_t_test():
     assert rejected["corrected"] <= 0.8 * rejected["t"]
 
 
-def test_answers_and_means_take_factors_as_gaps_do():
+def test_answers_and_means_take_factors():
+    """Answers and means take factors as gaps do."""
     values, factors = crossed(6, 5, (1, 1, 1), seed=3)
     gap = paired(values, **factors)
     mean = mean_score(values, cluster_ids=factors)
@@ -220,7 +222,8 @@ def two_way(values, factors):
     return both.bse[0] ** 2, [one.bse[0] ** 2 for one in each]
 
 
-def test_one_way_and_two_way_variances_and_differences_of_groups_beside_statsmodels():
+def test_variances_of_statsmodels():
+    """One-way and two-way variances and differences of groups equal those of statsmodels."""
     values, factors = crossed(7, 5, (0.5, 1, 1), seed=2)
     _, parts = two_way(values, factors)
     for (name, codes), part in zip(factors.items(), parts, strict=True):
@@ -243,8 +246,13 @@ def test_one_way_and_two_way_variances_and_differences_of_groups_beside_statsmod
     assert found.df == pytest.approx(11)
 
 
-@pytest.mark.parametrize(("shape", "seed"), [((6, 5), 1), ((17, 11), 2), ((4, 11), 6)])
-def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
+@pytest.mark.parametrize(
+    ("shape", "seed"),
+    [((6, 5), 1), ((17, 11), 2), ((4, 11), 6)],
+    ids=["6 x 5", "17 x 11", "4 x 11"],
+)
+def test_mixed_model_error(shape, seed):
+    """The error is that of a mixed model with crossed effects."""
     values, factors = crossed(*shape, (1.0, 1.5, 0.7), seed)
     matrices = [(codes[:, None] == np.unique(codes)).astype(float) for codes in factors.values()]
     names = [
@@ -264,7 +272,8 @@ def test_the_error_is_that_of_a_mixed_model_with_crossed_effects(shape, seed):
     assert found.value == pytest.approx(fitted.params[0])
 
 
-def test_the_half_widths_of_the_page_on_templates_are_those_of_normal_effects():
+def test_half_widths_of_the_page():
+    """The half widths in the page on templates are those of normal effects."""
     table = re.findall(
         r"^\| (\d+) \| ([\d.]+) \|$", (ROOT / "docs/why_templates.md").read_text(), re.MULTILINE
     )
@@ -277,7 +286,8 @@ def test_the_half_widths_of_the_page_on_templates_are_those_of_normal_effects():
         )
 
 
-def test_names_order_groups_and_scale_change_what_they_should():
+def test_invariances():
+    """Names and order change nothing, a scale scales, and swapped groups turn the sign."""
     values, factors = crossed(*SEVEN_BY_FIVE)
     wanted = numbers(paired(values, **factors))
     renamed = {name: [f"n{(13 * code) % 17}" for code in codes] for name, codes in factors.items()}
@@ -305,8 +315,9 @@ def test_names_order_groups_and_scale_change_what_they_should():
     assert one == pytest.approx((-other[0], other[1], other[2], -other[4], -other[3], other[5]))
 
 
-def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
-    """Where a factor holds nothing of its own, its variance is the remainder's, and a rounding apart from it."""
+def test_order_at_tied_variances():
+    """The order of rows does not decide between two variances that tie: where a factor has no
+    effect, its variance equals the remainder's."""
     draw = np.random.default_rng(0)
     for _ in range(300):
         values = draw.normal(size=draw.integers(10, 40))
@@ -319,7 +330,8 @@ def test_the_order_of_rows_chooses_no_freedom_where_two_variances_tie():
         assert numbers(moved) == pytest.approx(numbers(paired(values, **factors)), nan_ok=True)
 
 
-def test_rows_without_a_score_leave_their_clusters():
+def test_rows_without_score():
+    """Rows without a score leave their clusters."""
     values, factors = crossed(*SEVEN_BY_FIVE)
     lost = values.copy()
     lost[factors["condition"] == 2] = np.nan
@@ -337,7 +349,8 @@ def test_rows_without_a_score_leave_their_clusters():
     assert all(math.isnan(x) for x in numbers(paired(np.full(35, 0.1), **factors))[1:])
 
 
-def test_ids_of_a_factor_that_do_not_fit_are_named():
+def test_wrong_ids_of_a_factor():
+    """Ids of a factor that do not fit the rows are refused with the name of the factor."""
     with pytest.raises(ValueError, match="4 scores and 3 cluster_ids of act, expected one per row"):
         paired_gap(
             [1, 2, 3, 4],
@@ -357,8 +370,9 @@ def test_ids_of_a_factor_that_do_not_fit_are_named():
 
 
 @pytest.mark.simulation
-def test_null_gaps_with_crossed_effects_are_significant_as_often_as_said_and_planted_ones_are_found():
-    """17 templates by 11 conditions with the released outputs' SDs: 5 % of 300, within one in 1,000 of chance."""
+def test_crossed_error_rates():
+    """Null gaps with crossed effects are significant in 5 % of 300 draws, and planted ones are
+    found, with 17 templates by 11 conditions and the SDs of released outputs."""
     low, high = stats.binom.ppf([0.001, 0.999], 300, 0.05)
     rejected = {"both": 0, "template": 0, "plain": 0, "planted": 0}
     for seed in range(300):

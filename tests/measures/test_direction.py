@@ -28,7 +28,9 @@ def planted(lean, words=60, dimensions=20, seed=0):
     return vectors, middle + axis, middle - axis
 
 
-def test_the_direction_and_its_explained_variance_by_hand_and_by_the_covariance():
+def test_direction_by_hand():
+    """The direction and its explained variance have the values worked out by hand and by the
+    covariance."""
     # Scaled to length 1 the pairs are (1, 0) / (-1, 0) and (.6, .8) / (-.6, .8); centred: (+-1, 0), (+-.6, 0).
     # All of the variance lies on the first axis.
     direction, explained = gender_direction(FEMALE, MALE)
@@ -61,13 +63,25 @@ def test_the_direction_and_its_explained_variance_by_hand_and_by_the_covariance(
         (FEMALE, FEMALE, "expected pairs that share a side"),
         ([[1.0, 0.0], [-1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]], "expected pairs that share a side"),
     ],
+    ids=[
+        "one pair",
+        "other dimensions",
+        "flat",
+        "zero vector",
+        "NaN",
+        "infinite",
+        "equal sides",
+        "opposite pairs",
+    ],
 )
-def test_pairs_without_a_direction_are_refused(female, male, sentence):
+def test_pairs_without_direction(female, male, sentence):
+    """Pairs that define no direction are refused with the reason."""
     with pytest.raises(ValueError, match=sentence):
         gender_direction(female, male)
 
 
 def test_direct_bias_by_hand():
+    """Direct bias, signed mean and cosines have the values worked out by hand."""
     # The direction is the first axis; cosines of (3, 4), (-8, 6), (0, 2), (5, 0): .6, -.8, 0, 1.
     # DB = 2.4 / 4 = .6; signed = .8 / 4 = .2.
     found = direct_bias([[3, 4], [-8, 6], [0, 2], [5, 0]], FEMALE, MALE)
@@ -97,7 +111,8 @@ def test_direct_bias_by_hand():
 
 @settings(deadline=None)
 @given(st.floats(0.001, 1e6), st.integers(0, 1000))
-def test_turning_the_space_and_scaling_vectors_change_nothing(scale, seed):
+def test_turned_and_scaled_space(scale, seed):
+    """Turning the space and scaling vectors change nothing."""
     rng = np.random.default_rng(seed)
     vectors, female, male = planted(0.3, words=8, dimensions=5)
     turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
@@ -109,7 +124,8 @@ def test_turning_the_space_and_scaling_vectors_change_nothing(scale, seed):
     assert turned.direct_bias.ci_low == pytest.approx(one.direct_bias.ci_low)
 
 
-def test_swapping_the_sides_flips_the_signed_mean_and_leaves_direct_bias():
+def test_swapped_sides():
+    """Swapping the sides flips the signed mean and leaves direct bias."""
     vectors, female, male = planted(0.3)
     one = direct_bias(vectors, female, male)
     other = direct_bias(vectors, male, female)
@@ -126,7 +142,8 @@ def test_swapping_the_sides_flips_the_signed_mean_and_leaves_direct_bias():
     assert found.signed.ci_high < -0.5
 
 
-def test_the_interval_is_close_to_the_slow_loop_over_words():
+def test_interval_of_slow_bootstrap():
+    """The interval is close to that of a slow loop over words."""
     cosines = np.random.default_rng(2).uniform(-0.2, 0.5, 40)
     rng = np.random.default_rng(3)
     slow = [cosines[rng.integers(40, size=40)] for _ in range(4_000)]
@@ -142,7 +159,8 @@ def test_the_interval_is_close_to_the_slow_loop_over_words():
     assert np.mean(np.array(p_values) <= 0.25) == pytest.approx(0.25, abs=0.15)
 
 
-def test_the_p_values_by_hand():
+def test_p_values_by_hand():
+    """The p-values have the values worked out by hand."""
     # Observed .4 and -.2: mean |cos| .3, mean .1. Sets (columns): (.3, .3), (.1, -.1), (-.5, -.5), (0, 0):
     # mean |cos| .3, .1, .5, 0, of which .3 and .5 are >= .3: p = 3 / 5; their mean is .225.
     # Means .3, 0, -.5, 0, centre -.05; |observed - centre| = .15; distances .35, .05, .45, .05: p = 3 / 5.
@@ -174,7 +192,8 @@ def test_the_p_values_by_hand():
         from_cosines([0.2, 0.1], [[-3.0], [0.0]])
 
 
-def test_cosines_on_their_own_give_what_the_vectors_gave():
+def test_cosines_alone():
+    """Cosines alone give what the vectors gave."""
     vectors, female, male = planted(0.3)
     whole = direct_bias(vectors, female, male)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -190,7 +209,8 @@ def test_cosines_on_their_own_give_what_the_vectors_gave():
     assert found.direct_bias.value == pytest.approx(1)
 
 
-def test_the_interval_over_words_and_pairs_by_hand():
+def test_interval_over_words_and_pairs():
+    """The interval over words and pairs has the ends worked out by hand."""
     # Cosines .5, .1 (mean .3, variance .08 / 2 = .04 of the mean); without each of three pairs the means are .3, .2
     # and .4: jackknife 2 / 3 (0 + .01 + .01) = .013333. Variance .053333, freedom .053333^2 / (.04^2 / 1 + .013333^2
     # / 2) = 1.684211; t(1.684211) at .975 = 5.245 or so.
@@ -221,7 +241,9 @@ def drawn(rng, pairs, words=60, dimensions=50):
 
 
 @pytest.mark.simulation
-def test_the_interval_covers_the_mean_over_words_and_pairs_where_words_alone_do_not():
+def test_interval_covers_words_and_pairs():
+    """The interval over words and pairs covers the mean as often as stated, and one over words
+    alone does not."""
     rng = np.random.default_rng(0)
     truth = np.mean([direct_bias(*drawn(rng, 8)).direct_bias.value for _ in range(400)])
     covered = []
@@ -235,9 +257,12 @@ def test_the_interval_covers_the_mean_over_words_and_pairs_where_words_alone_do_
 
 
 @pytest.mark.parametrize(
-    ("dimensions", "value"), [(1, 1.0), (2, 2 / math.pi), (3, 0.5), (5, 0.375)]
+    ("dimensions", "value"),
+    [(1, 1.0), (2, 2 / math.pi), (3, 0.5), (5, 0.375)],
+    ids=["1 dimension", "2 dimensions", "3 dimensions", "5 dimensions"],
 )
-def test_a_direction_at_random_by_hand(dimensions, value):
+def test_random_direction_by_hand(dimensions, value):
+    """The mean cosine with a random direction has the value worked out by hand."""
     # On the sphere a coordinate is uniform (1/2); in the plane the mean of |cos| over the circle; in five dimensions
     # gamma(2.5) / (sqrt(pi) gamma(3)) = (3 sqrt(pi) / 4) / (2 sqrt(pi)) = 3 / 8.
     assert random_cosine(dimensions) == pytest.approx(value)
@@ -246,7 +271,8 @@ def test_a_direction_at_random_by_hand(dimensions, value):
 
 
 @pytest.mark.parametrize("dimensions", [2, 10, 300])
-def test_a_direction_at_random_is_what_random_vectors_reach(dimensions):
+def test_random_vectors_reach_it(dimensions):
+    """Random vectors reach the mean cosine of a random direction."""
     rng = np.random.default_rng(dimensions)
     words = rng.normal(size=(4_000, dimensions))
     found = direct_bias(words, *(rng.normal(size=(4, dimensions)) + side for side in (1, -1)))

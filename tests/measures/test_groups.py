@@ -27,7 +27,8 @@ def table(templates, conditions, groups, seed, spreads=(1.0, 0.7, 1.0)):
     return scores, columns, {"template": template, "condition": condition}
 
 
-def test_the_omnibus_of_three_groups_by_hand():
+def test_omnibus_by_hand():
+    """The test of three groups has the value, means and p-value worked out by hand."""
     # Pairs (1, 2, 4) and (2, 4, 5): means 1.5, 3, 4.5; squares about their mean 1.5^2 + 0 + 1.5^2 = 4.5.
     # a - b is -1 and -2: mean -1.5, error .5, t 3 with one degree of freedom; b - c is -2 and -1, as clear; a - c is
     # -3 and -3, which has no spread. The smallest p of three contrasts, three times.
@@ -75,6 +76,7 @@ REFERENCE = {"gender": "m", "race": "w"}
 
 
 def test_two_factors_by_hand():
+    """Two factors and their product have the effects worked out by hand."""
     found = factorial(BY_PAIR, CROSSED, reference=REFERENCE, pair_ids=list("ppppqqqqrrrr"))
     gender, race, both = found.effects
     assert [one.name for one in found.effects] == ["f - m", "b - w", "(f - m) x (b - w)"]
@@ -107,7 +109,8 @@ def test_two_factors_by_hand():
     assert [one.p_value for one in second] == pytest.approx([one.p_value for one in first])
 
 
-def test_the_omnibus_of_two_samples_of_pairs_is_the_t_test_of_their_gaps():
+def test_omnibus_of_two_samples():
+    """The test of all groups for two samples of pairs is the t test of their gaps."""
     scores, columns, clusters = table(6, 3, 2, seed=5)
     sample = np.where(clusters["condition"] == 0, "first", "second")
     found = omnibus(
@@ -120,7 +123,8 @@ def test_the_omnibus_of_two_samples_of_pairs_is_the_t_test_of_their_gaps():
     assert found.estimate.p_value == pytest.approx(slow.p_value)
 
 
-def test_neither_names_nor_order_change_the_omnibus():
+def test_omnibus_without_names_and_order():
+    """Neither names nor order change the test of all groups."""
     scores, columns, clusters = table(5, 4, 4, seed=6)
     whole = omnibus(scores.ravel(), **columns, cluster_ids=clusters)
     order = np.random.default_rng(0).permutation(scores.size)
@@ -138,7 +142,8 @@ def test_neither_names_nor_order_change_the_omnibus():
 
 
 @pytest.mark.parametrize("reference", ["a", "c", None])
-def test_the_omnibus_is_the_least_p_of_the_gaps_of_two_groups_so_many_times(reference):
+def test_omnibus_is_corrected_minimum(reference):
+    """The p-value of all groups is the least of its contrasts times their number."""
     scores, columns, clusters = table(5, 4, 4, seed=6)
     groups = np.array(columns["groups"])
     least = []
@@ -178,8 +183,19 @@ def test_the_omnibus_is_the_least_p_of_the_gaps_of_two_groups_so_many_times(refe
         (lambda: selection_rate([1, 0], ["a", "a"]), "expected two or more"),
         (lambda: selection_rate([1, 0], ["a", "b"], reference_group="c"), "'c' among them"),
     ],
+    ids=[
+        "one group",
+        "unknown reference",
+        "missing row",
+        "missing levels",
+        "one factor",
+        "share above 1",
+        "one group of shares",
+        "unknown reference of shares",
+    ],
 )
-def test_what_cannot_be_compared_is_said_in_one_sentence(call, sentence):
+def test_impossible_comparison(call, sentence):
+    """What cannot be compared is refused in one sentence."""
     with pytest.raises(ValueError, match=sentence):
         call()
 
@@ -190,7 +206,8 @@ MOST = stats.binom.isf(0.001, RUNS, 0.05) / RUNS  # .096: more are hardly the wo
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("unlike", [1.0, 4.0])  # how much more one group varies than the others
-def test_where_no_group_differs_few_tests_say_so(unlike):
+def test_false_alarms_of_omnibus(unlike):
+    """Where no group differs, the test of all groups rejects in few of the draws."""
     wrong = 0
     for run in range(RUNS):
         scores, columns, clusters = table(4, 8, 3, seed=run)
@@ -200,7 +217,8 @@ def test_where_no_group_differs_few_tests_say_so(unlike):
     assert wrong / RUNS < MOST
 
 
-def test_a_group_that_differs_is_found():
+def test_different_group_is_found():
+    """A group that differs is found in 45 of 50 draws."""
     found = 0
     for run in range(50):
         scores, columns, clusters = table(10, 4, 4, seed=run)
@@ -209,7 +227,8 @@ def test_a_group_that_differs_is_found():
     assert found >= 45
 
 
-def test_rates_and_ratios_are_those_by_hand():
+def test_rates_and_ratios_by_hand():
+    """Selection rates and impact ratios have the values worked out by hand."""
     selected = [1, 1, 0, 1, 0, 0, 1, 0]
     groups = ["w"] * 4 + ["m"] * 4
     found = selection_rate(selected, groups)  # 3/4 and 1/4, mean 1/2
@@ -223,7 +242,8 @@ def test_rates_and_ratios_are_those_by_hand():
     )  # a rate of 0 has no log
 
 
-def test_the_interval_of_two_independent_rates_is_that_of_the_delta_method():
+def test_interval_of_delta_method():
+    """The interval of two independent rates is that of the delta method."""
     a = np.repeat([1.0, 0.0], [30, 70])
     b = np.repeat([1.0, 0.0], [20, 100])
     groups = ["a"] * 100 + ["b"] * 120
@@ -240,7 +260,8 @@ def test_the_interval_of_two_independent_rates_is_that_of_the_delta_method():
 
 
 @pytest.mark.simulation
-def test_of_rankings_without_a_preference_one_ratio_in_twenty_leaves_out_one():
+def test_rankings_without_preference():
+    """Of rankings without a preference one ratio in twenty has an interval without one."""
     rng = np.random.default_rng(0)
     wrong = 0
     count = 300

@@ -27,7 +27,8 @@ def equal_shares(levels):
     return np.array([1 / (len(counts) * counts[level]) for level in levels.tolist()])
 
 
-def test_the_shares_of_levels_are_those_of_their_counts():
+def test_shares_of_levels():
+    """Each level has an equal share, whatever the count of its rows."""
     levels = np.array([0, 2, 2, 1, 2])
     assert level_shares(np.zeros(5, dtype=int), levels) == pytest.approx(
         [1 / 3, 1 / 9, 1 / 9, 1 / 3, 1 / 9]
@@ -48,7 +49,8 @@ def level_means(values, levels):
     return np.array([values[levels == level].mean() for level in np.unique(levels)])
 
 
-def test_a_mean_of_two_uneven_levels_by_hand():
+def test_uneven_levels_by_hand():
+    """A mean of two uneven levels has the value, error and degrees of freedom worked out by hand."""
     # Levels a (1, 3, 5) and b (7): means 3 and 7, their mean 5, where that of rows is 4.
     # Sums of weighted residuals: (3 - 5) / 2 = -1 and (7 - 5) / 2 = 1; squares 2, expected half of the sum of
     # variances of the means, so that the variance of the value is 2 x 2 / 1 = 4: the SD of 3 and 7 is 2 sqrt(2),
@@ -93,7 +95,8 @@ def moments(values, levels):
     "spreads", [(1.0, 0.2), (0.5, 0.5), (0.0, 1.0)], ids=["levels", "both", "rows"]
 )
 @pytest.mark.parametrize("seed", [3, 4, 5])
-def test_the_error_is_that_of_the_moment_equations(spreads, seed):
+def test_error_of_moment_equations(spreads, seed):
+    """The error is that of the moment equations."""
     values, levels = uneven((2, 3, 5, 8, 13), spreads, seed)
     estimate = contrast(values, {"template": levels}, equal_shares(levels))
     assert estimate.std_error**2 == pytest.approx(moments(values, levels)[0])
@@ -101,10 +104,13 @@ def test_the_error_is_that_of_the_moment_equations(spreads, seed):
 
 
 @pytest.mark.parametrize(
-    "counts", [(1, 2, 3, 9), (50, 1, 1, 1, 1, 1, 1, 1), tuple(range(1, 41, 3))]
+    "counts",
+    [(1, 2, 3, 9), (50, 1, 1, 1, 1, 1, 1, 1), tuple(range(1, 41, 3))],
+    ids=["four levels", "eight levels", "fourteen levels"],
 )
-def test_levels_and_rows_that_both_vary_have_the_t_interval_of_the_level_means(counts):
-    """As an intercept of ordinary least squares over the means: neither variance is at its edge."""
+def test_t_interval_of_level_means(counts):
+    """Levels and rows that both vary have the t interval of the level means, as an intercept of
+    least squares where neither variance is at its edge."""
     draws = (uneven(counts, (1.0, 0.7), seed) for seed in range(40))
     inside = [draw for draw in draws if min(moments(*draw)[1:]) > 0]
     assert len(inside) >= 5
@@ -121,8 +127,9 @@ def test_levels_and_rows_that_both_vary_have_the_t_interval_of_the_level_means(c
         assert high - 1e-9 <= estimate.ci_high
 
 
-def test_rows_that_alone_vary_are_at_the_edge_of_the_moments():
-    """Without effects of levels theirs is estimated as 0 in some draws: the rest is then all there is."""
+def test_rows_alone_vary():
+    """Where rows alone vary and the variance of levels is estimated as zero, the error is that of
+    the rest."""
     draws = [uneven((2, 3, 5, 8, 13), (0.0, 1.0), seed) for seed in range(20)]
     at_edge = [draw for draw in draws if moments(*draw)[1] == 0]
     assert 0 < len(at_edge) < len(draws)
@@ -134,8 +141,9 @@ def test_rows_that_alone_vary_are_at_the_edge_of_the_moments():
         )
 
 
-def test_a_mixed_model_of_levels_that_vary_more_than_rows_has_the_same_mean_and_error():
-    """Its weights are those of 1 / (theta + rest / rows), which all levels share where theta is far larger."""
+def test_mixed_model_of_levels():
+    """Levels that vary more than rows have mean and error of a mixed model, whose weights then are
+    equal for all levels."""
     values, levels = uneven((2, 4, 8, 16) * 4, (1.0, 0.05), 7)
     fitted = sm.MixedLM(values, np.ones((len(values), 1)), groups=levels).fit(reml=True)
     estimate = contrast(values, {"template": levels}, equal_shares(levels))
@@ -148,12 +156,9 @@ def test_a_mixed_model_of_levels_that_vary_more_than_rows_has_the_same_mean_and_
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_two_factors_have_the_variance_of_the_moments_of_indicators(seed):
-    """Names used 12 to 1 times over 12 templates, each name counting the same.
-
-    What squared sums over clusters of a factor expect of effects of another is the sum of the squares that values
-    have which are 1 in one of its clusters and 0 elsewhere.
-    """
+def test_two_factors_of_uneven_levels(seed):
+    """Two factors have the variance of the moment equations of indicators, with names used 12 to 1
+    times over 12 templates and counting the same."""
     rng = np.random.default_rng(seed)
     name = np.repeat(np.arange(6), (12, 9, 7, 5, 3, 1))
     template = np.concatenate([rng.permutation(12)[:count] for count in (12, 9, 7, 5, 3, 1)])
@@ -177,7 +182,8 @@ def test_two_factors_have_the_variance_of_the_moments_of_indicators(seed):
     assert (estimate.fewest_of, estimate.fewest) == ("names", 6)
 
 
-def test_equal_levels_change_nothing_where_every_level_has_as_many_rows():
+def test_even_levels():
+    """Equal weights of levels change nothing where every level has as many rows."""
     values, levels = uneven((4,) * 6, (1.0, 0.5), 2)
     estimate, rows = (
         contrast(values, {"template": levels}, shares) for shares in (equal_shares(levels), None)
@@ -189,8 +195,9 @@ def test_equal_levels_change_nothing_where_every_level_has_as_many_rows():
 
 
 @pytest.mark.simulation
-def test_levels_of_very_different_rows_are_covered_as_often_as_said_and_found_oftener_than_by_rows():
-    """12 levels of 1 to 40 rows, a gap of 3.2 standard errors: 300 draws, within one in 1,000 of chance."""
+def test_coverage_of_uneven_levels():
+    """An interval over 12 levels of 1 to 40 rows covers as often as stated in 300 draws, and finds
+    a gap more often than one over rows."""
     counts = [round(count) for count in np.linspace(1, 40, 12)]
     std_error = math.sqrt(1 / 12 + sum(0.25 / (144 * count) for count in counts))
     covered = 0

@@ -27,7 +27,9 @@ def planted(n=60, effect=0.3, seed=1):
     return reference + effect + rng.normal(0, 0.05, n), reference
 
 
-def test_paired_gap_by_hand_and_by_scipy():
+def test_paired_gap_by_hand():
+    """The paired gap, its effect sizes and its interval have the values worked out by hand and by
+    SciPy."""
     # differences .50, .75, .25: mean .5; SD = sqrt((0 + .0625 + .0625) / 2) = .25; d_z = .5 / .25 = 2.
     # Groups: .75, 1, .5 (SD .25) and .25, .25, .25 (SD 0): pooled SD = sqrt(.0625 / 2) = .176777; d = 2.828427.
     # t = .5 / (.25 / sqrt 3) = 3.4641 with 2 degrees of freedom: p = 1 - t / sqrt(2 + t^2) = 1 - 3.4641 / 3.741657
@@ -60,7 +62,8 @@ def test_paired_gap_by_hand_and_by_scipy():
     )
 
 
-def test_a_constant_gap_has_no_p_value_however_it_rounds():
+def test_constant_gap():
+    """A constant gap has no p-value, however it rounds."""
     rng = np.random.default_rng(0)
     reference = rng.uniform(0.1, 0.9, 50)
     found = paired_gap(*pairs(reference + 0.1, reference), reference_group="m")
@@ -77,7 +80,8 @@ def test_a_constant_gap_has_no_p_value_however_it_rounds():
     assert (found.value, found.ci_low, found.p_value) == pytest.approx((0.2, NAN, NAN), nan_ok=True)
 
 
-def test_the_sign_test_counts_clusters_and_no_sizes():
+def test_sign_test():
+    """The sign test counts clusters and not the sizes of their differences."""
     # Of six clusters five are higher: 2 * (1 + 6) / 2**6 = .21875. Six of six: 2 / 2**6 = .03125.
     clusters = {"": np.repeat(np.arange(6), 2)}
     for last, expected in ((-0.3, 0.21875), (0.0001, 0.03125), (0.0, 0.0625)):
@@ -103,13 +107,24 @@ def test_the_sign_test_counts_clusters_and_no_sizes():
         (["f", "m", "f"], ["a", "a", "b"], r"shape \(4,\) and 3 groups"),
         (["f", "m", "f", "m"], ["a", "a"], r"4 scores and 2 pair_ids"),
     ],
+    ids=[
+        "three groups",
+        "one group",
+        "missing reference",
+        "unpaired rows",
+        "repeated row",
+        "other lengths",
+        "short ids",
+    ],
 )
-def test_rows_that_are_no_pairs_are_refused(groups, ids, sentence):
+def test_rows_without_pairs(groups, ids, sentence):
+    """Rows that make no pairs are refused with the reason."""
     with pytest.raises(ValueError, match=sentence):
         paired_gap([0.1, 0.2, 0.3, 0.4], groups, ids, reference_group="m")
 
 
-def test_every_pair_its_own_cluster_is_the_paired_t_test():
+def test_clusters_of_one_pair():
+    """With one pair in each cluster the estimate is the paired t test."""
     rows = pairs(*planted())
     plain = paired_gap(*rows, reference_group="m")
     clustered = paired_gap(*rows, reference_group="m", cluster_ids=rows[2])
@@ -131,6 +146,7 @@ def test_every_pair_its_own_cluster_is_the_paired_t_test():
 
 
 def test_group_gap_by_hand():
+    """The group gap and its tests have the values worked out by hand."""
     # f: 4, 5, 6 (mean 5, SD 1); m: 1, 2, 3 (mean 2, SD 1): value 3, pooled SD 1, d = 3.
     # t = 3 / sqrt(1/3 + 1/3) = 3.674235 with 4 degrees of freedom: p = .021312. Welch's degrees of freedom are
     # 4 as well (equal SDs and sizes); t(4) at .975 = 2.776445: half width = 2.776445 * .816497 = 2.266958.
@@ -163,6 +179,7 @@ def test_group_gap_by_hand():
 
 
 def test_group_gap_equals_scipy():
+    """The group gap equals the t tests of SciPy."""
     rng = np.random.default_rng(4)
     other = rng.normal(1, 2, 30)
     reference = rng.normal(0, 1, 50)
@@ -180,6 +197,7 @@ def test_group_gap_equals_scipy():
 
 
 def test_mean_and_correlations_by_hand():
+    """The mean and the correlations have the values worked out by hand."""
     # x 1..4 (deviations -1.5 -.5 .5 1.5), y 1 3 2 4: sum of products 4, of squares 5 and 5: r = .8.
     # Fisher: atanh .8 = 1.098612, half width 1.959964 / sqrt(1): tanh(-.861352) = -.697, tanh(3.058576) = .99559.
     found = correlation([1, 2, 3, 4, NAN], [1, 3, 2, 4, 5])
@@ -202,9 +220,12 @@ def test_mean_and_correlations_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("scores", "low", "high"), [([0.9] * 10, 0.722467, 1), ([0.1] * 10, 0, 0.277533)]
+    ("scores", "low", "high"),
+    [([0.9] * 10, 0.722467, 1), ([0.1] * 10, 0, 0.277533)],
+    ids=["all above", "none above"],
 )
-def test_a_share_of_none_or_all_has_an_interval(scores, low, high):
+def test_share_of_none_or_all(scores, low, high):
+    """A share of none or all has an interval of positive width."""
     # Wilson of 10 of 10 begins at 10 / (10 + z^2) = 10 / 13.841459.
     found = share_above(scores)
     assert (found.ci_low, found.ci_high) == pytest.approx((low, high), abs=1e-6)
@@ -213,6 +234,7 @@ def test_a_share_of_none_or_all_has_an_interval(scores, low, high):
 
 
 def test_holm_by_hand():
+    """P-values corrected by Holm and by Bonferroni have the values worked out by hand."""
     # .01, .04, .03 of 3 tests: .01 * 3 = .03; .03 * 2 = .06; .04 * 1 = .04, raised to .06.
     assert adjust([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
     assert adjust([0.01, NAN, 0.02], "bonferroni")[[0, 2]].tolist() == pytest.approx([0.02, 0.04])
@@ -225,15 +247,17 @@ def test_holm_by_hand():
 
 
 @pytest.mark.parametrize(
-    "p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]]
+    "p_values", [[0.4], [0.01, 0.01, 0.2, 1.0, 0.0, 0.04, 0.05]], ids=["one value", "seven values"]
 )  # statsmodels takes long
 def test_corrections_equal_statsmodels(p_values):
+    """Corrections of p-values equal those of statsmodels."""
     for method in ("holm", "bonferroni"):
         expected = multipletests(p_values, method=method)[1]
         np.testing.assert_allclose(adjust(p_values, method), expected, rtol=0, atol=1e-12)
 
 
-def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
+def test_equal_estimates_with_nan():
+    """Estimates with the same numbers are equal although one number is NaN."""
     one, other = (
         Estimate(0.1, n=4, p_value=float("nan")) for _ in range(2)
     )  # two NaN, which Python tells apart
@@ -245,7 +269,8 @@ def test_estimates_of_the_same_numbers_are_equal_where_a_number_is_not_known():
     assert one != 0.1
 
 
-def test_a_share_of_dependent_units_holds_the_truth_in_its_interval():
+def test_share_of_dependent_units():
+    """The interval of a share of dependent units covers the truth."""
     # Notes of one to seven words, right with a chance of their own: .9 on average, so that words are no units.
     rng = np.random.default_rng(0)
     covered = 0
@@ -259,8 +284,9 @@ def test_a_share_of_dependent_units_holds_the_truth_in_its_interval():
     assert covered / runs > 0.9  # of .95: three standard errors
 
 
-@pytest.mark.parametrize("missing", [None, math.nan])
-def test_an_id_that_is_missing_is_named(missing):
+@pytest.mark.parametrize("missing", [None, math.nan], ids=["None", "NaN"])
+def test_missing_id(missing):
+    """A missing id is refused with its row."""
     ids = [1, 1, missing, missing]
     for measure, scores in ((paired_gap, [0.3, 0.1, 0.5, 0.2]), (flip_rate, [1, 0, 1, 1])):
         with pytest.raises(

@@ -31,7 +31,7 @@ CROSSED = {
 }
 
 
-def of(values, factors=None, **more):
+def estimate_of(values, factors=None, **more):
     values = np.asarray(values, dtype=np.float64)
     return MEDIAN.estimate(
         values, np.zeros(len(values), dtype=np.intp), (1.0,), factors or {}, **more
@@ -42,7 +42,8 @@ def of(values, factors=None, **more):
 
 
 def test_three_pairs_by_hand():
-    """Differences .1, .2 and .9 have the averages .15, .5 and .55, whose median is .5; their mean is .4."""
+    """The median gap of the differences .1, .2 and .9 is .5, the median of their averages .15, .5
+    and .55; their mean is .4."""
     scores = [0.6, 0.5, 0.7, 0.5, 1.4, 0.5]
     found = MEDIAN.of_rows(
         scores, ["f", "m"] * 3, ["a", "a", "b", "b", "c", "c"], reference_group="m"
@@ -52,19 +53,21 @@ def test_three_pairs_by_hand():
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 9, 31])
-def test_the_value_is_the_median_of_the_averages_of_every_two(n):
+def test_median_of_pairwise_averages(n):
+    """The value is the median of the averages of every two differences."""
     values = RNG.lognormal(size=n)
     slow = np.median([(first + second) / 2 for first, second in combinations(values, 2)])
-    assert of(values).value == pytest.approx(slow, abs=1e-9)
+    assert estimate_of(values).value == pytest.approx(slow, abs=1e-9)
 
 
-def test_a_shift_shifts_a_scale_scales_and_swapped_groups_turn_it():
+def test_shift_scale_and_swap():
+    """A shift shifts the median gap, a scale scales it, and swapped groups turn its sign."""
     values = RNG.normal(size=TEMPLATES * WORDS)
-    plain = of(values, CROSSED)
-    moved = of(3 * values + 1, CROSSED)
+    plain = estimate_of(values, CROSSED)
+    moved = estimate_of(3 * values + 1, CROSSED)
     for name in ("value", "ci_low", "ci_high"):
         assert getattr(moved, name) == pytest.approx(3 * getattr(plain, name) + 1, abs=1e-8)
-    turned = of(-values, CROSSED)
+    turned = estimate_of(-values, CROSSED)
     assert (turned.value, turned.ci_low) == (
         pytest.approx(-plain.value),
         pytest.approx(-plain.ci_high),
@@ -72,11 +75,12 @@ def test_a_shift_shifts_a_scale_scales_and_swapped_groups_turn_it():
     assert turned.p_value == pytest.approx(plain.p_value)
 
 
-def test_neither_the_order_of_pairs_nor_the_names_of_levels_matter():
+def test_order_and_names():
+    """Neither the order of pairs nor the names of levels matter."""
     values = RNG.normal(size=TEMPLATES * WORDS)
     order = RNG.permutation(TEMPLATES * WORDS)
-    plain = of(values, CROSSED)
-    mixed = of(values[order], {name: 90 - codes[order] for name, codes in CROSSED.items()})
+    plain = estimate_of(values, CROSSED)
+    mixed = estimate_of(values[order], {name: 90 - codes[order] for name, codes in CROSSED.items()})
     assert (mixed.value, mixed.ci_low, mixed.fewest) == (
         pytest.approx(plain.value),
         pytest.approx(plain.ci_low),
@@ -84,53 +88,60 @@ def test_neither_the_order_of_pairs_nor_the_names_of_levels_matter():
     )
 
 
-def test_a_few_large_differences_move_the_mean_and_not_the_median():
+def test_few_large_differences():
+    """A few large differences move the mean and not the median."""
     values = RNG.normal(0, 0.01, 40)
     values[:4] += 0.9
     samples = np.zeros(40, dtype=np.intp)
     assert MEAN.estimate(values, samples, (1.0,), {}).value > 0.08
-    assert abs(of(values).value) < 0.01
+    assert abs(estimate_of(values).value) < 0.01
 
 
-def test_weights_count_as_copies_do():
+def test_weights_count_as_copies():
+    """Weights count as copies do."""
     values = RNG.normal(size=12)
     times = np.arange(1, 13)
     shares = times / times.sum()
-    assert of(values, shares=shares).value == pytest.approx(
-        of(np.repeat(values, times)).value, abs=0.2
+    assert estimate_of(values, shares=shares).value == pytest.approx(
+        estimate_of(np.repeat(values, times)).value, abs=0.2
     )
-    assert of(values, shares=np.full(12, 1 / 12)).value == of(values).value
+    assert estimate_of(values, shares=np.full(12, 1 / 12)).value == estimate_of(values).value
 
 
-def test_the_interval_is_over_the_scarcest_random_factor():
+def test_interval_over_scarcest_factor():
+    """The interval is over the random factor with the fewest levels."""
     values = (RNG.normal(size=TEMPLATES)[:, None] + RNG.normal(0, 0.1, (TEMPLATES, WORDS))).ravel()
-    crossed = of(values, CROSSED)
-    rows = of(values)
+    crossed = estimate_of(values, CROSSED)
+    rows = estimate_of(values)
     assert crossed.value == rows.value
     assert crossed.ci_high - crossed.ci_low > 2 * (rows.ci_high - rows.ci_low)
     assert (crossed.fewest_of, crossed.fewest) == ("templates", TEMPLATES)
 
 
-def test_one_value_for_more_than_half_of_the_pairs_says_nothing():
+def test_mostly_tied_pairs():
+    """One value for more than half of the pairs has no estimate, and one value for all has the sign
+    test."""
     values = np.where(np.arange(40) < 22, 0.0, RNG.normal(0.4, 0.1, 40))
     assert MEDIAN.why_unmeasured(values, np.zeros(40, dtype=np.intp)) == MOSTLY_TIED
-    assert math.isnan(of(values).value)
-    assert of(np.full(40, 0.2)).value == pytest.approx(
+    assert math.isnan(estimate_of(values).value)
+    assert estimate_of(np.full(40, 0.2)).value == pytest.approx(
         0.2
     )  # all the same is the same rule as of a mean
-    assert of(np.full(40, 0.2)).test == "sign test"
+    assert estimate_of(np.full(40, 0.2)).test == "sign test"
 
 
 def test_ties_leave_an_interval():
+    """Rounded differences with ties still have an interval."""
     values = np.round(RNG.normal(0.1, 0.4, 60), 1)
-    found = of(values)
+    found = estimate_of(values)
     assert found.ci_low < found.value < found.ci_high
     assert found.std_error > 0.02
 
 
 @pytest.mark.parametrize("draw", ["normal", "skewed scores", "ties"])
-def test_where_there_is_no_gap_few_intervals_leave_out_zero(draw):
-    """Crossed effects; benchmarks/truth.py does this at full size."""
+def test_false_alarms(draw):
+    """Without a gap few intervals leave out zero under crossed effects; benchmarks/truth.py draws
+    this at full size."""
     rng = np.random.default_rng(5)
     runs = 200
     wrong = 0
@@ -139,7 +150,7 @@ def test_where_there_is_no_gap_few_intervals_leave_out_zero(draw):
         values = sum(part[0] - part[1] for part in parts)
         if draw != "skewed scores":
             values = sum(rng.normal(size=shape) for shape in ((8, 1), (1, 10), (8, 10)))
-        found = of((np.round(values) if draw == "ties" else values).ravel(), CROSSED)
+        found = estimate_of((np.round(values) if draw == "ties" else values).ravel(), CROSSED)
         wrong += found.ci_low > 0 or found.ci_high < 0
     assert wrong / runs < 0.05 + 2 * math.sqrt(0.05 * 0.95 / runs)
 
@@ -197,8 +208,9 @@ def rare(texts):
 
 
 @pytest.mark.usefixtures("audits")
-def test_an_audit_by_the_median_gap_is_a_normal_audit(tmp_path):
-    """Screen, page, gate, JUnit, comparison and pairs, of a planted gap of 20 points."""
+def test_audit_by_median_gap(tmp_path):
+    """An audit by the median gap finds a planted gap of 20 points on the screen, in the page, the
+    gate, JUnit, the comparison and the pairs."""
     folder = study_folder(tmp_path / "study")
     outcome = swapbias.audit(planted, prompts=folder, out=tmp_path / "run", progress=False)
     (one,) = [finding for finding in outcome.found if finding.primary]
@@ -226,7 +238,8 @@ def test_an_audit_by_the_median_gap_is_a_normal_audit(tmp_path):
 
 
 @pytest.mark.usefixtures("audits")
-def test_the_mean_stands_beside_a_median_that_a_few_templates_do_not_move(tmp_path):
+def test_mean_beside_median(tmp_path):
+    """The mean stands beside a median that a few templates do not move."""
     outcome = swapbias.audit(rare, prompts=study_folder(tmp_path / "study"), progress=False)
     (one,) = [finding for finding in outcome.found if finding.primary]
     assert one.row_mean == pytest.approx(0.1, abs=0.01)
@@ -235,7 +248,9 @@ def test_the_mean_stands_beside_a_median_that_a_few_templates_do_not_move(tmp_pa
 
 
 @pytest.mark.usefixtures("audits")
-def test_scores_of_0_and_1_are_not_measured_and_say_what_to_do(tmp_path):
+def test_binary_scores(tmp_path):
+    """Scores of 0 and 1 are not measured, and the sentence says what to do."""
+
     def passes(texts):
         return [float("sang" in one and "woman" in one) for one in texts]
 
@@ -250,7 +265,8 @@ def test_scores_of_0_and_1_are_not_measured_and_say_what_to_do(tmp_path):
 
 
 @pytest.mark.usefixtures("audits")
-def test_several_groups_have_a_median_gap_each_and_one_test(tmp_path):
+def test_several_groups(tmp_path):
+    """Several groups have a median gap each and one test of all."""
     folder = study_folder(tmp_path / "study", words=("a woman", "a man", "a person"))
     outcome = swapbias.audit(planted, prompts=folder, progress=False)
     gaps = {
@@ -263,8 +279,9 @@ def test_several_groups_have_a_median_gap_each_and_one_test(tmp_path):
     assert spread.estimate.value == pytest.approx(np.std([0.2, 0, 0]), abs=0.02)
 
 
-def test_a_plan_needs_a_little_more_for_a_median_than_for_a_mean(tmp_path):
-    """The error of the estimate is that of a mean over the root of its efficiency, 3 / pi, for normal effects."""
+def test_plan_needs_more_pairs(tmp_path):
+    """A plan needs larger gaps for a median than for a mean, by the root of its efficiency 3 / pi
+    for normal effects."""
     gaps = {}
     for measure in ("paired_gap", "median_gap"):
         experiment = (
@@ -278,8 +295,9 @@ def test_a_plan_needs_a_little_more_for_a_median_than_for_a_mean(tmp_path):
     assert gaps["median_gap"] / gaps["paired_gap"] == pytest.approx(math.sqrt(math.pi / 3))
 
 
-def test_a_shipped_experiment_is_asked_by_the_median_gap():
-    """Difference of two sets, slices and views of the same rows: names of findings are those of its measure."""
+def test_shipped_experiment():
+    """A shipped experiment can be measured by the median gap, in the difference of two sets, slices
+    and views."""
     study = load_study("gendered_stigma")
     experiment = study.experiments[0].changed(compares={"measure": "median_gap"})
     rows = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
@@ -303,7 +321,8 @@ def test_a_shipped_experiment_is_asked_by_the_median_gap():
 
 
 @pytest.mark.usefixtures("audits")
-def test_a_name_that_no_measure_has_is_refused_with_file_and_line(tmp_path):
+def test_unknown_measure(tmp_path):
+    """An unknown measure is refused with file, line and the nearest name."""
     with pytest.raises(
         StudyError, match=r"study.toml:5: measure is 'median_gpa', .* Did you mean median_gap\?"
     ):
@@ -319,8 +338,8 @@ def command(*words, code=0):
 
 
 @pytest.mark.usefixtures("audits")
-def test_every_command_reads_a_median_gap(tmp_path):
-    """Plan, audit, check with JUnit, and compare."""
+def test_commands_read_median_gaps(tmp_path):
+    """Plan, audit, check with JUnit and compare all read a median gap."""
     folder = study_folder(tmp_path / "study")
     model = f"{planted.__module__}:planted"
     planned = command("plan", model, "--study", folder)
@@ -379,7 +398,8 @@ print(outcome)
 """
 
 
-def test_a_measure_of_another_distribution_audits_at_once(tmp_path):
+def test_measure_of_another_distribution(tmp_path):
+    """A measure of another distribution can be used as soon as it is installed."""
     pytest.importorskip("torch", reason="needs the extra audit")
     point = {"swapbias.measures": {"zz_gap": "trimming:TRIMMED"}}
     install(tmp_path / "site", "trimming", point, {"trimming.py": TRIMMED})
@@ -401,8 +421,10 @@ def test_a_measure_of_another_distribution_audits_at_once(tmp_path):
         ),
         ("1 / 0", "(ZeroDivisionError: division by zero). Mend or uninstall trimming."),
     ],
+    ids=["number", "other name", "failing module"],
 )
-def test_what_is_no_measure_is_named_in_a_sentence(text, sentence, tmp_path):
+def test_wrong_entry_point(text, sentence, tmp_path):
+    """An entry point that is no measure is refused in one sentence."""
     point = {"swapbias.measures": {"zz_gap": "trimming:TRIMMED"}}
     install(tmp_path / "site", "trimming", point, {"trimming.py": text})
     done = run(
@@ -412,8 +434,9 @@ def test_what_is_no_measure_is_named_in_a_sentence(text, sentence, tmp_path):
     assert sentence in " ".join(done.stderr.split())
 
 
-def test_no_code_compares_the_name_of_a_comparison():
-    """All that is asked of one is asked of the object; its name stands in its own file and in declarations."""
+def test_no_code_compares_names():
+    """No code compares the name of a comparison, which stands in its file and in declarations
+    alone."""
     places = []
     for path in sorted((ROOT / "swapbias").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -430,13 +453,14 @@ def test_no_code_compares_the_name_of_a_comparison():
     assert places == []
 
 
-def test_every_comparison_says_all_about_itself():
+def test_comparison_describes_itself():
+    """Every comparison states its name, its record and its shares."""
     for name in ("paired_gap", "group_gap", "median_gap"):
         comparison = comparison_of(name)
         assert is_comparison(name)
         assert comparison.name == comparison.record.name == name
         assert comparison.of_shares.is_mean
-        assert isinstance(of([0.1, 0.2, 0.4]), Estimate)
+        assert isinstance(estimate_of([0.1, 0.2, 0.4]), Estimate)
     assert comparison_of("") is None
     with pytest.raises(UsageError, match="Unknown measure 'mean'"):
         comparison_of("mean")

@@ -28,7 +28,8 @@ def ids_of(dtype, ids=(1, 1, 2, 2, 3, 3)):
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)
 @pytest.mark.parametrize("argument", ["groups", "pair_ids", "cluster_ids"])
-def test_a_missing_id_is_refused_by_its_row(argument, missing):
+def test_missing_id(argument, missing):
+    """A missing id is refused with its argument and row."""
     values = {"groups": list(GROUPS), "pair_ids": list(PAIRS), "cluster_ids": list("xxyyzz")}
     values[argument][4] = missing
     with pytest.raises(ValueError, match=rf"{argument}: row 5 .* expected an id in every row"):
@@ -36,7 +37,8 @@ def test_a_missing_id_is_refused_by_its_row(argument, missing):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_a_column_of_any_type_is_read_and_what_it_lacks_is_refused(dtype):
+def test_columns_of_any_type(dtype):
+    """A column of any type is read, and a value that it lacks is refused."""
     whole = paired_gap(SCORES, GROUPS, PAIRS, reference_group="m")
     assert (
         paired_gap(pd.Series(SCORES, dtype="Float64"), GROUPS, ids_of(dtype), reference_group="m")
@@ -53,13 +55,14 @@ def test_a_column_of_any_type_is_read_and_what_it_lacks_is_refused(dtype):
 
 
 @pytest.mark.parametrize("missing", [None, pd.NA, math.nan], ids=repr)
-def test_a_missing_score_is_left_out_and_counted(missing):
-    """Of the pairs a and b both gaps are .1."""
+def test_missing_score(missing):
+    """A missing score is left out and counted: both gaps of the other pairs are .1."""
     found = paired_gap([*SCORES[:5], missing], GROUPS, PAIRS, reference_group="m")
     assert (round(found.value, 9), found.n, found.n_unscored) == (0.1, 2, 1)
 
 
-def test_a_missing_level_of_a_factor_is_no_level():
+def test_missing_level():
+    """A missing level of a factor is refused with its row."""
     race = ["b", "w", math.nan] * 2
     with pytest.raises(ValueError, match="levels of race: row 3 holds nan"):
         factorial(
@@ -69,7 +72,8 @@ def test_a_missing_level_of_a_factor_is_no_level():
         )
 
 
-def test_a_missing_group_is_no_group():
+def test_missing_group():
+    """A missing group is refused with its row."""
     for measure in (selection_rate, group_gap):
         options = {} if measure is selection_rate else {"reference_group": "m"}
         with pytest.raises(ValueError, match="groups: row 8 "):
@@ -85,8 +89,9 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_modules_take_batches_of_numbers_and_refuse_missing_ids(name):
-    """Batches, single rows and whole columns are one computation."""
+def test_modules_take_batches(name):
+    """Metric modules compute the same from batches, single rows and whole columns, and refuse
+    missing ids."""
     column, options = MODULES[name]
     module = evaluate.load(swapbias.metric_path(name))
     rows = {"predictions": [1, 0, 1, 1, 0, 1], "groups": [1, 0] * 3}
@@ -111,7 +116,8 @@ def test_modules_take_batches_of_numbers_and_refuse_missing_ids(name):
 @pytest.mark.parametrize(
     "column", ["pair_id", "group", "template", "prompt_id", "model_id", "experiment"]
 )
-def test_scored_rows_without_an_id_are_refused(column, missing):
+def test_scored_rows_without_id(column, missing):
+    """Scored rows without an id are refused with column and row."""
     rows = pd.DataFrame(config_rows("occupation_sentiment", "control")).assign(
         experiment="control", model_id="toy"
     )
@@ -122,7 +128,8 @@ def test_scored_rows_without_an_id_are_refused(column, missing):
 
 
 @pytest.mark.parametrize("column", ["pair", "group", "text", "name", "template"])
-def test_own_prompts_without_a_value_are_refused(column):
+def test_prompts_without_value(column):
+    """Prompts of a user without a value are refused with file, row and column."""
     rows = {
         "text": ["Eve ran.", "Al ran.", "Ida sat.", "Bob sat."],
         "group": ["f", "m"] * 2,

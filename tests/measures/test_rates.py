@@ -41,7 +41,7 @@ def numbers(found):
     ]
 
 
-def measured(answers, labels, groups, ids, **more):
+def measures_of(answers, labels, groups, ids, **more):
     """Flips, ratio of rates, macro F1 and UAR of notes."""
     sides = {"reference_group": "m", **more}
     return (
@@ -53,7 +53,7 @@ def measured(answers, labels, groups, ids, **more):
 
 
 def estimates(*notes, **more):
-    flips, rates, f1, recall = measured(*notes, **more)
+    flips, rates, f1, recall = measures_of(*notes, **more)
     return flips.estimate, rates.difference, f1, recall
 
 
@@ -70,6 +70,7 @@ def slow_wilson(share, n, z):
 
 
 def test_flips_and_mcnemar_by_hand():
+    """The flip rate and McNemar's test have the values worked out by hand."""
     # Pairs f/m: 1/0, 1/0, 1/0, 0/1, 1/1, 0/0, 0/0, 0/0: four of eight differ, three towards f, one towards m.
     # McNemar: P(X <= 1) for Binomial(4, 1/2) = (1 + 4) / 16, doubled = .625.
     found = flip_rate(
@@ -97,7 +98,8 @@ def test_flips_and_mcnemar_by_hand():
     assert (found.estimate.n, found.estimate.n_unscored, found.higher_group) == (0, 1, "")
 
 
-def test_swapping_the_reference_turns_sides_and_leaves_sizes():
+def test_swapped_reference():
+    """Swapping the reference turns sides and leaves sizes."""
     answers, labels, groups, ids = clinic()
     one, other = (flip_rate(answers, groups, ids, reference_group=group) for group in "mf")
     assert (one.more, one.fewer) == (other.fewer, other.more)
@@ -123,7 +125,8 @@ def test_swapping_the_reference_turns_sides_and_leaves_sizes():
     assert (list(one.rates), list(other.rates)) == (["f", "m"], ["m", "f"])
 
 
-def test_a_blind_classifier_never_flips_and_has_the_ratio_one():
+def test_blind_classifier():
+    """A blind classifier never flips and has the ratio one."""
     # Wilson of 0 of 60: 0 to z^2 / (60 + z^2) = 3.841459 / 63.841459; of 60 of 60 the mirror image.
     answers, labels, groups, ids = clinic(blind=True)
     found = flip_rate(answers, groups, ids, reference_group="m")
@@ -141,7 +144,8 @@ def test_a_blind_classifier_never_flips_and_has_the_ratio_one():
 
 
 @pytest.mark.parametrize(("flips", "n"), [(0, 5), (1, 20), (3, 7), (19, 20), (20, 20)])
-def test_the_interval_of_flips_is_the_slow_search_for_rates_that_the_data_do_not_refuse(flips, n):
+def test_interval_of_flips(flips, n):
+    """The interval of flips is found by a slow search for the rates that the data do not reject."""
     found = flip_rate(
         *pairs([1] * flips + [0] * (n - flips), [0] * n), reference_group="m"
     ).estimate
@@ -152,17 +156,19 @@ def test_the_interval_of_flips_is_the_slow_search_for_rates_that_the_data_do_not
 
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_the_order_of_rows_means_nothing_to_any_of_them(random):
+def test_order_of_rows(random):
+    """The order of rows changes no measure of rates."""
     notes = clinic(n=12)
     order = list(range(len(notes[0])))
     random.shuffle(order)
-    wanted = numbers(measured(*notes))
+    wanted = numbers(measures_of(*notes))
     assert len(wanted) > 50
     moved = [np.array(column)[order].tolist() for column in notes]
-    assert numbers(measured(*moved)) == pytest.approx(wanted, nan_ok=True)
+    assert numbers(measures_of(*moved)) == pytest.approx(wanted, nan_ok=True)
 
 
 def test_rate_ratio_by_hand():
+    """The ratio of rates has the value worked out by hand."""
     # Label 1: f 1, 1, 0, 1 (3/4), m 1, 0, 0, 1 (2/4): TPRR (2/4) / (3/4) = 2/3, f higher.
     # Label 0: f 0, 1 (1/2), m 1, 1 (1): FPRR 1/2, m higher.
     answers, groups, ids = pairs([1, 1, 0, 1, 0, 1], [1, 0, 0, 1, 1, 1])
@@ -204,6 +210,7 @@ def test_rate_ratio_by_hand():
 
 
 def test_macro_f1_by_hand():
+    """The macro F1 and its interval have the values worked out by hand."""
     # TP 2, FP 1, FN 1, TN 1: F1 of class 1 = 4 / 6, of class 0 = 2 / 4; mean 7/12.
     found = macro_f1([1, 1, 1, 0, 0, NAN], [1, 1, 0, 1, 0, 1])
     assert found.value == pytest.approx(7 / 12)
@@ -217,7 +224,8 @@ def test_macro_f1_by_hand():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_macro_f1_and_uar_are_those_of_scikit_learn(seed):
+def test_macro_f1_and_uar_of_scikit_learn(seed):
+    """The macro F1 and the unweighted average recall are those of scikit-learn."""
     metrics = pytest.importorskip(
         "sklearn.metrics", reason="needs scikit-learn: pip install 'swapbias[clinical]'"
     )
@@ -233,6 +241,7 @@ def test_macro_f1_and_uar_are_those_of_scikit_learn(seed):
 
 
 def test_uar_by_hand():
+    """The unweighted average recall has the value and interval worked out by hand."""
     # Recall of a 3/4, of b 1/2, of c 0/1: (.75 + .5 + 0) / 3; the guess x is wrong, the blank ones do not count.
     truth = ["a", "a", "a", "a", "b", "b", "c", "c", "a", "b"]
     found = uar(["a", "a", "a", "x", "b", "a", "a", "", None, NAN], truth)
@@ -253,7 +262,8 @@ def test_uar_by_hand():
     )
 
 
-def test_the_difference_of_rates_by_newcombes_methods():
+def test_newcombe_intervals():
+    """Differences of paired and of independent rates have Newcombe's intervals."""
     # Newcombe's method for pairs: 50 of them, 12 positive in both, 9 in f alone, 1 in m alone, 28 in neither. Rates
     # 21/50 and 13/50, Wilson .2938 to .5577 and .1587 to .3955; phi with his correction (12 * 28 - 9 * 1 - 25) /
     # sqrt(21 * 29 * 13 * 37) = .5580. Below: .16 - sqrt(.1262^2 - 2 * .5580 * .1262 * .1355 + .1355^2) = .0370;
@@ -274,8 +284,9 @@ def test_the_difference_of_rates_by_newcombes_methods():
     )
 
 
-@pytest.mark.parametrize("scale", [np.asarray, np.log])
-def test_the_p_value_is_where_the_interval_reaches_zero(scale):
+@pytest.mark.parametrize("scale", [np.asarray, np.log], ids=["difference", "log ratio"])
+def test_p_value_inverts_interval(scale):
+    """The p-value is that of the interval which just reaches zero."""
     answers, labels, groups, ids = (np.asarray(column) for column in clinic())
     rows = (labels == 1)[:, None] & (groups[:, None] == ["f", "m"])
     units = np.unique(ids, return_inverse=True)[1]
@@ -287,7 +298,8 @@ def test_the_p_value_is_where_the_interval_reaches_zero(scale):
     )
 
 
-def test_clusters_of_one_pair_change_nothing_and_copies_of_notes_add_nothing():
+def test_clusters_and_copies():
+    """Clusters of one pair change nothing, and copies of notes add no precision."""
     notes = clinic()
     for alone, clustered in zip(
         estimates(*notes), estimates(*notes, cluster_ids=notes[-1]), strict=True
@@ -311,7 +323,8 @@ def test_clusters_of_one_pair_change_nothing_and_copies_of_notes_add_nothing():
         assert naive < 0.4 * ten
 
 
-def test_the_test_of_flips_flips_whole_clusters():
+def test_flips_of_clusters():
+    """The test of flips permutes whole clusters."""
     # Net flips of three subjects 2, 1 and 1, all towards f: of 8 ways to turn them 2 reach |4|: p = .25; pair by pair
     # (McNemar) it would be 2 * .5^4 = .125.
     answers, groups, ids = pairs([1, 1, 1, 1, 0], [0, 0, 0, 0, 0])
@@ -338,7 +351,8 @@ def versions(rng, n, rate, again=0.5):
 
 @pytest.mark.simulation
 @pytest.mark.parametrize(("n", "rate"), [(50, 0.5), (100, 0.05)])
-def test_equal_rates_are_found_different_in_no_more_than_a_twentieth(n, rate):
+def test_false_alarms(n, rate):
+    """Equal rates are found different in at most a twentieth of the draws."""
     rng = np.random.default_rng(n)
     found = []
     for _ in range(400):
@@ -352,7 +366,8 @@ def test_equal_rates_are_found_different_in_no_more_than_a_twentieth(n, rate):
 
 
 @pytest.mark.simulation
-def test_planted_differences_of_rates_are_recovered():
+def test_planted_differences():
+    """Planted differences of rates are recovered."""
     rng = np.random.default_rng(5)
     found = []
     for _ in range(300):
@@ -365,8 +380,13 @@ def test_planted_differences_of_rates_are_recovered():
     assert np.mean([one.difference.p_value < 0.05 for one in found]) > 0.95
 
 
-@pytest.mark.parametrize(("recalls", "n"), [((1.0, 1.0), 20), ((0.95, 0.85), 50)])
-def test_the_interval_of_uar_covers(recalls, n):
+@pytest.mark.parametrize(
+    ("recalls", "n"),
+    [((1.0, 1.0), 20), ((0.95, 0.85), 50)],
+    ids=["perfect recall", "uneven recall"],
+)
+def test_uar_interval_covers(recalls, n):
+    """The interval of the unweighted average recall covers the truth."""
     rng = np.random.default_rng(n)
     truth = ["f"] * n + ["m"] * n
     found = []
@@ -379,7 +399,8 @@ def test_the_interval_of_uar_covers(recalls, n):
 
 
 @pytest.mark.parametrize(("sensitivity", "specificity"), [(0.8, 0.9), (0.95, 0.97)])
-def test_the_interval_of_macro_f1_covers(sensitivity, specificity):
+def test_macro_f1_interval_covers(sensitivity, specificity):
+    """The interval of the macro F1 covers the truth."""
     rng = np.random.default_rng(9)
     wrong = (2 - sensitivity - specificity) / 2
     truth = np.mean(
@@ -394,6 +415,8 @@ def test_the_interval_of_macro_f1_covers(sensitivity, specificity):
 
 
 def test_whole_notes_are_resampled():
+    """The bootstrap draws whole notes, which widens the interval of notes with two equal rows by
+    the root of 2."""
     # Both rows of a note are right, or both wrong: over rows the interval is too narrow by sqrt 2.
     right = np.repeat(np.arange(100) % 2, 2)
     labels = np.repeat(np.arange(100) // 2 % 2, 2)
@@ -436,7 +459,21 @@ A_A = ["a", "a"]
         (lambda: uar(["f"], ["f", "m"]), "1 predicted, 2 truth"),
         (lambda: uar(["f", "f"], ["f", ""]), "no truth blank"),
     ],
+    ids=[
+        "fraction",
+        "unpaired rows",
+        "unknown reference",
+        "label of NaN",
+        "few ids",
+        "few clusters",
+        "split pair",
+        "few labels",
+        "confidence of 95",
+        "few predictions",
+        "blank truth",
+    ],
 )
-def test_impossible_data_is_refused(call, sentence):
+def test_impossible_data(call, sentence):
+    """Impossible data is refused with the reason."""
     with pytest.raises(ValueError, match=sentence):
         call()

@@ -53,8 +53,9 @@ def score(texts):
         "log-probability (own)",
     ],
 )
-def test_parts_of_the_name_of_a_users_unit_decide_nothing(name):
-    """A gap of 1 on a scale from 1 to 5 is 25 points, whatever the scale is called."""
+def test_unit_name_of_a_user(name):
+    """Words in the name of a user's unit decide nothing: a gap of 1 on a scale from 1 to 5 is 25
+    points, whatever the scale is called."""
     pytest.importorskip("torch", reason="needs the extra audit")
     outcome = audit(score, prompts=ROWS, reference="m", unit=name, range=(1, 5), progress=False)
     (one,) = outcome.found[:1]
@@ -64,8 +65,9 @@ def test_parts_of_the_name_of_a_users_unit_decide_nothing(name):
 
 
 @pytest.mark.parametrize("name", sorted(UNITS))
-def test_a_unit_of_the_package_is_read_back_from_a_table_by_its_name(name):
-    """A finding says name and range alone; the table of units gives back all the rest."""
+def test_unit_is_read_back_by_name(name):
+    """A unit of the package is read back by its name from the table of units, with all that a
+    finding does not hold."""
     unit = UNITS[name]
     low, high = unit.ends
     one = Finding(
@@ -99,12 +101,23 @@ def test_a_unit_of_the_package_is_read_back_from_a_table_by_its_name(name):
         ("score", 0.5, "0.500"),
         ("raw score of the model", 0.5, "0.500 raw score of the model"),
     ],
+    ids=[
+        "probability ratio",
+        "length ratio",
+        "odds ratio",
+        "points of shares",
+        "points",
+        "score",
+        "raw score",
+    ],
 )
-def test_an_amount_is_written_as_its_unit_says(name, value, wanted):
+def test_amount_in_its_unit(name, value, wanted):
+    """An amount is written as its unit requires."""
     assert text.amount(value, named_unit(name)) == wanted
 
 
-def test_scales_of_ratios_say_what_is_divided():
+def test_scales_of_ratios():
+    """The scale of a ratio states what is divided by what."""
     said = {
         name: MEASURES["paired_gap"].scale_in(unit).how
         for name, unit in UNITS.items()
@@ -117,7 +130,8 @@ def test_scales_of_ratios_say_what_is_divided():
             )
 
 
-def test_a_range_is_taken_from_scores_only_where_a_unit_may_have_one():
+def test_range_from_scores():
+    """A range is taken from scores only where the unit may have one."""
     assert with_range_of(UNITS["raw score of the model"], [0.2, 0.9]).in_points is False
     assert with_range_of(UNITS["score"], [0.2, 0.9]) == Unit(
         "score", 0.0, 1.0, is_named=False, symbol=""
@@ -125,8 +139,8 @@ def test_a_range_is_taken_from_scores_only_where_a_unit_may_have_one():
     assert with_range_of(named_unit("stars"), [0.2, 0.9]).ends == (0.0, 1.0)
 
 
-def test_no_code_compares_or_searches_the_name_of_a_unit():
-    """``unit == "..."``, ``"..." in unit.name`` and ``unit.name.replace`` decide on words."""
+def test_no_code_reads_unit_names():
+    """No code compares or searches the name of a unit."""
 
     def is_name(node):
         return ast.unparse(node).endswith((".unit", "unit.name", "scale.name"))
