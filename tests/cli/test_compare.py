@@ -14,7 +14,7 @@ from swapbias.runs import Run
 from tests.conftest import files_below
 from tests.hub.clients import online
 from tests.hub.server import LocalHub
-from tests.hub.shared_runs import GAP, on_disk, shared
+from tests.hub.shared_runs import GAP, on_disk, run_files
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def printed(capsys):
 
 
 def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys):
-    on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **shared("bad", status="running"))
+    on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **run_files("bad", status="running"))
     on_disk(tmp_path / "mine", "small", 0.3)
     compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out")
     said = printed(capsys)
@@ -70,7 +70,9 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
 
 
 def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
-    hub.add_repo("dataset", "bob/audits", files=shared("theirs", [replace(GAP, model_id="other")]))
+    hub.add_repo(
+        "dataset", "bob/audits", files=run_files("theirs", [replace(GAP, model_id="other")])
+    )
     compare([str(on_disk(tmp_path / "mine")), "bob/audits/theirs@main"], tmp_path / "out")
     assert "other: gap, " in printed(capsys)
     assert not (tmp_path / "out" / "comparison.csv").exists()
@@ -81,7 +83,7 @@ def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):
     hub.add_repo(
         "dataset",
         "bob/audits",
-        files=shared("theirs", [replace(GAP, subset="physical", unit="logit")]),
+        files=run_files("theirs", [replace(GAP, subset="physical", unit="logit")]),
     )
     for names, sentence in (
         (["mine"], "1 run can be read, expected two or more"),

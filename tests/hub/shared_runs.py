@@ -69,7 +69,7 @@ def written(content):
     ).encode()
 
 
-def shared(name, found=(GAP, UNDEFINED), **changed):
+def run_files(name, found=(GAP, UNDEFINED), **changed):
     return {
         f"runs/{name}/manifest.json": written({**MANIFEST, **changed}),
         f"runs/{name}/results.json": results(found),
@@ -80,7 +80,7 @@ def on_disk(folder, model="lab/small", higher=0.0, **changed):
     """A finished run in a folder, with the scored rows of a model that scores women higher."""
     made = runs.Run(folder)
     found = [replace(one, model_id=model) for one in (GAP, UNDEFINED)]
-    for path, content in shared("x", found, **changed).items():
+    for path, content in run_files("x", found, **changed).items():
         made.write(path.removeprefix("runs/x/"), content)
     scorer = RuleScorer(lambda prompt: 0.5 + higher * (prompt.group == "female"), model_id=model)
     scored = pd.DataFrame(score_rows(config_rows("gendered_stigma", "rq1"), scorer))

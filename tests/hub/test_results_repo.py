@@ -10,23 +10,23 @@ from swapbias.hub.cards import load, results_card, split
 from swapbias.hub.client import Hub, is_shared_name
 from swapbias.hub.read_shared import load_all_shared
 from swapbias.studies.prompt import PROMPT_COLUMNS
-from tests.hub.shared_runs import GAP, MANIFEST, shared
+from tests.hub.shared_runs import GAP, MANIFEST, run_files
 
 
 def test_broken_runs_are_named(hub):
     """Runs are read at one commit, and each broken one is named with its reason."""
-    torn = {**shared("torn"), "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": ['}
+    torn = {**run_files("torn"), "runs/torn/results.json": b'{"swapbias": "0.1.0", "findings": ['}
     files = {
-        **shared("good"),
-        **shared("..."),
-        **shared("A"),
+        **run_files("good"),
+        **run_files("..."),
+        **run_files("A"),
         "runs/alone/results.json": b"{}",
-        **shared("held", credentialed=True),
+        **run_files("held", credentialed=True),
         **torn,
         "runs/deep/in/results.json": b"{}",
         "README.md": b"# results\n",
-        **shared("twice", found=[GAP, replace(GAP, higher_group="again")]),
-        **shared("unfinished", status="running"),
+        **run_files("twice", found=[GAP, replace(GAP, higher_group="again")]),
+        **run_files("unfinished", status="running"),
     }
     hub.add_repo("dataset", "alice/results", files=files)
     runs, reasons = load_all_shared(Hub(), ["alice/results"])
@@ -42,8 +42,8 @@ def test_broken_runs_are_named(hub):
 
 def test_run_changed_while_read(hub):
     """A run that changes while it is read is read as it was."""
-    hub.add_repo("dataset", "alice/results", files=shared("one"))
-    later = shared("one", found=[replace(GAP, model_id="later")])
+    hub.add_repo("dataset", "alice/results", files=run_files("one"))
+    later = run_files("one", found=[replace(GAP, model_id="later")])
     hub.on("GET", r".*manifest\.json", lambda *_: hub.push("dataset", "alice/results", later))
     runs, _ = load_all_shared(Hub(), ["alice/results"])
     assert len(hub.commits("dataset", "alice/results")) == 2
@@ -53,7 +53,9 @@ def test_run_changed_while_read(hub):
 def test_many_runs_from_one_listing(hub):
     """Sixty runs are found by one listing of the repository."""
     runs = {
-        path: content for number in range(60) for path, content in shared(f"r{number:02}").items()
+        path: content
+        for number in range(60)
+        for path, content in run_files(f"r{number:02}").items()
     }
     hub.add_repo("dataset", "alice/results", files=runs)
     found, broken = load_all_shared(Hub(), ["alice/results"])
@@ -67,7 +69,9 @@ def test_many_runs_from_one_listing(hub):
 def test_unreadable_repository(hub):
     """A repository that gives no file is tried for one run only."""
     files = {
-        path: content for number in range(20) for path, content in shared(f"r{number:02}").items()
+        path: content
+        for number in range(20)
+        for path, content in run_files(f"r{number:02}").items()
     }
     hub.add_repo("dataset", "alice/results", files=files)
     hub.fail("GET", r"/resolve/", status=403, times=-1)
@@ -80,9 +84,9 @@ def test_unreadable_repository(hub):
 
 def test_missing_repository(hub):
     """A repository that is gone does not stop the others."""
-    hub.add_repo("dataset", "alice/results", files=shared("one"))
+    hub.add_repo("dataset", "alice/results", files=run_files("one"))
     hub.add_repo("dataset", "alice/other", files={"README.md": b"x"})
-    hub.add_repo("dataset", "bob/secret", files=shared("one"), private=True)
+    hub.add_repo("dataset", "bob/secret", files=run_files("one"), private=True)
     names = ["alice/results", "bob/gone", "bob/secret", "alice/other", "../etc", "alice/results"]
     runs, broken = load_all_shared(Hub(), names)
     assert [(one.place, one.name) for one in runs] == [("alice/results", "one")]
@@ -101,9 +105,9 @@ def test_missing_repository(hub):
 def test_run_and_revision_by_name(hub):
     """A run and a revision can be named."""
     first = hub.add_repo(
-        "dataset", "alice/results", files={**shared("one"), **shared("two")}, tags=("v1",)
+        "dataset", "alice/results", files={**run_files("one"), **run_files("two")}, tags=("v1",)
     )
-    hub.push("dataset", "alice/results", shared("three"))
+    hub.push("dataset", "alice/results", run_files("three"))
     assert [one.name for one in load_all_shared(Hub(), ["alice/results/two"])[0]] == ["two"]
     runs, _ = load_all_shared(
         Hub(), ["alice/results@v1", "alice/results/three", f"alice/results/one@{first}"]
@@ -132,11 +136,11 @@ ITEMS = "runs/one/items/gendered_stigma.parquet"
 def test_scored_rows_on_demand(hub):
     """Scored rows are fetched when they are used, at the commit that was read."""
     files = {
-        **shared("one"),
+        **run_files("one"),
         ITEMS: parquet(pa.table(ROWS)),
         "runs/one/items/strange.parquet": b"x",
     }
-    hub.add_repo("dataset", "alice/results", files={**files, **shared("bare")})
+    hub.add_repo("dataset", "alice/results", files={**files, **run_files("bare")})
     bare, one = load_all_shared(Hub(), ["alice/results"])[0]
     assert not [path for _, path, _ in hub.log if "items" in path]
     assert dict(bare.items) == {}
@@ -153,7 +157,7 @@ def test_scored_rows_on_demand(hub):
 )
 def test_wrong_scored_rows(hub, content):
     """Scored rows that no audit writes are refused."""
-    hub.add_repo("dataset", "eve/results", files={**shared("one"), ITEMS: content})
+    hub.add_repo("dataset", "eve/results", files={**run_files("one"), ITEMS: content})
     run = load_all_shared(Hub(), ["eve/results"])[0][0]
     with pytest.raises(
         ValueError, match=r"^eve/results/runs/one: its scored prompts cannot be read\."
