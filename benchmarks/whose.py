@@ -23,14 +23,10 @@ from benchmarks.frame import FOLDER, Scale, Series
 from benchmarks.swapping import clinical_folder, peer
 from swapbias.measures import Estimate
 from swapbias.studies.catalogue import config_rows
-from swapbias.swapping import (
-    SwapAccuracy,
-    Swapper,
-    edited_spans,
-    evaluate,
-    referents,
-    swap_accuracy,
-)
+from swapbias.swapping import Swapper, evaluate, swap_accuracy
+from swapbias.swapping.accuracy import SwapAccuracy, edited_spans
+from swapbias.swapping.referents import Block, Decisions, Persons
+from swapbias.swapping.referents.doubt import case_name
 
 REPORTS = "mtsamples_first_half.csv"
 
@@ -166,7 +162,7 @@ class DecidedNote:
     """A note's gendered words as the rules decide them: how, the chance that it is wrong, and whether it is.
 
     Attributes:
-        cases, numbers, chances, wrong: of each word, (n,); numbers (n, ``referents.NUMBERS``).
+        cases, numbers, chances, wrong: of each word, (n,); numbers (n, ``doubt.NUMBERS``).
         doubt: of the note.
         whole: whether all words that should change do, and no other.
     """
@@ -182,16 +178,16 @@ class DecidedNote:
 
 def decided(notes: Notes) -> list[DecidedNote]:
     """What the rules decide about each word of some notes."""
-    seen: list[tuple[referents.Block, referents.Decisions]] = []
-    decide = referents.Persons.decide
+    seen: list[tuple[Block, Decisions]] = []
+    decide = Persons.decide
 
-    def watched(*arguments: Any) -> referents.Decisions:
+    def watched(*arguments: Any) -> Decisions:
         seen.append((arguments[1], decide(*arguments)))
         return seen[-1][1]
 
     found = []
     swapper = Swapper(whose="patient")
-    with patch("swapbias.swapping.referents.Persons.decide", watched):
+    with patch("swapbias.swapping.referents.persons.Persons.decide", watched):
         for note in notes:
             seen.clear()
             (swapped,) = swapper.run([note.text], genders=[note.gender]).texts.to_pylist()
@@ -207,8 +203,8 @@ def decided(notes: Notes) -> list[DecidedNote]:
                 edited_spans(note.text, swapped).keys()
                 == edited_spans(note.text, note.counterfactual).keys()
             )
-            cases = [referents.case_name(one) for one in done.cases[kept].tolist()]
-            wrong = (done.why[kept] == 0) != mine
+            cases = [case_name(one) for one in done.cases[kept].tolist()]
+            wrong = (done.owners[kept] == 0) != mine
             numbers = done.numbers[kept]
             chances = done.wrong[kept]
             found.append(

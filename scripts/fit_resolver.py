@@ -22,7 +22,8 @@ from transformers import (
 )
 
 from swapbias.models import length_limit
-from swapbias.swapping import CLASSES, MarkedNote, Swapper, gold_notes, windows
+from swapbias.swapping import Swapper, gold_notes
+from swapbias.swapping.resolvers import CLASSES, MarkedNote, windows
 
 IGNORED = -100  # the label of tokens that are no gendered words
 OTHER = CLASSES.index("other")

@@ -42,16 +42,17 @@ from benchmarks.whose import (
     decided,
     report_notes,
 )
-from swapbias.swapping import (
-    Swapper,
+from swapbias.swapping.grammar import (
     features,
     first_word,
     further_features,
     last_word,
-    referents,
     second_word,
     verb_class,
 )
+from swapbias.swapping.referents.doubt import NUMBERS, log_expected_wrong
+from swapbias.swapping.referents.pronouns import Pronoun, likeliest_referent, referent_features
+from swapbias.swapping.swapper import Swapper
 
 TABLES = Path(__file__).resolve().parent.parent / "datasets_src" / "gender_lexicon"
 
@@ -83,19 +84,19 @@ def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> li
         }
 
         def teacher(
-            one: referents.Pronoun, note: Note = note, marked: set[int] = marked
+            one: Pronoun, note: Note = note, marked: set[int] = marked
         ) -> tuple[float, object]:
-            seen = referents.features(one)
+            seen = referent_features(one)
             if not seen:
                 return 0.0, None
             mine = one.start in marked
-            score, person = referents.best(known, seen) if known else (0.0, seen[0][0])
+            score, person = likeliest_referent(known, seen) if known else (0.0, seen[0][0])
             # Of somebody else's pronoun the notes do not say whose: it is the likeliest person's, or the last one's.
             pairs = seen if mine else [pair for pair in seen if pair[0] == person]
             found.extend(Example(names, not mine, note.source) for _, names in pairs)
             return score, person if (score > 0 if known else not mine) else None
 
-        with patch("swapbias.swapping.referents.antecedent_of", teacher):
+        with patch("swapbias.swapping.referents.persons.antecedent_of", teacher):
             swapper.run([note.text], genders=[note.gender])
     return found
 
@@ -140,7 +141,7 @@ def antecedent_weights(chosen: Sequence[Example]) -> dict[str, float]:
 
 # --- doubt ----
 
-HONEST = "swapbias.swapping.referents.weights"  # replaced by weights that do not know the notes
+HONEST = "swapbias.swapping.referents.pronouns.weights_of"  # replaced by weights that do not know the notes
 
 
 def decided_honestly(notes: Sequence[Note]) -> list[DecidedNote]:
@@ -155,7 +156,7 @@ def decided_honestly(notes: Sequence[Note]) -> list[DecidedNote]:
 def doubt_weights(notes: Sequence[DecidedNote]) -> dict[str, float]:
     """The weights of a wrong word by its case and numbers, and of a wrong note by its expected wrong words."""
     seen = [
-        {case: 1.0, **dict(zip(referents.NUMBERS, numbers, strict=True))}
+        {case: 1.0, **dict(zip(NUMBERS, numbers, strict=True))}
         for note in notes
         for case, numbers in zip(note.cases, note.numbers.tolist(), strict=True)
     ]
@@ -165,7 +166,7 @@ def doubt_weights(notes: Sequence[DecidedNote]) -> dict[str, float]:
     )
     chances = words.predict_proba(vectorizer.transform(seen))[:, 1]
     rows = np.repeat(np.arange(len(notes)), [len(note.cases) for note in notes])
-    expected = referents.expected_wrong(chances, rows, len(notes))[:, None]
+    expected = log_expected_wrong(chances, rows, len(notes))[:, None]
     whole = LogisticRegression(C=10).fit(expected, [not note.whole for note in notes])
     names = zip(vectorizer.get_feature_names_out(), words.coef_[0], strict=True)
     found = {
@@ -186,12 +187,10 @@ def doubt_checked(notes: Sequence[DecidedNote]) -> Iterator[str]:
         mine = [note for note in notes if note.source == source]
         for note in mine:
             odds = known["bias"] + np.array([known.get(case, 0.0) for case in note.cases])
-            odds = odds + note.numbers @ np.array([known[name] for name in referents.NUMBERS])
+            odds = odds + note.numbers @ np.array([known[name] for name in NUMBERS])
             chances = 1 / (1 + np.exp(-odds))
             words += zip(chances.tolist(), note.wrong.tolist(), strict=True)
-            (expected,) = referents.expected_wrong(
-                chances, np.zeros(len(chances), dtype=np.int64), 1
-            )
+            (expected,) = log_expected_wrong(chances, np.zeros(len(chances), dtype=np.int64), 1)
             wholes.append(
                 (1 / (1 + math.exp(-known["note"] - known["expected"] * expected)), not note.whole)
             )
@@ -206,7 +205,7 @@ def checked(notes: Sequence[Note]) -> Iterator[str]:
     """Precision and recall of the swapped words of each source by the weights of all others."""
     for source in dict.fromkeys(note.source for note in notes):
         with patch(
-            "swapbias.swapping.referents.weights",
+            "swapbias.swapping.referents.pronouns.weights_of",
             _always(trained([n for n in notes if n.source != source])),
         ):
             yield f"{source}: " + ", ".join(
@@ -214,8 +213,8 @@ def checked(notes: Sequence[Note]) -> Iterator[str]:
             )
 
 
-def _always(weights: dict[str, float]) -> Callable[[], dict[str, float]]:
-    return lambda: weights
+def _always(weights: dict[str, float]) -> Callable[[str], dict[str, float]]:
+    return lambda name: weights
 
 
 # --- his or him ----

@@ -21,7 +21,8 @@ from swapbias.models.chat import ChatOptions
 from swapbias.outcome import audit
 from swapbias.runs import Settings, audit_several, resume, start
 from swapbias.runs.audit import part_scorer
-from swapbias.swapping import LOCAL, Engine, Job, cluster as workers, swap_files, worker_pool
+from swapbias.swapping import LOCAL, Engine, Job, cluster as workers, swap_files
+from swapbias.swapping.cluster import worker_pool
 from tests import cluster_workers, tiny
 from tests.cli.test_cli import refused, swapbias
 from tests.conftest import QUIET, ROOT

@@ -286,7 +286,7 @@ NEVER_EMPTY = {
     "studies/corpus_file.py corpus_declaration": "lines of faults; what is not valid has some",
     "studies/custom.py _refuse": "lines of faults, inside if found",
     "studies/package_study.py _refuse": "lines of faults; what is not valid has some",
-    "swapping/referents.py __init__": "a constant",
+    "swapping/referents/persons.py __init__": "a constant",
     "swapping/resolvers.py load_resolver": "inside if settings",
     "swapping/swapper.py _prepared_persons": "a constant; a table has two groups",
     "swapping/swapper.py run": "a constant",

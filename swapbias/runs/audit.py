@@ -28,7 +28,7 @@ from swapbias.runs.results import conclude, read_run
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, Run, Scoring, Store, score_part
 from swapbias.runs.scorers import ScoredTask, check_code, check_keys, identities, load_readers
 from swapbias.runs.settings import Settings
-from swapbias.swapping import LOCAL, Engine, Work, worker_pool
+from swapbias.swapping import LOCAL, Engine, cluster
 
 if TYPE_CHECKING:
     from swapbias.findings import Finding
@@ -226,7 +226,7 @@ def _score(
     }
     how: dict[str, Any] = {"credentialed": manifest["credentialed"], "advance": scoring.advance}
     try:
-        with worker_pool(
+        with cluster.worker_pool(
             engine, part_scorer, spec, own=lambda: partial(score_part, scoring.every), **how
         ) as pool:
             scoring.score(pool)
@@ -243,7 +243,7 @@ def _score(
     return found
 
 
-def part_scorer(spec: Mapping[str, Any]) -> Work:
+def part_scorer(spec: Mapping[str, Any]) -> cluster.Work:
     """A cluster's worker: plans the run again and loads its models; UsageError: other prompts or models are here."""
     machine = platform.node()
     manifest = spec["manifest"]

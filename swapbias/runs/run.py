@@ -27,7 +27,7 @@ from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.same_inputs import find_same_inputs, without_same_inputs
 from swapbias.runs.scorers import ScoredTask
 from swapbias.studies import Row, as_prompts, load_corpus, published_prompts
-from swapbias.swapping import Part, Result, WorkerPool
+from swapbias.swapping import cluster
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -352,11 +352,13 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
         start = end
 
 
-def _rows_of(one: ScoredTask, part: Part) -> Rows:
+def _rows_of(one: ScoredTask, part: cluster.Part) -> Rows:
     return one.rounds[part["round"]][part["start"] : part["start"] + part["rows"]]
 
 
-def score_part(every: Mapping[int, ScoredTask], part: Part, advance: Progress) -> Result:
+def score_part(
+    every: Mapping[int, ScoredTask], part: cluster.Part, advance: Progress
+) -> cluster.Result:
     """The scores of a part of one of the tasks, by their place in the plan."""
     one = every[part["place"]]
     return {"scored": checked_scores(one.reader, as_prompts(_rows_of(one, part)), advance)}
@@ -380,11 +382,11 @@ class Scoring:
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
     advances: dict[str, Progress] = field(default_factory=dict)
 
-    def advance(self, part: Part, more: float) -> None:
+    def advance(self, part: cluster.Part, more: float) -> None:
         """So many more rows of a part are done."""
         self.advances[self.every[part["place"]].task.study.name](more)
 
-    def score(self, pool: WorkerPool) -> None:
+    def score(self, pool: cluster.WorkerPool) -> None:
         """Fill ``items``; ``pool`` scores what the cache does not have and is no chat model's."""
         last: dict[str, int] = {}  # round of each study
         sizes: Counter[str] = Counter()
@@ -451,9 +453,9 @@ class Scoring:
             self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows))
         return bool(due) and not self.stopped
 
-    def _score_study(self, study: str, number: int, pool: WorkerPool) -> None:
-        here: list[Part] = []
-        elsewhere: list[Part] = []
+    def _score_study(self, study: str, number: int, pool: cluster.WorkerPool) -> None:
+        here: list[cluster.Part] = []
+        elsewhere: list[cluster.Part] = []
         paths: dict[str, Path] = {}
         for place, one in self.every.items():
             rows_now = one.rounds.get(number, []) if one.task.study.name == study else []
@@ -462,7 +464,7 @@ class Scoring:
             ):  # which rows a part has depends on the plan alone
                 name = f"{place}/{number}/{some.start}"
                 rows = rows_now[some.start : some.stop]
-                part: Part = {
+                part: cluster.Part = {
                     "name": name,
                     "place": place,
                     "round": number,
@@ -485,7 +487,7 @@ class Scoring:
                 self.cache.write(paths[part["name"]], result["scored"])
             self._add(part, result["scored"])
 
-    def _add(self, part: Part, scored: Sequence[Scored]) -> None:
+    def _add(self, part: cluster.Part, scored: Sequence[Scored]) -> None:
         one = self.every[part["place"]]
         same = {place - part["start"] for place in one.find_same_inputs(part["round"])}
         same &= set(range(part["rows"]))

@@ -51,7 +51,7 @@ from swapbias.swapping.readers import (
     open_source,
     why_rows_credentialed,
 )
-from swapbias.swapping.referents import REASONS
+from swapbias.swapping.referents.words import REASONS
 from swapbias.swapping.resolvers import Resolver
 from swapbias.swapping.swapper import MODES, Swapped, Swapper, check_genders
 from swapbias.swapping.table import gender_columns, other_gender

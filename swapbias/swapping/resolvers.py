@@ -13,7 +13,9 @@ from swapbias.errors import UsageError, listed
 from swapbias.models import LoadOptions, Request, length_limit, load_model
 from swapbias.models.chat import ChatOptions, load_chat
 from swapbias.studies import Candidate, Prompt, conversation
-from swapbias.swapping.referents import MINE, OTHERS, SPOUSES_WORD, UNKNOWN, Block, Decisions
+from swapbias.swapping.referents.block import Block
+from swapbias.swapping.referents.doubt import Decisions
+from swapbias.swapping.referents.words import OF_OTHER, OF_PATIENT, OF_SPOUSE, OF_UNKNOWN
 
 CLASSES = ("patient", "spouse", "other")
 CHAT = "chat:"  # before the name of a chat model
@@ -230,7 +232,7 @@ def resolve(
         resolver: the model. block: the texts and words. decided: by the rules.
         spouses: whether words for the patient's spouse are swapped (``swap``) or stay (``keep``).
     """
-    why = decided.why.copy()
+    why = decided.owners.copy()
     unread = np.zeros(len(block.offsets) - 1, dtype=bool)
     places = np.flatnonzero(block.kept)
     bounds = np.searchsorted(block.rows[places], np.arange(len(unread) + 1))
@@ -240,13 +242,13 @@ def resolve(
         _marked(block, row, mine, int(decided.sides[row]))
         for row, mine in zip(rows, own, strict=True)
     ]
-    reasons = {"patient": MINE, "spouse": MINE if spouses == "swap" else SPOUSES_WORD}
+    reasons = {"patient": OF_PATIENT, "spouse": OF_PATIENT if spouses == "swap" else OF_SPOUSE}
     for row, mine, answers in zip(rows, own, resolver.whose(notes) if notes else [], strict=True):
         if answers is None:
             unread[row] = True
             continue
         for at, whose in zip(mine.tolist(), answers, strict=True):
-            by_rules = OTHERS if why[at] in (MINE, UNKNOWN) else why[at]
+            by_rules = OF_OTHER if why[at] in (OF_PATIENT, OF_UNKNOWN) else why[at]
             why[at] = reasons.get(whose, by_rules)
     return why, unread
 

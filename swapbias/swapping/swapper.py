@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, listed
 from swapbias.swapping.decisions import Decider, Edits
 from swapbias.swapping.matches import Ints, Matcher, Text, padded
-from swapbias.swapping.referents import CUES, REASONS, WHOSE, Block, Persons
+from swapbias.swapping.referents.block import Block
+from swapbias.swapping.referents.persons import Persons
+from swapbias.swapping.referents.words import CUES, REASONS, WHOSE
 from swapbias.swapping.resolvers import Resolver, resolve
 from swapbias.swapping.table import (
     COUNTED_BIRTHS,
@@ -284,7 +286,7 @@ class Swapper:
             block = Block(buffer, offsets, text.found, text.rows, choice >= 0, cues)
             whose = self._persons.decide(block, patients)
             patients = whose.sides
-            why = whose.why
+            why = whose.owners
             done.doubt[rows] = whose.doubt
             done.doubtful_words[rows] = whose.doubtful_words
             if self.resolver:

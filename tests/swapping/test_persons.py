@@ -10,16 +10,9 @@ import pytest
 from benchmarks.whose import calibration_error, corpus_notes, decided
 from swapbias.errors import UsageError
 from swapbias.studies import config_rows
-from swapbias.swapping import (
-    REASONS,
-    Job,
-    Swapper,
-    edited_spans,
-    evaluate,
-    gold_notes,
-    swap_accuracy,
-    swap_files,
-)
+from swapbias.swapping import Job, Swapper, evaluate, gold_notes, swap_accuracy, swap_files
+from swapbias.swapping.accuracy import edited_spans
+from swapbias.swapping.referents import REASONS
 from tests.conftest import ROOT
 from tests.tables import rows_of, write
 

@@ -8,18 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.swapping import (
-    CLASSES,
-    Job,
-    MarkedNote,
-    Swapper,
-    evaluate,
-    gold_notes,
-    load_resolver,
-    swap_files,
-    windows,
-)
-from swapbias.swapping.resolvers import TokenResolver
+from swapbias.swapping import Job, Swapper, evaluate, gold_notes, load_resolver, swap_files
+from swapbias.swapping.resolvers import CLASSES, MarkedNote, TokenResolver, windows
 from tests.cli.test_cli import swapbias
 from tests.models.chat.server import ChatServer
 from tests.tables import write
