@@ -298,11 +298,11 @@ def _words_near(block: Block, indices: Ints) -> Iterator[tuple[list[str], list[i
     """Yield the words around each pronoun and where they begin; windows that overlap share their words."""
     text = block.buffer.lower().decode("latin-1")
     low, high = block.windows(indices, _REACH, _AHEAD)
-    is_apart = np.append(True, low[1:] >= high[:-1])
-    ends = high[np.append(is_apart[1:], True)]
-    stretches = zip(low[is_apart].tolist(), ends.tolist(), strict=True)
+    is_separate = np.append(True, low[1:] >= high[:-1])
+    ends = high[np.append(is_separate[1:], True)]
+    stretches = zip(low[is_separate].tolist(), ends.tolist(), strict=True)
     words: tuple[list[str], list[int]] = ([], [])
-    for begins_stretch in is_apart.tolist():
+    for begins_stretch in is_separate.tolist():
         if begins_stretch:
             words = split_words(text, *next(stretches))
         yield words
