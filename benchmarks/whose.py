@@ -193,7 +193,7 @@ def decided(notes: Notes) -> list[DecidedNote]:
             (swapped,) = swapper.run([note.text], genders=[note.gender]).texts.to_pylist()
             ((block, done),) = seen
             kept = np.flatnonzero(block.kept)
-            spans = [(int(block.found.start[at]), int(block.found.end[at])) for at in kept]
+            spans = [(int(block.matches.start[at]), int(block.matches.end[at])) for at in kept]
             marked = [word.start for word in note.words if word.whose in ("patient", "spouse")]
             own = [len(note.text[:start].encode()) for start in marked]
             mine = np.array(

@@ -287,11 +287,11 @@ class Decider:
     def choices(self, text: Text) -> Ints:
         """Which of its words each match becomes, -1 where it is not gendered and stays, (n,)."""
         case = text.case
-        term = text.found.term
+        term = text.matches.term
         needs_context = self._needs_context[term, case]
         stays = np.zeros(len(term), dtype=bool)
         if self._context:
-            stays = self._is_of[term] & (text.signs[text.found.start - 1] != ord("/"))
+            stays = self._is_of[term] & (text.signs[text.matches.start - 1] != ord("/"))
             needs_context = (needs_context | self._beside_odd(text, case)) & ~stays
         choice = np.where(stays, _STAYS, 0)
         places = np.flatnonzero(needs_context)
@@ -301,10 +301,10 @@ class Decider:
     def edits(self, text: Text, choice: Ints) -> Edits:
         """What is replaced, where the matches become these words; below zero they stay."""
         kept = choice >= 0
-        term = text.found.term[kept]
+        term = text.matches.term[kept]
         chosen = choice[kept]
-        start = text.found.start[kept]
-        end = text.found.end[kept]
+        start = text.matches.start[kept]
+        end = text.matches.end[kept]
         row = text.rows[kept]
         word = self._word[term, chosen, text.case[kept]]
         words = list(self._pool)
@@ -390,9 +390,9 @@ class Decider:
     def _beside_odd(self, text: Text, case: Ints) -> NDArray[np.bool_]:
         """What is looked at for its neighbours alone: "s/he", "(s)he" are both, "He gas" is helium, "Sister Mary"."""
         signs = text.signs
-        start = text.found.start
-        end = text.found.end
-        term = text.found.term
+        start = text.matches.start
+        end = text.matches.end
+        term = text.matches.term
         before = np.where(signs[start - 1] == SPACE, signs[start - 2], signs[start - 1])
         capital = case == CAPITAL
         slashed = (before == ord("/")) | (signs[start - 1] == ord(")"))
@@ -408,7 +408,8 @@ class Decider:
         buffer = text.buffer
         signs = text.signs
         start, end, row, term = (
-            of[places] for of in (text.found.start, text.found.end, text.rows, text.found.term)
+            of[places]
+            for of in (text.matches.start, text.matches.end, text.rows, text.matches.term)
         )
         first = text.offsets[row]
         last = text.offsets[row + 1]

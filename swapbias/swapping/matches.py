@@ -155,12 +155,12 @@ class Text:
 
     Attributes:
         buffer: the texts, padded. offsets: where each row begins, and where the last one ends (rows + 1,).
-        found: the terms. rows: the row of each, (n,).
+        matches: the terms. rows: the row of each, (n,).
     """
 
     buffer: bytes
     offsets: Ints
-    found: Matches
+    matches: Matches
     rows: Ints
 
     @cached_property
@@ -171,7 +171,7 @@ class Text:
     @cached_property
     def case(self) -> Ints:
         """Of each term by its first two letters and the last: 0 lower, 1 capital ("He", "SHe"), 2 upper ("M")."""
-        start, end = self.found.start, self.found.end
+        start, end = self.matches.start, self.matches.end
         first, second, last = (
             self.signs[place] for place in (start, np.minimum(start + 1, end - 1), end - 1)
         )

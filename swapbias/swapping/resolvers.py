@@ -260,7 +260,7 @@ def _marked(block: Block, row: int, places: NDArray[np.int64], side: int) -> Mar
         0, np.cumsum((np.frombuffer(text, np.uint8) & 0xC0) != 0x80)
     )  # before each byte
     starts, ends = (
-        characters[of[places] - first].tolist() for of in (block.found.start, block.found.end)
+        characters[of[places] - first].tolist() for of in (block.matches.start, block.matches.end)
     )
     return MarkedNote(
         text.decode(), list(zip(starts, ends, strict=True)), ("male", "female", "")[side]

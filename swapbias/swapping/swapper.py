@@ -283,7 +283,7 @@ class Swapper:
         choice = self._deciders[mode].choices(text)
         if self._persons:
             cues = found.at(self._persons.is_cue(found.term))
-            block = Block(buffer, offsets, text.found, text.rows, choice >= 0, cues)
+            block = Block(buffer, offsets, text.matches, text.rows, choice >= 0, cues)
             whose = self._persons.decide(block, patients)
             patients = whose.sides
             why = whose.owners

@@ -32,8 +32,8 @@ class Block(Text):
             The first byte of each window and the one after its last, each (m,).
         """
         rows = self.rows[places]
-        low = np.maximum(self.offsets[rows], self.found.start[places] - before)
-        high = np.minimum(self.offsets[rows + 1], self.found.end[places] + after)
+        low = np.maximum(self.offsets[rows], self.matches.start[places] - before)
+        high = np.minimum(self.offsets[rows + 1], self.matches.end[places] + after)
         return low, high
 
     def around(
@@ -52,10 +52,10 @@ class Block(Text):
         low, high = self.windows(places, before, after)
         columns = (
             places,
-            self.found.term[places],
+            self.matches.term[places],
             self.rows[places],
-            self.found.start[places],
-            self.found.end[places],
+            self.matches.start[places],
+            self.matches.end[places],
             low,
             high,
         )

@@ -67,7 +67,7 @@ def _logistic(odds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class Evidence(NamedTuple):
-    """How each word of a block was decided."""
+    """Evidence of how each word of a block was decided."""
 
     owners: NDArray[np.int8]
     """Whose gender it shows, or why else it stays, as indices into ``OWNERS``, (n,)."""
@@ -83,7 +83,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Whose gender each word of a block shows, and how likely that is wrong."""
+    """Decisions whose gender each word of a block shows, and how likely each is wrong."""
 
     owners: NDArray[np.int8]
     """Why each word stays, (n,): 0 where it is the patient's, else an index into ``OWNERS``."""

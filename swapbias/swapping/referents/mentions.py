@@ -89,15 +89,15 @@ class Mentions:
         owner = owners[indices]
         kind = kinds[indices]
         is_patient = (owner == OF_PATIENT) & (kind != SPOUSE)
-        found = block.found
+        words = block.matches
         cues = block.cues
         mentions = np.zeros(len(indices) + len(cues.term), _MENTION)
         nouns = mentions[: len(indices)]
-        nouns["start"] = found.start[indices]
-        nouns["end"] = found.end[indices]
+        nouns["start"] = words.start[indices]
+        nouns["end"] = words.end[indices]
         nouns["kind"] = _person_kinds(kind, owner)
         nouns["side"] = np.where(is_patient, -1, sides[indices])
-        nouns["plural"] = term_is_plural[found.term[indices]]
+        nouns["plural"] = term_is_plural[words.term[indices]]
         persons = mentions[len(indices) :]
         persons["start"] = cues.start
         persons["end"] = cues.end
@@ -158,8 +158,8 @@ class Mentions:
         sides = self._mentions["side"]
         is_other = self._mentions["kind"] != PATIENT
         for pronoun_side in (0, 1):
-            meant_by_side = is_other & ((sides == pronoun_side) | (sides < 0))
-            person_starts = np.append(-1, starts[meant_by_side])
+            of_side_or_either = is_other & ((sides == pronoun_side) | (sides < 0))
+            person_starts = np.append(-1, starts[of_side_or_either])
             of_side = side == pronoun_side
             before = np.searchsorted(person_starts, start[of_side])
             counts[of_side] = before - np.searchsorted(person_starts, low[of_side])

@@ -104,8 +104,8 @@ class Persons:
             patient_sides: the side of each row's patient (0 or 1), -1 where it is to be read from the text, (rows,).
         """
         owners = np.zeros(len(block.rows), dtype=np.int8)
-        kind = self._kind[block.found.term]
-        side = self._side[block.found.term]
+        kind = self._kind[block.matches.term]
+        side = self._side[block.matches.term]
         sides = self._read_patients(block, kind, side, patient_sides)
         patient = sides[block.rows]
         owners[patient < 0] = OF_UNKNOWN
@@ -115,8 +115,8 @@ class Persons:
         mentions = Mentions.in_block(block, kind, side, self._is_plural, owners, self._cue_kinds)
         of_other_gender = np.flatnonzero(decidable & is_pronoun & (side != patient))
         self._decide_other_gender(block, of_other_gender, mentions, owners)
-        low = np.maximum(block.offsets[block.rows], block.found.start - _REACH)
-        persons_near, last = mentions.count_near(block.found.start, low, side)
+        low = np.maximum(block.offsets[block.rows], block.matches.start - _REACH)
+        persons_near, last = mentions.count_near(block.matches.start, low, side)
         of_patient = block.kept & is_pronoun & (side == patient)
         odds = self._decide_patients_gender(block, of_patient, side, mentions, last, owners)
         owners[~block.kept] = 0
@@ -135,7 +135,7 @@ class Persons:
         rows = block.rows
         if not (sides[rows] < 0).any():
             return sides
-        single = block.kept & ~self._is_plural[block.found.term]
+        single = block.kept & ~self._is_plural[block.matches.term]
         may_be_demographic = (sides[rows] < 0) & single & np.isin(kind, (MAN, LETTER))
         for _, term, row, _, before, after in block.around(
             np.flatnonzero(may_be_demographic), 60, 40
@@ -144,13 +144,13 @@ class Persons:
             if sides[row] < 0 and is_demographic(before, after, letter=letter):
                 sides[row] = self._sides[term]
         is_person = block.kept & np.isin(kind, (KIN, SPOUSE, ROLE, MAN))
-        person_starts = block.found.start[is_person]
+        person_starts = block.matches.start[is_person]
         for wanted in (TITLE, PRONOUN, MAN):
             indices = np.flatnonzero((sides[rows] < 0) & single & (kind == wanted))
             counts = 2.0 * side[indices] - 1
             if wanted == PRONOUN:
-                is_possessive = self._is_possessive[block.found.term[indices]]
-                before_person = np.isin(block.found.end[indices] + 1, person_starts)
+                is_possessive = self._is_possessive[block.matches.term[indices]]
+                before_person = np.isin(block.matches.end[indices] + 1, person_starts)
                 counts[is_possessive & before_person] *= _OWN_PERSON_VOTES
             votes = np.bincount(rows[indices], weights=counts, minlength=len(sides))
             if wanted == TITLE:
@@ -213,15 +213,15 @@ class Persons:
         indices = np.flatnonzero(_is_doubtful(block, of_patient, last))
         if not len(indices):
             return odds
-        found = block.found
+        matches = block.matches
         sequence = np.flatnonzero(of_patient)
-        is_subject = self._is_subject[found.term]
-        starts = found.start[sequence].tolist()
+        is_subject = self._is_subject[matches.term]
+        starts = matches.start[sequence].tolist()
         subjects = is_subject[sequence].tolist()
         means_patient = [True] * len(starts)
         # Subjects that are not the patient's, for a patient of each side.
         strange = [
-            found.start[is_subject & (owners > 0) & (side == 1 - patient)].tolist()
+            matches.start[is_subject & (owners > 0) & (side == 1 - patient)].tolist()
             for patient in (0, 1)
         ]
         numbers = np.searchsorted(sequence, indices).tolist()
@@ -271,24 +271,24 @@ class Persons:
 
 def _is_doubtful(block: Block, of_patient: NDArray[np.bool_], last: Ints) -> NDArray[np.bool_]:
     """Tell which pronouns of the patient's gender may be somebody else's, or of both genders."""
-    found = block.found
+    matches = block.matches
     signs = block.signs
-    slash = (signs[found.start - 1] == ord("/")) | (signs[found.end] == ord("/"))
-    doubtful: NDArray[np.bool_] = of_patient & (slash | _is_beside_or(signs, found))
+    slash = (signs[matches.start - 1] == ord("/")) | (signs[matches.end] == ord("/"))
+    doubtful: NDArray[np.bool_] = of_patient & (slash | _is_beside_or(signs, matches))
     after_person = np.flatnonzero(of_patient & (last >= 0))
-    bounds = zip(last[after_person].tolist(), found.start[after_person].tolist(), strict=True)
+    bounds = zip(last[after_person].tolist(), matches.start[after_person].tolist(), strict=True)
     is_near = [len(_STOP.findall(block.buffer, start, end)) <= _MOST_STOPS for start, end in bounds]
     doubtful[after_person] |= np.array(is_near, dtype=bool)
     return doubtful
 
 
-def _is_beside_or(signs: Bytes, found: Matches) -> NDArray[np.bool_]:
+def _is_beside_or(signs: Bytes, matches: Matches) -> NDArray[np.bool_]:
     """Tell which words "or" stands beside, (n,)."""
     last = len(signs) - 1
-    after = signs[np.minimum(found.end + 1, last)] | 32
-    second_after = signs[np.minimum(found.end + 2, last)] | 32
-    before = signs[found.start - 2] | 32
-    second_before = signs[found.start - 3] | 32
+    after = signs[np.minimum(matches.end + 1, last)] | 32
+    second_after = signs[np.minimum(matches.end + 2, last)] | 32
+    before = signs[matches.start - 2] | 32
+    second_before = signs[matches.start - 3] | 32
     beside: NDArray[np.bool_] = (after == ord("o")) & (second_after == ord("r"))
     beside |= (before == ord("r")) & (second_before == ord("o"))
     return beside
