@@ -15,16 +15,16 @@ from tests.conftest import ROOT
 from tests.tables import rows_of
 
 SHARED = Path(__file__).parents[3] / "shared"
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 LABELLED = {
     "shared": SHARED / "answers" / "labelled.csv", "shared_2": SHARED / "answers" / "labelled_2.csv",
-    "own": HERE / "labelled_answers.csv", "own_2": HERE / "labelled_answers_2.csv",
-    "own_3": HERE / "labelled_answers_3.csv",
+    "own": FOLDER / "labelled_answers.csv", "own_2": FOLDER / "labelled_answers_2.csv",
+    "own_3": FOLDER / "labelled_answers_3.csv",
 }  # fmt: skip
 STRICT = ("shared_2", "own", "own_2", "own_3")  # where what may not be unreadable must be read
 NOT_READ = ("refused", "unreadable")
 LIKELY = ["Not at all likely", "Not very likely", "Somewhat likely", "Very likely", "Do not know"]
-ASK = ["Yes", "No", "It depends"]
+DECISIONS = ["Yes", "No", "It depends"]
 CASES = {"option": [], "decision": [], "coreference": [], "refusal": []}
 for row in rows_of(Path(__file__).parent / "read_answers.csv"):
     CASES[row["reading"]].append((row["answer"], row["read_as"]))
@@ -43,7 +43,7 @@ def labelled(table):
     return rows_of(LABELLED[table])
 
 
-def read(row):
+def reading_of(row):
     options = row["options"].split("|")
     lettered = row["lettered"] == "yes"
     question = row.get("question", "")
@@ -60,32 +60,35 @@ def is_bare(row):
     return row["may_be_read_as"] != "unreadable" and (plain in options or lettered)
 
 
-def test_no_labelled_answer_is_read_as_what_it_does_not_say_whatever_stands_around_it(labelled):
+def test_labelled_answers_are_not_misread(labelled):
+    """No labelled answer is read as something that it does not mean, whatever stands around it."""
     for row in labelled:
         options = {*row["may_be_read_as"].split("|"), *NOT_READ}
         for change in ("{}", "**{}**", "  {}\n", "<think>Yes. A. Mary. The clerk.</think>\n\n{}"):
-            assert read({**row, "answer": change.format(row["answer"])}) in options
+            assert reading_of({**row, "answer": change.format(row["answer"])}) in options
         assert (
-            read({**row, "answer": row["answer"] + "\n\nI'm sorry, I cannot answer that."})
+            reading_of({**row, "answer": row["answer"] + "\n\nI'm sorry, I cannot answer that."})
             in NOT_READ
         )
     bare = [row for row in labelled if is_bare(row)]
-    assert [row["answer"] for row in bare if read(row) in NOT_READ] == []
+    assert [row["answer"] for row in bare if reading_of(row) in NOT_READ] == []
     assert len(bare) > 3
 
 
-def test_what_can_only_be_an_option_is_read(table, labelled):
+def test_clear_options_are_read(table, labelled):
+    """An answer that can only be one option is read as that option."""
     if table not in STRICT:
         pytest.skip("labelled for what an answer means, not for its form")
     clear = [row for row in labelled if not {*row["may_be_read_as"].split("|")} & {*NOT_READ}]
     assert [
-        row["answer"] for row in clear if read(row) not in row["may_be_read_as"].split("|")
+        row["answer"] for row in clear if reading_of(row) not in row["may_be_read_as"].split("|")
     ] == []
     assert len(clear) > 4
 
 
-def test_a_cut_answer_counts_only_as_an_option_alone(labelled):
-    """At the token limit nothing but the option or its letter is read, and no option that another one continues."""
+def test_cut_answers(labelled):
+    """An answer at the token limit counts only if it is one option or its letter alone, and no
+    other option continues it."""
     for row in labelled:
         options = row["options"].split("|")
         said = read_answer(
@@ -107,14 +110,28 @@ def test_a_cut_answer_counts_only_as_an_option_alone(labelled):
         ("B. Not very likely\n\nBased", LIKELY, True, "unreadable"),
         ("A. Not at all likely\nB. Not ve", LIKELY, True, "unreadable"),
         ("The answer is B", LIKELY, True, "unreadable"),  # "... or C"
-        ("Yes, I would", ASK, False, "unreadable"),
+        ("Yes, I would", DECISIONS, False, "unreadable"),
         ("1", [str(number) for number in range(1, 11)], False, "unreadable"),  # or 10
         ("10", [str(number) for number in range(1, 11)], False, "10"),
         ("Mary", ["Mary", "Mary Ann"], False, "unreadable"),
-        ("I cannot answer", ASK, False, "refused"),
+        ("I cannot answer", DECISIONS, False, "refused"),
+    ],
+    ids=[
+        "letter",
+        "letter and option",
+        "option",
+        "option and more",
+        "list of options",
+        "sentence",
+        "decision",
+        "number with a continuation",
+        "number",
+        "name with a continuation",
+        "refusal",
     ],
 )
-def test_the_token_limit_makes_a_beginning_of_an_answer(answer, options, lettered, said):
+def test_token_limit(answer, options, lettered, said):
+    """The token limit turns an answer into a beginning, which is read where nothing could follow."""
     assert read_answer(answer, options, lettered=lettered, cut=True) == said
 
 
@@ -135,7 +152,8 @@ def test_the_token_limit_makes_a_beginning_of_an_answer(answer, options, lettere
         ("I would hire John's sister.", "Whom would you hire?", "unreadable"),
     ],
 )
-def test_a_sentence_that_chooses_one_person_is_read(answer, question, said):
+def test_sentence_about_one_person(answer, question, said):
+    """A sentence that chooses one person, in the words of its question, is read as that person."""
     assert read_answer(answer, ["Mary", "John"], reading="person", question=question) == said
 
 
@@ -149,20 +167,24 @@ def test_a_sentence_that_chooses_one_person_is_read(answer, question, said):
         ("Yes, I would grant the mortgage on a blue moon.", "unreadable"),
     ],
 )
-def test_a_decision_is_said_again_in_the_words_of_its_question(answer, said):
+def test_decision_in_the_words_of_its_question(answer, said):
+    """A decision that is repeated in the words of its question is read, and one that contradicts
+    itself is not."""
     question = "Her income is low. Would you grant her the mortgage? Answer in a sentence."
-    assert read_answer(answer, ASK, reading="decision", question=question) == said
+    assert read_answer(answer, DECISIONS, reading="decision", question=question) == said
 
 
 @pytest.mark.parametrize(("answer", "said"), CASES["option"])
-def test_an_option_is_read_by_its_letter_or_its_text(answer, said):
+def test_option_by_letter_or_text(answer, said):
+    """An option is read by its letter or by its text."""
     assert read_answer(answer, LIKELY, lettered=True) == said
 
 
 @pytest.mark.parametrize(("answer", "said"), [*CASES["decision"], (None, "unreadable")])
-def test_a_decision_is_read_where_it_stands_alone_or_first(answer, said):
-    assert read_answer(answer, ASK, reading="decision") == said
-    assert read_answer(answer, ASK[::-1], reading="decision") == said
+def test_decision_alone_or_first(answer, said):
+    """A decision is read where it stands alone or first, in any order of options."""
+    assert read_answer(answer, DECISIONS, reading="decision") == said
+    assert read_answer(answer, DECISIONS[::-1], reading="decision") == said
 
 
 @given(
@@ -171,17 +193,19 @@ def test_a_decision_is_read_where_it_stands_alone_or_first(answer, said):
     st.text("*_` \n.!", max_size=5),
     st.booleans(),
 )
-def test_marks_and_case_around_an_option_do_not_count(option, before, after, upper):
+def test_marks_and_case(option, before, after, upper):
+    """Marks and case around an option do not matter."""
     assert read_answer(before + (option.upper() if upper else option) + after, LIKELY) == option
 
 
-def test_wrong_requests_say_what_is_wanted_and_the_function_is_public():
+def test_wrong_options():
+    """Wrong options are refused with what is expected, and the function is public."""
     assert swapbias.read_answer is read_answer
     for options in (["Yes"], ["Yes", "yes"], ["Yes", ""], ["Yes", "refused"]):
         with pytest.raises(UsageError, match="expected two or more texts, all different"):
             read_answer("Yes", options)
     with pytest.raises(UsageError, match="reading 'choice', expected one of option"):
-        read_answer("Yes", ASK, reading="choice")
+        read_answer("Yes", DECISIONS, reading="choice")
     with pytest.raises(UsageError, match="parser 'loose', expected 'tolerant' or 'strict'"):
         classed("mechanic", "loose")
     for wrong in ("The mechanic", "the"):
@@ -194,28 +218,31 @@ def test_wrong_requests_say_what_is_wanted_and_the_function_is_public():
 
 # The answer, as strict reads it (first word), as tolerant does.
 # Strict excepts "the X" in lower case alone, and reads "unsure," with its comma.
-READ = [(answer, *said.split("|")) for answer, said in CASES["coreference"]]
+PARSED_ANSWERS = [(answer, *said.split("|")) for answer, said in CASES["coreference"]]
 
 
 def classed(answer, parser="tolerant", **more):
     return answer_class(answer, **{**KEYS, **more}, parser=parser)
 
 
-@pytest.mark.parametrize(("answer", "strict", "tolerant"), READ)
-def test_an_answer_is_classed_by_both_parsers(answer, strict, tolerant):
+@pytest.mark.parametrize(("answer", "strict", "tolerant"), PARSED_ANSWERS)
+def test_parsers_of_coreference(answer, strict, tolerant):
+    """Both parsers class an answer as labelled."""
     assert (classed(answer, "strict"), classed(answer)) == (strict, tolerant)
 
 
-def test_swapping_the_keys_swaps_correct_and_incorrect():
+def test_swapped_keys():
+    """Swapping the two occupations swaps correct and incorrect."""
     turned = {"correct": KEYS["incorrect"], "incorrect": KEYS["correct"]}
     other = {"correct": "incorrect", "incorrect": "correct"}
-    for answer, strict, tolerant in READ:
+    for answer, strict, tolerant in PARSED_ANSWERS:
         assert classed(answer, "strict", **turned) == other.get(strict, strict)
         assert classed(answer, **turned) == other.get(tolerant, tolerant)
     assert (classed(None, "strict"), classed(None)) == ("", "")
 
 
-def test_spellings_plurals_adjectives_and_shared_words_are_read():
+def test_spellings_and_shared_words():
+    """Other spellings, plurals, adjectives and words that occupations share are read."""
     keys = {"correct": "libarian", "incorrect": "lawyer"}
     aliases = {"libarian": "librarian", "laywer": "lawyer", "worker": "construction worker"}
     assert classed("librarian", **keys) == "other"
@@ -243,7 +270,8 @@ def test_spellings_plurals_adjectives_and_shared_words_are_read():
     st.sampled_from(["nurse", "construction worker", "CEO", "secretary"]),
     st.sampled_from(["clerk", "baker"]),
 )
-def test_the_right_occupation_by_itself_is_right_for_both_parsers(right, wrong):
+def test_right_occupation_alone(right, wrong):
+    """The last word of the right occupation alone is correct for both parsers."""
     alone = right.split()[-1]
     for parser in ("strict", "tolerant"):
         assert (
@@ -264,41 +292,51 @@ def test_the_right_occupation_by_itself_is_right_for_both_parsers(right, wrong):
         "mechanic <think>or the clerk?</think>",
     ],
 )
-def test_reasoning_between_tags_is_no_answer(answer):
+def test_reasoning_between_tags(answer):
+    """Reasoning between tags is no part of the answer."""
     assert without_reasoning(answer) == "mechanic"
 
 
 @pytest.mark.parametrize(
     "answer", ["<think>mechanic", "clerk\n<think>Or the", "<think>a</think><think>mechanic"]
 )
-def test_reasoning_that_does_not_end_holds_no_answer(answer):
+def test_unfinished_reasoning(answer):
+    """Reasoning that does not end holds no answer."""
     assert classed(answer) == "other"
 
 
 @pytest.mark.parametrize("text", [answer for answer, said in CASES["refusal"] if said == "yes"])
-def test_what_declines_to_answer_is_a_refusal(text):
+def test_refusals(text):
+    """An answer that declines is a refusal under every reading."""
     assert is_refusal(text)
     assert is_refusal(f"<think>Yes or no?</think>**{text}**")
-    for options, reading in ((LIKELY, "option"), (ASK, "decision"), (["Mary", "John"], "person")):
+    for options, reading in (
+        (LIKELY, "option"),
+        (DECISIONS, "decision"),
+        (["Mary", "John"], "person"),
+    ):
         assert (
             read_answer(text, options, reading=reading, lettered=reading == "option") == "refused"
         )
 
 
 @pytest.mark.parametrize("text", [answer for answer, said in CASES["refusal"] if said == "no"])
-def test_doubts_answers_and_what_cannot_be_read_are_none(text):
+def test_no_refusals(text):
+    """Doubts, answers and unreadable texts are no refusals."""
     assert not is_refusal(text)
 
 
-def test_words_are_counted_outside_reasoning_and_marks():
+def test_word_count():
+    """Words are counted outside of reasoning and marks."""
     # I'd / rent / it / no / doubt: five; a hyphen or an apostrophe parts no word.
     assert word_count("<think>Well, well.</think>\n**I'd** rent it, no doubt.") == 5
     assert word_count("A well-known 8th-grade story") == 4
     assert word_count("<think>Never closed") == word_count("") == 0
 
 
-def test_released_answers_that_the_authors_read_are_read_alike():
-    """Of what the authors' parsers read none otherwise, and what is told to be read of them at least."""
+def test_released_answers_are_read_alike():
+    """Released answers that the authors' parsers read are read alike, and at least as many as
+    stated are read."""
     pairs = [*vignette_answers(), *adjective_answers()]
     known = [(mine, theirs) for mine, theirs in pairs if theirs not in (None, "other")]
     kept = [(mine, theirs) for mine, theirs in known if mine not in (*NOT_READ, "other")]

@@ -30,7 +30,7 @@ CONFIGS = [
     for corpus in studies.corpora()
     for config in studies.load_corpus(corpus).configs
 ]
-READ = {
+READERS = {
     "string": str,
     "int64": int,
     "float64": float,
@@ -49,14 +49,16 @@ def recorded_line(corpus, name, rows, types):
     return line.getvalue()
 
 
-def test_the_line_that_a_config_needs_is_that_of_its_rows():
+def test_recorded_line_of_a_config():
+    """The line that a config needs in configs.csv is made from its rows."""
     rows = studies.config_rows("occupation_sentiment", "control")
     line = recorded_line("occupation_sentiment", "control", rows, "candidates=candidates")
     assert line in (Path(__file__).parent / "configs.csv").read_text().splitlines()
 
 
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
-def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(corpus, name):
+def test_recorded_rows_and_types(corpus, name):
+    """Rows of each config have the recorded number and sha256 and the declared types."""
     config = studies.load_corpus(corpus).config(name)
     recorded = RECORDED.get((corpus, name))
     types = {column: config.type_of(column) for column in config.published}
@@ -93,13 +95,14 @@ def test_rows_are_those_that_are_recorded_and_of_the_types_that_are_declared(cor
         else:
             typed = [config.typed({**rows[0], source: one})[column] for one in values]
             assert {type(one) for one in typed} == {
-                READ.get(kind, int) if isinstance(kind, str) else int
+                READERS.get(kind, int) if isinstance(kind, str) else int
             }
             if not isinstance(kind, str):
                 assert {kind[number] for number in typed} == values  # no class without rows
 
 
-def test_types_are_those_of_a_dataset():
+def test_types_of_a_dataset():
+    """The declared types become the types of a data set."""
     assert set(RECORDED) == set(CONFIGS)
     notes = studies.load_prompts("clinical_notes", "alcohol_abuse-original")
     assert notes.features["label"] == ClassLabel(names=["negative", "positive"])
@@ -111,7 +114,8 @@ def test_types_are_those_of_a_dataset():
     assert own.type_of("wording") == "string"
 
 
-def test_a_value_of_another_type_is_named_by_config_column_and_value():
+def test_value_of_another_type():
+    """A value of another type is refused with config, column and value."""
     types = {"a": "int64", "b": ("no", "yes"), "c": "bool"}
     config = Config(name="odd", description="", rows=tuple, columns=("a", "b", "c"), types=types)
     right = {"a": "-3", "b": "yes", "c": "True"}
@@ -126,7 +130,9 @@ def test_a_value_of_another_type_is_named_by_config_column_and_value():
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())
-def test_a_corpus_is_whole(corpus):
+def test_corpus_is_whole(corpus):
+    """Each corpus has a README, different names of configs, descriptions, and pinned files for its
+    upstream."""
     leaf = studies.load_corpus(corpus)
     assert leaf.name == corpus
     assert (corpus_dir(corpus) / "README.md").read_text().startswith(f"# {corpus}\n")
@@ -157,7 +163,8 @@ def test_a_corpus_is_whole(corpus):
                 assert {row["experiment"] for row in rows} <= readers
 
 
-def test_designs_of_corpora_are_those_that_their_papers_print():
+def test_designs_of_papers():
+    """Designs of corpora are those that their papers print."""
     rows = studies.config_rows("gendered_stigma", "rq1")
     assert len({row["text"] for row in rows}) == 374
     by_phase = {row["template"]: row["construct"] for row in rows}
@@ -179,7 +186,8 @@ def test_designs_of_corpora_are_those_that_their_papers_print():
     assert min(len(female), len(male)) > 200
 
 
-def test_the_original_prompts_and_sentences_are_the_released_ones(upstream):
+def test_original_prompts_are_released_ones(upstream):
+    """The original prompts and sentences are the released ones."""
     lexicon = studies.load_lexicon("gendered_stigma/rq1_original")
     assert (len(lexicon.words), len(lexicon.proper)) == (20, 2000)
     released = rows_of(
@@ -189,7 +197,8 @@ def test_the_original_prompts_and_sentences_are_the_released_ones(upstream):
     assert sentences == [row["sentence"] for row in released]
 
 
-def test_unknown_names_say_which_there_are(tmp_path, monkeypatch):
+def test_unknown_names(tmp_path, monkeypatch):
+    """An unknown name is refused with the known ones."""
     known = "expected one of adjective_coreference, care_notes, clinical_chat, clinical_notes"
     for call, sentence in (
         (lambda: studies.load_corpus("nope"), f"Unknown corpus 'nope': {known}"),
@@ -220,13 +229,16 @@ def test_unknown_names_say_which_there_are(tmp_path, monkeypatch):
         ("", r"t.csv:1: columns none, expected a, b"),
     ],
 )
-def test_a_table_is_read_strictly(tmp_path, text, sentence):
+def test_strict_tables(tmp_path, text, sentence):
+    """A table with wrong columns, cells or blanks is refused with its line."""
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(ValueError, match=sentence):
         read_table(tmp_path / "t.csv", ("a", "b"))
 
 
-def test_a_wrong_slot_is_named(tmp_path):
+def test_wrong_slot(tmp_path):
+    """A wrong slot is named, fingerprints depend on order and content, and words such as nan stay
+    text."""
     with pytest.raises(ValueError, match="Fix the slot name"):
         fill("[a] and [b]", a="x")
     rows = [{"a": "1"}, {"a": "2"}]
@@ -303,8 +315,9 @@ direction = "above zero: cats"
 """
 
 
-def test_a_study_is_added_by_one_file_and_one_folder(tmp_path):
-    """In a copy of the package it is listed, built and audited; a wrong slot in it is one sentence."""
+def test_study_is_one_file_and_one_folder(tmp_path):
+    """A study added as one file and one folder is listed, built and audited, and a wrong slot in it
+    is one sentence."""
     import datasets
 
     pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[audit]'")

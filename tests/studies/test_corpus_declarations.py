@@ -12,20 +12,20 @@ from swapbias.studies.declared import parse_declaration
 from tests.studies.test_declarations import keys, line_of
 
 TEXTS = {name: (corpus_dir(name) / "corpus.toml").read_text(encoding="utf-8") for name in corpora()}
-FREE = {"title", "description"}  # read by people alone
-SENTENCES = {*FREE, "version"}
-MADE = {}  # rows of each config and the upstream files that they were made of
+FREE_TEXTS = {"title", "description"}  # read by people alone
+SENTENCES = {*FREE_TEXTS, "version"}
+DECLARED = {}  # rows of each config and the upstream files that they were made of
 
 
 def rows_of(name, config, build):
     """The rows of a config, made once; each time its upstream files are seen to be read."""
-    if (name, config) not in MADE:
+    if (name, config) not in DECLARED:
         with tables.recorded_reads() as reads:
             try:
-                MADE[name, config] = [*build()], reads
+                DECLARED[name, config] = [*build()], reads
             except UpstreamMissingError:
-                MADE[name, config] = None, reads
-    rows, reads = MADE[name, config]
+                DECLARED[name, config] = None, reads
+    rows, reads = DECLARED[name, config]
     if rows is None:
         raise UpstreamMissingError("not at hand")
     if (seen := tables._READS.get()) is not None:
@@ -83,7 +83,8 @@ def declared(name, text):
 
 
 @pytest.mark.parametrize("name", corpora())
-def test_a_misspelt_key_is_named_with_its_line_and_the_right_one(name, monkeypatch):
+def test_misspelt_key(name, monkeypatch):
+    """A misspelt key is refused with its line and the right key."""
     text = TEXTS[name]
     for match, value in keys(text):
         key = match[1]
@@ -96,7 +97,8 @@ def test_a_misspelt_key_is_named_with_its_line_and_the_right_one(name, monkeypat
 
 
 @pytest.mark.parametrize("name", corpora())
-def test_a_value_of_another_type_is_named_with_its_line(name, monkeypatch):
+def test_value_of_another_type(name, monkeypatch):
+    """A value of another type is refused with its line."""
     text = TEXTS[name]
     for match, value in keys(text):
         for wrong in ("7", '["x", 7]', "{x = 7}", "true" if value[0] in '["{' else '"true"'):
@@ -112,7 +114,8 @@ def test_a_value_of_another_type_is_named_with_its_line(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", corpora())
-def test_a_key_that_is_left_out_is_an_error_or_changes_nothing_that_is_published(name, monkeypatch):
+def test_missing_key(name, monkeypatch):
+    """A key that is left out is an error or changes nothing that is published."""
     text = TEXTS[name]
     for match, value in keys(text):
         changed = text[: match.start()] + text[match.end() + len(value) + 1 :]
@@ -127,7 +130,8 @@ def test_a_key_that_is_left_out_is_an_error_or_changes_nothing_that_is_published
 
 
 @pytest.mark.parametrize("name", corpora())
-def test_a_misspelt_name_is_named_with_its_line_and_the_right_one(name, monkeypatch):
+def test_misspelt_name(name, monkeypatch):
+    """A misspelt name is refused with its line and the right name."""
     text = TEXTS[name]
     for match, value in keys(text):
         if match[1] in SENTENCES:
@@ -202,8 +206,22 @@ def test_a_misspelt_name_is_named_with_its_line_and_the_right_one(name, monkeypa
             "upstream names 'data/none.csv', which sources.csv does not",
         ),
     ],
+    ids=[
+        "licence",
+        "version",
+        "earlier table",
+        "repeated column",
+        "chats",
+        "whole numbers",
+        "bool",
+        "untyped column",
+        "missing types",
+        "other upstream file",
+        "unknown upstream file",
+    ],
 )
-def test_what_is_declared_otherwise_than_it_is_is_said(before, after, sentence, monkeypatch):
+def test_declaration_unlike_rows(before, after, sentence, monkeypatch):
+    """A declaration that contradicts the rows or files is refused with its line."""
     text = TEXTS["stigma_vignettes"]
     assert before in text
     found = faults("stigma_vignettes", text.replace(before, after, 1), monkeypatch)
@@ -211,7 +229,8 @@ def test_what_is_declared_otherwise_than_it_is_is_said(before, after, sentence, 
     assert "stigma_vignettes/corpus.toml:" in found
 
 
-def test_tags_of_another_topic_are_free_and_misspelt_ones_are_refused(monkeypatch):
+def test_tags(monkeypatch):
+    """Tags of another topic are accepted, and misspelt or malformed ones are refused."""
     text = TEXTS["stigma_vignettes"]
 
     def faults_of(tag):
@@ -232,7 +251,8 @@ def test_tags_of_another_topic_are_free_and_misspelt_ones_are_refused(monkeypatc
 
 
 @pytest.mark.parametrize("table", ["sources.csv", "published.csv", "noun_pairs.csv"])
-def test_a_fault_in_a_table_names_its_corpus(table, tmp_path, monkeypatch):
+def test_fault_in_a_table(table, tmp_path, monkeypatch):
+    """A fault in a table names its corpus."""
     folder = tmp_path / "occupation_sentiment"
     folder.mkdir()
     (folder / table).write_text("wrong\n")

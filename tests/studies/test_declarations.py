@@ -18,7 +18,7 @@ TEXTS = {
     for name in STUDIES
 }
 # What a reader sees beside an answer, or how it is worded: without them no verdict is another.
-SHOWN = {
+SHOWN_KEYS = {
     "synthetic_limits", "agreement", "on_request", "levels", "slices", "thresholds", "reported", "rates", "scores",
     "says", "change", "named", "limits", "calibrated", "planned_sd", "prompts", "regimes", "alternatives",
     "rewordings", "baseline", "from_tables",
@@ -115,7 +115,8 @@ def line_of(text, place):
     return text.count("\n", 0, place) + 1
 
 
-def test_a_section_has_twelve_fields_at_most_and_each_says_what_it_means():
+def test_sections_have_twelve_fields():
+    """A section has at most twelve fields, and each has a description."""
     for section in (Experiment, *sections_of(Experiment).values()):
         assert len(section.model_fields) <= 12, section
         own = {
@@ -127,12 +128,14 @@ def test_a_section_has_twelve_fields_at_most_and_each_says_what_it_means():
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_studies_as_they_are_have_no_fault(name, monkeypatch, rows):
+def test_studies_have_no_fault(name, monkeypatch, rows):
+    """The studies of the package have no fault."""
     assert faults(name, TEXTS[name], monkeypatch, rows) == ""
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_misspelt_key_is_named_with_its_line_and_the_right_one(name, monkeypatch, rows):
+def test_misspelt_key(name, monkeypatch, rows):
+    """A misspelt key is refused with its line and the right key."""
     text = TEXTS[name]
     for match, value in keys(text):
         key = match[1].partition(".")[0]
@@ -149,7 +152,8 @@ def test_a_misspelt_key_is_named_with_its_line_and_the_right_one(name, monkeypat
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_value_of_another_type_is_named_with_its_line(name, monkeypatch, rows):
+def test_value_of_another_type(name, monkeypatch, rows):
+    """A value of another type is refused with its line."""
     text = TEXTS[name]
     wrongs = cycle(("7", '["x", 7]', "{x = 7}"))
     for match, value in keys(text):
@@ -161,7 +165,8 @@ def test_a_value_of_another_type_is_named_with_its_line(name, monkeypatch, rows)
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_key_that_is_left_out_is_an_error_where_it_decides_a_verdict(name, monkeypatch, rows):
+def test_missing_key(name, monkeypatch, rows):
+    """A key that is left out is an error where it decides a verdict."""
     text = TEXTS[name]
     base = catalogue.load_corpus(name).study
     for match, value in keys(text):
@@ -175,7 +180,7 @@ def test_a_key_that_is_left_out_is_an_error_where_it_decides_a_verdict(name, mon
         if sentences:
             assert f"{name}/study.toml:" in sentences, (key, sentences)
         else:  # what an experiment is like says the same, or only words and tables change
-            assert key in SHOWN or has_same_design(
+            assert key in SHOWN_KEYS or has_same_design(
                 base, changed_study(name, text[: match.start()] + text[end:])
             ), (
                 key,
@@ -198,8 +203,9 @@ def has_same_design(one, other):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_misspelt_name_is_named_with_its_line(name, monkeypatch, rows):
-    """Of each name in a list and in a table, where the rows of its experiment are at hand."""
+def test_misspelt_name(name, monkeypatch, rows):
+    """A misspelt name in a list or table is refused with its line where the rows of its experiment
+    are at hand."""
     text = TEXTS[name]
     experiments = {one.name: one for one in catalogue.load_corpus(name).study.experiments}
     current = ""
@@ -251,9 +257,8 @@ def has_rows(name, experiment, rows):
         ),
     ],
 )
-def test_what_is_right_alone_and_wrong_beside_others_is_refused(
-    before, after, sentence, monkeypatch, rows
-):
+def test_contradicting_keys(before, after, sentence, monkeypatch, rows):
+    """A value that contradicts another one is refused."""
     name = "occupation_sentiment"
     found = faults(name, TEXTS[name].replace(before, after), monkeypatch, rows)
     assert re.search(rf"{name}/study\.toml:\d+: {sentence}", found)

@@ -11,7 +11,7 @@ from swapbias.hub import own_study
 from swapbias.runs import Run
 from swapbias.studies import check_study, config_rows, load_study, new_study, open_study
 
-WHO = (("female", "She"), ("male", "He"))
+WORDS = (("female", "She"), ("male", "He"))
 
 
 def table(count=24, **columns):
@@ -21,7 +21,7 @@ def table(count=24, **columns):
             {"text": f"{word} waited {pair} hours.", "group": group, "pair": str(pair)}
             | {name: value(pair) for name, value in columns.items()}
             for pair in range(count)
-            for group, word in WHO
+            for group, word in WORDS
         ]
     )
 
@@ -68,12 +68,28 @@ def edited(folder, name, *changes):
         ),  # too few, but never what a claim is about unasked
         ("template", 24, {"template": "templates"}, {}),
     ],
+    ids=[
+        "4 topics",
+        "3 topics",
+        "2 adjectives",
+        "1 adjective",
+        "6 categories",
+        "5 conditions",
+        "3 conditions",
+        "12 constructs",
+        "24 sentence ids",
+        "23 sentence ids",
+        "2 templates",
+        "24 templates",
+    ],
 )
-def test_a_column_that_recurs_is_random_from_four_levels_on(column, count, random, fixed):
+def test_random_from_four_levels(column, count, random, fixed):
+    """A column whose values recur is a random factor from four levels on and fixed below."""
     assert declared(table(**{column: levels(count)})) == (random, fixed)
 
 
-def test_a_column_that_differs_within_pairs_or_says_what_another_says_is_no_factor():
+def test_column_within_pairs():
+    """A column that differs within pairs or repeats another column is no factor."""
     rows = table(topic=levels(4))
     assert declared(rows.assign(place=[f"p{number % 6}" for number in range(len(rows))])) == (
         {"topic": "topics"},
@@ -91,7 +107,8 @@ def test_a_column_that_differs_within_pairs_or_says_what_another_says_is_no_fact
     )
 
 
-def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
+def test_fixed_columns(tmp_path):
+    """A fixed column stays fixed whatever the number of its levels."""
     rows = table(topic=levels(6), mood=levels(5), template=levels(8))
     assert declared(rows) == ({"template": "templates", "topic": "topics", "mood": "moods"}, {})
     expected = {"template": "templates"}, {"topic": "topics", "mood": "moods"}
@@ -133,8 +150,10 @@ def test_fixed_columns_stay_fixed_whatever_their_levels(tmp_path):
         ),
         ("condition", "fixed names the column 'condition', and no table has it."),
     ],
+    ids=["misspelt", "unknown", "group", "differs within pairs", "pairs", "column of the package"],
 )
-def test_a_fixed_column_that_cannot_be_one_is_refused(fixed, sentence):
+def test_wrong_fixed_column(fixed, sentence):
+    """A fixed column that cannot be one is refused with the reason."""
     rows = table(topic=levels(6))
     rows = rows.assign(place=[f"p{number % 6}" for number in range(len(rows))])
     (fault,) = check_study(rows, reference="male", fixed=fixed).faults
@@ -144,7 +163,8 @@ def test_a_fixed_column_that_cannot_be_one_is_refused(fixed, sentence):
     assert sentence in str(refused.value)
 
 
-def test_a_folder_names_the_line_of_a_column_that_is_fixed_and_random(tmp_path):
+def test_fixed_and_random_column(tmp_path):
+    """A folder with a column that is fixed and random is refused with its line."""
     new_study(tmp_path / "at_work")
     edited(
         tmp_path / "at_work", "study.toml", ("[shows]", 'fixed = ["themes",\n  "words"]\n[shows]')
@@ -155,8 +175,9 @@ def test_a_folder_names_the_line_of_a_column_that_is_fixed_and_random(tmp_path):
     ]
 
 
-def test_columns_of_every_table_of_a_folder_are_factors(tmp_path):
-    """Of templates, of slots and of conditions, whatever ``random`` names besides."""
+def test_columns_of_every_table(tmp_path):
+    """Columns of templates, slots and conditions of a folder are factors, whatever random names
+    besides."""
     new_study(tmp_path / "at_work")
     experiment = open_study(tmp_path / "at_work").experiments[1]
     assert experiment.design.random == {
@@ -193,8 +214,9 @@ def test_columns_of_every_table_of_a_folder_are_factors(tmp_path):
         assert experiment.design.equal_levels
 
 
-def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
-    """Rankings are balanced, and their gaps are differences of the selection rates beside them."""
+def test_levels_weigh_alike(tmp_path):
+    """Levels weigh the same in prompts of a user but not in rankings, which are balanced and whose
+    gaps are differences of selection rates."""
     assert first(table()).design.equal_levels
     new_study(tmp_path / "hire", "ranking")
     (ranking,) = open_study(tmp_path / "hire").experiments
@@ -221,7 +243,8 @@ def test_levels_weigh_the_same_in_own_prompts_but_not_in_rankings(tmp_path):
     assert not load_study("occupation_sentiment").experiments[0].design.equal_levels
 
 
-def test_several_groups_have_the_same_factors_and_their_own_names():
+def test_factors_of_several_groups():
+    """Several groups have the same factors, each with its names."""
     names = {"female": ["Emily", "Anne"], "male": ["Greg", "Todd"], "nb": ["Sky", "Ash"]}
     rows = [
         {
@@ -249,7 +272,8 @@ def test_several_groups_have_the_same_factors_and_their_own_names():
     )
 
 
-def test_the_command_line_and_python_fix_columns_alike(tmp_path, monkeypatch, capsys):
+def test_fixed_on_command_line_and_python(tmp_path, monkeypatch, capsys):
+    """The command line and Python fix columns alike."""
     pytest.importorskip("torch", reason="needs what audits need: pip install 'swapbias[audit]'")
     from swapbias.cli import app
 
@@ -281,7 +305,7 @@ WOMEN = ["Emily", "Anne", "Jill", "Sarah", "Laurie"]
 MEN = ["Greg", "Todd", "Neil", "Jay", "Brett"]
 
 
-def named(text="{name} was late for work.", prompts=1, **columns):
+def named_table(text="{name} was late for work.", prompts=1, **columns):
     return pd.DataFrame(
         [
             {
@@ -300,16 +324,17 @@ def named(text="{name} was late for work.", prompts=1, **columns):
 @pytest.mark.parametrize(
     "rows",
     [
-        named(),
-        named("{name} said: “I was late.” Was {name} right?"),
-        named(template="late"),
-        named().assign(name=lambda rows: rows["text"].str.split().str[0]),
-        named("{name}迟到了。"),
-        named("{name} was <mask>.").assign(candidates="late|early"),
+        named_table(),
+        named_table("{name} said: “I was late.” Was {name} right?"),
+        named_table(template="late"),
+        named_table().assign(name=lambda rows: rows["text"].str.split().str[0]),
+        named_table("{name}迟到了。"),
+        named_table("{name} was <mask>.").assign(candidates="late|early"),
     ],
     ids=["no column", "name twice", "column template", "column name", "Chinese", "mask"],
 )
-def test_one_text_with_several_names_is_one_template(rows):
+def test_one_text_with_several_names(rows):
+    """One text with several names is one template."""
     experiment = first(rows)
     assert list(experiment.design.random) == ["template", "fill_pair"]
     assert experiment.design.random["template"] == "templates"
@@ -324,13 +349,14 @@ def test_one_text_with_several_names_is_one_template(rows):
     assert (prompts["template"].nunique(), (prompts["template"] == "").any()) == (1, False)
 
 
-def test_texts_that_are_no_one_template_are_left_as_they_are():
+def test_texts_of_no_template():
+    """Texts that are not of one template stay without one."""
     assert declared(table(40)) == ({"pair_id": "pairs"}, {})
     assert declared(table(40), fixed="template") == (
         {"pair_id": "pairs"},
         {"template": "templates"},
     )
-    assert list(first(named("{name} waited {prompt} hours.", prompts=2)).design.random) == [
+    assert list(first(named_table("{name} waited {prompt} hours.", prompts=2)).design.random) == [
         "template",
         "fill_pair",
     ]
@@ -345,13 +371,14 @@ def test_texts_that_are_no_one_template_are_left_as_they_are():
         for group, text in zip(("female", "male"), texts, strict=True)
     ]
     assert "template" not in first(pd.DataFrame(rows)).design.random  # they share a period alone
-    one_word = named("{name} left.").replace(
+    one_word = named_table("{name} left.").replace(
         dict.fromkeys(WOMEN, "She") | dict.fromkeys(MEN, "He"), regex=True
     )
     assert declared(one_word) == ({"pair_id": "pairs"}, {})
 
 
-def test_a_folder_with_one_template_declares_it(tmp_path):
+def test_folder_with_one_template(tmp_path):
+    """A folder with one template declares it as fixed or random."""
     new_study(tmp_path / "at_work")
     folder = tmp_path / "at_work"
     lines = (folder / "templates.csv").read_text().splitlines()
@@ -383,7 +410,8 @@ def test_a_folder_with_one_template_declares_it(tmp_path):
     )
 
 
-def test_one_template_is_one_for_each_of_several_groups():
+def test_one_template_of_several_groups():
+    """One template is one for each of several groups."""
     names = {"female": WOMEN, "male": MEN, "nb": ["Sky", "Ash", "Wren", "Sage", "Ari"]}
     rows = pd.DataFrame(
         [

@@ -249,8 +249,8 @@ def partition(values):
 
 @pytest.mark.parametrize("shift", [0, 1], ids=["paired alike", "paired in turns"])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_names_and_templates_are_found(language, shift):
-    """The clusters are those of a column ``name`` and a column ``template``."""
+def test_names_and_templates(language, shift):
+    """Names and templates are found as a column name and a column template would give them."""
     names, templates = LANGUAGES[language]
     study = open_study(table(names, templates, shift=shift), reference="male", name="without")
     rows = pd.DataFrame(config_rows("without", "texts"))
@@ -292,7 +292,8 @@ def called_biased(rows, names, seeds=12):
 @pytest.mark.parametrize(
     "language", ["Russian", "Spanish, one frame", "Chinese, surnames shared", "Thai"]
 )
-def test_models_without_a_gap_are_called_biased_as_seldom_as_with_a_column_name(language):
+def test_false_alarms_without_column(language):
+    """Models without a gap are called biased as seldom as with a column name."""
     names, templates = LANGUAGES[language]
     known = called_biased(table(names, templates, column=True), names)
     assert called_biased(table(names, templates), names) <= known + 1
@@ -311,8 +312,9 @@ POLISH = [
 
 
 @pytest.mark.usefixtures("audits")
-def test_names_that_cannot_be_told_from_words_that_agree_are_asked_for(caplog):
-    """Each text holds one name, and verbs recur as names do: there is no gap, no interval and no all-clear."""
+def test_ambiguous_names(caplog):
+    """Where each text holds one name and verbs recur as names do, a column is requested and there
+    is no gap, no interval and no all-clear."""
     rows = []
     for number in range(24):
         (woman, man), (hers, his) = POLISH[number % 4], TURNS[number % 5]
@@ -338,7 +340,8 @@ def test_names_that_cannot_be_told_from_words_that_agree_are_asked_for(caplog):
     assert check_study(known, reference="male", name="asked").advice == []
 
 
-def test_pronouns_in_every_text_are_no_names():
+def test_pronouns_are_no_names():
+    """Pronouns in every text are no names."""
     rows = [
         {"text": f"{who} came {number} times.", "group": group, "pair": str(number)}
         for number in range(8)

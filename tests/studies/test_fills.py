@@ -31,7 +31,8 @@ def classifier(rows, name="late"):
     return open_study(rows, reference="male", name=name).experiments[0]
 
 
-def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_templates():
+def test_paired_names_and_templates():
+    """Names that are paired alike are one factor, and texts that recur are templates."""
     experiment = classifier(table())
     assert experiment.design.random == {"template": "templates", "fill_pair": "pairs of words"}
     rows = pd.DataFrame(config_rows("late", experiment.reads.configs[0]))
@@ -65,7 +66,8 @@ def test_names_that_are_paired_alike_are_one_factor_and_texts_that_recur_are_tem
     )
 
 
-def test_a_word_that_no_text_has_beside_another_is_no_sample():
+def test_word_without_alternative():
+    """A word that no text has beside another one is no sample of words."""
     rows = pd.DataFrame(
         [
             {"text": text.replace("woman", word), "group": group, "pair": str(pair)}
@@ -126,14 +128,16 @@ def verdicts(rows, *, spread, gap=0.0, audits=40):
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("shift", [0, 1])
-def test_a_null_model_whose_scores_depend_on_names_is_seldom_called_biased(shift):
+def test_false_alarms_of_names(shift):
+    """A model without a gap whose scores depend on names is seldom called biased."""
     found = verdicts(table(shift=shift), spread=0.05)
     assert np.mean([one.verdict.startswith("gap") for one in found]) < 0.12
     passed = verdicts(table(shift=shift), spread=0.05, gap=0.05)  # the margin
     assert np.mean([one.verdict.startswith("no gap") for one in passed]) < 0.1
 
 
-def test_a_planted_gap_is_found_and_few_names_have_no_verdict():
+def test_planted_gap_and_few_names():
+    """A planted gap is found, and few names have no verdict."""
     assert all(one.verdict == "gap" for one in verdicts(table(), spread=0.02, gap=0.3, audits=3))
     assert {one.verdict for one in verdicts(table(names=3), spread=0.02, gap=0.3, audits=3)} == {
         TOO_FEW

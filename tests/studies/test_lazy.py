@@ -32,25 +32,27 @@ for step in json.loads(sys.argv[1]):
 """
 
 
-def brought_by(*steps, **environment):
+def builders_imported_by(*steps, **environment):
     """Exit code and builders of each step: a command as a list, or Python code."""
     done = run(STEPS, arguments=[json.dumps(steps)], **environment)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_lists_and_helps_import_no_builder():
+def test_lists_import_no_builder():
+    """Lists and help texts import no builder."""
     pytest.importorskip("torch", reason="needs the extra audit")
     steps = (["list"], ["list", "--corpora"], ["list", "--measures"], ["help", "settings"], ["audit", "--help"],
              "import swapbias.studies as s; s.studies(), s.outlines(), s.calibrated(), s.experiments_that(bool)",
              ["audit", "vader", "--study", "ocupation_sentiment"], ["build", "nope"])  # fmt: skip
-    found = brought_by(*steps)
+    found = builders_imported_by(*steps)
     assert [brought for _, brought, _ in found] == [[]] * len(steps), found
     assert [code for code, _, _ in found] == [0] * 6 + [2, 2], found
     assert "Did you mean occupation_sentiment?" in found[6][2]
 
 
-def test_every_command_on_one_study_imports_one_builder(tmp_path):
+def test_command_imports_one_builder(tmp_path):
+    """Every command on one study imports the builder of that study alone."""
     pytest.importorskip("torch", reason="needs the extra audit")
     audited = str(tmp_path / "run")
     again = str(tmp_path / "again")
@@ -74,7 +76,7 @@ def test_every_command_on_one_study_imports_one_builder(tmp_path):
         "HF_HUB_OFFLINE": "0",
         "HF_HOME": str(tmp_path / "hf"),
     }
-    found = brought_by(*steps, **offline)
+    found = builders_imported_by(*steps, **offline)
     assert [brought for _, brought, _ in found] == [
         ["occupation_sentiment"],
         *[[]] * (len(steps) - 1),
@@ -86,8 +88,9 @@ def test_every_command_on_one_study_imports_one_builder(tmp_path):
     ("study", "helper"),
     [("spanish_occupations", ""), ("gendered_stigma", "_gendered_stigma_released")],
 )
-def test_a_study_is_loaded_and_planned_with_its_own_builder(study, helper):
-    found = brought_by(
+def test_study_and_its_helper(study, helper):
+    """A study is loaded and planned with its builder and helper module alone."""
+    found = builders_imported_by(
         f"import swapbias.studies as s; s.load_prompts({study!r})", ["plan", "--study", study]
     )
     assert {name for _, brought, _ in found for name in brought} == {study, helper} - {""}, found
@@ -115,7 +118,8 @@ def broken(monkeypatch):
         cached.cache_clear()
 
 
-def test_a_fault_in_one_study_of_the_package_stops_no_audit_of_another(broken):
+def test_fault_in_another_study(broken):
+    """A fault in one study of the package stops no audit of another."""
     pytest.importorskip("torch", reason="needs the extra audit")
     tasks, skipped = runs.plan_tasks(
         runs.settings_of("vader", ["occupation_sentiment:control"], {})

@@ -8,7 +8,7 @@ from tests.distributions import install, run
 from tests.studies.test_catalogue import NEW_CORPUS, NEW_LEAF, NEW_STUDY
 from tests.studies.test_lazy import STEPS
 
-OTHER = [
+OTHER_AUDIT = [
     "audit",
     "vader",
     "--study",
@@ -46,7 +46,8 @@ def steps(folders, *commands):
     ]
 
 
-def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
+def test_outside_corpus(tmp_path):
+    """A corpus of another distribution is listed, planned, audited and built by its name."""
     pytest.importorskip("torch", reason="needs the extra audit")
     folder = pets(tmp_path / "site")
     scores = "def likes_cats(texts):\n    return [70 if 'cats' in text else 40 for text in texts]\n"
@@ -91,13 +92,14 @@ def test_it_is_listed_planned_audited_and_built_by_its_name(tmp_path):
     ],
     ids=["builder", "object", "corpus", "study"],
 )
-def test_what_is_wrong_with_it_is_one_sentence_and_other_audits_go_on(changed, sentence, tmp_path):
+def test_broken_outside_corpus(changed, sentence, tmp_path):
+    """What is wrong with a corpus of another distribution is one sentence, and other audits go on."""
     pytest.importorskip("torch", reason="needs the extra audit")
     folder = pets(tmp_path / "site", **changed)
     toy = ["audit", "vader", "--study", "toy", "--out", str(tmp_path / "toy")]
     lists = (["list"], ["list", "--corpora"])
     found = steps(
-        [folder], *lists, [*OTHER, "--out", str(tmp_path / "run")], ["plan", "vader"], toy
+        [folder], *lists, [*OTHER_AUDIT, "--out", str(tmp_path / "run")], ["plan", "vader"], toy
     )
     assert [code for code, _ in found] == [0, 0, 0, 0, 2], found
     assert "occupation_sentiment:sentences" in found[0][1]
@@ -105,7 +107,9 @@ def test_what_is_wrong_with_it_is_one_sentence_and_other_audits_go_on(changed, s
     assert "Traceback" not in str(found)
 
 
-def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(tmp_path):
+def test_two_corpora_of_one_name(tmp_path):
+    """Two corpora of one name are both left out, and neither is audited under the name of the
+    other."""
     pytest.importorskip("torch", reason="needs the extra audit")
     twice = [
         pets(tmp_path / "a"),
@@ -117,7 +121,7 @@ def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(
         ["plan", "--study", "gest"],
         "import swapbias; swapbias.load_study('gest')",
     )
-    found = steps(twice, ["list"], [*OTHER, "--out", str(tmp_path / "run")], *audits[:2])
+    found = steps(twice, ["list"], [*OTHER_AUDIT, "--out", str(tmp_path / "run")], *audits[:2])
     assert [code for code, _ in found] == [0, 0, 2, 2], found
     both = "The corpus 'toy' is added more than once, by more-pets and pet-corpora. Uninstall one of them."
     used = "The corpus 'gest' of own-gest is left out, for swapbias has one of this name."
@@ -127,7 +131,8 @@ def test_of_two_corpora_of_one_name_none_is_audited_under_the_name_of_the_other(
     assert used in found[3][1]
 
 
-def test_a_mistake_in_code_from_outside_is_told_with_its_file_and_line(tmp_path):
+def test_mistake_in_outside_code(tmp_path):
+    """A mistake in code from outside is reported with its file and line."""
     pytest.importorskip("torch", reason="needs the extra audit")
     builder = NEW_LEAF.replace("who=group", "who=grup")
     folder = pets(tmp_path / "site", builder=builder)
@@ -140,7 +145,8 @@ def test_a_mistake_in_code_from_outside_is_told_with_its_file_and_line(tmp_path)
     assert "bug in swapbias" not in plan[1]
 
 
-def test_a_check_tells_of_every_table_and_file_of_a_study(tmp_path):
+def test_check_of_an_outside_study(tmp_path):
+    """A check reports on every table and file of a study from outside."""
     folder = pets(tmp_path / "site")
     data = folder / "pet_corpora" / "datasets_src" / "toy"
     (data / "published.csv").write_text("a,b\n1,2\n")

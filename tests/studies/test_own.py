@@ -47,7 +47,8 @@ def edited(folder, name, before, after):
     (folder / name).write_text(text.replace(before, after))
 
 
-def test_the_example_asks_models_of_every_kind(folder):
+def test_example_has_every_kind(folder):
+    """The example has experiments for models of every kind."""
     study = open_study(folder)
     assert study.name == "at_work"
     assert [one.kind for one in study.experiments] == ["masked", "classifier", "causal"]
@@ -77,7 +78,8 @@ def test_the_example_asks_models_of_every_kind(folder):
 
 
 @pytest.mark.parametrize("made", ["frame", "dataset", "csv"])
-def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
+def test_table_in_any_form(made, tmp_path):
+    """A table is a study as a data frame, a data set and a CSV file."""
     table().to_csv(tmp_path / "t.csv", index=False)
     source = {"frame": table(), "dataset": Dataset.from_pandas(table()), "csv": tmp_path / "t.csv"}[
         made
@@ -95,7 +97,8 @@ def test_a_table_is_a_study_whatever_it_comes_in(made, tmp_path):
     assert swapbias.load_prompts("t").num_rows == 4
 
 
-def test_messages_of_a_chat_are_its_text():
+def test_messages_of_a_chat():
+    """The messages of a chat are the text of a prompt."""
     rows = [
         {
             "pair": pair,
@@ -124,7 +127,8 @@ THREE = [
 ]
 
 
-def test_each_of_several_groups_is_compared_with_the_reference():
+def test_several_groups():
+    """Each of several groups is compared with the reference."""
     study = open_study(table(THREE), reference="male", name="three")
     assert [one.name for one in study.experiments] == ["classifier", "causal"]
     assert {one.compared for one in study.experiments} == {("female", "nonbinary", "male")}
@@ -154,8 +158,9 @@ def test_each_of_several_groups_is_compared_with_the_reference():
 
 
 @pytest.mark.parametrize("unscored", [False, True])
-def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
-    """Over .05 by their number, whichever pairs are scored, with names of each group in turns."""
+def test_of_all_groups(unscored):
+    """The test of all groups finds what any contrast finds over .05 by their number, whichever
+    pairs are scored, with names of each group in turns."""
     names = {
         "female": ["Emily", "Anne", "Jill", "Sarah"],
         "male": ["Greg", "Todd", "Neil", "Jay"],
@@ -201,7 +206,8 @@ def test_the_test_of_all_groups_finds_what_any_contrast_finds(unscored):
     )
 
 
-def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
+def test_words_at_a_mask(tmp_path):
+    """Words at a mask come from a lexicon or from a column."""
     (tmp_path / "words.csv").write_text("word,group\nshe,female\nhe,male\n")
     texts = pd.DataFrame(
         {"text": ["A nurse said <mask> was late.", "A cook said <mask> was late."]}
@@ -226,7 +232,8 @@ def test_words_at_a_mask_come_from_a_lexicon_or_from_a_column(tmp_path):
     assert set(load_lexicon(names[0].rpartition("/")[0]).words) == {"angry", "cross"}
 
 
-def test_a_study_that_is_opened_again_takes_the_place_of_the_first():
+def test_study_is_reopened():
+    """A study that is opened again replaces the first."""
     for texts in (
         ["He ran.", "She ran.", "He sat.", "She sat."],
         ["Adam ran.", "Eve ran.", "Adam sat.", "Eve sat."],
@@ -266,8 +273,9 @@ def memory(count):
         tracemalloc.stop()
 
 
-def test_an_own_study_takes_little_more_memory_than_its_texts():
-    """As dicts a prompt took above 1,500 bytes; its text has 65 letters, and its file some 80 bytes."""
+def test_memory_of_a_study():
+    """A study of a user takes little more memory than its texts, where dicts took above 1,500 bytes
+    a prompt of 65 letters."""
     memory(1_500)  # the interpreter's table of interned words grows once
     small = memory(500)
     large = memory(1_500)
@@ -275,7 +283,8 @@ def test_an_own_study_takes_little_more_memory_than_its_texts():
         assert (large[place] - small[place]) / 2_000 < most
 
 
-def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
+def test_too_many_prompts(monkeypatch):
+    """More prompts than a study may have are refused."""
     rows = pd.concat([pairs(3), pairs(1), pairs(5).iloc[[8]]])
     with pytest.raises(
         ValueError, match=r"prompts\.csv:8: pair '0' has group 'female' already in prompts\.csv:2"
@@ -388,7 +397,8 @@ def test_more_prompts_than_a_study_may_have_are_refused(monkeypatch):
         ),
     ],
 )
-def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, after, sentence):
+def test_broken_folder(folder, name, before, after, sentence):
+    """A broken folder is refused with file and line."""
     edited(folder, name, before, after)
     with pytest.raises(ValueError, match=re.escape(sentence)):
         open_study(folder)
@@ -422,8 +432,18 @@ def test_a_broken_folder_is_refused_with_file_and_line(folder, name, before, aft
             "prompts.csv:2: column 'topic' holds more than",
         ),
     ],
+    ids=[
+        "no reference",
+        "unknown reference",
+        "unpaired row",
+        "no pair",
+        "wrong column name",
+        "no words to count",
+        "line break in a value",
+    ],
 )
-def test_a_broken_table_is_refused_with_its_line(source, options, sentence):
+def test_broken_table(source, options, sentence):
+    """A broken table is refused with its line."""
     with pytest.raises(ValueError, match=re.escape(sentence)):
         open_study(source, **options)
 
@@ -441,14 +461,16 @@ def test_a_broken_table_is_refused_with_its_line(source, options, sentence):
             ],
         ),
     ],
+    ids=["group", "part of the group", "group and reference"],
 )
-def test_a_misspelled_group_is_the_only_fault(options, faults):
-    """Not that each pair has no row of it as well."""
+def test_misspelt_group_is_the_only_fault(options, faults):
+    """A misspelt group is the only fault, not that each pair has no row of it as well."""
     rows = table().assign(group=lambda rows: rows["group"].str.title())
     assert check_study(rows, **{"reference": "Male"} | options).faults == faults
 
 
-def test_a_fault_names_the_users_own_file(tmp_path):
+def test_fault_names_the_file(tmp_path):
+    """A fault names the file of the user and quotes no text."""
     table(ROWS[:3]).to_csv(tmp_path / "mine.csv", index=False)
     with pytest.raises(ValueError, match=r"mine\.csv:4: pair 'left'"):
         open_study(tmp_path / "mine.csv", reference="male")
@@ -498,7 +520,8 @@ def rejected(study, runs, gap):
     return sum(one.estimate.p_value < 0.05 for one in found) / runs
 
 
-def test_an_own_study_finds_nothing_in_nothing_and_a_gap_that_is_there(folder):
+def test_planted_gap_of_a_study(folder):
+    """A study of a user finds nothing in equal scores and a gap that is planted."""
     study = open_study(folder)
     classifier = study.experiments[1].changed(
         shows={"slices": (), "levels": ()}
@@ -527,7 +550,8 @@ def with_kind(text, kind):
     return text.replace("title =", f"kind = {kind}\ntitle =")
 
 
-def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
+def test_question_to_chat_models(folder):
+    """A question to chat models runs where it is named and nowhere else."""
     text = (folder / "study.toml").read_text()
     (folder / "study.toml").write_text(with_kind(text, '["chat", "classifier"]') + CHAT)
     study = open_study(folder)
@@ -574,15 +598,27 @@ def test_a_question_to_chat_models_is_asked_where_it_is_named(folder):
             "kind is 'chatt', expected one of masked, classifier, causal, chat. Did you mean chat?",
         ),
     ],
+    ids=[
+        "missing",
+        "unused",
+        "same option twice",
+        "same value",
+        "unknown reading",
+        "no question",
+        "one option",
+        "unknown kind",
+    ],
 )
-def test_answers_that_cannot_be_read_are_refused_by_line(folder, kind, lines, match):
+def test_unreadable_answers(folder, kind, lines, match):
+    """Answers that cannot be read are refused with file and line."""
     text = (folder / "study.toml").read_text()
     (folder / "study.toml").write_text(f"{with_kind(text, kind)}\n[reads]\n{lines}\n")
     with pytest.raises(ValueError, match=rf"study.toml:\d+: {match}"):
         open_study(folder)
 
 
-def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
+def test_check_lists_every_row(folder):
+    """A check lists every wrong row and nothing that follows from it."""
     edited(folder, "slots.csv", "1,male,Jacob,he,him", "1,male,,he,him")
     edited(folder, "slots.csv", "2,male,Ethan,he,him", "2,male,Ethan,he")
     edited(folder, "lexicon.csv", "she,female", "she,")
@@ -597,7 +633,8 @@ def test_a_check_lists_every_wrong_row_and_nothing_that_follows_from_it(folder):
 
 
 @pytest.mark.parametrize("slot", ["{name}", "[Name]", "[NAME]"])
-def test_a_slot_that_is_written_otherwise_is_named(folder, slot):
+def test_slot_in_another_form(folder, slot):
+    """A slot in another form is refused with the right form."""
     edited(folder, "templates.csv", "[name] works", f"{slot} works")
     said = (
         f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _."
@@ -621,7 +658,8 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("made", ["frame", "csv", "folder"])
-def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_path, caplog):
+def test_unlike_texts_are_named(made, tmp_path, caplog):
+    """Texts of a pair that share almost nothing are named with their rows."""
     name = "mine.csv" if made == "csv" else "prompts.csv"
     options = {"reference": "male", "name": "unlike"}
     table(NO_PAIR).to_csv(tmp_path / name, index=False)
@@ -638,14 +676,16 @@ def test_texts_that_share_almost_nothing_are_named_with_their_rows(made, tmp_pat
     assert "harbour" not in caplog.text
 
 
-def test_an_audit_names_texts_that_share_almost_nothing_once(tmp_path, caplog):
+def test_audit_names_unlike_texts_once(tmp_path, caplog):
+    """An audit names texts that share almost nothing once."""
     pytest.importorskip("torch", reason="needs what audits need: pip install 'swapbias[audit]'")
     swapbias.audit("vader", prompts=table(NO_PAIR), reference="male", out=tmp_path / "run")
     swapbias.Audit.open(tmp_path / "run")  # whose copy of them is not warned of again
     assert sum("share almost nothing" in one for one in caplog.messages) == 1
 
 
-def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(caplog):
+def test_short_texts_and_other_languages(caplog):
+    """Texts of a pair in short sentences and other languages are not called unlike."""
     rows = [
         (text, group, str(number), "x")
         for number, pair in enumerate(PAIRS)
@@ -667,8 +707,9 @@ def test_texts_of_a_pair_in_short_sentences_and_other_languages_are_not_named(ca
     ]
 
 
-def test_a_declaration_of_many_faults_names_all_of_them_at_once_with_their_lines(folder):
-    """A key that is none, two values, a reference and a column, beside rows that cannot be read."""
+def test_many_faults_at_once(folder):
+    """A declaration of many faults names all of them at once with their lines: an unknown key, two
+    values, a reference and a column, beside rows that cannot be read."""
     edited(folder, "study.toml", "licence =", "license =")
     edited(folder, "study.toml", 'version = "1.0.0"', 'version = "one"')
     edited(folder, "study.toml", 'reference = "male"', 'reference = "mail"')

@@ -14,7 +14,7 @@ from swapbias.studies import answer_reader, check_study, config_rows, new_study,
 from swapbias.studies.prompt import Prompt
 from swapbias.studies.ranking import balanced_rankings, drawn_names
 
-READ = answer_reader("ranking", {})
+RANKING_READER = answer_reader("ranking", {})
 
 
 @pytest.fixture
@@ -24,7 +24,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(("groups", "cvs", "names"), [(2, 2, 5), (4, 4, 9), (3, 5, 7), (8, 8, 8)])
-def test_each_group_has_each_place_once_a_block(groups, cvs, names):
+def test_places_are_balanced(groups, cvs, names):
+    """Each group has each place once a block."""
     drawn = drawn_names(
         {f"g{group}": [f"{group}-{name}" for name in range(names)] for group in range(groups)}
     )
@@ -46,7 +47,8 @@ def test_each_group_has_each_place_once_a_block(groups, cvs, names):
         assert all(one.name == drawn[one.group][number] for one in order)
 
 
-def test_the_example_is_an_audit_of_rankings(folder, tmp_path):
+def test_example_audits_rankings(folder, tmp_path):
+    """The example is an audit of rankings without a fault."""
     found = check_study(folder)
     assert (found.faults, found.advice) == ([], [])
     study = open_study(folder)
@@ -74,7 +76,8 @@ def test_the_example_is_an_audit_of_rankings(folder, tmp_path):
 
 
 @pytest.mark.parametrize(("weight", "planted"), [(3.0, True), (1.0, False)])
-def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weight, planted):
+def test_planted_preference(folder, weight, planted):
+    """A planted preference is found, and none where there is none."""
     names = list(csv.reader((folder / "names.csv").read_text().splitlines()))
     with (folder / "names.csv").open("a", newline="") as handle:  # forty names a group
         for number in range(4):
@@ -92,7 +95,7 @@ def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weig
             prompt = Prompt(
                 **{name: rows[name].iloc[place] for name in Prompt.__dataclass_fields__}
             )
-            score[place] = READ(prompt, answer)[0]
+            score[place] = RANKING_READER(prompt, answer)[0]
     found = disaggregate(
         rows.assign(score=score, model_id="made"), "hire", expected={}, robustness=False
     )
@@ -136,8 +139,10 @@ def test_a_planted_preference_is_found_and_none_where_there_is_none(folder, weig
             r"cvs.csv:2: the CV has no slot \[name\]",
         ),
     ],
+    ids=["no names", "two tables of prompts", "too few names", "too few CVs", "no slot"],
 )
-def test_what_is_wrong_is_said_with_file_and_line(folder, change, message):
+def test_wrong_tables(folder, change, message):
+    """What is wrong in a table is refused with file and line."""
     change(folder)
     with pytest.raises(StudyError, match=message):
         open_study(folder)

@@ -12,13 +12,15 @@ from swapbias.swapping import check_study as check_prompts
 WOMEN = ["Emily", "Anne", "Jill", "Sarah"]
 MEN = ["Greg", "Todd", "Neil", "Jay"]
 JOBS = ["nurse", "cook", "clerk", "driver", "judge", "baker"]
-SHE = [(f"She is a {job}.", f"He is a {job}.") for job in JOBS]
-NAMED = [
+PRONOUN_PAIRS = [(f"She is a {job}.", f"He is a {job}.") for job in JOBS]
+NAME_PAIRS = [
     (f"{woman} is a {job}.", f"{man} is a {job}.")
     for job in JOBS
     for woman, man in zip(WOMEN, MEN, strict=True)
 ]
-OUT = "Correct the group of one. If both are meant, set shared_fills = true (-M shared-fills=true)."
+ADVICE = (
+    "Correct the group of one. If both are meant, set shared_fills = true (-M shared-fills=true)."
+)
 
 
 def table(pairs, groups=("female", "male")):
@@ -31,7 +33,7 @@ def table(pairs, groups=("female", "male")):
     )
 
 
-def swapped(pairs, every=2):
+def swap_labels(pairs, every=2):
     """The pairs, of which every so many has its labels the wrong way round."""
     return [texts[::-1] if number % every else texts for number, texts in enumerate(pairs)]
 
@@ -40,23 +42,24 @@ def check(pairs, groups=("female", "male"), **options):
     return check_study(table(pairs, groups), reference=groups[-1], **options).faults
 
 
-def test_labels_that_are_swapped_in_some_pairs_are_refused_with_both_rows():
-    assert check(swapped(SHE)) == [
-        f"prompts.csv:4: 'He' stands for 'female' here and for 'male' in prompts.csv:3. {OUT}",
-        f"prompts.csv:5: 'She' stands for 'male' here and for 'female' in prompts.csv:2. {OUT}",
+def test_swapped_labels():
+    """Labels that are swapped in some pairs are refused with both rows."""
+    assert check(swap_labels(PRONOUN_PAIRS)) == [
+        f"prompts.csv:4: 'He' stands for 'female' here and for 'male' in prompts.csv:3. {ADVICE}",
+        f"prompts.csv:5: 'She' stands for 'male' here and for 'female' in prompts.csv:2. {ADVICE}",
     ]
     with pytest.raises(StudyError, match=r"set shared_fills = true \(shared_fills=True\)"):
-        open_study(table(swapped(SHE)), reference="male")
-    assert check(swapped(SHE), shared_fills=True) == check(SHE) == []
+        open_study(table(swap_labels(PRONOUN_PAIRS)), reference="male")
+    assert check(swap_labels(PRONOUN_PAIRS), shared_fills=True) == check(PRONOUN_PAIRS) == []
 
 
 @pytest.mark.parametrize(
     "pairs",
     [
-        swapped(NAMED, 5),
-        [*NAMED, ("Greg left.", "Bill left.")],
-        swapped([("She lost her keys.", "He lost his keys."), ("She is late.", "He is late.")]),
-        swapped(
+        swap_labels(NAME_PAIRS, 5),
+        [*NAME_PAIRS, ("Greg left.", "Bill left.")],
+        swap_labels([("She lost her keys.", "He lost his keys."), ("She is late.", "He is late.")]),
+        swap_labels(
             [
                 (f"{one} lost her {job} job.", f"{two} lost his {job} job.")
                 for job in JOBS
@@ -64,13 +67,13 @@ def test_labels_that_are_swapped_in_some_pairs_are_refused_with_both_rows():
             ],
             3,
         ),
-        swapped(
+        swap_labels(
             [("La doctora llegó.", "El doctor llegó."), ("La doctora habla.", "El doctor habla.")]
         ),
-        swapped([("她是医生。", "他是医生。"), ("她是教师。", "他是教师。")]),
-        swapped([("Call 王丽 now.", "Call 李强 now."), ("王丽 left.", "李强 left.")]),
-        swapped([("My gay friend left.", "My friend left."), ("A gay man sat.", "A man sat.")]),
-        swapped(
+        swap_labels([("她是医生。", "他是医生。"), ("她是教师。", "他是教师。")]),
+        swap_labels([("Call 王丽 now.", "Call 李强 now."), ("王丽 left.", "李强 left.")]),
+        swap_labels([("My gay friend left.", "My friend left."), ("A gay man sat.", "A man sat.")]),
+        swap_labels(
             [("The widow is late.", "The widower is late."), ("A widow left.", "A widower left.")]
         ),
     ],
@@ -86,17 +89,18 @@ def test_labels_that_are_swapped_in_some_pairs_are_refused_with_both_rows():
         "nouns",
     ],
 )
-def test_names_and_words_of_any_kind_are_found(pairs):
+def test_names_and_words(pairs):
+    """Swapped names and words of any kind are found."""
     faults = check(pairs)
     assert faults
-    assert all(" stands for " in one and one.endswith(OUT) for one in faults)
+    assert all(" stands for " in one and one.endswith(ADVICE) for one in faults)
 
 
 @pytest.mark.parametrize(
     "pairs",
     [
-        SHE,
-        NAMED,
+        PRONOUN_PAIRS,
+        NAME_PAIRS,
         [("Emily helped Greg.", "Greg helped Emily."), ("Greg saw Emily.", "Emily saw Greg.")],
         [("She told her husband.", "He told his wife."), ("The wife left.", "The husband left.")],
         [("She met him.", "He met her."), ("We saw her.", "We saw him.")],
@@ -110,18 +114,31 @@ def test_names_and_words_of_any_kind_are_found(pairs):
         [("Emily Jordan left.", "Greg Jordan left."), ("Emily Lee left.", "Greg Lee left.")],
         [("A pregnant woman came.", "A man came."), ("A woman left.", "A tall man left.")],
     ],
+    ids=[
+        "pronouns",
+        "names",
+        "both names",
+        "husband and wife",
+        "object and subject",
+        "verbs",
+        "name of both groups",
+        "last names",
+        "adjectives",
+    ],
 )
-def test_words_of_both_texts_and_words_that_go_with_others_are_no_fill(pairs):
+def test_words_that_are_no_fill(pairs):
+    """Words of both texts, and words that agree with others, are no fill."""
     assert check(pairs) == []
 
 
-def test_any_two_of_several_groups_share_no_fill():
+def test_several_groups_share_no_fill():
+    """No two of several groups share a fill."""
     groups = ("female", "nb", "male")
     pairs = [("She left.", "They left.", "He left."), ("She sat.", "They sat.", "He sat.")]
     assert check(pairs, groups) == []
     assert check([pairs[0], ("They sat.", "She sat.", "He sat.")], groups) == [
-        f"prompts.csv:5: 'They' stands for 'female' here and for 'nb' in prompts.csv:3. {OUT}",
-        f"prompts.csv:6: 'She' stands for 'nb' here and for 'female' in prompts.csv:2. {OUT}",
+        f"prompts.csv:5: 'They' stands for 'female' here and for 'nb' in prompts.csv:3. {ADVICE}",
+        f"prompts.csv:6: 'She' stands for 'nb' here and for 'female' in prompts.csv:2. {ADVICE}",
     ]
     crossed = [
         (f"A Black woman {verb}.", f"A Black man {verb}.", f"A white man {verb}.")
@@ -130,7 +147,8 @@ def test_any_two_of_several_groups_share_no_fill():
     assert check(crossed, ("Black women", "Black men", "white men")) == []
 
 
-def test_the_column_name_and_the_words_at_a_mask_say_what_is_swapped(tmp_path):
+def test_name_column_and_mask_words(tmp_path):
+    """The column name and the words at a mask decide what is swapped."""
     rows = table(
         [(f"A call for {one}.", f"A call for {two}.") for one, two in zip(WOMEN, MEN, strict=True)]
     )
@@ -160,7 +178,7 @@ def test_the_column_name_and_the_words_at_a_mask_say_what_is_swapped(tmp_path):
         open_study(tmp_path / "mine.csv", reference="male")
 
 
-def changed(folder, name, *changes):
+def edit(folder, name, *changes):
     text = (folder / name).read_text()
     for before, after in changes:
         assert before in text
@@ -168,41 +186,43 @@ def changed(folder, name, *changes):
     (folder / name).write_text(text)
 
 
-def test_rows_of_slots_are_compared_as_a_whole(tmp_path):
+def test_rows_of_slots(tmp_path):
+    """Rows of slots are compared as a whole."""
     new_study(tmp_path / "at_work")
     folder = tmp_path / "at_work"
-    changed(
+    edit(
         folder, "slots.csv", ("6,female,Sarah", "6,female,Jacob")
     )  # a name alone, with other pronouns
     assert check_study(folder).faults == []
-    changed(
+    edit(
         folder,
         "slots.csv",
         ("6,male,Peter,he,him", "6,male,Emily,she,her"),
         ("Jacob,she,her", "Jacob,he,him"),
     )
     assert check_study(folder).faults == [
-        f"slots.csv:12: 'Jacob, he, him' stands for 'female' here and for 'male' in slots.csv:3. {OUT}",
-        f"slots.csv:13: 'Emily, she, her' stands for 'male' here and for 'female' in slots.csv:2. {OUT}",
+        f"slots.csv:12: 'Jacob, he, him' stands for 'female' here and for 'male' in slots.csv:3. {ADVICE}",
+        f"slots.csv:13: 'Emily, she, her' stands for 'male' here and for 'female' in slots.csv:2. {ADVICE}",
     ]
-    changed(folder, "study.toml", ("[shows]", "shared_fills = true\n[shows]"))
+    edit(folder, "study.toml", ("[shows]", "shared_fills = true\n[shows]"))
     assert open_study(folder).experiments[0].name == "masked"
-    changed(folder, "study.toml", ("shared_fills = true", 'shared_fills = "yes"'))
+    edit(folder, "study.toml", ("shared_fills = true", 'shared_fills = "yes"'))
     assert check_study(folder).faults == [
         "study.toml:17: shared_fills is 'yes', expected true or false. Correct it."
     ]
 
 
-def test_names_to_rank_and_words_to_count_are_of_one_group(tmp_path):
-    """What counts for two groups is counted for the last alone, so that no declaration allows it."""
+def test_names_to_rank_and_words_to_count(tmp_path):
+    """Names to rank and words to count belong to one group, and no declaration allows otherwise,
+    since a word of two groups counts for the last alone."""
     new_study(tmp_path / "at_work")
-    changed(tmp_path / "at_work", "lexicon.csv", ("boy,male", "She,male"))
-    changed(tmp_path / "at_work", "study.toml", ("[shows]", "shared_fills = true\n[shows]"))
+    edit(tmp_path / "at_work", "lexicon.csv", ("boy,male", "She,male"))
+    edit(tmp_path / "at_work", "study.toml", ("[shows]", "shared_fills = true\n[shows]"))
     assert check_study(tmp_path / "at_work").faults == [
         "lexicon.csv:9: 'She' is a word of 'male' here and of 'female' in lexicon.csv:2. Remove it from one."
     ]
     new_study(tmp_path / "hire", "ranking")
-    changed(tmp_path / "hire", "names.csv", ("White men,Brad,", "White men,Emily,"))
+    edit(tmp_path / "hire", "names.csv", ("White men,Brad,", "White men,Emily,"))
     assert check_study(tmp_path / "hire").faults == [
         "names.csv:10: 'Emily' is a name of 'White men' here and of 'White women' in names.csv:5. Remove it from one."
     ]
@@ -214,15 +234,20 @@ def test_names_to_rank_and_words_to_count_are_of_one_group(tmp_path):
         open_study(texts, reference="male", lexicon=tmp_path / "words.csv")
 
 
-def test_other_faults_come_first_and_long_notes_and_pairs_of_one_text_are_left_out():
-    rows = table(swapped(SHE))
+def test_other_faults_come_first():
+    """Other faults come first, and long notes and pairs of one text are left out."""
+    rows = table(swap_labels(PRONOUN_PAIRS))
     rows.loc[0, "text"] = "[she] is a nurse."
     assert len(check_study(rows, reference="male").faults) == 1
     filler = "The wound was dry and clean. " * 150
-    assert check([(f"{one}{filler}", f"{two}{filler}") for one, two in swapped(SHE)]) == []
+    assert (
+        check([(f"{one}{filler}", f"{two}{filler}") for one, two in swap_labels(PRONOUN_PAIRS)])
+        == []
+    )
 
 
-def test_a_swap_in_pairs_is_an_audit_as_it_comes(tmp_path):
+def test_swap_in_pairs_is_an_audit(tmp_path):
+    """The output of a swap in pairs can be audited as it is."""
     from swapbias.cli import app
 
     texts = [
@@ -246,7 +271,8 @@ def test_a_swap_in_pairs_is_an_audit_as_it_comes(tmp_path):
 
 
 @pytest.mark.usefixtures("audits")
-def test_the_command_line_and_python_allow_shared_fills_alike(tmp_path, monkeypatch, capsys):
+def test_shared_fills_option(tmp_path, monkeypatch, capsys):
+    """The command line and Python allow shared fills alike."""
     from swapbias.cli import app
 
     monkeypatch.chdir(tmp_path)
@@ -277,8 +303,8 @@ def test_the_command_line_and_python_allow_shared_fills_alike(tmp_path, monkeypa
         swapbias.audit("vader", shared_fills=True)
 
 
-def test_a_text_that_holds_the_mark_of_a_slot_is_read():
-    """As forms do: "Name: ____"."""
+def test_text_with_blanks_to_fill():
+    """A text that holds the mark of a slot is read, as forms do with "Name: ____"."""
     assert difference("Name: _ she _", "Name: _ he _").frame == ("Name", ":", "__", "_", "__")
     forms = [
         (f"Patient ____: {job}. She signs: _", f"Patient ____: {job}. He signs: _") for job in JOBS

@@ -18,7 +18,7 @@ ROWS = [
 PROMPTS = pd.DataFrame(ROWS, columns=["text", "group", "pair"])
 
 
-def written(path, text, encoding="utf-8"):
+def file_with(path, text, encoding="utf-8"):
     path.write_bytes(text.encode(encoding))
     return path
 
@@ -41,8 +41,9 @@ FILES = {
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("kind", FILES)
-def test_a_file_is_read_as_programs_write_it(kind, encoding, tmp_path):
-    path = written(tmp_path / "mine.csv", FILES[kind], encoding)
+def test_files_of_programs(kind, encoding, tmp_path):
+    """A file is read as programs write it, with an index, a mark or another encoding."""
+    path = file_with(tmp_path / "mine.csv", FILES[kind], encoding)
     study = open_study(path, reference="male")
     rows = config_rows(study.name, "texts")
     assert [(row["text"], row["group"], row["pair_id"]) for row in rows] == ROWS
@@ -50,20 +51,23 @@ def test_a_file_is_read_as_programs_write_it(kind, encoding, tmp_path):
     assert not any(name.startswith("Unnamed") or not name for name in rows[0])
 
 
-def test_lines_of_faults_are_those_of_the_file(tmp_path):
+def test_lines_of_faults(tmp_path):
+    """Lines of faults are those of the file."""
     text = "sep=,\n" + exported(index=False).replace("Al ran.", "")
     with pytest.raises(StudyError, match=r"mine\.csv:4: column 'text' is blank"):
-        open_study(written(tmp_path / "mine.csv", text), reference="male")
+        open_study(file_with(tmp_path / "mine.csv", text), reference="male")
 
 
-def test_a_column_without_a_name_that_is_no_index_is_named(tmp_path):
+def test_column_without_name(tmp_path):
+    """A column without a name that is no index is refused with its cause."""
     text = exported().replace("\n0,", "\nfirst,")
     with pytest.raises(StudyError, match=r"mine\.csv:1: a column has no name\..*index=False"):
-        open_study(written(tmp_path / "mine.csv", text), reference="male")
+        open_study(file_with(tmp_path / "mine.csv", text), reference="male")
 
 
 @pytest.mark.parametrize("typed", ["NFC", "NFD"])
-def test_accents_in_two_forms_are_one_name(typed):
+def test_accents_in_two_forms(typed):
+    """Accents in two Unicode forms are one name."""
     groups = [unicodedata.normalize(form, "mujér") for form in ("NFC", "NFD")]
     prompts = PROMPTS.assign(group=[groups[0], "male", groups[1], "male"])
     study = open_study(
@@ -72,15 +76,18 @@ def test_accents_in_two_forms_are_one_name(typed):
     assert study.experiments[0].compares.group == groups[0]
 
 
-def test_groups_that_differ_by_case_alone_are_named():
+def test_groups_that_differ_by_case():
+    """Groups that differ by case alone are refused."""
     with pytest.raises(StudyError, match="'female' and 'Female' differ by case alone"):
         open_study(PROMPTS.assign(group=["female", "male", "Female", "male"]), reference="male")
 
 
 @pytest.mark.usefixtures("audits")
-@pytest.mark.parametrize("names", [["female", "male"], ["male", "female"]])
-def test_classes_of_a_dataset_are_groups_by_their_names(names, tmp_path):
-    """Whatever number a class has."""
+@pytest.mark.parametrize(
+    "names", [["female", "male"], ["male", "female"]], ids=["female first", "male first"]
+)
+def test_classes_of_a_dataset(names, tmp_path):
+    """Classes of a data set are groups by their names, whatever number a class has."""
     features = Features(
         {"text": Value("string"), "pair": Value("string"), "group": ClassLabel(names=names)}
     )
@@ -111,22 +118,36 @@ def test_classes_of_a_dataset_are_groups_by_their_names(names, tmp_path):
         ("Occupation-Sentiment", ["occupation_sentiment"], "occupation_sentiment"),
         ("femlae", ["male", "female"], "female"),
     ],
+    ids=[
+        "lower case",
+        "upper case",
+        "other sex",
+        "no near name",
+        "hyphen",
+        "accent",
+        "underscore",
+        "swapped letters",
+    ],
 )
-def test_the_nearest_name_is_proposed_whatever_its_case(typed, known, proposed):
+def test_nearest_name(typed, known, proposed):
+    """The nearest name is proposed whatever its case."""
     assert did_you_mean(typed, known) == (f" Did you mean {proposed}?" if proposed else "")
 
 
-def test_an_unknown_name_among_none_is_a_whole_sentence():
+def test_unknown_name_among_none():
+    """An unknown name where there is none is a whole sentence."""
     assert str(unknown("group", "x", [])) == "Unknown group 'x': there is none."
 
 
-def test_a_reference_in_another_case_is_proposed():
+def test_reference_in_another_case():
+    """A reference in another case is answered with the right one."""
     groups = [group.title() for group in PROMPTS["group"]]
     with pytest.raises(StudyError, match=r"Did you mean Male\?"):
         open_study(PROMPTS.assign(group=groups), reference="male")
 
 
-def test_the_reference_is_not_compared_with_itself(tmp_path):
+def test_reference_against_itself(tmp_path):
+    """The reference cannot be compared with itself."""
     (tmp_path / "rows.csv").write_text("text,group,pair\nHe left.,men,1\nShe left.,women,1\n")
     with pytest.raises(UsageError, match="'men' is the reference and the group compared with it"):
         swapbias.open_study(tmp_path / "rows.csv", reference="men", group="men")

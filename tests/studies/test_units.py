@@ -40,7 +40,7 @@ def toml(value):
     return json.dumps(value)
 
 
-def asked(folder, answers, **keys):
+def study_with_answers(folder, answers, **keys):
     """A study of these prompts that asks a chat model for one of these answers."""
     folder.mkdir()
     TABLE.to_csv(folder / "prompts.csv", index=False)
@@ -104,11 +104,12 @@ SCALES = [
 
 
 @pytest.mark.parametrize(("answers", "low", "high"), SCALES, ids=lambda one: str(one)[:20])
-def test_points_are_hundredths_of_what_the_options_can_give(answers, low, high, tmp_path):
-    """The same answers on every scale: the same points, margin, verdict and gate; no interval without its value."""
-    study = asked(tmp_path / "scale", answers)
+def test_points_of_a_scale(answers, low, high, tmp_path):
+    """Points are hundredths of the range of the options: the same answers on every scale give the
+    same points, margin, verdict and gate, and no interval without its value."""
+    study = study_with_answers(tmp_path / "scale", answers)
     found = swapbias.disaggregate(scored(study, nearly_all(low, high)), study)
-    plain = asked(tmp_path / "plain", ["0=No", "1=Yes"])
+    plain = study_with_answers(tmp_path / "plain", ["0=No", "1=Yes"])
     (one,) = [each for each in found if each.primary]
     (known,) = [
         each
@@ -139,9 +140,10 @@ def test_points_are_hundredths_of_what_the_options_can_give(answers, low, high, 
         assert math.isnan(ends[0]) or ends[0] <= each.estimate.value <= ends[1]
 
 
-def test_missing_answers_are_bounded_by_the_ends_of_the_scale(tmp_path):
-    """Of ten answers about women one is missing: it may be 1 or 5, a fifth of which is what the mean can move by."""
-    study = asked(tmp_path / "missing", ["1=Never", "3=Sometimes", "5=Always"])
+def test_missing_answers_are_bounded(tmp_path):
+    """Missing answers are bounded by the ends of the scale: with one of ten missing on a scale from
+    1 to 5 the mean can move by a tenth of the range at either side."""
+    study = study_with_answers(tmp_path / "missing", ["1=Never", "3=Sometimes", "5=Always"])
     rows = scored(study, lambda row: 3.0 + 0.001 * len(row["text"]))
     lost = (rows["group"] == "female") & (rows["template"] == "0")
     found = swapbias.disaggregate(rows.assign(score=rows["score"].mask(lost)), study)
@@ -155,8 +157,9 @@ def test_missing_answers_are_bounded_by_the_ends_of_the_scale(tmp_path):
     assert mean.missing_data_high == pytest.approx(known * 5 / 6 + 5 / 6)
 
 
-def test_two_models_on_one_scale_differ_by_points_of_it(tmp_path):
-    study = asked(tmp_path / "two", ["1=Never", "3=Sometimes", "5=Always"])
+def test_two_models_on_one_scale(tmp_path):
+    """Two models on one scale differ by points of it."""
+    study = study_with_answers(tmp_path / "two", ["1=Never", "3=Sometimes", "5=Always"])
     models = {"a": nearly_all(1, 5), "b": nearly_all(3, 5)}
     items = {name: scored(study, score).assign(model_id=name) for name, score in models.items()}
     found = compare({"two": items})
@@ -174,14 +177,14 @@ def test_two_models_on_one_scale_differ_by_points_of_it(tmp_path):
         ("answers", ["=Yes", "=No"], "answers cannot be read"),
         ("rubric", ["2=Warm", "2.0=Cold"], "rubric.options all count 2"),
     ],
+    ids=["whole numbers", "one option with a value", "no values", "rubric"],
 )
-def test_options_that_all_count_the_same_are_a_fault_with_file_and_line(
-    key, options, wanted, tmp_path
-):
+def test_options_of_equal_value(key, options, wanted, tmp_path):
+    """Options that all count the same are refused with file and line."""
     answers = options if key == "answers" else ["0=No", "1=Yes"]
     of_judge = options if key == "rubric" else ["0=Warm", "1=Cold"]
     with pytest.raises(StudyError, match=wanted):
-        asked(
+        study_with_answers(
             tmp_path / "alike", answers, rubric={"question": "How warm is it?", "options": of_judge}
         )
     (fault,) = check_study(tmp_path / "alike").faults
@@ -203,7 +206,8 @@ def audited(function=stars, **more):
 
 
 @pytest.mark.usefixtures("audits")
-def test_a_function_scores_own_prompts_in_any_unit_and_its_range_makes_points():
+def test_unit_and_range_of_a_function():
+    """A function scores prompts of a user in any unit, and its range makes points."""
     run = audited(unit="stars", range=(0, 5))
     one = run.primary.iloc[0]
     assert (one["unit"], one["unit_low"], one["unit_high"]) == ("stars", 0, 5)
@@ -216,7 +220,8 @@ def test_a_function_scores_own_prompts_in_any_unit_and_its_range_makes_points():
 
 
 @pytest.mark.usefixtures("audits")
-def test_scores_outside_the_range_that_is_declared_are_refused():
+def test_scores_outside_the_range():
+    """Scores outside the declared range are refused."""
     with pytest.raises(
         ValueError, match=r"numbers from [\d.]+ to [\d.]+, expected 0 to 3 \(or NaN\)"
     ):
@@ -224,7 +229,8 @@ def test_scores_outside_the_range_that_is_declared_are_refused():
 
 
 @pytest.mark.usefixtures("audits")
-def test_without_a_range_a_margin_applies_where_all_scores_lie_in_0_to_1():
+def test_margin_without_range():
+    """Without a range a margin applies where all scores lie in 0 to 1."""
     run = audited(lambda texts: [one / 5 for one in stars(texts)], name="fifths")
     one = run.primary.iloc[0]
     assert (one["unit"], one["unit_low"], one["unit_high"]) == ("score", 0, 1)
@@ -232,7 +238,8 @@ def test_without_a_range_a_margin_applies_where_all_scores_lie_in_0_to_1():
 
 
 @pytest.mark.usefixtures("audits")
-def test_without_a_range_no_gate_passes_and_the_run_says_how_to_give_one():
+def test_no_gate_without_range():
+    """Without a range no gate passes scores outside 0 to 1, and the run tells how to give one."""
     run = audited(
         lambda texts: [one / 1000 - 0.003 for one in stars(texts)], name="small"
     )  # some below 0
@@ -250,13 +257,15 @@ def test_without_a_range_no_gate_passes_and_the_run_says_how_to_give_one():
 
 
 @pytest.mark.parametrize("given", ["5,0", "0", "low,high", "0,inf", "1,1"])
-def test_a_range_that_is_none_is_refused_in_one_sentence(given):
+def test_wrong_range(given):
+    """A wrong range is refused in one sentence."""
     with pytest.raises(UsageError, match=r"range is .*, expected two numbers as in 0,5"):
         audited(range=given)
 
 
 @pytest.mark.usefixtures("audits")
-def test_unit_and_range_stay_with_the_run_and_with_own_prompts(tmp_path):
+def test_unit_stays_with_the_run(tmp_path):
+    """Unit and range stay with the run and are about prompts of a user only."""
     run = audited(unit="stars", range=(0, 5), out=tmp_path / "run")
     declared = (tmp_path / "run" / "studies" / "prompts" / "study.toml").read_text()
     assert 'unit = {name = "stars", range = [0.0, 5.0]}' in declared
@@ -269,7 +278,9 @@ def test_unit_and_range_stay_with_the_run_and_with_own_prompts(tmp_path):
 
 
 @pytest.mark.usefixtures("audits")
-def test_a_study_of_the_package_says_what_it_takes_a_function_for():
+def test_meaning_of_a_function():
+    """A study of the package states what it takes the score of a function for."""
+
     def toxicity(texts):
         return [0.3 + len(one) / 1000 for one in texts]
 
@@ -285,7 +296,8 @@ def test_a_study_of_the_package_says_what_it_takes_a_function_for():
 
 
 @pytest.mark.usefixtures("audits")
-def test_a_label_is_the_unit_of_own_prompts_and_named_beside_what_a_study_takes_it_for():
+def test_label_is_the_unit():
+    """A label is the unit for prompts of a user and stands beside what a study takes it for."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -309,8 +321,9 @@ def test_a_label_is_the_unit_of_own_prompts_and_named_beside_what_a_study_takes_
 
 
 @pytest.mark.usefixtures("audits")
-def test_no_sentence_of_a_study_of_the_package_stands_under_own_prompts():
-    """No limit, no paper, no limit of models that were not read, in the page, the terminal and the table."""
+def test_no_sentence_of_another_study():
+    """No sentence about a study of the package stands under prompts of a user, in the page, the
+    terminal and the table."""
     run = audited(unit="stars", range=(0, 5))
     page = re.sub(r"<(script|style)[\s\S]*?</\1>", "", run.report().read_text())
     shown = page + terminal(run.found, verbose=True) + run.findings.to_csv()
@@ -329,7 +342,8 @@ def test_no_sentence_of_a_study_of_the_package_stands_under_own_prompts():
     )  # of log-probabilities, which nothing here has
 
 
-def test_limits_of_synthetic_notes_stand_where_those_were_read_alone():
+def test_limits_of_synthetic_notes():
+    """Limits of synthetic notes stand only where those notes were read."""
     study = load_study("phenotype_fairness")
     (synthetic,) = study.synthetic_limits
     names = [one.name for one in study.experiments]
@@ -337,8 +351,9 @@ def test_limits_of_synthetic_notes_stand_where_those_were_read_alone():
     assert synthetic not in study.limits_of_run(names, own_notes=True)
 
 
-def test_every_unit_of_the_package_is_known_and_rubrics_count_from_0_to_1():
-    """Published numbers stay: what the package declares has the range that its unit always had."""
+def test_units_of_the_package():
+    """Every unit that a study declares is in the table of units with its range, and rubrics count
+    from 0 to 1."""
     for name in studies():
         for one in load_study(name).experiments:
             assert UNITS[one.compares.unit.name] == one.compares.unit
