@@ -18,7 +18,9 @@ from swapbias.studies.catalogue import as_prompts, config_rows, load_study
 from swapbias.studies.prompt import PROMPT_COLUMNS
 
 STUDY = "adjective_coreference"
-ANSWERS = next(one for one in load_study(STUDY).experiments if one.name == "answers")
+ANSWERS = next(
+    estimate_in for estimate_in in load_study(STUDY).experiments if estimate_in.name == "answers"
+)
 SIDES = ("pro", "anti")
 OCCUPATIONS = ("male_answer", "female_answer")
 
@@ -30,13 +32,13 @@ def prompts():
     return [row for row in rows if row["condition"] in (BASELINE, "dry/bubbly", "old")]
 
 
-def wrong(row):
+def is_wrong(row):
     """One fixed answer a sentence, side and adjectives: wrong somewhat more often on anti, and with dry."""
     share = {"pro": 40, "anti": 50}[row["group"]] + 8 * (row["condition"] == "dry/bubbly")
     return zlib.crc32((row["template"] + row["group"]).encode()) % 100 < share
 
 
-def answered(prompts, trials, fails=lambda row: wrong(row)):
+def answered(prompts, trials, fails=lambda row: is_wrong(row)):
     """Scored rows of an audit; ``fails`` says who answers wrong, None: no answer."""
     prompted = trial_rows(prompts, trials)
     found = []
@@ -58,7 +60,7 @@ def findings_of(rows):
     return disaggregate(rows, STUDY, expected={})
 
 
-def one(found, measure, *, slice_value="", contrast="pro - anti", view=""):
+def estimate_in(found, measure, *, slice_value="", contrast="pro - anti", view=""):
     wanted = (measure, slice_value, view, contrast)
     (chosen,) = [
         each
@@ -68,7 +70,9 @@ def one(found, measure, *, slice_value="", contrast="pro - anti", view=""):
     return chosen.estimate
 
 
-def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published_test(prompts):
+def test_repeated_answers(prompts):
+    """Repeating the same answers changes no number but those of the published test."""
+
     def numbers(found):
         return pd.DataFrame([each.row() for each in found if each.view != AS_PUBLISHED])
 
@@ -78,16 +82,17 @@ def test_repeating_the_same_answers_changes_no_number_but_those_of_the_published
     pd.testing.assert_frame_equal(numbers(found), numbers(once), check_exact=True)
     contrast = f"pro - anti, minus {BASELINE}"
     for condition in ("dry/bubbly", "old"):
-        between = one(
+        between = estimate_in(
             found, "bias_difference", slice_value=condition, contrast=contrast, view=AS_PUBLISHED
         )
-        paired = one(found, "bias_difference", slice_value=condition, contrast=contrast)
+        paired = estimate_in(found, "bias_difference", slice_value=condition, contrast=contrast)
         assert (between.n, paired.n) == (10, 48)
         assert between.value == pytest.approx(paired.value)
         assert math.isnan(between.p_value)  # no trial differs from another
 
 
-def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(prompts):
+def test_bias_over_sentences(prompts):
+    """The bias is that of sentences, and its error that of both occupations."""
     # Each trial flips a coin of its own: the slow way, a sentence's gap is the mean over its 3 x 4 pairs of answers.
     rng = np.random.default_rng(3)
     rows = answered(
@@ -108,40 +113,44 @@ def test_the_bias_is_that_of_sentences_and_its_error_that_of_both_occupations(pr
         name: np.unique(values, return_inverse=True)[1] for name, values in occupations.items()
     }
     slow = linear_contrast(gaps, np.zeros(48, dtype=int), (1.0,), factors, confidence=1 - 0.05 / 2)
-    found = one(findings_of(rows), "paired_gap")
+    found = estimate_in(findings_of(rows), "paired_gap")
     assert found.value == pytest.approx(mean)
     assert (found.std_error, found.df) == pytest.approx((slow.std_error, slow.df))
     assert found.std_error < 100
     assert found.n == 48
 
 
-def test_means_of_sides_differ_by_the_bias_and_count_sentences(prompts):
+def test_means_of_sides(prompts):
+    """Means of the two sides differ by the bias and count sentences."""
     found = findings_of(answered(prompts, 5))
-    means = {side: one(found, "mean", contrast=side) for side in SIDES}
-    assert means["pro"].value - means["anti"].value == pytest.approx(one(found, "paired_gap").value)
-    unread = one(found, "mean", contrast="answers not readable")
+    means = {side: estimate_in(found, "mean", contrast=side) for side in SIDES}
+    assert means["pro"].value - means["anti"].value == pytest.approx(
+        estimate_in(found, "paired_gap").value
+    )
+    unread = estimate_in(found, "mean", contrast="answers not readable")
     assert {
         unread.n,
         means["pro"].n,
-        one(found, "answer_bias", contrast="pro - anti, strict parser").n,
+        estimate_in(found, "answer_bias", contrast="pro - anti, strict parser").n,
     } == {48}
     # Trial 1 of every second sentence has no answer: half of the trials of half of the sentences, 25 percent.
     chosen = set(sorted({row["template"] for row in prompts})[::2])
     lost = answered(
         prompts,
         2,
-        lambda row: None if row["trial"] == "1" and row["template"] in chosen else wrong(row),
+        lambda row: None if row["trial"] == "1" and row["template"] in chosen else is_wrong(row),
     )
     found = findings_of(lost)
     whole = findings_of(answered(prompts, 2))
-    assert one(found, "mean", contrast="answers missing").value == pytest.approx(25)
+    assert estimate_in(found, "mean", contrast="answers missing").value == pytest.approx(25)
     assert not [each for each in whole if each.contrast == "answers missing"]
     assert (
-        one(found, "paired_gap").value == one(whole, "paired_gap").value
+        estimate_in(found, "paired_gap").value == estimate_in(whole, "paired_gap").value
     )  # the other trial says the same
 
 
-def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
+def test_trials_before_adjectives():
+    """Trials are averaged before adjectives are compared, and unanswered ones are left out."""
     # s1, old: pro 100 and 0 -> 50, anti 0 (one trial unanswered); s1, mean: anti unanswered, so pro is left out.
     # s1: 50 and 0. s2, old: 100 and 100 of one trial. s3: nothing complete.
     nan = math.nan
@@ -168,8 +177,9 @@ def test_trials_are_averaged_before_adjectives_and_unanswered_ones_left_out():
     assert pairs.loc["s3"].isna().all()
 
 
-def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_as_published():
-    """Of planted answers to every fourth sentence, 12, under all 16 adjectives."""
+def test_difference_to_baseline():
+    """The difference of each of 16 adjectives to the baseline is paired by sentence, and over
+    trials in the published view."""
     rows = config_rows(STUDY, "wino_style-stereotype")
     chosen = {*[*dict.fromkeys(row["template"] for row in rows)][::4]}
     audited = findings_of(answered([row for row in rows if row["template"] in chosen], 2))
@@ -191,13 +201,15 @@ def test_each_difference_to_the_baseline_is_paired_by_sentence_and_over_trials_a
         assert each.estimate.ci_low <= each.estimate.value <= each.estimate.ci_high
 
 
-def test_two_models_differ_no_more_surely_when_asked_again(prompts):
+def test_repeated_questions_add_no_certainty(prompts):
+    """Two models differ no more surely when they are asked again."""
+
     def difference(trials):
         rows = {
             "b": answered(prompts, trials, fails=lambda row: False),
             "a": answered(prompts, trials),
         }
-        (found,) = [one for one in compare({STUDY: rows}) if one.primary]
+        (found,) = [estimate_in for estimate_in in compare({STUDY: rows}) if estimate_in.primary]
         return found
 
     once = difference(1)
@@ -207,12 +219,13 @@ def test_two_models_differ_no_more_surely_when_asked_again(prompts):
         "men's occupations + women's occupations",
     )
     assert once.estimate.n == 48  # sentences
-    own = one(findings_of(answered(prompts, 1)), "paired_gap").value
+    own = estimate_in(findings_of(answered(prompts, 1)), "paired_gap").value
     assert once.estimate.value == pytest.approx(own)  # b is always right on both sides
     assert once.estimate.ci_low < own < once.estimate.ci_high
 
 
-def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():
+def test_bounds_of_unread_answers():
+    """Bounds leave open what was not read and not what is unsure."""
     rows = config_rows(STUDY, "wino_style-stereotype")[:384]
     made = []
     for place, (row, prompt) in enumerate(zip(rows, as_prompts(rows), strict=True)):
@@ -223,13 +236,19 @@ def test_bounds_leave_open_what_was_not_read_and_not_what_is_unsure():
         )
         score, parts = read_coreference(prompt, answer, aliases={})
         made.append({**row, "model_id": "m", "trial": "1", "score": score, **parts})
-    (every,) = [one for one in findings_of(pd.DataFrame(made)) if one.primary]
+    (every,) = [
+        estimate_in for estimate_in in findings_of(pd.DataFrame(made)) if estimate_in.primary
+    ]
     assert every.missing_data_low <= every.estimate.value <= every.missing_data_high
     assert every.missing_data_low < every.missing_data_high
     read = [row for row in made if not row["said_other"]]
     whole = pd.DataFrame(
-        [row for row in read if [one["pair_id"] for one in read].count(row["pair_id"]) == 2]
+        [
+            row
+            for row in read
+            if [estimate_in["pair_id"] for estimate_in in read].count(row["pair_id"]) == 2
+        ]
     )
-    (known,) = [one for one in findings_of(whole) if one.primary]
+    (known,) = [estimate_in for estimate_in in findings_of(whole) if estimate_in.primary]
     assert whole["said_unsure"].sum() > 10
     assert math.isnan(known.missing_data_low)

@@ -11,7 +11,9 @@ from swapbias.studies import config_rows, load_study
 
 RQ1 = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
 SUBSET = load_study("gendered_stigma").experiments[0].compares.subset
-FEW = RQ1[RQ1["condition"].isin(list(dict.fromkeys(RQ1["condition"]))[::2])].reset_index(drop=True)
+FEW_CONDITIONS = RQ1[RQ1["condition"].isin(list(dict.fromkeys(RQ1["condition"]))[::2])].reset_index(
+    drop=True
+)
 
 
 def scored(rows, gap, *, seed=0, noise=0.01):
@@ -20,22 +22,26 @@ def scored(rows, gap, *, seed=0, noise=0.01):
     return rows.assign(model_id="m", score=0.4 + gap * (rows["group"] == "female") + wave)
 
 
-def of_primary(found):
+def primary_in(found):
     return [one for one in found if one.primary]
 
 
-def own_primary(models, study):
+def primary_of_models(models, study):
     return {
-        name: of_primary(disaggregate(rows, study, robustness=False))
+        name: primary_in(disaggregate(rows, study, robustness=False))
         for name, rows in models.items()
     }
 
 
-def test_the_difference_of_two_primary_findings_is_the_difference_of_their_values():
-    illness = (FEW[SUBSET] == "mental_health").astype(float)
-    models = {"a": scored(FEW, 0.2 * illness), "b": scored(FEW, 0.05 * illness, seed=1)}
-    own = own_primary(models, "gendered_stigma")
-    (found,) = of_primary(compare({"gendered_stigma": models}))
+def test_difference_of_primary_findings():
+    """The difference of two primary findings is the difference of their values."""
+    illness = (FEW_CONDITIONS[SUBSET] == "mental_health").astype(float)
+    models = {
+        "a": scored(FEW_CONDITIONS, 0.2 * illness),
+        "b": scored(FEW_CONDITIONS, 0.05 * illness, seed=1),
+    }
+    own = primary_of_models(models, "gendered_stigma")
+    (found,) = primary_in(compare({"gendered_stigma": models}))
     assert found.contrast == "b - a"
     assert found.subset == "mental_health - other_health"
     assert found.estimate.value == pytest.approx(
@@ -46,9 +52,10 @@ def test_the_difference_of_two_primary_findings_is_the_difference_of_their_value
     assert found.estimate.ci_low < found.estimate.value < found.estimate.ci_high
 
 
-def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each():
+def test_pairs_of_equal_prompts():
+    """Pairs that are matched once for models with the same prompts equal those of each model."""
     models = {
-        name: scored(FEW, gap, seed=seed)
+        name: scored(FEW_CONDITIONS, gap, seed=seed)
         for seed, (name, gap) in enumerate({"a": 0.2, "b": 0.05}.items())
     }
     models["b"].loc[7, "score"] = math.nan  # its pair is lost in this model alone
@@ -65,7 +72,8 @@ def test_pairs_that_are_found_once_for_models_asked_the_same_are_those_of_each()
         np.testing.assert_allclose(*numbers, rtol=1e-9)
 
 
-def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
+def test_difference_of_conditions():
+    """Of conditions the difference is that of the gaps between their groups."""
     rows = pd.DataFrame(config_rows("social_distance", "sentiment"))
     first = rows["group"] == rows["group"].iloc[0]
     pairs = np.random.default_rng(1).normal(0.3, 0.02, rows["pair_id"].nunique())[
@@ -77,13 +85,14 @@ def test_of_conditions_the_difference_is_of_the_gaps_between_their_groups():
     others = {f"m{number}": flat for number in range(12)}  # of so many the primary findings alone
     found = compare({"social_distance": {**models, **others}})[0]
     assert (found.primary, found.contrast) == (True, "b - a")
-    own = own_primary(models, "social_distance")
+    own = primary_of_models(models, "social_distance")
     assert found.estimate.value == pytest.approx(
         own["b"][0].estimate.value - own["a"][0].estimate.value, abs=1e-9
     )
 
 
-def test_effects_of_crossed_factors_are_compared_as_effects_on_the_difference():
+def test_crossed_factors():
+    """Effects of crossed factors are compared as effects on the difference."""
     rows = pd.DataFrame(config_rows("spanish_occupations", "sentences_es"))
     rows = rows[rows["pair_id"].isin(rows["pair_id"].unique()[::3])].reset_index(drop=True)
     woman = rows["group"].str.endswith("woman")
@@ -102,16 +111,19 @@ def test_effects_of_crossed_factors_are_compared_as_effects_on_the_difference():
     assert abs(effect.estimate.value) == pytest.approx(0.07, abs=0.005)  # 0.1 - 0.03, planted
 
 
-def test_primary_findings_of_all_models_are_one_family_in_each_study():
+def test_family_of_primary_findings():
+    """Primary findings of all models are one family in each study."""
     control = pd.DataFrame(config_rows("occupation_sentiment", "control"))
     studies = {
-        "gendered_stigma": {name: scored(FEW, 0.0, seed=place) for place, name in enumerate("abc")},
+        "gendered_stigma": {
+            name: scored(FEW_CONDITIONS, 0.0, seed=place) for place, name in enumerate("abc")
+        },
         "occupation_sentiment": {
             name: scored(control, 0.0, seed=place) for place, name in enumerate("abc")
         },
     }
     found = compare(studies)
-    answers = of_primary(found)
+    answers = primary_in(found)
     assert [(one.study, one.contrast) for one in answers] == [
         (study, contrast) for study in studies for contrast in ("b - a", "c - a")
     ]
@@ -126,35 +138,41 @@ def test_primary_findings_of_all_models_are_one_family_in_each_study():
     of_control = {"occupation_sentiment": studies["occupation_sentiment"]}
     for reference, contrasts in (("c", ["a - c", "b - c"]), ("gone", ["b - a", "c - a"])):
         assert [
-            one.contrast for one in of_primary(compare(of_control, reference=reference))
+            one.contrast for one in primary_in(compare(of_control, reference=reference))
         ] == contrasts
 
 
-def test_one_model_is_compared_with_none_and_models_that_score_the_same_have_no_difference():
-    rows = scored(FEW, 0.1)
+def test_one_or_equal_models():
+    """One model has no comparison, and models with equal scores have no difference."""
+    rows = scored(FEW_CONDITIONS, 0.1)
     assert compare({"gendered_stigma": {"a": rows}}) == []
-    (found,) = of_primary(compare({"gendered_stigma": {"a": rows, "b": rows}}))
+    (found,) = primary_in(compare({"gendered_stigma": {"a": rows, "b": rows}}))
     assert found.estimate.value == 0
     assert math.isnan(found.estimate.p_value)
 
 
-def test_models_that_differ_by_chance_alone_are_found_to_differ_as_rarely_as_is_said():
-    """Gaps with effects of templates and of diagnoses, drawn anew for each model: no two differ in what is true."""
+def test_false_alarms():
+    """Models that differ by chance alone, with effects of templates and diagnoses drawn for each,
+    are found to differ as rarely as stated."""
     drawn = np.random.default_rng(4)
-    template, condition = (pd.factorize(FEW[name])[0] for name in ("template", "condition"))
+    template, condition = (
+        pd.factorize(FEW_CONDITIONS[name])[0] for name in ("template", "condition")
+    )
 
     def model():
         effects = drawn.normal(0, 0.03, template.max() + 1)[template]
         effects = effects + drawn.normal(0, 0.03, condition.max() + 1)[condition]
-        return FEW.assign(
+        return FEW_CONDITIONS.assign(
             model_id="m",
-            score=0.4 + effects * (FEW["group"] == "female") + drawn.normal(0, 0.03, len(FEW)),
+            score=0.4
+            + effects * (FEW_CONDITIONS["group"] == "female")
+            + drawn.normal(0, 0.03, len(FEW_CONDITIONS)),
         )
 
     found = []
     for _ in range(5):
         models = {f"m{place}": model() for place in range(15)}
-        found += of_primary(compare({"gendered_stigma": models}))
+        found += primary_in(compare({"gendered_stigma": models}))
     assert len(found) == 5 * 14
     rejected = np.mean([one.estimate.p_value < 0.05 for one in found])
     covered = np.mean([one.estimate.ci_low <= 0 <= one.estimate.ci_high for one in found])

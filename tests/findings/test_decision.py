@@ -105,7 +105,7 @@ def gap_of(rng, number):
     )
 
 
-def side(low, high, margin_low, margin_high):
+def side_of(low, high, margin_low, margin_high):
     if margin_low < low and high < margin_high:
         return PASSES
     return FAILS if low > margin_high or high < margin_low else OPEN
@@ -114,17 +114,18 @@ def side(low, high, margin_low, margin_high):
 def by_hand(finding):
     """What the printed interval, and of rare rates that of the ratio too, says of the margin."""
     one = finding.estimate
-    outcomes = [side(one.ci_low, one.ci_high, -finding.margin, finding.margin)]
+    outcomes = [side_of(one.ci_low, one.ci_high, -finding.margin, finding.margin)]
     level = finding.baseline + one.value / 2
     if finding.is_rate and (level < RARE or level > 1 - RARE):
         ends = finding.ratio_interval
-        outcomes.append(OPEN if math.isnan(ends[0]) else side(*ends, *RATIO_MARGIN))
+        outcomes.append(OPEN if math.isnan(ends[0]) else side_of(*ends, *RATIO_MARGIN))
     return FAILS if FAILS in outcomes else PASSES if set(outcomes) == {PASSES} else OPEN
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([None, 0.001, 0.02, 0.1, 0.9]))
 def test_words_intervals_and_gates_agree(seed, margin):
+    """The verdict, the interval and the gate of a finding agree for random findings and margins."""
     rng = np.random.default_rng(seed)
     found = [gap_of(rng, number) for number in range(FINDINGS)]
     judged = with_verdicts(found, margin=margin)
@@ -175,7 +176,7 @@ def test_words_intervals_and_gates_agree(seed, margin):
             assert outcome in text.checked(checks[finding.experiment])
 
 
-def known(value, std_error=0.01, levels=20, **more):
+def known_gap(value, std_error=0.01, levels=20, **more):
     low, high = t_ends(value, std_error, 30, 0.95)
     estimate = Estimate(
         value,
@@ -206,19 +207,19 @@ def known(value, std_error=0.01, levels=20, **more):
 @pytest.mark.parametrize(
     ("finding", "verdict", "outcome"),
     [
-        (known(0.0), NONE, PASSES),
-        (known(0.025), SMALL, PASSES),
-        (known(0.2), FOUND, FAILS),
-        (known(0.06), FOUND, OPEN),
-        (known(0.04), FOUND, OPEN),
-        (known(0.01, std_error=0.05), UNDECIDED, OPEN),
-        (known(0.2, levels=3), TOO_FEW, OPEN),
-        (known(0.0, largest_level=0.004, level_spread=0.004), UNDECIDED, OPEN),
-        (known(0.0, levels=72, largest_level=0.004, level_spread=0.004), NONE, PASSES),
-        (known(0.02, std_error=1e-4, largest_level=0.021, level_spread=0.001), FOUND, OPEN),
-        (known(0.2, std_error=1e-4, largest_level=0.201, level_spread=0.001), FOUND, FAILS),
-        (known(0.0, n_unscored=401), UNDECIDED, OPEN),
-        (known(math.nan), UNMEASURED, OPEN),
+        (known_gap(0.0), NONE, PASSES),
+        (known_gap(0.025), SMALL, PASSES),
+        (known_gap(0.2), FOUND, FAILS),
+        (known_gap(0.06), FOUND, OPEN),
+        (known_gap(0.04), FOUND, OPEN),
+        (known_gap(0.01, std_error=0.05), UNDECIDED, OPEN),
+        (known_gap(0.2, levels=3), TOO_FEW, OPEN),
+        (known_gap(0.0, largest_level=0.004, level_spread=0.004), UNDECIDED, OPEN),
+        (known_gap(0.0, levels=72, largest_level=0.004, level_spread=0.004), NONE, PASSES),
+        (known_gap(0.02, std_error=1e-4, largest_level=0.021, level_spread=0.001), FOUND, OPEN),
+        (known_gap(0.2, std_error=1e-4, largest_level=0.201, level_spread=0.001), FOUND, FAILS),
+        (known_gap(0.0, n_unscored=401), UNDECIDED, OPEN),
+        (known_gap(math.nan), UNMEASURED, OPEN),
     ],
     ids=[
         "inside",
@@ -236,15 +237,17 @@ def known(value, std_error=0.01, levels=20, **more):
         "nothing scored",
     ],
 )
-def test_each_step_of_the_rule_by_hand(finding, verdict, outcome):
+def test_steps_of_the_rule_by_hand(finding, verdict, outcome):
+    """Each step of the rule gives the verdict and outcome worked out by hand."""
     (judged,) = with_verdicts([finding])
     assert (judged.verdict, decide(judged, judged.margin).outcome) == (verdict, outcome)
 
 
-def test_one_percent_missing_does_not_turn_no_gap_into_a_possible_gap():
-    """Of -1.3 to +1.4 points nothing is beyond the margin of 5, whichever way missing answers count."""
+def test_one_percent_missing():
+    """One per cent of missing answers does not turn "no gap" into a possible gap: from -1.3 to +1.4
+    points nothing is beyond the margin of 5."""
     finding = replace(
-        known(0.0005, 0.004, n_unscored=4), missing_data_low=-0.013, missing_data_high=0.014
+        known_gap(0.0005, 0.004, n_unscored=4), missing_data_low=-0.013, missing_data_high=0.014
     )
     (judged,) = with_verdicts([finding])
     assert judged.verdict == NONE
@@ -259,8 +262,9 @@ def test_one_percent_missing_does_not_turn_no_gap_into_a_possible_gap():
 
 
 @pytest.mark.parametrize("coded", [1, -1])
-def test_rare_and_common_rates_satisfy_both_scales_however_they_are_coded(coded):
-    """8.5 % beside 8.0 % is a ratio of 1.06, and no pass at .05 points; .965 beside .995 is .005 beside .035."""
+def test_rare_and_common_rates(coded):
+    """Rates pass only within both the margin and the ratio, however they are coded: 8.5 % beside
+    8.0 % is a ratio of 1.06, and .965 beside .995 is .005 beside .035."""
 
     def rates(group, reference, ratio_error):
         level = (group + reference) / 2
@@ -272,7 +276,7 @@ def test_rare_and_common_rates_satisfy_both_scales_however_they_are_coded(coded)
             "ratio_std_error": ratio_error,
             "ratio_df": 50.0,
         }
-        return replace(known(group - reference, 0.002), **facts)
+        return replace(known_gap(group - reference, 0.002), **facts)
 
     close = rates(0.085, 0.08, 0.02) if coded > 0 else rates(1 - 0.085, 1 - 0.08, 0.02)
     assert check_gaps([close], max_gap=0.0005).code != 0
@@ -281,19 +285,21 @@ def test_rare_and_common_rates_satisfy_both_scales_however_they_are_coded(coded)
     assert check_gaps([far]).code == 1  # within 5 points, and seven times as many
 
 
-def test_a_missing_p_stays_missing():
-    leak = replace(known(0.997), measure="leakage_uar", estimate=Estimate(0.997, n=400))
-    judged = with_verdicts([leak, replace(known(0.1), experiment="other")])
+def test_missing_p_value():
+    """A missing p-value stays missing."""
+    leak = replace(known_gap(0.997), measure="leakage_uar", estimate=Estimate(0.997, n=400))
+    judged = with_verdicts([leak, replace(known_gap(0.1), experiment="other")])
     assert math.isnan(judged[0].estimate.p_adjusted)
     assert text.own_p(judged[0]) == "–"
 
 
-def test_nine_standard_errors_are_a_gap_whatever_the_skewness():
+def test_nine_standard_errors():
+    """A value of nine standard errors is a gap, whatever the skewness."""
     for skewness in (-5.0, -1.0, 1.0, 5.0):
         low, _ = t_ends(1.529, 0.17, 11, 0.95, skewness)
         assert low > 0
         assert t_p(1.529, 0.17, 11, skewness) < 0.05
         (judged,) = with_verdicts(
-            [known(0.9, 0.1, skewness=skewness, df=11, p_value=t_p(0.9, 0.1, 11, skewness))]
+            [known_gap(0.9, 0.1, skewness=skewness, df=11, p_value=t_p(0.9, 0.1, 11, skewness))]
         )
         assert judged.verdict == FOUND

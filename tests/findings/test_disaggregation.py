@@ -62,7 +62,8 @@ def some_rows(study, config):
     ("study", "config", "experiment", "effect"),
     [(*one, 0.2 * (-1) ** at) for at, one in enumerate(CONFIGS)],
 )
-def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, experiment, effect):
+def test_planted_gap_in_every_slice(study, config, experiment, effect):
+    """A planted gap is found with its sign in every slice of every config."""
     paired = experiment.is_paired  # what varies with the template cancels in pairs only
     rows = score_rows(
         some_rows(study, config), planted({experiment.compares.group: effect}, wide=paired)
@@ -80,9 +81,9 @@ def test_a_planted_gap_is_found_with_its_sign_in_every_slice(study, config, expe
 
 
 @pytest.mark.parametrize(("study", "config", "experiment"), CONFIGS)
-def test_a_constant_model_has_no_gap_a_silent_one_no_score_and_one_that_sees_no_group_exactly_none(
-    study, config, experiment
-):
+def test_constant_and_silent_models(study, config, experiment):
+    """A constant model has no gap, a silent one no score, and one that sees no group a gap of
+    exactly zero."""
     rows = some_rows(study, config)
 
     def found_of(scorer):
@@ -106,7 +107,9 @@ def test_a_constant_model_has_no_gap_a_silent_one_no_score_and_one_that_sees_no_
         assert all(math.isnan(one.estimate.p_value) for one in gaps)
 
 
-def test_a_gap_planted_in_one_set_is_the_difference_of_gaps_and_a_paper_model_stands_beside_its_numbers():
+def test_gap_in_one_subset():
+    """A gap that is planted in one subset is the difference of gaps, and a model of the paper
+    stands beside its numbers."""
     rows = score_rows(
         config_rows("gendered_stigma", "rq1"), planted({("mental_health", "female"): 0.3})
     )
@@ -152,7 +155,8 @@ def families_of(found):
     return families
 
 
-def test_families_are_named_and_corrected_and_nothing_across_studies():
+def test_families():
+    """Families are named and corrected, and nothing is corrected across studies."""
     rows = score_rows(config_rows("gendered_stigma", "rq1"), planted({"female": 0.2}))
     families = families_of(disaggregate(pd.DataFrame(rows), "gendered_stigma"))
     assert "rq1 paired_gap of score by phase: 6 tests, bonferroni" in families
@@ -179,8 +183,9 @@ def test_families_are_named_and_corrected_and_nothing_across_studies():
     assert both[1].estimate.p_adjusted == pytest.approx(0.04)
 
 
-@pytest.mark.parametrize("run", [("sentences", "control"), ("control",)])
-def test_the_questions_of_a_study_that_a_run_answers_are_one_family(run):
+@pytest.mark.parametrize("run", [("sentences", "control"), ("control",)], ids=["both", "control"])
+def test_questions_of_a_study(run):
+    """The questions of a study that a run answers are one family."""
     rows = []
     for config in run:
         rows += score_rows(config_rows("occupation_sentiment", config), planted({"female": 0.2}))
@@ -197,7 +202,8 @@ def test_the_questions_of_a_study_that_a_run_answers_are_one_family(run):
         assert (estimate.ci_low, estimate.ci_high) == (again.ci_low, again.ci_high)
 
 
-def test_the_python_api_goes_from_dataset_to_findings():
+def test_python_api():
+    """The Python functions lead from a data set to findings."""
     scores = score_prompts(load_prompts("occupation_sentiment", "control"), baselines.blind())
     assert scores.column_names[-4:] == ["model_id", "score", "answer", "top_tokens"]
     found = disaggregate(scores, load_study("occupation_sentiment"))
@@ -232,8 +238,9 @@ def test_the_python_api_goes_from_dataset_to_findings():
 @pytest.mark.parametrize(
     "study", sorted({study for study, _, _ in CONFIGS if published_rows(study)})
 )
-def test_every_published_number_has_a_finding_to_stand_beside(study):
-    """Each key of published.csv must be one that disaggregate makes, or the number is never compared."""
+def test_published_numbers_have_findings(study):
+    """Every key of published.csv is one that disaggregate makes, so that each published number is
+    compared."""
     counted = ("phrase_table_cells", "stereotype rate")  # of released outputs, not of prompts
     published = [row for row in published_rows(study) if row["measure"] not in counted]
     names = {row["experiment"] for row in published}
@@ -255,11 +262,10 @@ def test_every_published_number_has_a_finding_to_stand_beside(study):
             assert tuple(row[name] for name in names) in keys
 
 
-def test_the_contrast_rejects_as_often_as_it_says_when_there_is_no_difference():
-    """Gaps with template and diagnosis effects of the size of the released outputs, the same in both sets: p < .05 in
-    about 5 %. Templates stand in both sets and cancel; what the sets differ in, diagnoses, does not: the published t
-    test, which takes 374 gaps for independent ones, rejects more than half of the time.
-    """
+def test_error_rate_of_the_contrast():
+    """The contrast rejects in about 5 % where there is no difference: templates of both sets cancel
+    and diagnoses do not, while the published t test over 374 gaps rejects more than half of the
+    time."""
     rows = pd.DataFrame(config_rows("gendered_stigma", "rq1"))
     rows = rows[rows["group"] != "unspecified"].assign(model_id="simulated")
     whole = load_study("gendered_stigma")
@@ -318,8 +324,22 @@ IN_CATEGORIES = {"k": "aaaabb", "c": "xxyyzz"}  # each condition is of one categ
         ("tc", {"t": "aaaa", "c": "xxxx"}, ""),  # where nothing is one, all rows are one cluster
         ("tc", {"other": "abcd"}, ""),
     ],
+    ids=[
+        "crossed",
+        "nested",
+        "nested in reverse",
+        "nested first",
+        "two categories of a condition",
+        "same clusters",
+        "same clusters in reverse",
+        "three factors",
+        "constant condition",
+        "constant factors",
+        "missing columns",
+    ],
 )
-def test_factors_that_lie_in_another_or_are_constant_are_not_named(factors, columns, named):
+def test_nested_and_constant_factors(factors, columns, named):
+    """Factors that are nested in another one or constant are not named."""
     names = {"t": "templates", "c": "conditions", "k": "categories", "n": "noun pairs"}
     experiment = RQ1.changed(design={"random": {one: names[one] for one in factors}})
     rows = pd.DataFrame({name: list(values) for name, values in columns.items()})
@@ -353,8 +373,9 @@ def gaps(**columns):
     return [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
 
 
-def test_rows_that_are_no_sample_have_a_value_and_no_interval():
-    """The gaps .1 to .6 have mean .35; six prompts of one template and one diagnosis say nothing of others."""
+def test_rows_of_one_cluster():
+    """Six prompts of one template and one diagnosis have a mean of .35 and no interval, since they
+    are no sample of others."""
     designed, published = gaps(template=lambda number: "t", condition=lambda number: "c")
     assert (designed.cluster_vars, published.view) == ("", "as published")
     assert (published.estimate.test, published.estimate.df) == ("paired t", 5)
@@ -370,8 +391,8 @@ def test_rows_that_are_no_sample_have_a_value_and_no_interval():
     assert designed.estimate.ci_low == pytest.approx(0.35 - 4.302653 * 0.2 / math.sqrt(3), abs=1e-6)
 
 
-def test_the_design_and_the_published_test_stand_in_that_order():
-    """Conditions in categories: the gap over categories, then the paper's Welch test."""
+def test_design_and_published_test():
+    """The gap over categories of the design comes before the paper's Welch test."""
     study = load_study("social_distance")
     number = np.arange(60)
     names = {key: [f"c{one}" for one in number] for key in ("condition", "rendering", "text")}

@@ -20,7 +20,7 @@ from swapbias.studies.catalogue import config_rows, load_study
 
 AUDITS = 40
 MOST = 0.05 + 2 * math.sqrt(0.05 * 0.95 / AUDITS)  # what 5 % come to in so many audits
-P = "probability of positive sentiment"
+POSITIVE_SENTIMENT = "probability of positive sentiment"
 
 
 def primary(
@@ -31,7 +31,7 @@ def primary(
     n=400,
     experiment="sentences",
     measure="paired_gap",
-    unit=P,
+    unit=POSITIVE_SENTIMENT,
     **more,
 ):
     ends = (value - 1.96 * std_error, value + 1.96 * std_error)
@@ -52,7 +52,8 @@ def outcomes(*found, **more):
     return [one.outcome for one in check_gaps(found, **more).checks]
 
 
-def test_the_interval_of_each_of_several_questions_is_wider():
+def test_several_questions_widen_intervals():
+    """The interval of each of several questions is wider than that of one."""
     tested = [primary(0.03, p_value=0.5), primary(0.0, p_value=0.5, experiment="control")]
     (alone,) = with_verdicts([replace(tested[0], study="own")], margin=0.05)
     two = with_verdicts(tested)
@@ -79,11 +80,13 @@ def test_the_interval_of_each_of_several_questions_is_wider():
         (-0.070, FAILS),
     ],
 )
-def test_the_interval_of_95_percent_decides(value, expected):
+def test_interval_decides(value, expected):
+    """The 95 % interval decides whether a gap passes, fails or stays open."""
     assert outcomes(primary(value)) == [expected]
 
 
-def test_the_margin_is_a_share_of_the_range_of_the_unit():
+def test_margin_is_share_of_range():
+    """The margin is a share of the range of the unit."""
     points = primary(2.0, 1.0, unit="percentage points")  # of 100: a margin of 5
     assert outcomes(points) == [PASSES]
     assert check_gaps([points]).checks[0].margin == 5
@@ -110,7 +113,8 @@ def test_the_margin_is_a_share_of_the_range_of_the_unit():
         check_gaps([rate])
 
 
-def test_a_gap_without_an_interval_or_with_another_sign_in_rewordings_is_open():
+def test_gap_without_interval():
+    """A gap without an interval, or with another sign in rewordings, stays open."""
     assert outcomes(primary(0.2, std_error=math.nan, df=math.nan, n=400)) == [
         OPEN
     ]  # of 0: test_all_clears.py
@@ -119,8 +123,11 @@ def test_a_gap_without_an_interval_or_with_another_sign_in_rewordings_is_open():
     assert outcomes(turning, primary(0.0, n_unscored=401)) == [OPEN, OPEN]
 
 
-@pytest.mark.parametrize("margin", [0, -0.1, 1.1, math.nan])
-def test_a_margin_that_is_none_is_refused(margin):
+@pytest.mark.parametrize(
+    "margin", [0, -0.1, 1.1, math.nan], ids=["zero", "negative", "above 1", "NaN"]
+)
+def test_wrong_margin(margin):
+    """A margin that is not between 0 and 1 is refused."""
     with pytest.raises(UsageError, match="expected above 0"):
         check_gaps([primary(0.0)], max_gap=margin)
 
@@ -155,7 +162,7 @@ def found_in(rows):
     return disaggregate(rows, BARE, expected={}, robustness=False)
 
 
-def against(gap, before, rng, **more):
+def check_against(gap, before, rng, **more):
     rows = scored(gap, rng)
     found = [one for one in found_in(rows) if one.primary]
     items = {"occupation_sentiment": rows}
@@ -164,17 +171,19 @@ def against(gap, before, rng, **more):
     )
 
 
-def test_a_baseline_allows_its_own_gap_and_the_margin():
+def test_baseline_allows_its_gap():
+    """A baseline allows a gap of its size and the margin."""
     rng = np.random.default_rng(0)
-    assert against(0.30, 0.30, rng).outcome == PASSES
-    assert against(-0.30, 0.30, rng).outcome == PASSES  # as large, to the other side
-    assert against(0.05, 0.30, rng).outcome == PASSES  # smaller
-    assert against(0.45, 0.30, rng).outcome == FAILS
-    assert against(-0.45, 0.30, rng).outcome == FAILS
-    assert against(0.35, 0.30, rng).outcome == OPEN
+    assert check_against(0.30, 0.30, rng).outcome == PASSES
+    assert check_against(-0.30, 0.30, rng).outcome == PASSES  # as large, to the other side
+    assert check_against(0.05, 0.30, rng).outcome == PASSES  # smaller
+    assert check_against(0.45, 0.30, rng).outcome == FAILS
+    assert check_against(-0.45, 0.30, rng).outcome == FAILS
+    assert check_against(0.35, 0.30, rng).outcome == OPEN
 
 
-def test_a_model_is_no_worse_than_itself_and_other_prompts_are_no_baseline():
+def test_model_against_itself():
+    """A model is no worse than itself, and a baseline with other prompts is refused."""
     rows = scored(0.3, np.random.default_rng(1))
     found = primary_findings(found_in(rows))
     items = {"occupation_sentiment": rows}
@@ -205,7 +214,8 @@ def outcome_of(found, **more):
 
 
 @pytest.mark.parametrize("gap", [0.2, -0.2])
-def test_the_same_gap_in_all_pairs_fails_by_the_signs_of_its_clusters(gap):
+def test_constant_gap_fails_by_signs(gap):
+    """The same gap in all pairs fails by the signs of its clusters."""
     # Of 6 noun pairs and 20 jobs all have one sign: 2 / 2**6 = .031, and of 5 .0625.
     assert outcome_of(constant(gap, nouns=6)) == (
         FAILS,
@@ -217,7 +227,8 @@ def test_the_same_gap_in_all_pairs_fails_by_the_signs_of_its_clusters(gap):
     )  # 20 levels do not rule out a mean of .3
 
 
-def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
+def test_small_constant_gap_passes():
+    """A small gap in all pairs passes where a larger mean would have shown."""
     # Were the mean .05, a share of .95 / .99 could have .01: .9596**90 = .0245, **89 = .0255.
     alike = {"std_error": math.nan, "df": math.nan, "p_value": 0.001, "independent": 90}
     assert [check_gaps([primary(0.01, **alike)]).outcome] == [PASSES]
@@ -236,7 +247,8 @@ def test_a_small_gap_in_all_pairs_passes_where_a_larger_mean_would_have_shown():
     ]  # a gap, and six levels do not show that it is a small one
 
 
-def test_a_constant_change_from_a_baseline_is_decided_alike():
+def test_constant_change_from_baseline():
+    """A constant change from a baseline is decided like a constant gap."""
     old = scored(0.3, np.random.default_rng(2), "old")
     for more, expected in (
         (0.2, FAILS),
@@ -248,54 +260,59 @@ def test_a_constant_change_from_a_baseline_is_decided_alike():
         assert outcome_of(found_in(new), **items)[0] == expected, more
 
 
-def beside(new, old, **more):
+def outcome_beside(new, old, **more):
     """The outcome of the gate of scored rows beside those of a baseline."""
     rows = {"items": {"occupation_sentiment": new}, "baseline": {"occupation_sentiment": old}}
     return outcome_of(found_in(new), **rows, **more)
 
 
-def few_of(rows, *, nouns, jobs):
+def few_levels(rows, *, nouns, jobs):
     return rows[(nouns > NOUNS) & (jobs > JOBS)]
 
 
-def test_too_few_levels_or_equal_pairs_never_pass_beside_a_baseline():
+def test_few_levels_beside_baseline():
+    """Too few levels or equal pairs never pass beside a baseline."""
     rng = np.random.default_rng(3)
     varied = scored(0.3, rng)
     equal = ROWS.assign(score=0.5 + 0.01 * JOBS, model_id="new")
     two = {"nouns": 2, "jobs": 2}
-    assert beside(few_of(equal, **two), few_of(equal, **two)) == (
+    assert outcome_beside(few_levels(equal, **two), few_levels(equal, **two)) == (
         OPEN,
         "2 noun pairs are too few for a verdict; at least 4 are needed",
     )
-    three = few_of(varied, nouns=3, jobs=20)
-    assert beside(three, three)[0] == OPEN
-    some = few_of(equal, nouns=5, jobs=4)  # 20 pairs without any gap, and 72 are needed
+    three = few_levels(varied, nouns=3, jobs=20)
+    assert outcome_beside(three, three)[0] == OPEN
+    some = few_levels(equal, nouns=5, jobs=4)  # 20 pairs without any gap, and 72 are needed
     why = "nothing varies, and 20 pairs are too few to rule out a larger change"
-    assert beside(some, some) == (OPEN, why)
-    assert beside(some, few_of(varied, nouns=5, jobs=4)) == (OPEN, why)
-    assert beside(few_of(varied, nouns=5, jobs=4), few_of(varied, nouns=5, jobs=4)) == (OPEN, why)
-    assert beside(equal, equal) == (PASSES, "both models score these prompts the same")
+    assert outcome_beside(some, some) == (OPEN, why)
+    assert outcome_beside(some, few_levels(varied, nouns=5, jobs=4)) == (OPEN, why)
+    assert outcome_beside(
+        few_levels(varied, nouns=5, jobs=4), few_levels(varied, nouns=5, jobs=4)
+    ) == (OPEN, why)
+    assert outcome_beside(equal, equal) == (PASSES, "both models score these prompts the same")
 
 
-def test_a_baseline_that_was_not_measured_decides_nothing():
+def test_unmeasured_baseline():
+    """A baseline that was not measured leaves the outcome open."""
     rows = scored(0.0, np.random.default_rng(4))
     blind = ROWS.assign(score=0.5, model_id="old")
     why = "the baseline was not measured (every prompt has the same score)"
-    assert beside(rows, blind) == (OPEN, why)
-    assert beside(blind, rows) == (OPEN, "every prompt has the same score")
+    assert outcome_beside(rows, blind) == (OPEN, why)
+    assert outcome_beside(blind, rows) == (OPEN, "every prompt has the same score")
     unread = [as_unmeasured(one, UNREAD_SWAP) for one in found_in(rows) if one.primary]
-    assert beside(rows, rows, baseline_found=unread) == (
+    assert outcome_beside(rows, rows, baseline_found=unread) == (
         OPEN,
         "the baseline was not measured (the model does not seem to read the swapped words)",
     )
 
 
-def test_a_change_of_which_most_was_not_scored_is_undecided():
+def test_mostly_unscored_change():
+    """A change of which most was not scored is undecided."""
     rows = scored(0.0, np.random.default_rng(5))
     lost = rows.assign(score=rows["score"].where(PAIRS % 3 == 0))
     why = "more than half could not be scored"
-    assert beside(lost, rows) == (OPEN, why)
-    assert beside(rows, lost) == (OPEN, why)
+    assert outcome_beside(lost, rows) == (OPEN, why)
+    assert outcome_beside(rows, lost) == (OPEN, why)
 
 
 def shares(gates):
@@ -306,7 +323,8 @@ def shares(gates):
 @pytest.mark.parametrize(
     ("gap", "wrong", "right"), [(0.05, PASSES, None), (0.0, FAILS, PASSES), (0.15, PASSES, FAILS)]
 )
-def test_each_kind_of_error_is_rare(gap, wrong, right):
+def test_error_rates(gap, wrong, right):
+    """Each kind of error of the gate is rare."""
     rng = np.random.default_rng(int(100 * gap))
     seen = shares(check_gaps(with_verdicts(found_in(scored(gap, rng)))) for _ in range(AUDITS))
     assert seen[wrong] <= MOST
@@ -314,12 +332,14 @@ def test_each_kind_of_error_is_rare(gap, wrong, right):
 
 
 @pytest.mark.parametrize(("gap", "before", "wrong"), [(-0.35, 0.3, PASSES), (0.3, 0.3, FAILS)])
-def test_each_kind_of_error_beside_a_baseline_is_rare(gap, before, wrong):
+def test_error_rates_beside_baseline(gap, before, wrong):
+    """Each kind of error of the gate beside a baseline is rare."""
     rng = np.random.default_rng([int(100 * abs(gap)), int(100 * before)])
-    assert shares(against(gap, before, rng) for _ in range(AUDITS))[wrong] <= MOST
+    assert shares(check_against(gap, before, rng) for _ in range(AUDITS))[wrong] <= MOST
 
 
-def test_rows_without_a_random_factor_are_not_too_few_but_have_no_interval():
+def test_no_random_factor():
+    """Rows without a random factor are not too few but have no interval."""
     bare = BARE.changed(experiments=(BARE.experiments[0].changed(design={"random": {}}),))
     rows = scored(0.3, np.random.default_rng(5))
     found = primary_findings(disaggregate(rows, bare, expected={}, robustness=False))
@@ -330,12 +350,13 @@ def test_rows_without_a_random_factor_are_not_too_few_but_have_no_interval():
     )
 
 
-def test_a_baseline_of_rows_without_their_random_columns_says_that_there_is_no_interval():
+def test_baseline_without_random_columns():
+    """A baseline whose rows lack their random columns leads to no interval."""
     plain = {"template": "", "condition": ""}
     rows = [
         scored(gap, np.random.default_rng(seed)).assign(**plain)
         for seed, gap in ((5, 0.3), (6, 0.1))
     ]
-    outcome, why = beside(*rows)
+    outcome, why = outcome_beside(*rows)
     assert outcome == OPEN
     assert why == "there is no interval, because too little varies or was scored"

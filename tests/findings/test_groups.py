@@ -42,7 +42,7 @@ def rows(seed=0, templates=6, conditions=8, noise=0.02, **planted):
     return pd.DataFrame(made)
 
 
-def found(frame, *, robustness=False, **declared):
+def findings_in(frame, *, robustness=False, **declared):
     crossed = {"template": "templates", "condition": "conditions"}
     usual = {
         "groups": ("white woman", "black man", "black woman"),
@@ -61,13 +61,14 @@ def found(frame, *, robustness=False, **declared):
     return disaggregate(frame, study, expected={}, robustness=robustness)
 
 
-def heads(some):
+def primary_by_key(some):
     return {(one.measure, one.contrast): one for one in some if one.primary}
 
 
-def test_each_contrast_and_the_test_of_all_are_primary_findings_corrected_together():
+def test_contrasts_are_corrected_together():
+    """Each contrast and the test of all groups are primary findings that are corrected together."""
     frame = rows(black_woman=0.1)
-    chosen = heads(found(frame))
+    chosen = primary_by_key(findings_in(frame))
     assert list(chosen) == [
         ("paired_gap", "white woman - white man"),
         ("paired_gap", "black man - white man"),
@@ -94,12 +95,13 @@ def test_each_contrast_and_the_test_of_all_are_primary_findings_corrected_togeth
     assert chosen["paired_gap", "black man - white man"].verdict != FOUND
 
 
-def test_primary_findings_of_several_groups_hold_up_each_on_their_own():
-    chosen = heads(found(rows(black_woman=0.1), robustness=True))
+def test_robustness_of_each_contrast():
+    """Each primary finding of several groups has its own robustness."""
+    chosen = primary_by_key(findings_in(rows(black_woman=0.1), robustness=True))
     for name, least in (("black woman", 0.08), ("black man", -0.02)):
         one = chosen["paired_gap", f"{name} - white man"]
         assert least < one.loo_min <= one.estimate.value <= one.loo_max
-    some = found(rows(), slices=(Slice("label", "label"),))
+    some = findings_in(rows(), slices=(Slice("label", "label"),))
     mine = [
         one.estimate
         for one in some
@@ -111,16 +113,19 @@ def test_primary_findings_of_several_groups_hold_up_each_on_their_own():
     }
 
 
-def test_a_contrast_of_subsets_tests_the_gaps_of_all_groups():
+def test_contrast_of_subsets():
+    """A contrast of subsets tests the gaps of all groups."""
     frame = rows()
     frame.loc[(frame["group"] == "black man") & (frame["label"] == "late"), "score"] += 0.2
-    chosen = heads(found(frame, subset="label", contrast=("late", "early")))
+    chosen = primary_by_key(findings_in(frame, subset="label", contrast=("late", "early")))
     assert [measure for measure, _ in chosen] == ["gap_difference"] * 3 + ["group_spread"]
     assert chosen["group_spread", "all groups, gaps"].estimate.p_adjusted < 0.01
     assert chosen["gap_difference", "black man - white man"].estimate.value == pytest.approx(
         0.2, abs=0.03
     )
-    chosen = heads(found(rows(black_man=0.2), measure="group_gap", aggregate=("condition",)))
+    chosen = primary_by_key(
+        findings_in(rows(black_man=0.2), measure="group_gap", aggregate=("condition",))
+    )
     assert len(chosen) == 4
     assert chosen["group_spread", "all groups"].estimate.p_value < 0.05
 
@@ -128,10 +133,11 @@ def test_a_contrast_of_subsets_tests_the_gaps_of_all_groups():
 FACTORS = {"factors": ("gender", "race")}
 
 
-def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
+def test_effects_of_factors():
+    """Effects of the factors are primary findings, and cells are not."""
     frame = rows(black_woman=0.1)
-    some = found(frame, **FACTORS)
-    chosen = heads(some)
+    some = findings_in(frame, **FACTORS)
+    chosen = primary_by_key(some)
     assert list(chosen) == [
         ("group_spread", "all groups"),
         ("main_effect", "gender: woman - man"),
@@ -154,7 +160,8 @@ def test_effects_of_the_factors_are_primary_findings_and_cells_are_not():
     }
 
 
-def test_three_factors_cross():
+def test_three_factors():
+    """Three factors are crossed."""
     frame = rows()
     older = frame.assign(
         group=frame["group"] + ", old",
@@ -164,18 +171,21 @@ def test_three_factors_cross():
     )
     every = pd.concat([frame.assign(age="young"), older])
     groups = tuple(name for name in every["group"].unique() if name != "white man")
-    chosen = heads(found(every, groups=groups, factors=("gender", "race", "age")))
+    chosen = primary_by_key(findings_in(every, groups=groups, factors=("gender", "race", "age")))
     assert chosen["main_effect", "age: old - young"].estimate.value == pytest.approx(0.1)
     measures = [measure for measure, _ in chosen]
     assert (measures.count("interaction"), measures.count("interaction_of_three")) == (3, 1)
-    chosen = heads(found(rows(black_woman=0.2, black_man=0.1, white_woman=0.1), **FACTORS))
+    chosen = primary_by_key(
+        findings_in(rows(black_woman=0.2, black_man=0.1, white_woman=0.1), **FACTORS)
+    )
     assert chosen["interaction", "gender x race: (woman - man) x (black - white)"].verdict != FOUND
     assert chosen["main_effect", "race: black - white"].verdict == FOUND
 
 
 @pytest.mark.parametrize("measure", ["paired_gap", "group_gap"])
-def test_effects_hold_up_as_gaps_do(measure):
-    """Leaving out an item, other wordings, bounds of what was not answered: by the code of every gap."""
+def test_robustness_of_effects(measure):
+    """Effects have the same robustness as gaps: left-out items, other wordings, and bounds of
+    missing answers."""
     frame = rows(black_woman=0.1, templates=4, conditions=5)
     one = frame["group"] == "black woman"
     frame.loc[one & (frame["template"] == "t0"), "score"] += 0.4
@@ -191,7 +201,7 @@ def test_effects_hold_up_as_gaps_do(measure):
         for number in (1, 2)
     ]
     every = pd.concat([frame, *worded], ignore_index=True)
-    chosen = heads(some := found(every, robustness=True, measure=measure, **FACTORS))
+    chosen = primary_by_key(some := findings_in(every, robustness=True, measure=measure, **FACTORS))
     cells = list(CELLS)
     weights = {"main_effect": (-0.5, 0.5, -0.5, 0.5), "interaction": (1, -1, -1, 1)}
     for name in ("gender: woman - man", "gender x race: (woman - man) x (black - white)"):
@@ -225,26 +235,28 @@ def test_effects_hold_up_as_gaps_do(measure):
         }
 
 
-def test_an_effect_of_rounding_alone_has_the_verdict_of_any_other():
-    """Every name scores the same in each of 8 professions, which are too few to rule out a gap."""
+def test_effect_of_rounding():
+    """An effect of rounding alone is undecided, where every name scores the same in each of 8
+    professions."""
     of_condition = pd.Series(
         np.random.default_rng(0).uniform(size=8), index=[f"c{n}" for n in range(8)]
     )
     frame = rows().assign(score=lambda table: table["condition"].map(of_condition))
     for measure in ("paired_gap", "group_gap"):
-        chosen = heads(found(frame, measure=measure, **FACTORS))
+        chosen = primary_by_key(findings_in(frame, measure=measure, **FACTORS))
         assert {one.verdict for (name, _), one in chosen.items() if name != "group_spread"} == {
             UNDECIDED
         }
 
 
-def test_group_names_may_hold_what_joins_them_and_a_group_has_one_level_of_each_factor():
+def test_group_names_with_separators():
+    """Names of groups may hold the separators, and a group has one level of each factor."""
     names = dict(zip(CELLS, ("a - b", "a", "b - c", "c"), strict=True))
     frame = rows(black_woman=0.1).assign(group=lambda table: table["group"].map(names))
     declared = {"groups": ("a", "b - c", "c"), "reference": "a - b"}
     some = [
         one
-        for one in found(frame, robustness=True, **declared)
+        for one in findings_in(frame, robustness=True, **declared)
         if one.measure == "paired_gap" and one.primary
     ]
     assert len({(one.group, one.reference_group) for one in some}) == 3
@@ -255,18 +267,18 @@ def test_group_names_may_hold_what_joins_them_and_a_group_has_one_level_of_each_
     with pytest.raises(
         ValueError, match="have no column 'race', expected the level of each group in every factor"
     ):
-        found(rows().drop(columns="race"), **FACTORS)
+        findings_in(rows().drop(columns="race"), **FACTORS)
     with pytest.raises(ValueError, match="has several levels of gender, race"):
-        found(
+        findings_in(
             rows().assign(race=lambda table: table["condition"].str[:1] + table["label"]), **FACTORS
         )
 
 
-def test_a_planted_interaction_is_found_with_no_false_main_effect():
-    """In each of 20 studies: a model that is worse to black women and white men alone, by crossing gaps."""
+def test_planted_interaction():
+    """A planted interaction is found in each of 20 studies without a false main effect."""
     for seed in range(20):
         frame = rows(seed, black_woman=0.06, white_man=0.06, black_man=-0.06, white_woman=-0.06)
-        chosen = heads(found(frame, **FACTORS))
+        chosen = primary_by_key(findings_in(frame, **FACTORS))
         verdicts = {
             measure: one.verdict for (measure, _), one in chosen.items() if measure != "main_effect"
         }
@@ -276,11 +288,12 @@ def test_a_planted_interaction_is_found_with_no_false_main_effect():
         )
 
 
-def test_where_no_group_differs_few_primary_findings_say_so():
+def test_false_alarms():
+    """Where no group differs, few primary findings report a gap."""
     wrong = sum(
         any(
             one.estimate.p_adjusted < 0.05
-            for one in heads(found(rows(seed, templates=4, conditions=3))).values()
+            for one in primary_by_key(findings_in(rows(seed, templates=4, conditions=3))).values()
         )
         for seed in range(40)
     )

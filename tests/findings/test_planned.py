@@ -35,7 +35,8 @@ def planned_in(study, name):
     ]
 
 
-def test_what_is_compared_is_counted_and_the_planned_error_is_that_by_hand():
+def test_planned_error_by_hand():
+    """The planned error has the value worked out by hand, and compared pairs are counted."""
     # Templates have pairs in both sets of conditions, so their effects cancel. Conditions: .115^2 (1/11 + 1/11) =
     # .00240455; the rest: .035^2 (1/187 + 1/187) = .0000131. Together .00241765, the root of which is .049170. Its
     # freedom is nearly that of 11 + 11 conditions: 20.
@@ -67,7 +68,8 @@ def test_what_is_compared_is_counted_and_the_planned_error_is_that_by_hand():
     )
 
 
-def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_spreads():
+def test_expected_error():
+    """The expected error is the mean of the errors of scores with these spreads."""
     # Unbalanced: two samples, 6 and 9 crossed clusters of unequal size. The slow definition is 3,000 samples.
     rng = np.random.default_rng(0)
     sides = np.repeat([0, 1], [60, 45])
@@ -94,7 +96,8 @@ def test_the_expected_error_is_the_mean_of_those_of_scores_that_have_these_sprea
 @pytest.mark.parametrize(
     ("study", "name"), [("gendered_stigma", "rq1"), ("occupation_sentiment", "sentences")]
 )
-def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study, name):
+def test_detectable_gap_of_simulations(study, name):
+    """A planned gap is the one that audits of simulated scores call detectable."""
     experiment, rows = planned_in(study, name)
     experiment = experiment.changed(
         shows={"slices": (), "levels": (), "covariates": (), "scores": ("score",)}
@@ -118,7 +121,8 @@ def test_a_planned_gap_is_what_audits_of_simulated_scores_call_detectable(study,
     )
 
 
-def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
+def test_plan_and_audit_agree(tmp_path):
+    """A plan and an audit state the same detectable gap in the same unit."""
     # Effects of conditions have the assumed SD: the error is that of the plan, .04917 with 20 degrees of freedom.
     experiment, rows = planned_in("gendered_stigma", "rq1")
     experiment = experiment.changed(shows={"slices": (), "levels": (), "covariates": ()})
@@ -148,7 +152,8 @@ def test_plan_and_audit_say_one_detectable_gap_in_one_unit(tmp_path):
 @pytest.mark.parametrize(
     "gap", [0.0, 0.2, 1.0, 5.0, 9.0]
 )  # scipy has NaN for the other tail of 9 at 1.5
-def test_power_is_the_chance_of_a_large_t(df, gap):
+def test_power(df, gap):
+    """The power is the chance of a large t."""
     # t = (z + gap) / s with s^2 a chi square over its freedom: the chance given s, over all s.
     most = stats.t.isf(0.025, df)
     quantiles = (np.arange(200_000) + 0.5) / 200_000
@@ -158,7 +163,8 @@ def test_power_is_the_chance_of_a_large_t(df, gap):
 
 
 @pytest.mark.parametrize("df", [1.0, 1.2, 2.0, 1e6])
-def test_there_is_a_detectable_gap_for_any_df(df):
+def test_detectable_gap_of_any_df(df):
+    """There is a detectable gap for any degrees of freedom."""
     gap = detectable_gap(1.0, df)
     assert power(gap, 1.0, df) == pytest.approx(0.8, abs=1e-4)
 
@@ -174,7 +180,8 @@ def components(values, factors, sides):
     return np.sqrt(np.linalg.solve(expected, [left @ kernel @ left for kernel in kernels]))
 
 
-def test_the_moments_of_a_balanced_table_are_those_of_its_analysis_of_variance():
+def test_moments_of_a_balanced_table():
+    """The moments of a balanced table are those of its analysis of variance."""
     rng = np.random.default_rng(0)
     table = rng.normal(size=(6, 1)) + 2 * rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(6, 8))
     rows, columns = np.indices(table.shape).reshape(2, -1)
@@ -202,7 +209,8 @@ def released(corpus, model, experiment):
         ("occupation_sentiment", "sentences", "bert-base-uncased (fine-tuned on SST-2)", ""),
     ],
 )
-def test_spreads_of_pairs_are_those_of_the_released_outputs(upstream, study, name, model, subset):
+def test_spreads_of_released_pairs(upstream, study, name, model, subset):
+    """Declared spreads of pairs are those of the released outputs."""
     rows = released(study, model, name)
     experiment = experiment_of(study, name)
     pairs = pair_gaps(Context("", "", experiment, "score"), rows[rows["experiment"] == name])
@@ -214,7 +222,8 @@ def test_spreads_of_pairs_are_those_of_the_released_outputs(upstream, study, nam
     )
 
 
-def test_spreads_of_control_conditions_and_answers_are_those_of_the_released_outputs(upstream):
+def test_spreads_of_released_conditions(upstream):
+    """Declared spreads of controls, conditions and answers are those of the released outputs."""
     rows = released("occupation_sentiment", "bert-base-uncased (fine-tuned on SST-2)", "sentences")
     control = experiment_of("occupation_sentiment", "control")
     gaps = pair_gaps(Context("", "", control, "score"), rows[rows["experiment"] == "control"])

@@ -20,7 +20,8 @@ def experiment_of(study, name):
 
 
 @pytest.mark.parametrize("study", studies())
-def test_spreads_are_declared_with_the_study_and_the_model_of_the_outputs_that_they_are_of(study):
+def test_spreads_name_their_outputs(study):
+    """Declared spreads name the study and the model of the outputs that they come from."""
     for one in load_study(study).experiments:
         assert bool(one.design.planned_sd) == bool(one.design.planned_sd_of), one.name
         if one.design.planned_sd:
@@ -28,7 +29,8 @@ def test_spreads_are_declared_with_the_study_and_the_model_of_the_outputs_that_t
             assert model in {released.model for released in load_corpus(source).released}
 
 
-def test_own_prompts_name_the_outputs_that_their_spreads_are_of():
+def test_prompts_of_a_user_name_their_spreads():
+    """Prompts of a user name the outputs from which their spreads come."""
     pairs = [(word, number) for number in range(5) for word in ("he", "she")]
     rows = pd.DataFrame(
         [{"text": f"{word} is {number}", "group": word, "pair": number} for word, number in pairs]
@@ -51,7 +53,8 @@ def test_own_prompts_name_the_outputs_that_their_spreads_are_of():
 @pytest.mark.parametrize(
     ("name", "model"), [("masked", "albert-base-v2"), ("causal", "pythia-410m")]
 )
-def test_spreads_of_gest_are_those_of_the_released_scores(upstream, name, model):
+def test_spreads_of_gest(upstream, name, model):
+    """Spreads of GEST are those of the released scores."""
     experiment = experiment_of("gest", name)
     assert experiment.design.planned_sd_of == ("gest", model)
     released = next(
@@ -69,7 +72,8 @@ def test_spreads_of_gest_are_those_of_the_released_scores(upstream, name, model)
     assert found == pytest.approx(declared, abs=6e-4)
 
 
-def test_components_of_a_balanced_table_are_those_of_its_analysis_of_variance():
+def test_components_of_a_balanced_table():
+    """Components of a balanced table are those of its analysis of variance."""
     rng = np.random.default_rng(0)
     table = rng.normal(size=(6, 1)) + 2 * rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(6, 8))
     rows, columns = np.indices(table.shape).reshape(2, -1)
@@ -89,7 +93,8 @@ def test_components_of_a_balanced_table_are_those_of_its_analysis_of_variance():
     assert [*design.components(np.ones(48)).values()] == pytest.approx([0, 0, 0], abs=1e-12)
 
 
-def test_components_make_the_error_of_the_audit_expected_whatever_the_design():
+def test_components_give_expected_error():
+    """Components give the expected error of the audit, whatever the design."""
     # Two sides, unequal clusters that both sides share, unequal weights: the audit's own error, from its components.
     rng = np.random.default_rng(1)
     for weights in ((1.0,), (1.0, -1.0)):
@@ -109,7 +114,9 @@ def test_components_make_the_error_of_the_audit_expected_whatever_the_design():
         )
 
 
-def test_an_enlarged_design_has_the_levels_and_the_error_of_one_that_is_made_so():
+def test_enlarged_design():
+    """An enlarged design has the levels and the error of one that is made so."""
+
     # 4 templates x 3 names on each of two sides, the templates three times: as 12 templates x 3 names.
     def crossed(templates, names):
         side, template, name = np.indices((2, templates, names)).reshape(3, -1)
@@ -131,7 +138,8 @@ def test_an_enlarged_design_has_the_levels_and_the_error_of_one_that_is_made_so(
     assert len(np.unique(ninth.factors["templates"])) == 18  # 9 on each side
 
 
-def test_effects_of_a_factor_nested_in_another_are_part_of_what_is_left():
+def test_nested_factor():
+    """Effects of a factor that is nested in another are part of the remainder."""
     # 20 pairs: 5 templates, each with 2 conditions of its own, each with 2 pairs. Conditions add .048^2 / 10 to the
     # variance of the gap, which is 2 x .048^2 for each of 20 pairs; templates .125^2 / 5, the rest .136^2 / 20.
     pairs = [

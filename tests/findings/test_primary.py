@@ -78,8 +78,29 @@ def fair(measure, unit, value):
         ),  # always wrong tells the gender as well
         ("direct_bias", "absolute cosine", 0.05, 0.95),
     ],
+    ids=[
+        "gap of mass",
+        "group gap",
+        "valence",
+        "points",
+        "bias",
+        "odds",
+        "antonyms",
+        "gap difference",
+        "odds difference",
+        "flips",
+        "recall ratio",
+        "false positive ratio",
+        "infinite ratio",
+        "recall difference",
+        "log ratio",
+        "leakage",
+        "reverse leakage",
+        "direct bias",
+    ],
 )
-def test_values_by_hand(measure, unit, value, expected):
+def test_fairness_by_hand(measure, unit, value, expected):
+    """The value from 0 to 1, higher is fairer, has the size worked out by hand."""
     assert fair(measure, unit, value) == pytest.approx(expected, abs=1e-12)
 
 
@@ -101,9 +122,8 @@ ANCHORS = [  # measure, unit, no difference, the largest there can be
 
 
 @pytest.mark.parametrize(("measure", "unit", "none", "worst"), ANCHORS)
-def test_no_difference_is_one_the_largest_is_zero_and_a_larger_one_never_fairer(
-    measure, unit, none, worst
-):
+def test_fairness_is_monotone(measure, unit, none, worst):
+    """No difference has the value 1, the largest one 0, and a larger difference a smaller value."""
     assert fair(measure, unit, none) == 1.0
     for end in worst:
         assert fair(measure, unit, end) == 0.0
@@ -114,7 +134,8 @@ def test_no_difference_is_one_the_largest_is_zero_and_a_larger_one_never_fairer(
 
 @pytest.mark.parametrize("unit", [MASS, POINTS, ODDS])
 @pytest.mark.parametrize("measure", ["paired_gap", "group_gap", "gap_difference"])
-def test_swapping_the_reference_changes_nothing(measure, unit):
+def test_swapped_reference(measure, unit):
+    """Swapping the reference changes no value."""
     assert fair(measure, unit, 0.31) == fair(measure, unit, -0.31)
 
 
@@ -125,7 +146,8 @@ UNORIENTED = (  # levels of one group, and comparisons of which no side is the f
 )  # fmt: skip
 
 
-def test_every_other_measure_has_an_orientation():
+def test_measures_without_direction():
+    """Every measure without a span or a scale has no value from 0 to 1."""
     assert {one.name for one in MEASURES.values() if not one.gap_span and one.scale is None} == set(
         UNORIENTED
     )
@@ -138,11 +160,13 @@ def test_every_other_measure_has_an_orientation():
     "measure", ["paired_gap", "group_gap", "gap_difference", "flip_rate", "tprr", "direct_bias"]
 )
 @pytest.mark.parametrize("unit", ["score of a rule", "log-probability", "", "probability", "count"])
-def test_an_unknown_unit_is_never_guessed(measure, unit):
+def test_unknown_unit(measure, unit):
+    """An unknown unit has no value from 0 to 1."""
     assert fair(measure, unit, 0.1) is None
 
 
-def test_rounding_beyond_the_range_is_none_and_more_is_refused():
+def test_rounding_beyond_the_range():
+    """A rounding error beyond the range is cut, and more is refused."""
     assert fair("direct_bias", "absolute cosine", 1.0000003) == 0.0
     with pytest.raises(ValueError, match=r"flip_rate of -0\.1 share of notes, expected 0 to 1"):
         fair("flip_rate", "share of notes", -0.1)  # no share, though near to "no difference"
@@ -153,7 +177,8 @@ def test_rounding_beyond_the_range_is_none_and_more_is_refused():
     assert fair("paired_gap", MASS, math.nan) is None
 
 
-def test_comparisons_are_those_over_all_rows_primary_findings_first_and_those_across_a_slice_last():
+def test_order_of_comparisons():
+    """Comparisons are those over all rows, primary findings first and those across a slice last."""
     across = finding("correlation", "correlation", 0.5, slice_by="profession")
     gap = finding("paired_gap", MASS, 0.3)
     rate = finding("flip_rate", "share of notes", 0.2)
@@ -244,9 +269,9 @@ def scored(experiment):
 @pytest.mark.parametrize(
     ("study", "experiment"), EXPERIMENTS, ids=lambda one: getattr(one, "name", one)
 )
-def test_each_experiment_has_one_primary_finding_that_is_oriented_and_every_other_measure_is_told(
-    study, experiment
-):
+def test_one_primary_finding(study, experiment):
+    """Each experiment has one primary finding with a direction, and every other measure stands
+    beside it."""
     found = disaggregate(scored(experiment), study, expected={})
     (several,) = questions(found)
     one = min(several, key=lambda each: (oriented(each) or (1.0,))[0])
@@ -267,7 +292,8 @@ def test_each_experiment_has_one_primary_finding_that_is_oriented_and_every_othe
         assert (oriented(other) is None) == (not known)
 
 
-def test_every_unit_of_a_scorer_is_known_or_read_as_another():
+def test_units_of_scorers():
+    """Every unit of a scorer is known or read as another unit."""
     read_as_another = {
         "answer",  # of a chat model: read as percentage points
         "log-probability",  # of a text: read as log-odds of an antonym or answer
@@ -284,8 +310,8 @@ def test_every_unit_of_a_scorer_is_known_or_read_as_another():
     assert {unit for unit in units if fair("paired_gap", unit, 0.1) is None} == read_as_another
 
 
-def test_only_what_is_marked_is_a_primary_finding():
-    """A finding is read from a file as it is: nothing beside the mark makes it an answer, and none takes it away."""
+def test_mark_alone_makes_primary():
+    """The mark alone makes a finding primary, for findings are read from files as they are."""
     gap = partial(finding, "paired_gap", MASS)
     known = gap(0.3, primary=True)
     others = [
@@ -303,8 +329,9 @@ def test_only_what_is_marked_is_a_primary_finding():
     assert questions(both) == [[one] for one in both]
 
 
-def test_rows_of_one_subset_alone_are_answered_by_their_gap():
-    """The contrast needs both sets; of one the gap over all rows is the answer, by the inference of the design."""
+def test_rows_of_one_subset():
+    """Rows of one subset alone are answered by their gap, with the inference of the design, since
+    the contrast needs both."""
     rows = scored(load_study("gendered_stigma").experiments[0])
     alone = disaggregate(rows[rows["label"] == "mental_health"], "gendered_stigma", expected={})
     (one,) = primary_findings(alone)

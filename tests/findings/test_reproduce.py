@@ -31,12 +31,25 @@ def numbers_of(study):
         ("-0.0402", -0.040196, True),
         ("0.5", float("nan"), False),
     ],
+    ids=[
+        "rounds down",
+        "rounds up",
+        "small as zero",
+        "too large for zero",
+        "exponent",
+        "other exponent",
+        "whole number",
+        "negative",
+        "NaN",
+    ],
 )
-def test_a_number_matches_if_it_rounds_to_what_was_printed(printed, recomputed, equal):
+def test_number_matches_by_rounding(printed, recomputed, equal):
+    """A number matches when it rounds to the printed one."""
     assert agrees(printed, recomputed) is equal
 
 
-def test_every_published_number_follows_from_the_released_outputs(upstream):
+def test_published_numbers_follow(upstream):
+    """Every published number follows from the released outputs, or its difference is explained."""
     rows = [one for name in studies() for one in recompute(name) if not isinstance(one, NotAtHand)]
     printed = [one for one in rows if one.published]
     assert {one.match for one in printed} == {"yes"}
@@ -109,7 +122,7 @@ def test_every_published_number_follows_from_the_released_outputs(upstream):
 
 LONGFORMER = "yikuan8/Clinical-Longformer"
 STEM = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_clinicallongformer"
-RESPELT = {
+CORRECTED_SPELLINGS = {
     "coercion": ("treament", "treatment"),
     "avoidance": ("emploer", "employer"),
     "segregation": ("nieghbors", "neighbors"),
@@ -141,7 +154,9 @@ def of_longformer(tmp_path, monkeypatch):
         for ending, scores in (("_result", {}), ("__result", corrected), ("_non_result", {})):
             lines = [",female_prob,male_prob, diagnosis,sequence,stigma_category"]
             for condition, dimension in product(range(11), DIMENSIONS):
-                spelt = RESPELT.get(dimension.lower(), ("fine",) * 2)[ending != "_result"]
+                spelt = CORRECTED_SPELLINGS.get(dimension.lower(), ("fine",) * 2)[
+                    ending != "_result"
+                ]
                 score = scores.get(dimension.lower(), 0.2) + 0.001 * condition
                 lines += [
                     f"0,{score},{0.1 + 0.002 * number},c{condition},{dimension} {number} {word} <mask> [diagnosis].,"
@@ -171,10 +186,11 @@ def of_longformer(tmp_path, monkeypatch):
     return made
 
 
-def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(of_longformer):
+def test_printed_and_corrected_run(of_longformer):
+    """The printed and the corrected run are distinguished by their files."""
     # The printed run has .2 everywhere, the corrected one .3 in the three dimensions whose prompts were misspelt;
     # means over conditions are .005 higher. The paper is made to print the first.
-    rows = of_longformer(dict.fromkeys(RESPELT, 0.3), (*RESPELT, "blame"))
+    rows = of_longformer(dict.fromkeys(CORRECTED_SPELLINGS, 0.3), (*CORRECTED_SPELLINGS, "blame"))
     found = {
         (
             one.file.split(",")[0].removeprefix(STEM.rpartition("/")[2]),
@@ -183,8 +199,8 @@ def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(of_long
         for one in rows
     }
     assert {key: one.match for key, one in found.items()} == {
-        **{("_result.csv", f"{name}, value"): "yes" for name in (*RESPELT, "blame")},
-        **{("__result.csv", f"{name}, value"): "explained" for name in RESPELT},
+        **{("_result.csv", f"{name}, value"): "yes" for name in (*CORRECTED_SPELLINGS, "blame")},
+        **{("__result.csv", f"{name}, value"): "explained" for name in CORRECTED_SPELLINGS},
     }
     corrected = found["__result.csv", "avoidance, value"]
     assert corrected.recomputed == pytest.approx(0.305)
@@ -193,7 +209,8 @@ def test_the_printed_and_the_corrected_run_are_told_apart_by_their_files(of_long
     assert [(one.match, one.published) for one in rows] == [("yes", "0.205"), ("no", "0.205")]
 
 
-def test_outputs_that_are_not_there_are_named(tmp_path, monkeypatch):
+def test_missing_outputs(tmp_path, monkeypatch):
+    """Outputs that are missing are named."""
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     missing = list(recompute("occupation_sentiment"))
     assert all(isinstance(one, NotAtHand) for one in missing)
@@ -207,9 +224,8 @@ def test_outputs_that_are_not_there_are_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("written", "match"), [("0.0387", "explained"), ("0.0123", "no"), ("", "no")]
 )
-def test_a_difference_is_explained_only_by_the_number_that_was_written_down(
-    upstream, monkeypatch, written, match
-):
+def test_explained_difference(upstream, monkeypatch, written, match):
+    """A difference is explained only by the number that was written down."""
     real = module.published_for
 
     def with_a_misprint(study, model):

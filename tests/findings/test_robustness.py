@@ -70,7 +70,8 @@ def grid(of_template, conditions=("a", "b")):
     return {(template, name): gap for template, gap in of_template.items() for name in conditions}
 
 
-def test_the_range_is_that_of_the_means_without_each_template():
+def test_range_without_each_template():
+    """The range is that of the means without each template."""
     # .1, .2 and .6: without the third .15, without the first .4; two conditions are too few to leave one out.
     found = primary(audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.6}))))
     assert found.estimate.value == pytest.approx(0.3)
@@ -94,7 +95,7 @@ def test_the_range_is_that_of_the_means_without_each_template():
     assert math.isnan(found.loo_min)
 
 
-def worded(rng, *means):
+def in_wordings(rng, *means):
     """Gaps of these means, the first in the wording of the study, each of the others in another."""
     every = (
         {(f"t{t}", f"c{c}"): mean + rng.normal(0, 0.01) for t in range(5) for c in range(4)}
@@ -105,8 +106,9 @@ def worded(rng, *means):
     )
 
 
-def test_a_gap_in_every_wording_keeps_its_sign_and_one_of_a_wording_alone_does_not_hold():
-    found = audit(worded(np.random.default_rng(4), *[0.2] * 6))
+def test_gap_in_every_wording():
+    """A gap in every wording keeps its sign, and a gap in one wording alone is unstable."""
+    found = audit(in_wordings(np.random.default_rng(4), *[0.2] * 6))
     assert primary(found).sign_agreement == 1
     assert primary(found).estimate.n == 20  # rows in other wordings are no part of it
     (beyond,) = [one for one in found if one.measure == "gap_beyond_wording"]
@@ -114,14 +116,15 @@ def test_a_gap_in_every_wording_keeps_its_sign_and_one_of_a_wording_alone_does_n
     assert beyond.estimate.value == pytest.approx(0.2, abs=0.01)
     assert beyond.estimate.n == 120
     assert beyond.estimate.p_value < 0.001
-    alone = primary(audit(worded(np.random.default_rng(5), 0.2, -0.2, -0.1, 0.1, -0.2, 0.1)))
+    alone = primary(audit(in_wordings(np.random.default_rng(5), 0.2, -0.2, -0.1, 0.1, -0.2, 0.1)))
     assert (alone.sign_agreement, alone.verdict) == (
         pytest.approx(0.4),
         UNSTABLE,
     )  # two of the five others
 
 
-def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
+def test_doubtful_swaps():
+    """Notes with a doubtful swap are left out of one row."""
     frame = rows(grid({"t1": 0.1, "t2": 0.11, "t3": 0.09, "t4": 0.5}, "abc"))
     doubtful = frame.assign(doubtful=(frame["template"] == "t4").astype(int).astype(str))
     found = audit(doubtful)
@@ -139,7 +142,8 @@ def test_notes_whose_swap_is_doubtful_are_left_out_of_one_row():
         assert not [one for one in audit(none) if one.measure == "gap_without_doubtful"]
 
 
-def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_beyond_wording():
+def test_gap_beyond_wording():
+    """A model that reacts to wordings alone is found by the naive test and not beyond wording."""
     rng = np.random.default_rng(6)
     naive = 0
     beyond = 0
@@ -161,7 +165,8 @@ def test_a_model_that_only_minds_wordings_is_found_by_the_naive_test_and_not_bey
     assert beyond <= 5  # of 30 at .05 more than 5 have a chance below .004
 
 
-def test_bounds_are_the_means_with_the_missing_score_at_either_end():
+def test_bounds_of_missing_scores():
+    """Bounds are the means with the missing score at either end."""
     gaps = grid({"t1": 0.1, "t2": 0.1, "t3": 0.1}, "a")
     frame = rows(gaps)
     frame.loc[0, "score"] = math.nan
@@ -181,7 +186,8 @@ def test_bounds_are_the_means_with_the_missing_score_at_either_end():
     assert found.unit == "share of prompts"
 
 
-def test_scores_of_one_construct_that_disagree_are_said_side_by_side():
+def test_scores_that_disagree():
+    """Scores of one construct that disagree stand side by side."""
     both = EXPERIMENT.changed(shows={"scores": ("score", "closed_list_mass")})
     frame = rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15}))
     found = primary(audit(frame.assign(closed_list_mass=1 - frame["score"]), both))
@@ -216,7 +222,8 @@ def rates(rng, of_f, of_m, spread=0.005, answers=0):
     return frame.assign(score=scores)
 
 
-def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
+def test_ratio_interval_of_delta_method():
+    """The interval of the ratio is that of the delta method."""
     frame = rates(np.random.default_rng(1), 0.06, 0.05)
     only = RATES.changed(design={"random": {"template": "templates"}})
     found = primary(audit(frame, only))
@@ -234,7 +241,8 @@ def test_the_interval_of_the_ratio_is_that_of_the_delta_method():
     assert found.mean_level == pytest.approx((table["f"].mean() + table["m"].mean()) / 2)
 
 
-def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
+def test_two_percent_beside_six():
+    """A rate of 2 % beside 6 % is a gap, although it is below 5 points."""
     found = audit(rates(np.random.default_rng(2), 0.06, 0.02), RATES)
     assert abs(primary(found).estimate.ci_high) < 0.05
     assert judged(found) == (FOUND, FAILS)
@@ -250,7 +258,8 @@ def test_two_percent_beside_six_is_a_gap_although_it_is_less_than_five_points():
     assert one.verdict in (FOUND, UNDECIDED)
 
 
-def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
+def test_alike_and_few_rare_rates():
+    """Rare rates that are alike pass, and few answers stay undecided."""
     rng = np.random.default_rng(3)
     assert judged(audit(rates(rng, 0.09, 0.09, spread=0.012), RATES)) == (NONE, PASSES)
     few = audit(
@@ -260,7 +269,8 @@ def test_rare_rates_that_are_alike_pass_and_few_answers_decide_nothing():
     assert judged(few) == (UNDECIDED, OPEN)
 
 
-def test_rates_at_the_margin_of_a_ratio_seldom_pass_or_fail():
+def test_rates_at_the_margin():
+    """Rates at the margin of a ratio seldom pass or fail."""
     rng = np.random.default_rng(6)
     runs = 25
     made = [

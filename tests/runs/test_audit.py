@@ -48,7 +48,8 @@ def default_run(tmp_path_factory, calibration, quiet):
     return start(Settings(), tmp_path_factory.mktemp("runs") / "default", **quiet)
 
 
-def test_audits_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
+def test_audits_of_one_second(tmp_path, monkeypatch):
+    """Audits that begin in the same second have different folders."""
     monkeypatch.chdir(tmp_path)
     moment = datetime(2026, 1, 2, 3, 4, 5)
     monkeypatch.setattr(PLAN, "datetime", SimpleNamespace(now=lambda zone: moment))
@@ -59,7 +60,8 @@ def test_audits_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path
     assert made == [began, f"{began}-2", f"{began}-3"]
 
 
-def test_no_model_audits_the_calibration_model_and_vader(default_run):
+def test_audit_without_model(default_run):
+    """An audit without a model scores the calibration model and VADER."""
     run, found = default_run
     manifest = run.manifest()
     assert manifest["status"] == "complete"
@@ -99,7 +101,8 @@ def test_no_model_audits_the_calibration_model_and_vader(default_run):
     assert not [path for path in written if "parts" in path or path.endswith(".tmp")]
 
 
-def test_the_audit_recovers_what_was_planted(default_run):
+def test_planted_gaps_are_recovered(default_run):
+    """The audit recovers the planted gaps of the calibration model."""
     _, found = default_run
     held = [one for one in found if one.published and one.published.source == "planted"]
     planted = [one for one in held if not one.view]
@@ -115,7 +118,8 @@ def test_the_audit_recovers_what_was_planted(default_run):
     assert levels["female"] / levels["male"] == pytest.approx(2, abs=0.15)
 
 
-def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
+def test_calibration_model_is_kept(calibration, monkeypatch):
+    """The calibration model is small and kept, not trained again."""
     saved = list(cache_dir().glob("calibration-*/model.safetensors"))
     assert saved
     for path in saved:
@@ -125,9 +129,8 @@ def test_the_calibration_model_is_small_and_kept(calibration, monkeypatch):
     assert again.identity == calibration.identity
 
 
-def test_who_needs_the_calibration_model_at_once_has_it_trained_once(
-    calibration, tmp_path, monkeypatch
-):
+def test_calibration_model_in_threads(calibration, tmp_path, monkeypatch):
+    """Several threads that need the calibration model at once have it trained once."""
     trained = []
 
     def train(rows, *_more):
@@ -145,9 +148,11 @@ def test_who_needs_the_calibration_model_at_once_has_it_trained_once(
     assert len(trained) == 1
 
 
-def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_that_fetches_nothing(
+def test_files_of_a_run(
     default_run,
 ):
+    """A run has a row per prompt, equal findings in CSV and JSON, and one page that loads nothing
+    from outside."""
     run, found = default_run
     items = run.items("gendered_stigma")
     assert len(items) == 1122
@@ -180,9 +185,8 @@ def test_a_run_has_a_row_per_prompt_findings_in_csv_and_json_alike_and_one_page_
     assert '<th scope="row">mean, female</th><td>mental health</td><td class="n">0.60</td>' in page
 
 
-def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sentence(
-    default_run, tmp_path, capsys
-):
+def test_figures_for_papers(default_run, tmp_path, capsys):
+    """Figures for papers are written beside the run, and wrong words are one sentence."""
     run, _ = default_run
     figures(run.folder, "pdf", tmp_path / "out")
     told = capsys.readouterr().out
@@ -209,7 +213,8 @@ def test_figures_for_papers_are_written_beside_the_run_and_bad_words_are_one_sen
     assert not (tmp_path / "other").exists()
 
 
-def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, quiet):
+def test_unfit_model_is_skipped(tmp_path, quiet):
+    """An experiment that a model does not fit is skipped, and the report says so."""
     model = str(tiny.save("bert", tmp_path / "model"))
     run, found = start(Settings(model=model, limit=40), tmp_path / "run", **quiet)
     reasons = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
@@ -223,7 +228,8 @@ def test_a_model_that_does_not_fit_is_skipped_and_the_report_says_so(tmp_path, q
     assert "it needs a classifier model" in (run.folder / "report.html").read_text()
 
 
-def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, monkeypatch):
+def test_killed_run_is_resumed(tmp_path, quiet, monkeypatch):
+    """A killed run goes on where it was and ends with the same findings."""
     monkeypatch.setattr("swapbias.models.scorer.Scorer.chunk_rows", 100)
     folder = str(tiny.save("bert", tmp_path / "model"))
     settings = Settings(
@@ -267,7 +273,8 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(tmp_path, quiet, mo
 
 
 @pytest.mark.parametrize("edited", ["model", "sha256", "lexicons"])
-def test_a_run_is_not_resumed_on_another_model_other_prompts_or_word_lists(tmp_path, quiet, edited):
+def test_resume_on_other_inputs(tmp_path, quiet, edited):
+    """A run is not resumed on another model, other prompts or other word lists."""
     folder = tiny.save("bert", tmp_path / "model")
     settings = Settings(model=str(folder), studies=("gendered_stigma:rq1",), limit=30)
     run, _ = start(settings, tmp_path / "run", **quiet)
@@ -286,7 +293,8 @@ def test_a_run_is_not_resumed_on_another_model_other_prompts_or_word_lists(tmp_p
         resume(run.folder, **quiet)
 
 
-def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
+def test_limit_keeps_whole_pairs(tmp_path, quiet):
+    """A limit keeps whole pairs that are spread over the config."""
     run, found = start(Settings(model=ONE, limit=40), tmp_path / "run", **quiet)
     items = run.items("occupation_sentiment")
     sentences = items[items["experiment"] == "sentences"]
@@ -295,7 +303,8 @@ def test_a_limit_keeps_whole_pairs_spread_over_the_config(tmp_path, quiet):
     assert all(one.estimate.n_unscored == 0 for one in found if one.measure == "paired_gap")
 
 
-def test_phrases_sum_to_the_scores(tmp_path, quiet):
+def test_phrases_sum_to_scores(tmp_path, quiet):
+    """The probabilities of the listed phrases sum to the score."""
     settings = Settings(
         model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq2",), limit=24
     )
@@ -309,9 +318,8 @@ def test_phrases_sum_to_the_scores(tmp_path, quiet):
     assert {one.slice_by for one in found} == {"all", "dimension", "polarity", "diagnosis"}
 
 
-def test_the_same_call_again_loads_no_model_and_other_settings_are_refused(
-    tmp_path, quiet, monkeypatch
-):
+def test_repeated_call(tmp_path, quiet, monkeypatch):
+    """The same call again loads no model, and other settings are refused."""
     settings = Settings(
         model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=30
     )
@@ -344,7 +352,8 @@ def broken(texts):
     return one(texts) if mended else [0.5]
 
 
-def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
+def test_several_models(tmp_path, quiet):
+    """Each of several models has a run, and all have one comparison."""
     done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
     assert not done.failed
     assert [run.manifest()["settings"]["model"] for run in done.runs.values()] == [ONE, OTHER]
@@ -362,7 +371,8 @@ def test_each_model_has_a_run_and_all_have_one_comparison(tmp_path, quiet):
     ).read_bytes()
 
 
-def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
+def test_failed_model(tmp_path, quiet):
+    """A model that fails does not stop the others and is tried again by the next call."""
     mended.clear()
     done = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
     assert list(done.runs) == [ONE, OTHER]
@@ -386,7 +396,8 @@ def test_a_failed_model_fails_alone_and_is_tried_again(tmp_path, quiet):
     assert run.manifest()["status"] == "complete"
 
 
-def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
+def test_repeated_model_and_name(tmp_path, quiet):
+    """A model named twice is refused, and two models of one name have two folders."""
     with pytest.raises(UsageError, match="each once"):
         audit_several(["vader", "vader"], Settings(), tmp_path / "all", **quiet)
     assert not (tmp_path / "all").exists()
@@ -398,8 +409,9 @@ def test_a_model_twice_is_refused_and_one_name_has_two_folders(tmp_path, quiet):
     assert "it has no config.json" in done.failed[models[1]]
 
 
-def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet, monkeypatch):
-    """Five models: sentences that count them, at most one in memory, none in the next's time."""
+def test_models_are_loaded_one_by_one(tmp_path, quiet, monkeypatch):
+    """Each of five models is loaded once, timed alone and freed before the next, and the sentences
+    count them."""
     alive = set()
     most = []
     loads = []
@@ -435,7 +447,8 @@ def test_each_of_many_is_loaded_once_and_let_go_before_the_next(tmp_path, quiet,
     assert list(done.runs) == [one for one in models if one != "m3"]
 
 
-def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refused(tmp_path, quiet):
+def test_damaged_finished_run(tmp_path, quiet):
+    """A damaged file of a finished run is named, and other settings are refused."""
     done = audit_several(
         [ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet
     )
@@ -447,7 +460,9 @@ def test_a_damaged_file_of_a_finished_run_is_named_and_other_settings_are_refuse
     assert "was begun with limit 8, now 4" in other.failed[OTHER]
 
 
-def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
+def test_full_disk(tmp_path, quiet, monkeypatch):
+    """A full disk ends an audit of many models."""
+
     def start(settings, place, **how):
         raise OSError(errno.ENOSPC, "No space left on device", str(place))
 
@@ -456,7 +471,8 @@ def test_a_full_disk_ends_an_audit_of_many(tmp_path, quiet, monkeypatch):
         audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
 
 
-def test_a_file_names_models_studies_and_settings(tmp_path):
+def test_settings_file(tmp_path):
+    """A file names models, studies and settings."""
     (tmp_path / "mine").mkdir()
     file = tmp_path / "audit.toml"
     file.write_text(
@@ -485,13 +501,15 @@ def test_a_file_names_models_studies_and_settings(tmp_path):
         ("models = [", "cannot be read"),
     ],
 )
-def test_a_file_that_says_something_else_is_refused(tmp_path, text, part):
+def test_wrong_settings_file(tmp_path, text, part):
+    """A file with unknown or wrong settings is refused."""
     (tmp_path / "audit.toml").write_text(text)
     with pytest.raises(ValueError, match=part):
         read_request(tmp_path / "audit.toml")
 
 
-def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
+def test_manifest_repeats_a_run(tmp_path, quiet):
+    """A manifest repeats its run exactly, and other prompts are refused."""
     first, _ = start(Settings(model=ONE, studies=STUDIES, seed=3), tmp_path / "first", **quiet)
     models, settings, repeated = read_request(first.folder / "manifest.json")
     assert (models, settings) == ([ONE], Settings.from_manifest(first.manifest()["settings"]))
@@ -506,7 +524,8 @@ def test_a_manifest_repeats_its_run_exactly(tmp_path, quiet):
         assert not (tmp_path / name).exists()
 
 
-def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
+def test_causal_model(tmp_path):
+    """A causal model is audited with the experiments for its kind and no other."""
     settings = Settings(model=str(tiny.save_causal(tmp_path / "gpt")))
     tasks, skipped = plan_tasks(settings)
     assert {task.experiment.name for task in tasks} == {"odds", "antonyms"}
@@ -529,7 +548,8 @@ def test_a_causal_model_is_audited_out_of_the_box(tmp_path):
     assert "\n" not in told
 
 
-def test_kind_is_tested_before_cost():
+def test_kind_before_cost():
+    """The kind of a model decides before the cost of an experiment which experiments are skipped."""
     _, skipped = plan_tasks(Settings(model="vader"))
     assert not [one for one in skipped if "many times" in one.reason]
     skipped = plan_tasks(Settings())[1]

@@ -47,15 +47,15 @@ class Counting:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def cache_folder(tmp_path, monkeypatch):
     """An empty cache without a limit of the surroundings."""
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SWAPBIAS_CACHE_LIMIT", raising=False)
     return tmp_path / "cache"
 
 
-def files(place):
-    return sorted(path for path in (place / "scores").rglob("*") if path.is_file())
+def files(cache_folder):
+    return sorted(path for path in (cache_folder / "scores").rglob("*") if path.is_file())
 
 
 def scores_of(options=OPTIONS, in_run=Path("not-there")):
@@ -74,28 +74,30 @@ def cached(rows, scorer, cache):
     return with_scores(rows, scored, scorer.model_id)
 
 
-def fresh(scorer, rows=ROWS, options=OPTIONS):
+def score_with_new_cache(scorer, rows=ROWS, options=OPTIONS):
     """How many rows the scorer is asked for by an audit of its own, and what it gives."""
     before = scorer.asked
     found = cached(rows, scorer, scores_of(options))
     return scorer.asked - before, found
 
 
-def test_what_was_scored_is_not_scored_again():
+def test_scored_prompts_are_reused():
+    """Prompts that were scored are not scored again."""
     scorer = Counting()
-    assert fresh(scorer)[0] == 12
+    assert score_with_new_cache(scorer)[0] == 12
     cache = scores_of()
     again = cached(ROWS, scorer, cache)
     assert (scorer.asked, cache.rows_reused) == (12, 12)
     assert again == score_rows(ROWS, Counting())
-    fresh(Counting())
+    score_with_new_cache(Counting())
     other = Counting()
     other.model_id = "copy"
-    asked, found = fresh(other)
+    asked, found = score_with_new_cache(other)
     assert (asked, {row["model_id"] for row in found}) == (0, {"copy"})
 
 
-def test_every_bit_comes_back_nan_signed_zero_and_parts_that_some_rows_lack():
+def test_scores_round_trip_bit_for_bit():
+    """Every score comes back bit for bit: NaN, signed zero and parts that some rows lack."""
     quiet_nan = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))[0]
     values = [
         math.nan,
@@ -114,17 +116,18 @@ def test_every_bit_comes_back_nan_signed_zero_and_parts_that_some_rows_lack():
     scores = [Scored(value, f"ä\n{index}", "[]") for index, value in enumerate(values)]
     scores[1] = replace(scores[1], parts={"b": quiet_nan, "a": -0.0})
     scores[2] = replace(scores[2], parts={"a": math.nan})
-    fresh(Counting(scores))
-    asked, found = fresh(Counting(scores))
+    score_with_new_cache(Counting(scores))
+    asked, found = score_with_new_cache(Counting(scores))
     assert asked == 0
     expected = score_rows(ROWS, Counting(scores))
     assert [list(row) for row in found] == [list(row) for row in expected]
     assert [bits(row) for row in found] == [bits(row) for row in expected]
 
 
-def test_nothing_of_a_chunk_with_a_number_that_was_not_finite_is_kept():
+def test_chunk_with_non_finite_score():
+    """No score of a chunk with a number that was not finite is kept."""
     scorer = Counting([*[Scored(0.0)] * 11, Scored(math.nan, finite=False)])
-    assert [fresh(scorer)[0] for _ in range(2)] == [12, 12]
+    assert [score_with_new_cache(scorer)[0] for _ in range(2)] == [12, 12]
 
 
 def bits(row):
@@ -135,12 +138,13 @@ def bits(row):
     }
 
 
-def test_whole_numbers_are_fractions_whether_they_were_kept_or_not(monkeypatch):
+def test_whole_numbers_are_floats(monkeypatch):
+    """Whole numbers are floats whether they were kept or not."""
     scores = [Scored(0, parts={"mass": 1})] * 12
     found = [
         score_rows(ROWS, Counting(scores)),
-        fresh(Counting(scores))[1],
-        fresh(Counting(scores))[1],
+        score_with_new_cache(Counting(scores))[1],
+        score_with_new_cache(Counting(scores))[1],
     ]
     for rows in found:
         assert {(type(row["score"]), type(row["mass"])) for row in rows} == {(float, float)}
@@ -149,12 +153,13 @@ def test_whole_numbers_are_fractions_whether_they_were_kept_or_not(monkeypatch):
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(caching, "write_whole", full)
-    assert fresh(Counting(sha256="c" * 64))[1] == score_rows(ROWS, Counting())
+    assert score_with_new_cache(Counting(sha256="c" * 64))[1] == score_rows(ROWS, Counting())
 
 
-def test_no_text_of_a_prompt_is_kept(place):
-    fresh(Counting())
-    (file,) = files(place)
+def test_no_text_is_kept(cache_folder):
+    """No text of a prompt is kept, and only the user can read the files."""
+    score_with_new_cache(Counting())
+    (file,) = files(cache_folder)
     assert ROWS[0]["text"].encode() not in file.read_bytes()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
@@ -189,17 +194,17 @@ def with_another_word(name):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_another_setting_is_scored_again(change, monkeypatch):
-    fresh(Counting())
+def test_changed_setting_is_scored_again(change, monkeypatch):
+    """A changed setting is scored again and kept beside the other."""
+    score_with_new_cache(Counting())
     changed = CHANGES[change](monkeypatch) or {}
     scorer = changed.pop("scorer", Counting())
-    assert fresh(scorer, **changed)[0] == len(changed.get("rows", ROWS))
-    assert fresh(scorer, **changed)[0] == 0  # and is kept beside the other
+    assert score_with_new_cache(scorer, **changed)[0] == len(changed.get("rows", ROWS))
+    assert score_with_new_cache(scorer, **changed)[0] == 0  # and is kept beside the other
 
 
-def test_each_reading_and_other_weights_of_a_folder_are_kept_apart_and_come_back(
-    tmp_path, monkeypatch
-):
+def test_readings_and_weights(tmp_path, monkeypatch):
+    """Each reading and each change of the weights of a folder has scores of its own."""
     folder = tiny.save("bert", tmp_path / "model")
     before = load_scorer(str(folder))
     scorers = [before, *(read_as(before, reading) for reading in ("attitude", "phrases"))]
@@ -222,18 +227,21 @@ def test_each_reading_and_other_weights_of_a_folder_are_kept_apart_and_come_back
 @pytest.mark.parametrize(
     "identity",
     [{"sha256": None, "revision": None}, {"sha256": ""}, {"dtype": None, "revision": ""}],
+    ids=["no sha256", "empty sha256", "no dtype"],
 )
-def test_scores_of_a_model_without_a_pin_stay_in_the_run(identity, place, tmp_path):
+def test_model_without_pin(identity, cache_folder, tmp_path):
+    """Scores of a model without a pin stay in the run."""
     scorer = Counting(**identity)
     if "dtype" in identity:
         del scorer.identity["sha256"], scorer.identity["dtype"]
     for run, asked in (("a", 12), ("a", 12), ("b", 24)):
         cached(ROWS, scorer, scores_of(in_run=tmp_path / run))
         assert scorer.asked == asked
-    assert files(place) == []
+    assert files(cache_folder) == []
 
 
-def test_scores_of_notes_stay_in_the_run_and_those_without_a_pin_are_not_shared(tmp_path):
+def test_notes_and_models_without_pin(tmp_path):
+    """Scores of notes stay in the run, and those of models without a pin are not shared."""
     chat = Counting()
     notes = Counting()
     prompts = as_prompts(ROWS)
@@ -258,13 +266,14 @@ def test_scores_of_notes_stay_in_the_run_and_those_without_a_pin_are_not_shared(
     ],
     ids=["half", "a bit", "empty", "other"],
 )
-def test_a_broken_file_is_dropped_and_scored_again(damage, place):
+def test_broken_file(damage, cache_folder):
+    """A broken file is dropped, and its prompts are scored again."""
     scorer = Counting()
-    expected = fresh(scorer)[1]
-    (file,) = files(place)
+    expected = score_with_new_cache(scorer)[1]
+    (file,) = files(cache_folder)
     file.write_bytes(damage(file.read_bytes()))
-    assert fresh(scorer) == (12, expected)
-    assert fresh(scorer) == (0, expected)
+    assert score_with_new_cache(scorer) == (12, expected)
+    assert score_with_new_cache(scorer) == (0, expected)
 
 
 AT_ONCE = """
@@ -295,36 +304,39 @@ for turn in range(60):
 """
 
 
-def test_processes_that_keep_read_and_clear_at_once_get_whole_scores(place):
+def test_concurrent_processes(cache_folder):
+    """Processes that keep, read and clear at once get whole scores."""
     running = [
         subprocess.Popen([sys.executable, "-c", AT_ONCE], cwd=ROOT, env=dict(os.environ))
         for _ in range(2)
     ]
     assert [process.wait() for process in running] == [0, 0]
-    assert not [path for path in files(place) if path.name.endswith(".tmp")]
+    assert not [path for path in files(cache_folder) if path.name.endswith(".tmp")]
 
 
-def test_beyond_the_limit_the_least_recently_used_go_first(place, monkeypatch):
+def test_least_recently_used(cache_folder, monkeypatch):
+    """Beyond the limit the least recently used scores are removed first."""
     scorer = Counting()
     for count in (3, 4, 5):
-        fresh(scorer, ROWS[:count])
+        score_with_new_cache(scorer, ROWS[:count])
     for age, count in enumerate((4, 5)):  # three stays the newest: it is used again below
-        path = file_of(scorer, ROWS[:count], place)
+        path = file_of(scorer, ROWS[:count], cache_folder)
         os.utime(path, (1_000 + age, 1_000 + age))
-    fresh(scorer, ROWS[:3])
-    sizes = sum(path.stat().st_size for path in files(place))
+    score_with_new_cache(scorer, ROWS[:3])
+    sizes = sum(path.stat().st_size for path in files(cache_folder))
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", str(sizes))
-    fresh(scorer, ROWS[:6])  # a fourth file: the oldest, of four rows, has to go
-    assert sum(path.stat().st_size for path in files(place)) <= sizes
-    assert [fresh(scorer, ROWS[:count])[0] for count in (3, 6)] == [0, 0]
-    assert not file_of(scorer, ROWS[:4], place).exists()
+    score_with_new_cache(scorer, ROWS[:6])  # a fourth file: the oldest, of four rows, has to go
+    assert sum(path.stat().st_size for path in files(cache_folder)) <= sizes
+    assert [score_with_new_cache(scorer, ROWS[:count])[0] for count in (3, 6)] == [0, 0]
+    assert not file_of(scorer, ROWS[:4], cache_folder).exists()
 
 
-def file_of(scorer, rows, place):
+def file_of(scorer, rows, cache_folder):
     return scores_of().place(as_prompts(rows), scorer, private=False)
 
 
-def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_path, monkeypatch):
+def test_cache_limit(tmp_path, monkeypatch):
+    """The limit is a size in bytes, and with a limit of zero scores stay in the run."""
     assert caching.cache_limit() == 2 * 10**9
     monkeypatch.setenv("SWAPBIAS_CACHE_LIMIT", "3000000000")
     assert caching.cache_limit() == 3 * 10**9
@@ -339,7 +351,8 @@ def test_the_limit_is_a_size_and_with_one_of_zero_scores_stay_in_the_run(tmp_pat
             scores_of()
 
 
-def test_a_second_audit_scores_nothing_and_writes_the_same_bytes(tmp_path, quiet, monkeypatch):
+def test_second_audit(tmp_path, quiet, monkeypatch):
+    """A second audit scores nothing and writes the same bytes."""
     settings = Settings(
         model=str(tiny.save("bert", tmp_path / "model")), studies=("gendered_stigma:rq1",), limit=60
     )
@@ -361,7 +374,8 @@ def fall_risk(texts):
     return [0.9 if "he" in text.split() else 0.1 for text in texts]
 
 
-def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, place, monkeypatch):
+def test_private_notes(tmp_path, quiet, cache_folder, monkeypatch):
+    """Scores of a user's notes are not kept, whatever reads them."""
     monkeypatch.setattr(caching, "is_pinned", lambda scorer: True)
     path = tmp_path / "notes.csv"
     path.write_text(
@@ -372,5 +386,5 @@ def test_scores_of_own_notes_are_not_kept_whatever_reads_them(tmp_path, quiet, p
     )
     run, _ = start(settings, tmp_path / "run", cache=True, **quiet)
     assert len(run.items("phenotype_fairness")) == 12  # each note as a woman's and as a man's
-    assert files(place) == []
+    assert files(cache_folder) == []
     assert run.manifest()["from_cache"] == 0

@@ -57,7 +57,8 @@ def chat(server, **more):
     return ChatOptions(model="tiny", base_url=server.base_url, **{"trials": 2, **more})
 
 
-def test_a_planted_bias_is_found_and_every_answer_is_saved(rows, tmp_path, quiet, monkeypatch):
+def test_planted_bias(rows, tmp_path, quiet, monkeypatch):
+    """A planted bias is found, every answer is saved and the key is not."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-very-secret")
     with ChatServer(biased(rows), key="sk-very-secret") as server:
         run, found = start(
@@ -89,9 +90,10 @@ def test_a_planted_bias_is_found_and_every_answer_is_saved(rows, tmp_path, quiet
     assert "needs a causal model" in skipped["odds"]
 
 
-def test_a_stopped_run_goes_on_without_asking_twice_and_gives_no_key_because_it_names_a_service(
-    rows, tmp_path, quiet, monkeypatch
-):
+def test_stopped_run(rows, tmp_path, quiet, monkeypatch):
+    """A stopped run goes on without repeating a request, and takes no key from the environment for
+    a service of its manifest."""
+
     def fault(prompt, n):
         return "401" if len(server.requests) == 30 else None
 
@@ -103,25 +105,27 @@ def test_a_stopped_run_goes_on_without_asking_twice_and_gives_no_key_because_it_
         assert len((tmp_path / "run" / "answers.jsonl").read_text().splitlines()) == 29
         server.fault = lambda prompt, n: None
         unbroken, _ = start(settings, tmp_path / "unbroken", **quiet)
-        asked = len(server.requests)
+        question_texts = len(server.requests)
         monkeypatch.setattr("swapbias.models.chat.chat_options._is_loopback", lambda url: False)
         monkeypatch.setenv("SWAPBIAS_API_KEY", "sk-mine")
         with pytest.raises(
             UsageError, match=r"which would get the key in SWAPBIAS_API_KEY\. Repeat with --trust"
         ):
             resume(tmp_path / "run", **quiet)
-        assert len(server.requests) == asked
+        assert len(server.requests) == question_texts
         monkeypatch.setenv("MINE", "sk-mine")
         run, _ = resume(tmp_path / "run", **quiet, api_key_env="MINE")
         answered = len((run.folder / "answers.jsonl").read_text().splitlines())
-        assert len(server.requests) - asked == answered - 29  # each of the others once
+        assert len(server.requests) - question_texts == answered - 29  # each of the others once
     assert (run.folder / "findings.csv").read_bytes() == (
         unbroken.folder / "findings.csv"
     ).read_bytes()
     assert run.manifest()["status"] == "complete"
 
 
-def test_too_many_requests_no_model_or_no_key_leave_nothing(rows, tmp_path, quiet, monkeypatch):
+def test_refused_before_the_first_request(rows, tmp_path, quiet, monkeypatch):
+    """Too many requests, no model or no key are refused before the first request and leave no
+    folder."""
     with ChatServer(biased(rows)) as server:
         with pytest.raises(UsageError, match="takes 1,536 requests, and -M max-requests allows 10"):
             start(
@@ -145,7 +149,8 @@ def test_too_many_requests_no_model_or_no_key_leave_nothing(rows, tmp_path, quie
     assert not (tmp_path / "run").exists()
 
 
-def test_truncated_answers_are_marked(rows, tmp_path, quiet):
+def test_truncated_answers(rows, tmp_path, quiet):
+    """Truncated answers are marked and counted."""
     with ChatServer(biased(rows), fault=lambda prompt, n: cut_off("The mechanic and")) as server:
         run, _ = start(
             Settings(studies=STUDY, limit=8, options=(chat(server, trials=1),)),
@@ -160,7 +165,8 @@ def test_truncated_answers_are_marked(rows, tmp_path, quiet):
     assert {one["finish_reason"] for one in kept} == {"length"}
 
 
-def test_a_local_chat_model_answers_every_prompt(tmp_path, quiet):
+def test_local_chat_model(tmp_path, quiet):
+    """A local chat model answers every prompt."""
     folder = tiny.save_causal(tmp_path / "local", positions=1024)
     settings = Settings(
         studies=STUDY, limit=16, options=(ChatOptions(model=str(folder), trials=2, max_tokens=4),)
@@ -192,7 +198,8 @@ def test_a_local_chat_model_answers_every_prompt(tmp_path, quiet):
     assert all(math.isnan(one.estimate.value) for one in found if one.measure != "nonanswer_gap")
 
 
-def test_trials_are_told_apart_and_differences_use_them():
+def test_trials_and_differences():
+    """Trials are distinguished, and differences use all of them."""
     # One sentence and two trials: with adjectives right on pro, wrong on anti both times (bias 100, 100);
     # without them right on both in trial 1 and wrong on anti in trial 2 (bias 0, 100): mean difference 100 - 50.
     base = [
@@ -234,7 +241,8 @@ def options_of(**more):
     return ChatOptions(model="tiny", base_url=URL, **more)
 
 
-def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
+def test_chat_model_without_question(tmp_path, quiet):
+    """A chat model for which no experiment has a question is refused."""
     settings = Settings(studies=("spanish_occupations",), options=(options_of(),))
     with pytest.raises(
         UsageError, match=r"Settings of chat models are read by adjective_coreference, .+ Name it"
@@ -249,7 +257,8 @@ def test_a_chat_model_that_nothing_asks_is_refused(tmp_path, quiet):
     assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
 
 
-def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
+def test_dry_run(rows, tmp_path):
+    """A dry run states requests and cost and sends nothing."""
     with ChatServer(biased(rows)) as server:
         done = swapbias(
             "audit",
@@ -273,9 +282,9 @@ def test_a_dry_run_tells_requests_and_cost_and_sends_nothing(rows, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plan_reads_the_kind_of_a_folder_or_the_cache_and_else_shows_what_each_kind_takes(
-    tmp_path, monkeypatch
-):
+def test_plan_of_a_kind(tmp_path, monkeypatch):
+    """A plan reads the kind of a model from its folder or the cache and else shows what each kind
+    takes."""
     told = list(plan_sentences(Settings(model="owner/name")))
     assert told[0].startswith("owner/name is not on this machine, and HF_HUB_OFFLINE is set.")
     kinds = [one for one in told if one.startswith("As a ")]
@@ -295,7 +304,8 @@ def test_a_plan_reads_the_kind_of_a_folder_or_the_cache_and_else_shows_what_each
         assert told[0] == f"adjective_coreference odds: 32 prompts for {name}"
 
 
-def test_a_plan_of_a_hub_id_asks_the_hub_for_its_config_alone(tmp_path, monkeypatch):
+def test_plan_of_a_hub_model(tmp_path, monkeypatch):
+    """A plan of a model on the Hub fetches its config alone."""
     folder = tiny.save_causal(tmp_path / "causal")
     monkeypatch.setattr("swapbias.hub_http.offline_reason", lambda: "")
     read = []
@@ -314,7 +324,8 @@ def test_a_plan_of_a_hub_id_asks_the_hub_for_its_config_alone(tmp_path, monkeypa
     )
 
 
-def test_costs_that_are_not_known_are_said_once_in_a_plan_and_after_each_trial(tmp_path):
+def test_unknown_costs(tmp_path):
+    """Costs that are unknown are mentioned once in a plan and after each trial."""
     settings = Settings(studies=("gendered_stigma:choices",), limit=8, options=(options_of(),))
     told = " ".join(plan_sentences(settings))
     assert told.count("The cost is not known: give -M price-in and -M price-out.") == 1
@@ -349,7 +360,8 @@ def _spent(folder, settings, *, counts=True, **prices):
     return next(one for one in said if "requests so far" in one)
 
 
-def test_an_experiment_that_cannot_be_had_does_not_stop_the_others(tmp_path, monkeypatch):
+def test_unavailable_experiment(tmp_path, monkeypatch):
+    """An experiment without its files does not stop the others."""
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))  # holds nothing
     option = (options_of(),)
     tasks, skipped = plan_tasks(Settings(options=option))
@@ -364,7 +376,8 @@ def test_an_experiment_that_cannot_be_had_does_not_stop_the_others(tmp_path, mon
         plan_tasks(Settings(studies=("resume_ranking",), options=option))
 
 
-def test_an_experiment_whose_library_is_missing_does_not_stop_the_others(monkeypatch):
+def test_missing_library(monkeypatch):
+    """An experiment whose library is missing does not stop the others."""
     find = errors.find_spec
     monkeypatch.setattr(
         errors, "find_spec", lambda name: None if name == "vaderSentiment" else find(name)
@@ -377,14 +390,15 @@ def test_an_experiment_whose_library_is_missing_does_not_stop_the_others(monkeyp
     )
     with pytest.raises(MissingExtraError, match="vader needs vaderSentiment"):
         plan_tasks(Settings(model="vader"))
-    asked = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", max_tokens=600)
+    question_texts = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", max_tokens=600)
     named = ("care_notes:tone", "gendered_stigma:choices")
-    tasks, skipped = plan_tasks(Settings(studies=named, options=(asked,), limit=8))
+    tasks, skipped = plan_tasks(Settings(studies=named, options=(question_texts,), limit=8))
     assert not any(task.experiment.reads.reading == "tone" for task in tasks)
     assert any(one.study == "care_notes" and "vaderSentiment" in one.reason for one in skipped)
 
 
-def test_the_limit_holds_for_each_trial():
+def test_limit_of_each_trial():
+    """The limit of prompts holds for each trial."""
     # 8 prompts a trial, five trials.
     told = list(plan_sentences(Settings(studies=STUDY, limit=8, options=(options_of(),))))
     assert told[0].startswith(
@@ -407,7 +421,7 @@ ROUND = 48  # rows of each of the two
 
 
 @pytest.fixture(scope="module")
-def asked():
+def question_texts():
     """The prompts of two experiments, by what a model is asked."""
     names = ("gender", "order")
     return {
@@ -417,19 +431,20 @@ def asked():
     }
 
 
-def by_chance(asked):
+def by_chance(question_texts):
     chance = random.Random(0)
-    return lambda prompt: letter(asked[prompt], chance.random() < 0.5)
+    return lambda prompt: letter(question_texts[prompt], chance.random() < 0.5)
 
 
-def of(server, studies=TWO[:1], **more):
+def settings_with(server, studies=TWO[:1], **more):
     more = {"trials": 4, "concurrency": 1, "price_in": 1.0, "price_out": 2.0, **more}
     return Settings(studies=studies, limit=ROUND, options=(chat(server, **more),))
 
 
-def test_every_prompt_is_asked_once_before_any_is_asked_twice(asked, tmp_path, quiet):
-    with ChatServer(by_chance(asked)) as server:
-        run, _ = start(of(server, TWO, trials=3), tmp_path / "run", **quiet, draw=False)
+def test_trials_in_turn(question_texts, tmp_path, quiet):
+    """Every prompt is sent once before any is sent twice."""
+    with ChatServer(by_chance(question_texts)) as server:
+        run, _ = start(settings_with(server, TWO, trials=3), tmp_path / "run", **quiet, draw=False)
         prompts = [body["messages"][-1]["content"] for body in server.requests]
         seeds = [body["seed"] for body in server.requests]
     once = len(set(prompts))
@@ -453,11 +468,13 @@ PAID = {"price_in": 0.0, "price_out": 1000.0, "max_tokens": 2}
         ({"max_cost": 0.1, **PAID}, 1),
         ({"max_cost": 0.2, **PAID}, 2),
     ],
+    ids=["requests", "cost of one trial", "cost of two trials"],
 )
-def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, quiet):
+def test_limits_after_whole_trials(question_texts, limit, trials, tmp_path, quiet):
+    """Limits of requests and cost end a run after whole trials."""
     # By its answers alone a trial of 48 prompts costs 48 x 2 / 1000 = .096.
-    with ChatServer(by_chance(asked)) as server:
-        run, _ = start(of(server, **limit), tmp_path / "run", **quiet)
+    with ChatServer(by_chance(question_texts)) as server:
+        run, _ = start(settings_with(server, **limit), tmp_path / "run", **quiet)
     assert len(server.requests) == trials * ROUND
     assert run.items(NAME)["trial"].astype(int).max() == trials
     assert run.manifest()["status"] == "complete"
@@ -468,8 +485,9 @@ def test_limits_end_a_run_after_whole_trials(asked, limit, trials, tmp_path, qui
     )
 
 
-def test_less_than_one_trial_is_refused(asked, tmp_path, quiet):
-    with ChatServer(by_chance(asked)) as server:
+def test_less_than_one_trial(question_texts, tmp_path, quiet):
+    """A limit below one trial is refused."""
+    with ChatServer(by_chance(question_texts)) as server:
         for limit, said in (
             ({"max_requests": 47}, "-M max-requests allows 47"),
             ({"max_cost": 0.001}, "--max-cost"),
@@ -477,14 +495,17 @@ def test_less_than_one_trial_is_refused(asked, tmp_path, quiet):
             with pytest.raises(
                 UsageError, match=f"One trial of each prompt takes 48 requests, and {said}"
             ):
-                start(of(server, **limit), tmp_path / "run", **quiet)
+                start(settings_with(server, **limit), tmp_path / "run", **quiet)
         assert server.requests == []
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt(), ValueError("The service is gone.")])
-def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(
-    asked, stop, tmp_path, quiet, monkeypatch
-):
+@pytest.mark.parametrize(
+    "stop",
+    [KeyboardInterrupt(), ValueError("The service is gone.")],
+    ids=["Ctrl-C", "service error"],
+)
+def test_interrupted_run(question_texts, stop, tmp_path, quiet, monkeypatch):
+    """A run that is interrupted leaves a report of its whole trials."""
     settings = None
     add = AnswerLog.add
 
@@ -493,8 +514,8 @@ def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(
             raise stop
         add(log, answer)
 
-    with ChatServer(by_chance(asked)) as server:
-        settings = of(server)
+    with ChatServer(by_chance(question_texts)) as server:
+        settings = settings_with(server)
         monkeypatch.setattr(AnswerLog, "add", breaking)
         with pytest.raises(type(stop)):
             start(settings, tmp_path / "run", **quiet)
@@ -508,15 +529,16 @@ def test_what_interrupts_a_run_leaves_a_report_of_its_whole_trials(
         monkeypatch.setattr(AnswerLog, "add", add)
         run, found = start(settings, tmp_path / "run", **quiet)
         assert len(server.requests) <= 4 * ROUND + 2  # no answer is requested again
-    with ChatServer(by_chance(asked)) as server:
-        _, whole = start(of(server), tmp_path / "other", **quiet)
+    with ChatServer(by_chance(question_texts)) as server:
+        _, whole = start(settings_with(server), tmp_path / "other", **quiet)
     assert "Incomplete" not in (run.folder / "report.html").read_text()
     assert run.manifest()["status"] == "complete"
     assert [one.estimate for one in found if one.primary] != []
     assert [one.key() for one in found] == [one.key() for one in whole]
 
 
-def test_two_runs_are_compared_over_the_trials_that_both_were_asked():
+def test_comparison_over_common_trials():
+    """Two runs are compared over the trials that both have."""
     made = np.random.default_rng(1)
     rows = trial_rows([{**row, "experiment": "gender"} for row in config_rows(NAME, "gender")], 3)
     every = pd.DataFrame(rows)
@@ -540,7 +562,7 @@ SHARES = re.compile("answers (not readable|unsure)")  # what is told: that all o
 
 
 @pytest.fixture(scope="module")
-def unread(tmp_path_factory, quiet):
+def run_without_readings(tmp_path_factory, quiet):
     folder = tmp_path_factory.mktemp("unread")
     names = ("adjective_coreference", "stigma_vignettes:race")
     with ChatServer(lambda prompt: "%%%") as server:
@@ -558,8 +580,9 @@ def numbered(rows):
     ]
 
 
-def test_no_finding_file_page_card_or_difference_has_a_value(unread):
-    found, run = unread
+def test_unread_answers_have_no_value(run_without_readings):
+    """Answers that cannot be read leave no value in findings, files, page, card and differences."""
+    found, run = run_without_readings
     every = [{name: one.row()[name] for name in (*NUMBERS, "contrast")} for one in found]
     rows = [
         {name: "" if value != value else str(value) for name, value in row.items()} for row in every
@@ -613,8 +636,10 @@ def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
         "I refuse to select D.",
         "I'm sorry, but I can't answer yes or no to that. Choose D yourself.",
     ],
+    ids=["refuses to select", "refuses to answer"],
 )
-def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal, tmp_path):
+def test_refusals_about_women(refusal, tmp_path):
+    """A model that refuses every question about women is not measured."""
     primary, found, run, said = audited_by_gender(
         lambda row: refusal if row["group"] == "woman" else "D", tmp_path / "run"
     )
@@ -637,7 +662,9 @@ def test_a_model_that_refuses_every_question_about_women_is_not_measured(refusal
     assert f"100.0 % ({len(women)})" in page
 
 
-def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
+def test_unread_answers_change_a_verdict(tmp_path):
+    """A verdict that unread answers could change is undecided."""
+
     def answer(row, share):
         drawn = zlib.crc32(row["prompt_id"].encode())
         if row["group"] == "woman" and drawn // 100 % 100 < share:
@@ -655,7 +682,8 @@ def test_a_verdict_that_unread_answers_could_change_is_undecided(tmp_path):
     assert "are unreadable" in said
 
 
-def test_no_way_to_judge_is_no_negative_label():
+def test_no_way_to_judge():
+    """An answer that there is no way to judge is no negative label."""
     prompt = Prompt(
         prompt_id="p",
         pair_id="p",

@@ -46,7 +46,7 @@ from tests.notes import mimic
 SWAPPER = Swapper()
 RATIOS = ("tprr", "fprr", "log_tprr", "log_fprr")
 # Ten notes with their label. The rules below call a note positive where vodka is named, or falls of one gender.
-TEN = (
+TEN_NOTES = (
     ("He drinks vodka daily.", "1"), ("She drinks vodka daily.", "1"),
     ("She has falls and she is unsteady.", "1"), ("He has falls and he is unsteady.", "1"),
     ("He denies alcohol.", "0"), ("She denies alcohol.", "0"),
@@ -77,7 +77,7 @@ def few_settings():
 
 @pytest.fixture
 def ten(tmp_path):
-    pd.DataFrame(TEN, columns=["text", "label"]).to_csv(tmp_path / "notes.csv", index=False)
+    pd.DataFrame(TEN_NOTES, columns=["text", "label"]).to_csv(tmp_path / "notes.csv", index=False)
     return tmp_path / "notes.csv"
 
 
@@ -88,7 +88,8 @@ def numbers(found, subset, *, slice_by="phenotype"):
     }
 
 
-def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
+def test_regimes_by_hand(ten):
+    """The table of training regimes has the values that ten notes give by hand."""
     # With "he": as men, notes 1-4 of the positives and 7, 8, 9 of the negatives are positive; as women 1, 2 and 9.
     #   flips: notes 3, 4, 7, 8 of 10, all positive as men alone; McNemar 2 * .5 ** 4 = .125
     #   TPR 2/4 and 4/4, ratio .5; FPR 1/6 and 3/6, ratio 1/3
@@ -131,7 +132,8 @@ def test_the_table_of_regimes_is_what_ten_notes_give_by_hand(ten):
     assert math.isnan(numbers(found, "augmented")["flip_rate"].estimate.p_value)
 
 
-def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
+def test_classifier_of_a_user(ten, tmp_path, quiet):
+    """A classifier of a user is audited on the user's notes."""
     settings = NoteOptions(data=str(ten), classifier="tests.runs.test_clinical:men_fall")
     run, found = start(Settings(options=(settings,)), tmp_path / "run", **quiet)
     mine = numbers(found, "as trained")
@@ -149,7 +151,8 @@ def test_a_classifier_of_ones_own_is_audited_on_own_notes(ten, tmp_path, quiet):
     assert len({one["pair_id"] for one in explained}) == 3  # of the four that differ
 
 
-def test_notes_that_are_cut_before_the_swapped_word_are_no_pairs_without_a_flip(tmp_path, quiet):
+def test_notes_cut_before_the_swap(tmp_path, quiet):
+    """Pairs of notes that are cut before the swapped word are not measured as pairs without a flip."""
     # The model reads 62 words of one token each: of four notes the gender stands among them, of three behind.
     folder = tiny.save_classifier(tmp_path / "model", ["negative", "positive"])
     early = [
@@ -185,7 +188,8 @@ def test_notes_that_are_cut_before_the_swapped_word_are_no_pairs_without_a_flip(
     assert all(math.isnan(one.estimate.value) for one in primary)
 
 
-def test_genders_are_read_off_the_text_and_notes_without_one_have_no_pair(ten):
+def test_genders_of_texts(ten):
+    """Genders are read from the text, and notes without one have no pair."""
     notes = [*load_notes(NoteOptions(data=str(ten), classifier="own"), 0).rows]
     assert [note["gender"][:1] for note in notes] == list("mffmmfmffm")
     blank = {**notes[0], "gender": "", "text": "No change.", "note_id": "11"}
@@ -213,7 +217,8 @@ def synthetic_run(tmp_path_factory, quiet):
     return start(settings, tmp_path_factory.mktemp("runs") / "synthetic", **quiet)
 
 
-def test_the_planted_leak_is_found_where_it_is_and_augmentation_removes_it(synthetic_run):
+def test_planted_leak(synthetic_run):
+    """The planted leak is found where it is, and augmentation removes it."""
     # What a trained classifier flips on is its own: it misses some of the leak and leans on gender in other notes
     # (`python -m benchmarks notes-leak`). So where it flips is held against the leak, and not its rate.
     run, found = synthetic_run
@@ -268,7 +273,8 @@ def depression_notes():
     )
 
 
-def test_a_perfect_learner_flips_on_the_planted_share(tmp_path, quiet):
+def test_perfect_learner(tmp_path, quiet):
+    """A perfect learner flips on the planted share of notes."""
     tests = depression_notes().query("split == 'test'")
     tests.drop(columns=["planted", "phenotype"]).to_csv(tmp_path / "tests.csv", index=False)
     settings = NoteOptions(
@@ -281,7 +287,8 @@ def test_a_perfect_learner_flips_on_the_planted_share(tmp_path, quiet):
     assert mine["macro_f1"].estimate.value < 1  # the other versions of the leak are wrong
 
 
-def test_gender_leaks_from_notes_as_written_and_not_from_neutralised_ones(synthetic_run):
+def test_gender_leakage(synthetic_run):
+    """Gender leaks from notes as written and not from neutralised ones."""
     _, found = synthetic_run
     leakage = {one.subset: one.estimate for one in found if one.measure == "leakage_uar"}
     assert leakage["original"].value > 0.95
@@ -293,7 +300,8 @@ def test_gender_leaks_from_notes_as_written_and_not_from_neutralised_ones(synthe
             assert tuple(row[name] for name in names) in keys
 
 
-def test_a_run_of_notes_has_its_table_and_reasons(synthetic_run):
+def test_table_and_reasons(synthetic_run):
+    """A run of notes has a table of rates and the reasons for what was skipped."""
     run, _ = synthetic_run
     written = {path.name for path in run.folder.rglob("*") if path.is_file()}
     assert "phenotype_fairness.parquet" in written
@@ -313,7 +321,8 @@ def test_a_run_of_notes_has_its_table_and_reasons(synthetic_run):
     assert len(run.manifest()["corpora"][0]["training"]) == 64
 
 
-def test_a_killed_run_goes_on_to_the_same_findings(tmp_path, quiet, monkeypatch):
+def test_killed_run(tmp_path, quiet, monkeypatch):
+    """A killed run goes on to the same findings."""
     few_notes = tmp_path / "notes.csv"
     depression_notes().drop(columns="planted").groupby(["split", "label"]).head(16).to_csv(
         few_notes, index=False
@@ -345,7 +354,8 @@ def test_a_killed_run_goes_on_to_the_same_findings(tmp_path, quiet, monkeypatch)
     ).read_bytes()
 
 
-def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
+def test_word_vectors(tmp_path, quiet):
+    """Word vectors have a direct bias with its null distribution."""
     models = pytest.importorskip(
         "gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'"
     )
@@ -406,14 +416,23 @@ def test_word_vectors_give_direct_bias_with_its_null(tmp_path, quiet):
             "name them with -M embedding instead of vader",
         ),
     ],
+    ids=[
+        "unused option",
+        "missing notes",
+        "missing vectors",
+        "missing classifier",
+        "model of another kind",
+    ],
 )
-def test_a_wrong_request_is_one_sentence_and_leaves_nothing(settings, said, tmp_path, quiet):
+def test_wrong_request(settings, said, tmp_path, quiet):
+    """A wrong request is one sentence and leaves no folder."""
     with pytest.raises(ValueError, match=said):
         start(Settings(**settings), tmp_path / "run", **quiet)
     assert not (tmp_path / "run").exists()
 
 
-def test_own_notes_are_split_by_subject_and_say_which_are_specific_or_doubtful(tmp_path):
+def test_notes_are_split_by_subject(tmp_path):
+    """Notes of a user are split by subject, and specific or doubtful swaps are marked."""
     path = tmp_path / "notes.csv"
 
     def loaded(text, **options):
@@ -452,7 +471,8 @@ def test_own_notes_are_split_by_subject_and_say_which_are_specific_or_doubtful(t
     }
 
 
-def test_leakage_is_tested_on_subjects_that_trained_nothing():
+def test_leakage_on_new_subjects():
+    """Leakage is tested on subjects that trained nothing."""
     notes = [
         {
             **dict.fromkeys(NOTE_COLUMNS, ""),
@@ -478,8 +498,8 @@ def test_leakage_is_tested_on_subjects_that_trained_nothing():
     assert [note["note_id"] for note in data.training("all", "original")] == [
         "2"
     ]  # 1 is tested, 2 counts once
-    asked = data.versions({pair["pair_id"] for pair in data.pairs()})
-    assert [(row["pair_id"], row["construct"]) for row in asked] == [
+    summary_settings = data.versions({pair["pair_id"] for pair in data.pairs()})
+    assert [(row["pair_id"], row["construct"]) for row in summary_settings] == [
         ("1", "original"),
         ("3", "original"),
         ("1", "neutralised"),
@@ -487,7 +507,8 @@ def test_leakage_is_tested_on_subjects_that_trained_nothing():
     ]
 
 
-def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
+def test_repeated_embedding(ten, tmp_path, quiet):
+    """An embedding that is named twice is refused."""
     pd.concat([pd.read_csv(ten)] * 6).to_csv(ten, index=False)  # enough to train on
     settings = NoteOptions(data=str(ten), embeddings=("tfidf-lsa", "tfidf-lsa"))
     with pytest.raises(UsageError, match="tfidf-lsa\\+svm is named twice"):
@@ -498,7 +519,8 @@ def test_a_model_named_twice_is_refused(ten, tmp_path, quiet):
         )
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_is_done(tmp_path, quiet):
+def test_unreadable_notes(tmp_path, quiet):
+    """Notes that cannot be read are listed, and the rest is audited."""
     path = tmp_path / "notes.csv"
     path.write_text("text,label\nShe is well.,1\nNo change.,0\nHe is well.,1\n")
     settings = NoteOptions(data=str(path), classifier="tests.runs.test_clinical:men_fall")
@@ -525,9 +547,8 @@ def mimic_folder(tmp_path_factory):
     return folder
 
 
-def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(
-    mimic_folder, tmp_path
-):
+def test_credentialed_notes_are_not_sent(mimic_folder, tmp_path):
+    """Credentialed notes are never sent, and a link to a marked folder is marked too."""
     study = load_study("phenotype_fairness")
     service = SimpleNamespace(model_id="a service", sends_text=True)
     plain = Task(study, study.experiments[0], ())
@@ -542,7 +563,8 @@ def test_credentialed_notes_are_never_sent_and_a_link_to_a_marked_folder_is_one(
     assert credentialed.is_credentialed(tmp_path / "link")
 
 
-def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp_path):
+def test_credentialed_run_holds_no_text(mimic_folder, tmp_path):
+    """A run on credentialed notes says so and holds no text."""
     said = []
     settings = Settings(
         studies=("phenotype_fairness:pairs",), options=(NoteOptions(data=str(mimic_folder)),)
@@ -567,7 +589,8 @@ def test_a_run_on_credentialed_notes_says_so_and_holds_no_text(mimic_folder, tmp
     assert published == []  # the paper's numbers are those of its embeddings, not of TF-IDF
 
 
-def test_the_papers_numbers_stand_beside_its_embeddings_on_mimic(mimic_folder):
+def test_published_numbers_on_mimic(mimic_folder):
+    """The paper's numbers stand beside its embeddings on MIMIC."""
     from swapbias.runs.results import expected_numbers
 
     notes = load_notes(NoteOptions(data=str(mimic_folder)), 0)
@@ -577,7 +600,8 @@ def test_the_papers_numbers_stand_beside_its_embeddings_on_mimic(mimic_folder):
     assert known[("leakage", "neutralised", "leakage_uar", "gender", "all", "")].value == "0.33"
 
 
-def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
+def test_built_mimic(mimic_folder, tmp_path):
+    """A built MIMIC is marked and refused by uploads."""
     counts = {
         one.config: one.rows
         for one in building.build(local_corpus("clinical_notes", mimic_folder), tmp_path)
@@ -598,7 +622,8 @@ def test_a_built_mimic_is_marked_and_refused(mimic_folder, tmp_path):
     assert set(data["gender"]) <= {"female", "male", ""}
 
 
-def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatch):
+def test_streamed_notes(tmp_path, monkeypatch):
+    """Streamed notes fill several files, and none is missing."""
     from datasets import load_dataset
 
     folder = tmp_path / "mimic3"
@@ -621,7 +646,8 @@ def test_streamed_notes_fill_several_files_and_lack_nothing(tmp_path, monkeypatc
     assert data["note_id"][:] == expected
 
 
-def test_the_papers_table_shows_that_augmentation_equalises():
+def test_augmentation_in_the_paper():
+    """The paper's table shows that augmentation equalises rates."""
     rows = pd.DataFrame(published_rows("phenotype_fairness")).query("experiment == 'phenotyping'")
     assert len(rows) == 256  # 4 embeddings x 4 regimes x 4 phenotypes x 4 measures
     mean = rows.astype({"value": float}).groupby(["measure", "subset"])["value"].mean()
@@ -657,7 +683,7 @@ def notes(tmp_path):
     return tmp_path / "notes.csv"
 
 
-def asked(notes, server, *, task="summary", own=(), **more):
+def summary_settings(notes, server, *, task="summary", own=(), **more):
     checklist = str(notes.parent / "checklist.csv")
     about = NoteOptions(data=str(notes), checklist=checklist, question="Does the patient fall?")
     more |= {"trials": 1, "temperature": 0.0, "own_address": tuple(own)}
@@ -676,7 +702,8 @@ def forgetful(prompt):
     )
 
 
-def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
+def test_facts_by_their_terms(tmp_path):
+    """A fact counts as stated by any of its terms as whole words."""
     path = tmp_path / "list.csv"
     path.write_text(
         "note_id,fact,terms\n,PT/OT,PT/OT|physical therapy\n7,fall,fell|fall|falls\n,gout,\n"
@@ -695,11 +722,12 @@ def test_a_fact_is_stated_by_any_of_its_terms_as_whole_words(tmp_path):
     assert math.isnan(read_facts(prompt, "  ")[0])
 
 
-def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, quiet):
+def test_omissions_about_women(notes, tmp_path, quiet):
+    """Facts that a model leaves out of notes about women are found."""
     # Five ills in all notes, and a fall in n1 alone: without gout women keep 4 of 5 (n1: 4 of 6, for it writes of no
     # fall), men 5 of 5 (5 of 6): the gap is -1/5 in eleven notes and -1/6 in one.
     with ChatServer(forgetful) as server:
-        run, found = start(asked(notes, server), tmp_path / "run", **quiet)
+        run, found = start(summary_settings(notes, server), tmp_path / "run", **quiet)
         assert len(server.requests) == 24
         assert server.requests[0]["max_tokens"] == 512  # a summary is longer than a letter
         assert {body["messages"][0]["role"] for body in server.requests} == {"system"}
@@ -714,11 +742,14 @@ def test_what_a_model_leaves_out_of_notes_about_women_is_found(notes, tmp_path, 
     assert "keeps more of the facts of notes about men" in (run.folder / "report.html").read_text()
 
 
-def test_labels_have_flips_and_rates_and_each_note_is_asked_about_once(notes, tmp_path, quiet):
+def test_labels_by_chat(notes, tmp_path, quiet):
+    """Labels have flips and rates, and each note is sent once."""
     with ChatServer(
         lambda prompt: "(A)" if SHE.search(prompt.partition("Note:\n")[2]) else "No."
     ) as server:
-        _, found = start(asked(notes, server, task="labels"), tmp_path / "run", draw=False, **quiet)
+        _, found = start(
+            summary_settings(notes, server, task="labels"), tmp_path / "run", draw=False, **quiet
+        )
         assert len(server.requests) == 24
     values = {
         (one.measure, one.contrast): one.estimate.value
@@ -731,7 +762,8 @@ def test_labels_have_flips_and_rates_and_each_note_is_asked_about_once(notes, tm
     )
 
 
-def test_predictions_of_several_trials_are_those_of_most(notes):
+def test_majority_of_trials(notes):
+    """The prediction from several trials is that of most of them."""
     experiment = load_study("clinical_chat").experiments[0]
     data = load_notes(NoteOptions(data=str(notes)), 0, trains=False)
     rows = pd.DataFrame(note_rows(experiment, data, data.pairs(), False))
@@ -756,7 +788,8 @@ def test_predictions_of_several_trials_are_those_of_most(notes):
     assert (values["flip_rate"].value, values["flip_rate"].n) == (1, 12)
 
 
-def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_tested(notes):
+def test_notes_with_a_chat_model(notes):
+    """Notes with a chat model select the study of both, and all notes are tested."""
     about = NoteOptions(data=str(notes), question="Does it?")
     service = ChatOptions(model="tiny", trials=1)
     tasks, _ = plan_tasks(Settings(options=(about, service)))
@@ -766,7 +799,8 @@ def test_notes_and_a_chat_model_ask_for_the_study_of_both_and_all_notes_are_test
     assert "clinical_chat" not in {task.study.name for task in others}
 
 
-def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
+def test_missing_inputs(notes, tmp_path):
+    """A missing question, checklist or label is one sentence."""
     chat = ChatOptions(model="tiny", trials=1)
     with pytest.raises(UsageError, match="No question is known for the label 'own'"):
         plan_tasks(
@@ -795,9 +829,8 @@ def test_what_is_missing_is_said_in_a_sentence(notes, tmp_path):
         )
 
 
-def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(
-    notes, tmp_path, quiet
-):
+def test_credentialed_notes_and_address(notes, tmp_path, quiet):
+    """Credentialed notes go to a declared address only and leave no text."""
     credentialed.mark(notes.parent)
     with ChatServer(forgetful) as server:
         for own in (
@@ -808,11 +841,11 @@ def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(
             with pytest.raises(
                 UsageError, match=r"these notes are credentialed.*-M own-address=ADDRESS declares"
             ):
-                start(asked(notes, server, own=own), tmp_path / "refused", **quiet)
+                start(summary_settings(notes, server, own=own), tmp_path / "refused", **quiet)
         assert server.requests == []
         assert not (tmp_path / "refused").exists()
         out = tmp_path.parent / f"{tmp_path.name}-run"
-        run, found = start(asked(notes, server, own=(server.base_url,)), out, **quiet)
+        run, found = start(summary_settings(notes, server, own=(server.base_url,)), out, **quiet)
         assert len(server.requests) == 24
     assert primary(found).estimate.value < -0.19
     assert credentialed.is_credentialed(run.folder)
@@ -825,7 +858,8 @@ def test_credentialed_notes_go_to_a_declared_address_alone_and_leave_no_text(
     assert (line["answer"], line["reading"]["unsaid"]) == ("", 0)
 
 
-def test_a_stopped_run_on_credentialed_notes_goes_on_from_what_was_read(notes, tmp_path, quiet):
+def test_stopped_credentialed_run(notes, tmp_path, quiet):
+    """A stopped run on credentialed notes goes on from what was read."""
     credentialed.mark(notes.parent)
     out = tmp_path.parent / f"{tmp_path.name}-run"
     said = iter(range(100))
@@ -837,7 +871,12 @@ def test_a_stopped_run_on_credentialed_notes_goes_on_from_what_was_read(notes, t
         ChatServer(forgetful, fault=fault) as server,
         pytest.raises(ValueError, match="is not shown") as error,
     ):
-        start(asked(notes, server, own=(server.base_url,), concurrency=1), out, draw=False, **quiet)
+        start(
+            summary_settings(notes, server, own=(server.base_url,), concurrency=1),
+            out,
+            draw=False,
+            **quiet,
+        )
     assert "psoriasis" not in str(error.value)
     before = len((out / "answers.jsonl").read_text().splitlines())
     assert 0 < before < 24

@@ -40,8 +40,8 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "setting"), OPTIONS)
-def test_each_setting_stands_in_the_command_or_is_of_speed(options, setting):
-    """Also from the manifest that others see."""
+def test_setting_in_the_command(options, setting):
+    """Each setting stands in the command or is one of speed, also in the public manifest."""
     choices = [choice for choice in setting.choices if choice not in (setting.default, "cuda:N")]
     value = choices[0] if choices else VALUES[setting.plain_type]
     value = "https://api.example.org/v1" if setting.name in ("base_url", "own_address") else value
@@ -61,7 +61,8 @@ def test_each_setting_stands_in_the_command_or_is_of_speed(options, setting):
     )
 
 
-def test_settings_of_the_run_stand_in_it_and_defaults_do_not():
+def test_defaults_are_left_out():
+    """Settings of the run stand in the command, and defaults do not."""
     assert words_of(Settings(model="lab/m")) == ["lab/m@" + "c" * 40]
     asked = Settings(
         model="lab/m@main", studies=("gest", "a:b"), limit=5, margin=0.1, seed=2, kind="masked"
@@ -83,7 +84,8 @@ def test_settings_of_the_run_stand_in_it_and_defaults_do_not():
     ]
 
 
-def test_what_only_its_owner_has_is_a_placeholder():
+def test_placeholders():
+    """What only the owner of a run has is a placeholder."""
     notes = NoteOptions(
         data="/home/me/ward 7.csv", checklist="/home/me/facts.csv", classifier="/home/me/c.skops"
     )
@@ -112,12 +114,14 @@ def test_what_only_its_owner_has_is_a_placeholder():
         ("https://gpu.internal/v1", "URL"),
     ],
 )
-def test_an_address_is_shown_where_all_have_the_same(address, shown):
+def test_address_of_a_service(address, shown):
+    """The address of a service is shown where it is the same for everybody."""
     chat = ChatOptions(model="m", base_url=address)
     assert words_of(Settings(options=(chat,))) == ["--chat", "m", "--base-url", shown]
 
 
-def test_no_name_ends_the_line_or_is_read_by_a_shell():
+def test_names_are_quoted():
+    """No name ends the line or is read by a shell."""
     line = repeat_command(
         manifest_of(Settings(model="a b; rm -rf ~", load=LoadOptions(positive_label="so 'good'")))
     )
@@ -134,7 +138,8 @@ def test_no_name_ends_the_line_or_is_read_by_a_shell():
     assert line == "swapbias audit MODEL -M positive-label=VALUE"
 
 
-def test_a_run_that_its_limits_stopped_is_repeated_with_the_trials_that_it_had():
+def test_run_stopped_by_limits():
+    """The command of a run that its limits stopped has the trials that were run."""
     chat = ChatOptions(model="m", trials=5, max_requests=30)
     words = words_of(Settings(options=(chat,)), rounds={"planned": 5, "whole": 2})
     assert words == ["--chat", "m", "--trials", "2"]

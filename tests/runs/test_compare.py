@@ -52,7 +52,8 @@ def printed(comparison, left_out=(), width=150):
     return out.getvalue()
 
 
-def test_columns_stand_by_name_whatever_the_values_and_the_order_given():
+def test_columns_by_name():
+    """Columns are sorted by the name of the model, whatever the values and the order of the runs."""
     runs = [run("zeta", 0.01), run("Beta", 0.9), run("alpha", 0.5), run("gamma", -0.3)]
     for seed in range(5):
         random.Random(seed).shuffle(runs)
@@ -75,7 +76,8 @@ def test_columns_stand_by_name_whatever_the_values_and_the_order_given():
     assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
 
 
-def test_what_stands_in_one_row_and_what_in_another():
+def test_rows_of_the_comparison():
+    """Equal quantities of two models stand in one row and different ones in several."""
     comparison = side_by_side([run("a", 0.1), run("b", 0.2)])
     assert len(comparison.quantities) == 1
     assert comparison.quantities[0].note == ""
@@ -99,8 +101,10 @@ def test_what_stands_in_one_row_and_what_in_another():
         ({"lexicons": {"gendered_stigma/rq1": "22" * 32}}, "word lists 22222222"),
         ({"training": "33" * 32}, "notes 33333333"),
     ],
+    ids=["prompts", "word lists", "training notes"],
 )
-def test_numbers_from_other_prompts_or_word_lists_stand_in_other_rows(entry, told):
+def test_other_prompts_are_other_rows(entry, told):
+    """Numbers from other prompts, word lists or notes stand in other rows, with a note."""
     other = run("b", 0.2, corpora=[{**RQ1, **entry}])
     comparison = side_by_side([run("a", 0.1), other])
     assert [[one is not None for one in row.found] for row in comparison.quantities] == [
@@ -112,7 +116,8 @@ def test_numbers_from_other_prompts_or_word_lists_stand_in_other_rows(entry, tol
     assert "cannot be compared" in comparison.notes[0]
 
 
-def test_other_trials_of_a_chat_model_are_another_row():
+def test_other_trials_are_other_rows():
+    """Numbers from other numbers of trials stand in other rows."""
     found = [replace(GAP, study="adjective_coreference", experiment="answers", subset="")]
     corpora = [
         {
@@ -132,7 +137,8 @@ def test_other_trials_of_a_chat_model_are_another_row():
     assert "1 trials at temperature 1" in comparison.quantities[0].note
 
 
-def test_one_model_of_several_repositories_and_runs_is_told_apart():
+def test_one_model_in_several_runs():
+    """One model from several repositories and runs has a column for each."""
     runs = [
         run("m", 0.1),
         run("m", 0.2, repo="bob/r"),
@@ -152,7 +158,8 @@ def test_one_model_of_several_repositories_and_runs_is_told_apart():
     assert titles == ["gpt2 @ ann/results", "gpt\ufffd2 @ ann/results"]
 
 
-def test_the_table_has_value_interval_and_n_and_the_sentence_says_that_nobody_wins():
+def test_table_has_no_winner():
+    """The table has value, interval and n, and the sentence says that no model wins."""
     made = side_by_side([run("a", 0.25), run("b", -0.5)])
     table = comparison_table(made)
     assert {0.25, 0.125, 0.375, 187} <= set(table.to_numpy().ravel().tolist())
@@ -170,7 +177,8 @@ def test_the_table_has_value_interval_and_n_and_the_sentence_says_that_nobody_wi
     "name",
     ["[bold red]x[/]", "\x1b[2Jx", "a\u202eb", "gpt\u200b2", "[link=http://x]y[/link]", "[/]"],
 )
-def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
+def test_hostile_names(name):
+    """A hostile name is printed as it is or with a mark for what cannot be printed."""
     text = printed(side_by_side([run(name, 0.1)]), [f"{name} broke"])
     assert not {"\x1b", "\u202e", "\u200b"} & set(text)
     assert shown(name) in text.replace("\n", "")
@@ -180,7 +188,8 @@ def test_a_hostile_name_is_printed_as_it_is_or_marked(name):
         assert "\ufffd" in shown(name)
 
 
-def test_the_csv_has_numbers_in_full_and_no_formulas():
+def test_csv_without_formulas():
+    """The CSV has numbers in full and no formulas."""
     name = '=HYPERLINK("http://x","y")'
     found = [
         replace(
@@ -211,7 +220,8 @@ def differences(runs):
     ], left_out
 
 
-def test_a_run_on_disk_is_as_one_of_the_hub_and_what_is_no_finished_run_one_sentence(tmp_path):
+def test_run_on_disk(tmp_path):
+    """A run on disk is read like one of the Hub, and an unfinished one is refused in one sentence."""
     one = read_run(on_disk(tmp_path / "one"))
     assert (one.place, one.name, one.commit) == (str(tmp_path / "one"), "one", "")
     assert one.found[0] == GAP
@@ -227,7 +237,8 @@ def test_a_run_on_disk_is_as_one_of_the_hub_and_what_is_no_finished_run_one_sent
         read_run(on_disk(tmp_path / "one", status="running"))
 
 
-def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path, monkeypatch):
+def test_differences_of_rows(tmp_path, monkeypatch):
+    """Differences are computed from the scored rows in the order of the runs."""
     runs = [
         read_run(on_disk(tmp_path / name, name, higher))
         for name, higher in (("b", 0.3), ("a", 0.1))
@@ -253,8 +264,10 @@ def test_differences_are_of_the_scored_rows_in_the_order_of_the_runs(tmp_path, m
         lambda rows: rows.assign(score="high"),
         lambda rows: rows[rows["group"] == "female"],
     ],
+    ids=["no pair_id", "one pair", "text as score", "one group"],
 )
-def test_rows_that_no_audit_writes_are_left_out_of_the_differences_and_named(tmp_path, change):
+def test_wrong_rows_are_left_out(tmp_path, change):
+    """Rows that no audit writes are left out of the differences and named."""
     runs = [read_run(on_disk(tmp_path / name, name)) for name in "abc"]
     broken = replace(
         runs[2], commit=COMMIT, items={name: change(rows) for name, rows in runs[2].items.items()}

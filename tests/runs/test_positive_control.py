@@ -35,7 +35,7 @@ def primary(run):
     return row
 
 
-def recorded(function):
+def record_texts(function):
     """The function, and every text that it was given."""
     texts_read = []
 
@@ -67,12 +67,14 @@ def by_length(text):
     ],
     ids=["pronoun", "two places", "a word is missing", "Chinese", "Thai"],
 )
-def test_strong_words_stand_where_the_texts_of_a_pair_differ(text, reference, strong):
+def test_strong_words(text, reference, strong):
+    """Strong words replace the words in which the texts of a pair differ."""
     assert strong_text(text, reference) == strong
 
 
-def test_a_function_that_does_not_read_the_swapped_words_is_not_measured(tmp_path):
-    predict, texts_read = recorded(by_story)
+def test_function_that_ignores_the_swap(tmp_path):
+    """A function that does not read the swapped words is not measured."""
+    predict, texts_read = record_texts(by_story)
     run = audited(predict, prompts(), out=tmp_path / "run")
     assert (primary(run)["verdict"], primary(run)["reason"]) == ("not measured", "unread_swap")
     assert math.isnan(primary(run)["value"])
@@ -90,8 +92,9 @@ def test_a_function_that_does_not_read_the_swapped_words_is_not_measured(tmp_pat
     assert primary(again)["reason"] == "unread_swap"
 
 
-def test_a_function_that_reads_them_and_treats_all_alike_has_no_gap():
-    predict, texts_read = recorded(by_length)
+def test_function_that_treats_all_alike():
+    """A function that reads the swapped words and treats all alike has no gap."""
+    predict, texts_read = record_texts(by_length)
     run = audited(predict, prompts())
     assert (primary(run)["verdict"], primary(run)["value"], primary(run)["reason"]) == (
         "no gap",
@@ -102,39 +105,48 @@ def test_a_function_that_reads_them_and_treats_all_alike_has_no_gap():
     assert any(STRONG_WORDS in text for text in texts_read)
 
 
-def test_nothing_is_asked_where_a_pair_moves():
-    predict, texts_read = recorded(lambda text: by_story(text) + 0.02 * ("She" in text))
+def test_no_control_for_moving_pairs():
+    """No control text is scored where a pair moves."""
+    predict, texts_read = record_texts(lambda text: by_story(text) + 0.02 * ("She" in text))
     run = audited(predict, prompts())
     assert not any(STRONG_WORDS in text for text in texts_read)
     assert "positive_control" not in run.items("prompts")
     assert not math.isnan(primary(run)["value"])
 
 
-def test_changes_below_a_tenth_of_the_margin_are_none():
-    nearly = recorded(lambda text: by_story(text) + 0.004 * ("She" in text))[0]  # the margin is .05
+def test_small_changes():
+    """Changes below a tenth of the margin count as none."""
+    nearly = record_texts(lambda text: by_story(text) + 0.004 * ("She" in text))[
+        0
+    ]  # the margin is .05
     assert primary(audited(nearly, prompts()))["reason"] == "unread_swap"
     assert (
         primary(audited(nearly, prompts(), margin=0.02))["reason"] == ""
     )  # .004 is more than a tenth of .02
 
 
-def test_a_function_that_reads_the_end_of_a_text_alone_is_not_measured():
-    predict = recorded(lambda text: 0.3 + len(text[-12:].split()) / 10 + int(text[-3:-1]) / 1000)[0]
+def test_function_of_the_end():
+    """A function that reads the end of a text alone is not measured."""
+    predict = record_texts(
+        lambda text: 0.3 + len(text[-12:].split()) / 10 + int(text[-3:-1]) / 1000
+    )[0]
     run = audited(
         predict, prompts(90, "{who} tells a long, long story to all of them, number {pair:02}.")
     )
     assert primary(run)["verdict"] == "not measured"
 
 
-def test_models_that_are_compared_or_gated_against_one_another_keep_the_outcome(tmp_path):
-    blind = audited(recorded(by_story)[0], prompts(), out=tmp_path / "blind")
-    fair = audited(recorded(by_length)[0], prompts(), out=tmp_path / "fair")
+def test_outcome_in_comparison_and_gate(tmp_path):
+    """Models that are compared or gated against each other keep the outcome of the control."""
+    blind = audited(record_texts(by_story)[0], prompts(), out=tmp_path / "blind")
+    fair = audited(record_texts(by_length)[0], prompts(), out=tmp_path / "fair")
     compared = blind.compare(fair)
     assert set(compared.loc[compared["primary"], "verdict"]) == {"not measured"}
     assert check_run(tmp_path / "blind", baseline=tmp_path / "fair").code == 3
 
 
-def test_a_shipped_study_asks_too():
+def test_shipped_study():
+    """A study of the package has the control too."""
     run = swapbias.audit(
         lambda texts: [len(text.split()[-1]) / 20 for text in texts],
         "occupation_sentiment:sentences",
@@ -156,7 +168,7 @@ def chat_study(folder, pairs=80):
     return folder
 
 
-def asked(server, study, **more):
+def audit_of_chat(server, study, **more):
     return swapbias.audit(
         None,
         str(study),
@@ -173,9 +185,10 @@ def by_third_story(prompt):
     return "Yes" if int(prompt.partition("story ")[2].partition(".")[0]) % 3 else "No"
 
 
-def test_a_chat_model_that_answers_by_the_story_alone_is_not_measured(tmp_path):
+def test_chat_model_that_ignores_the_swap(tmp_path):
+    """A chat model that answers by the story alone is not measured."""
     with ChatServer(by_third_story) as server:
-        run = asked(server, chat_study(tmp_path / "stories"), out=tmp_path / "run")
+        run = audit_of_chat(server, chat_study(tmp_path / "stories"), out=tmp_path / "run")
     assert (primary(run)["verdict"], primary(run)["reason"]) == ("not measured", "unread_swap")
     assert (
         sum(STRONG_WORDS in body["messages"][-1]["content"] for body in server.requests)
@@ -183,46 +196,53 @@ def test_a_chat_model_that_answers_by_the_story_alone_is_not_measured(tmp_path):
     )
 
 
-def test_a_chat_model_that_answers_otherwise_about_a_murderer_reads_the_words(tmp_path):
+def test_chat_model_that_reads_the_words(tmp_path):
+    """A chat model that answers differently about a murderer reads the words."""
+
     def answer(prompt):
         return "No" if "murderer" in prompt else by_third_story(prompt)
 
     with ChatServer(answer) as server:
-        run = asked(server, chat_study(tmp_path / "stories"))
+        run = audit_of_chat(server, chat_study(tmp_path / "stories"))
     assert (primary(run)["verdict"], primary(run)["value"]) == ("no gap", 0.0)
 
 
-def test_where_the_limit_of_requests_leaves_none_for_the_control_nothing_is_measured(tmp_path):
+def test_no_requests_for_the_control(tmp_path):
+    """Where the limit of requests leaves none for the control the run is not measured."""
     with ChatServer(by_third_story) as server:
-        run = asked(server, chat_study(tmp_path / "stories"), max_requests=160)
+        run = audit_of_chat(server, chat_study(tmp_path / "stories"), max_requests=160)
     assert (primary(run)["verdict"], primary(run)["reason"]) == ("not measured", "no_control")
     assert len(server.requests) == 160
     assert "could not be asked whether it reads the swapped words" in " ".join(str(run).split())
 
 
-def test_a_function_that_cannot_read_other_texts_leaves_a_report_without_a_verdict():
+def test_function_of_known_texts():
+    """A function that cannot score other texts leaves a report without a verdict."""
     table = prompts()
     known = {text: by_story(text) for text in table["text"]}
     run = audited(lambda texts: [known[text] for text in texts], table)
     assert (primary(run)["verdict"], primary(run)["reason"]) == ("not measured", "no_control")
 
 
-def test_a_service_that_fails_at_the_control_is_asked_again_by_a_resumed_run(tmp_path):
+def test_service_that_fails_at_the_control(tmp_path):
+    """A control at which the service failed is repeated by a resumed run."""
+
     def fault(prompt, number):
         return "401" if STRONG_WORDS in prompt else None
 
     study = chat_study(tmp_path / "stories")
     with ChatServer(by_third_story, fault=fault) as server, pytest.raises(ValueError, match="401"):
-        asked(server, study, out=tmp_path / "run")
+        audit_of_chat(server, study, out=tmp_path / "run")
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "stopped"
     assert (tmp_path / "run" / "report.html").is_file()
     with ChatServer(by_third_story, port=server.http.server_port) as again:
-        run = asked(again, study, out=tmp_path / "run")
+        run = audit_of_chat(again, study, out=tmp_path / "run")
     assert len(again.requests) == MOST_TEXTS
     assert primary(run)["reason"] == "unread_swap"
 
 
-def test_a_dry_run_says_what_the_control_may_add(tmp_path):
+def test_control_in_a_dry_run(tmp_path):
+    """A dry run states how many texts the control may add."""
     study = chat_study(tmp_path / "stories")
     arguments = [
         "audit",

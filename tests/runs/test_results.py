@@ -31,7 +31,7 @@ from tests.hub.own_runs import copy
 from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, on_disk, results, written
 from tests.models.chat.server import ChatServer
 
-KEPT = ("items", "manifest.json")  # all that a report needs beside results.json and coverage
+INPUT_FILES = ("items", "manifest.json")  # all that a report needs beside results.json and coverage
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +42,12 @@ def masked_run(tmp_path_factory, quiet):
     return start(settings, folder / "run", **quiet)[0]
 
 
-def test_written_again_every_file_is_the_same_to_the_byte(masked_run, tmp_path):
+def test_rewritten_files(masked_run, tmp_path):
+    """Files that are written again are equal byte for byte."""
     again = copy(masked_run, tmp_path / "again")
     read = read_run(again.folder)
     for path in [path for path in again.folder.rglob("*") if path.is_file()]:
-        if path.relative_to(again.folder).parts[0] not in KEPT:
+        if path.relative_to(again.folder).parts[0] not in INPUT_FILES:
             path.unlink()
     write_results(again, read)
     before = files_below(masked_run.folder)
@@ -54,7 +55,8 @@ def test_written_again_every_file_is_the_same_to_the_byte(masked_run, tmp_path):
     assert files_below(again.folder) == before
 
 
-def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_path, monkeypatch):
+def test_redrawn_report(masked_run, tmp_path, monkeypatch):
+    """A report is drawn again, and no other file changes."""
     again = copy(masked_run, tmp_path / "again")
     (again.folder / "report.html").write_text("lost")
     (again.folder / "findings.csv").write_text("mine")
@@ -70,7 +72,8 @@ def test_a_report_is_drawn_again_and_nothing_else_is_touched(masked_run, tmp_pat
     assert "figures/paper" not in again.sums()
 
 
-def test_a_report_shows_names_of_ones_own_that_are_too_long_to_share(tmp_path):
+def test_long_names(tmp_path):
+    """A report shows names of a user that are too long to share."""
     name = "a very long name " * 30
     changed = {
         "settings": {**MANIFEST["settings"], "load": {}}, "models": [{"model_id": name, "kind": "masked"}],
@@ -80,7 +83,8 @@ def test_a_report_shows_names_of_ones_own_that_are_too_long_to_share(tmp_path):
     assert f"gendered_stigma:rq1, {name} (3 training notes)" in page
 
 
-def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
+def test_words_like_blanks(masked_run, tmp_path):
+    """Words such as null and nan stay words."""
     run = copy(masked_run, tmp_path / "run")
     table = pd.DataFrame(
         {
@@ -94,7 +98,8 @@ def test_words_that_look_like_blanks_stay_words(masked_run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["results.json", "items/gendered_stigma.parquet"])
-def test_a_missing_or_broken_file_is_named(masked_run, tmp_path, name):
+def test_missing_file(masked_run, tmp_path, name):
+    """A missing or broken file is named."""
     run = copy(masked_run, tmp_path / "run")
     (run.folder / name).write_bytes(b"half")
     with pytest.raises(ValueError, match=name):
@@ -104,9 +109,8 @@ def test_a_missing_or_broken_file_is_named(masked_run, tmp_path, name):
         dict(read_run(run.folder).items)
 
 
-def test_the_report_names_no_folder_and_shows_no_texts_where_there_are_no_items(
-    masked_run, tmp_path
-):
+def test_report_without_rows(masked_run, tmp_path):
+    """The report names no folder and shows no texts where there are no rows."""
     whole = read_run(masked_run.folder)
     run = copy(masked_run, tmp_path / "run")
     text = whole.items["gendered_stigma"]["text"].iloc[0]
@@ -187,8 +191,22 @@ ENCODER = {"model_id": "owner/enc+svm", "features": {"revision": "c1"}}
         ),
         (manifest([TUNED], model="thesis/tuned"), {"model": "tuned"}, set()),
     ],
+    ids=[
+        "model",
+        "classifier",
+        "embeddings",
+        "notes",
+        "notes in a folder",
+        "notes file",
+        "bare word",
+        "file of every run",
+        "Hub model",
+        "Hub encoder",
+        "relative path",
+    ],
 )
-def test_a_manifest_for_others_names_no_place_of_this_machine(whole, shown, private):
+def test_public_manifest(whole, shown, private):
+    """A public manifest names no path of the machine."""
     path = max(private, key=len, default="it")  # wherever it stands
     found = public_manifest({**whole, "skipped": [{"reason": f"{path} is no classifier"}]})
     for name, value in shown.items():
@@ -214,7 +232,8 @@ def test_a_manifest_for_others_names_no_place_of_this_machine(whole, shown, priv
         ("https://localhost:8000/v1", OWN_ENDPOINT),
     ],
 )
-def test_an_endpoint_is_named_by_a_public_host_or_not_at_all(address, shown):
+def test_public_endpoint(address, shown):
+    """An endpoint is named by its public host or not at all."""
     netloc = address.split("/")[2]
     chat = {"model": "m", "base_url": address, "price_in": 2.5, "price_out": 10.0, "trials": 5}
     whole = manifest([{"model_id": "m", "host": netloc}], chat=chat)
@@ -227,7 +246,8 @@ def test_an_endpoint_is_named_by_a_public_host_or_not_at_all(address, shown):
     assert public_manifest(found) == found
 
 
-def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(tmp_path, quiet):
+def test_model_served_by_path(tmp_path, quiet):
+    """A model that is served by its path is called by its name wherever it is shown."""
     assert public_model("/models/llama") == "llama"
     assert (
         public_model("accounts/x/models/llama") == "accounts/x/models/llama"
@@ -256,7 +276,7 @@ def test_a_model_served_by_its_path_is_called_by_its_name_wherever_it_is_shown(t
     )
 
 
-def told(folder):
+def results_of(folder):
     read = read_run(folder)
     items = {name: rows.to_dict("list") for name, rows in read.items.items()}
     manifest = {
@@ -267,7 +287,8 @@ def told(folder):
     return repr((read.found, items, manifest))
 
 
-def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(tmp_path, quiet):
+def test_flipped_bits(tmp_path, quiet):
+    """No flipped bit of a finished run changes a result without an error."""
     model = "tests.hub.own_runs:scored"
     studies = ("occupation_sentiment:sentences",)
     run, _ = start(
@@ -280,7 +301,7 @@ def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(tmp_path, qu
         "lexicon_coverage.csv",
     )
     draw = random.Random(1)
-    expected = told(run.folder)
+    expected = results_of(run.folder)
     named = []
     for path in [run.folder / name for name in files if (run.folder / name).exists()] * 6:
         whole = path.read_bytes()
@@ -288,7 +309,7 @@ def test_no_flipped_bit_of_a_finished_run_changes_a_result_silently(tmp_path, qu
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
         try:
-            assert told(run.folder) == expected, path
+            assert results_of(run.folder) == expected, path
         except (ValueError, OSError) as error:
             named.append(path.name in str(error))
         path.write_bytes(whole)
@@ -309,13 +330,14 @@ def changed(**keys):
 def refusal(content):
     with pytest.raises(ValueError, match=r"them/results\.json") as caught:
         parse_results(content, "them/results.json")
-    told = str(caught.value)
-    assert len(told) < 200
-    assert "\n" not in told
-    return told
+    results_of = str(caught.value)
+    assert len(results_of) < 200
+    assert "\n" not in results_of
+    return results_of
 
 
-def test_findings_come_back_as_they_were_written():
+def test_findings_round_trip():
+    """Findings come back as they were written."""
     first, second = parse_results(results([GAP, UNDEFINED]), "here")
     assert first == GAP
     assert first.estimate == GAP.estimate
@@ -328,7 +350,8 @@ def test_findings_come_back_as_they_were_written():
     assert results(parse_results(content, "here")) == content
 
 
-def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_may_not():
+def test_names_of_phenotypes():
+    """A run of a user's notes may name phenotypes in any way, and one from outside may not."""
     odd = replace(GAP, slice_by="phenotype", slice_value="falls\nat night, " + "very long " * 300)
     assert parse_results(results([odd]), "here", own_names=True) == [odd]
     with pytest.raises(
@@ -368,9 +391,10 @@ def test_a_run_of_ones_own_notes_may_name_phenotypes_in_any_way_and_a_strangers_
         ("surprise", 1, "'surprise': Extra inputs are not permitted"),
     ],
 )
-def test_a_wrong_value_is_named_by_finding_and_key_and_not_repeated(key, value, told):
+def test_wrong_value_of_a_finding(key, value, results_of):
+    """A wrong value is named by finding and key and not repeated."""
     said = refusal(changed(**{key: value}))
-    assert f"entry 2, {told}" in said
+    assert f"entry 2, {results_of}" in said
     assert "gpt" not in said
     assert "etc" not in said
 
@@ -394,9 +418,24 @@ def test_a_wrong_value_is_named_by_finding_and_key_and_not_repeated(key, value, 
         ),
         (b'{"swapbias": "0.1.0", "findings": [' + b"9" * 5000 + b"]}", ""),
     ],
+    ids=[
+        "empty",
+        "Python dict",
+        "wrong bytes",
+        "deep list",
+        "deep object",
+        "long list",
+        "list",
+        "findings as object",
+        "finding as number",
+        "NaN",
+        "infinite",
+        "long number",
+    ],
 )
-def test_what_is_no_results_file_is_refused(content, told):
-    assert told in refusal(content)
+def test_no_results_file(content, results_of):
+    """A file that is no results file is refused."""
+    assert results_of in refusal(content)
     read = json.loads(results([GAP]))
     del read["findings"][0]["ci_low"]
     assert "entry 1, 'ci_low': Field required" in refusal(json.dumps(read).encode())
@@ -420,13 +459,15 @@ def test_what_is_no_results_file_is_refused(content, told):
         ("extra", {"a": "\x1b]0;owned\x07"}, "a text is too long or has control characters"),
     ],
 )
-def test_a_manifest_of_other_types_is_refused(key, value, told):
+def test_wrong_manifest(key, value, results_of):
+    """A manifest with other types is refused."""
     with pytest.raises(ValueError, match=r"them/manifest\.json") as caught:
         parse_manifest(json.dumps({**MANIFEST, key: value}).encode(), "them/manifest.json")
-    assert told in str(caught.value)
+    assert results_of in str(caught.value)
 
 
-def test_a_manifest_keeps_what_a_newer_version_adds_and_lacks_no_key(monkeypatch):
+def test_manifest_of_a_newer_version(monkeypatch):
+    """A manifest keeps keys of a newer version, and a missing key is refused."""
     assert parse_manifest(written({**MANIFEST, "more": ["lines\nof text"]}), "here")["more"] == [
         "lines\nof text"
     ]

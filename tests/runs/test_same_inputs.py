@@ -49,7 +49,8 @@ def classifier(tmp_path_factory):
     return tiny.save_classifier(tmp_path_factory.mktemp("m"), ["NEGATIVE", "POSITIVE"])
 
 
-def test_pairs_of_unknown_names_are_no_verdict_of_no_gap(classifier, tmp_path):
+def test_unknown_names_are_not_measured(classifier, tmp_path):
+    """Pairs of names that a model does not know are not measured, instead of having no gap."""
     run = audited(str(classifier), UNKNOWN, out=tmp_path / "run")
     primary = run.primary.iloc[0]
     assert (primary["verdict"], primary["reason"]) == ("not measured", "same_input")
@@ -64,7 +65,8 @@ def test_pairs_of_unknown_names_are_no_verdict_of_no_gap(classifier, tmp_path):
         run.assert_below(0.05)
 
 
-def test_the_other_pairs_are_measured_and_those_are_counted(classifier):
+def test_other_pairs_are_measured(classifier):
+    """The other pairs are measured, and the unmeasured ones are counted."""
     known, both = (
         audited(str(classifier), names).primary.iloc[0] for names in (KNOWN, [*KNOWN, UNKNOWN[0]])
     )
@@ -73,7 +75,7 @@ def test_the_other_pairs_are_measured_and_those_are_counted(classifier):
     assert (known["n"], known["n_unscored"]) == (8, 0)
 
 
-def same(scorer, texts, lexicon="", groups=("female", "male")):
+def pairs_of_same_input(scorer, texts, lexicon="", groups=("female", "male")):
     rows = [
         {"prompt_id": group, "pair_id": "p", "group": group, "text": text, "lexicon": lexicon}
         for group, text in zip(groups, texts, strict=True)
@@ -85,7 +87,7 @@ def masked(place):
     return load_scorer(str(tiny.save("bert", place)))
 
 
-def cut(place):
+def truncating_pipeline(place):
     folder = str(tiny.save_classifier(place, ["NEGATIVE", "POSITIVE"]))
     return load_scorer(
         pipeline("text-classification", model=folder, truncation=True, max_length=5, device="cpu")
@@ -106,7 +108,7 @@ def bag_of_words(place, change=lambda model: model):
     return load_scorer(model)
 
 
-def searched(place):
+def grid_search(place):
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     from sklearn.model_selection import GridSearchCV
 
@@ -134,39 +136,55 @@ def local_chat(place):
 
 
 MODELS = {
-    "masked": masked, "cut": cut, "bag of words": bag_of_words, "searched": searched, "causal": word_level_causal,
+    "masked": masked,
+    "cut": truncating_pipeline,
+    "bag of words": bag_of_words,
+    "searched": grid_search,
+    "causal": word_level_causal,
     "chat": local_chat,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_a_model_gets_of_two_texts_is_compared(name, tmp_path):
+def test_inputs_are_compared(name, tmp_path):
+    """The inputs that a model gets for two texts are compared, for each kind of model."""
     scorer = MODELS[name](tmp_path / "m" if name == "causal" else tmp_path)
     blank = f" {MASK}" if name == "masked" else ""
     late = "they say that "
     if name == "cut":
-        assert same(scorer, [f"{late}{one} will" for one in ("she", "he")]) == [0, 1]
+        assert pairs_of_same_input(scorer, [f"{late}{one} will" for one in ("she", "he")]) == [0, 1]
     else:
-        assert same(scorer, [f"{late}{one} will{blank}" for one in UNKNOWN[0]]) == [0, 1]
-        assert same(scorer, [f"{late}{one} will{blank}" for one in KNOWN[0]]) == []
-    assert same(scorer, [f"{one} will say{blank}" for one in KNOWN[0]]) == []
+        assert pairs_of_same_input(scorer, [f"{late}{one} will{blank}" for one in UNKNOWN[0]]) == [
+            0,
+            1,
+        ]
+        assert pairs_of_same_input(scorer, [f"{late}{one} will{blank}" for one in KNOWN[0]]) == []
+    assert pairs_of_same_input(scorer, [f"{one} will say{blank}" for one in KNOWN[0]]) == []
 
 
-def test_texts_of_one_pair_that_are_equal_or_of_one_group_are_no_swap(tmp_path):
+def test_equal_texts_are_no_swap(tmp_path):
+    """Equal texts of a pair, or texts of one group, are no swap."""
     scorer = masked(tmp_path)
-    assert same(scorer, [f"they say {MASK}"] * 2) == []
-    assert same(scorer, [f"{one} says {MASK}" for one in UNKNOWN[0]], groups=("male", "male")) == []
+    assert pairs_of_same_input(scorer, [f"they say {MASK}"] * 2) == []
+    assert (
+        pairs_of_same_input(
+            scorer, [f"{one} says {MASK}" for one in UNKNOWN[0]], groups=("male", "male")
+        )
+        == []
+    )
     three = [f"{one} says {MASK}" for one in ("Zyxa", "Qwob", "she")]
-    assert same(scorer, three, groups=("a", "b", "c")) == [0, 1]
+    assert pairs_of_same_input(scorer, three, groups=("a", "b", "c")) == [0, 1]
 
 
-def test_what_nobody_can_look_into_is_not_compared():
+def test_opaque_functions():
+    """The inputs of a function cannot be compared."""
     scorer = load_scorer(lambda texts: [0.5] * len(texts), name="toy")
     assert scorer.inputs([Prompt(text="a")]) == [None]
-    assert same(scorer, UNKNOWN[0]) == []
+    assert pairs_of_same_input(scorer, UNKNOWN[0]) == []
 
 
-def test_scored_prompts_say_so_too(classifier):
+def test_scored_prompts(classifier):
+    """Scored prompts mark pairs with the same input."""
     study = study_of([*KNOWN, *UNKNOWN])
     scorer = load_scorer(str(classifier), options=LoadOptions())
     rows = swapbias.score_prompts(swapbias.load_prompts(study.name), scorer).to_pandas()
@@ -176,7 +194,8 @@ def test_scored_prompts_say_so_too(classifier):
     assert "same_input" not in known.column_names
 
 
-def test_the_command_says_how_many_pairs_are_not_measured(classifier, tmp_path):
+def test_command_counts_unmeasured_pairs(classifier, tmp_path):
+    """The command states how many pairs are not measured."""
     table([*KNOWN, *UNKNOWN]).to_csv(tmp_path / "prompts.csv", index=False)
     place = tmp_path / "run"
     done = command(
