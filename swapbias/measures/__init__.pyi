@@ -21,20 +21,17 @@ from .comparisons import (
     comparison_of as comparison_of,
     is_comparison as is_comparison,
 )
-from .contrast import (
+from .contrast import linear_contrast as linear_contrast, pooled_spread as pooled_spread
+from .crossed_factors import (
+    Effect as Effect,
+    crossed_effects as crossed_effects,
+    factorial as factorial,
+)
+from .design import (
     Design as Design,
-    adjust as adjust,
-    at_level as at_level,
-    detectable_gap as detectable_gap,
-    equal_units_needed as equal_units_needed,
     level_shares as level_shares,
-    linear_contrast as linear_contrast,
-    pooled_spread as pooled_spread,
-    power as power,
     scarcest_levels as scarcest_levels,
     shares_in as shares_in,
-    t_ends as t_ends,
-    t_p as t_p,
 )
 from .direction import (
     WITHOUT_PAIR as WITHOUT_PAIR,
@@ -53,18 +50,26 @@ from .estimate import (
 )
 from .evaluate_module import CheckedInputs as CheckedInputs, module_info as module_info
 from .gaps import (
-    Effect as Effect,
-    Omnibus as Omnibus,
     correlation as correlation,
-    crossed_effects as crossed_effects,
-    factorial as factorial,
     group_gap as group_gap,
     mean_score as mean_score,
     omnibus as omnibus,
     paired_gap as paired_gap,
     selection_rate as selection_rate,
+)
+from .group_scores import (
+    Omnibus as Omnibus,
     sign_test_p as sign_test_p,
     with_exact_test as with_exact_test,
+)
+from .intervals import (
+    adjust as adjust,
+    at_level as at_level,
+    detectable_gap as detectable_gap,
+    equal_units_needed as equal_units_needed,
+    power as power,
+    t_ends as t_ends,
+    t_p as t_p,
 )
 from .measure import (
     MEASURES as MEASURES,

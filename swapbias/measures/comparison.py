@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from swapbias.measures.contrast import linear_contrast, pooled_spread, scarcest_levels, spread_of
+from swapbias.measures.contrast import linear_contrast, pooled_spread, spread_of
+from swapbias.measures.design import scarcest_levels
 from swapbias.measures.estimate import (
     ClusterIds,
     Codes,
@@ -21,7 +22,8 @@ from swapbias.measures.estimate import (
     rows_of,
     two_groups,
 )
-from swapbias.measures.gaps import group_gap, with_exact_test
+from swapbias.measures.gaps import group_gap
+from swapbias.measures.group_scores import with_exact_test
 from swapbias.measures.measure import Measure
 
 MOSTLY_TIED = "mostly_tied"  # why nothing is measured: more than half of the units have one value, and others differ

@@ -15,7 +15,8 @@ from swapbias.findings.compared_units import pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.planning import planned_gap, planned_std_error, planned_units
 from swapbias.findings.scored_rows import condition_means
-from swapbias.measures.contrast import Design, detectable_gap, power
+from swapbias.measures.design import Design
+from swapbias.measures.intervals import detectable_gap, power
 from swapbias.models.text_kinds import CAUSAL
 from swapbias.report.text import certainty
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study

@@ -10,7 +10,9 @@ from scipy import linalg, optimize, stats
 from statsmodels.regression.mixed_linear_model import VCSpec
 
 from swapbias.measures import answer_bias, group_gap, mean_score, paired_gap
-from swapbias.measures.contrast import Design, linear_contrast, t_ends, t_p
+from swapbias.measures.contrast import linear_contrast
+from swapbias.measures.design import Design
+from swapbias.measures.intervals import t_ends, t_p
 from tests.conftest import ROOT
 
 

@@ -9,7 +9,8 @@ import statsmodels.api as sm
 from scipy import optimize, stats
 
 from swapbias.measures import mean_score
-from swapbias.measures.contrast import level_shares, linear_contrast
+from swapbias.measures.contrast import linear_contrast
+from swapbias.measures.design import level_shares
 
 
 def uneven(counts, spreads, seed):

@@ -9,7 +9,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from swapbias.measures import Estimate, adjust
-from swapbias.measures.gaps import correlation, group_gap, mean_score, paired_gap, sign_test_p
+from swapbias.measures.gaps import correlation, group_gap, mean_score, paired_gap
+from swapbias.measures.group_scores import sign_test_p
 from swapbias.measures.rates import flip_rate, share_above, share_right
 
 NAN = math.nan

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from swapbias.measures.rates import flip_rate, macro_f1, rate_ratio, share_right, share_sum, uar
+from swapbias.measures.rates import flip_rate, macro_f1, rate_ratio, share_right, uar
+from swapbias.measures.share_intervals import share_sum
 
 NAN = math.nan
 

@@ -9,7 +9,7 @@ import scipy
 
 from swapbias.measures.comparison import MOSTLY_TIED, Comparison, PairedComparison
 from swapbias.measures.comparisons.paired_gap import COMPARISON as PAIRED_GAP
-from swapbias.measures.contrast import Design
+from swapbias.measures.design import Design
 from swapbias.measures.estimate import Codes, Estimate, Factors, Floats, rows_of
 
 _SAME = 1e-10  # differences closer than this share of the largest are tied

@@ -1,0 +1,150 @@
+"""Intervals and p-values by t, corrected for skewness and for several tests; power."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from swapbias.measures.estimate import Estimate, Floats
+
+_NO_SKEW = 1e-6
+
+
+_MOST_REACH = (
+    2  # times t: further, few levels of a skewed factor would decide nothing however large the gap
+)
+
+
+def t_reach(confidence: float, df: float) -> float:
+    """How many standard errors an interval of this coverage reaches; ValueError for a coverage that is no share."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence {confidence!r}, expected between 0 and 1, as 0.95.")
+    return float(scipy.special.stdtrit(df, 0.5 + confidence / 2))
+
+
+def t_ends(
+    value: float, std_error: float, df: float, confidence: float, skewness: float = 0.0
+) -> tuple[float, float]:
+    """Ends of the t interval, each moved outwards where Hall's correction for skewness says so; NaN without an error.
+
+    An end lies at most twice as far from the value as t alone puts it.
+
+    >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # without: -0.11 and 2.11
+    [-0.11, 3.12]
+    """
+    if not std_error > 0:
+        return math.nan, math.nan
+    t = t_reach(confidence, df)
+    return value - std_error * _reach(t, skewness), value + std_error * _reach(t, -skewness)
+
+
+def t_p(value: float, std_error: float, df: float, skewness: float = 0.0) -> float:
+    """Two-sided p for "the value is 0": one less the coverage that just reaches 0; NaN without an error.
+
+    It inverts ``t_ends``: below a level exactly where the interval of that level leaves out 0.
+    """
+    if not std_error > 0:
+        return math.nan
+    reach = abs(value) / std_error
+    skewness = math.copysign(skewness, value * skewness)
+    if abs(skewness) >= _NO_SKEW:
+        by_hall = ((1 + skewness * reach / 3) ** 3 - 1) / skewness + skewness / 6
+        reach = min(reach, max(by_hall, reach / _MOST_REACH))
+    return min(1.0, 2 * float(scipy.special.stdtr(df, -reach)))
+
+
+def _reach(t: float, skewness: float) -> float:
+    """Return how many standard errors below the value the end lies: t, or as far as Hall says, at most 2 t."""
+    return max(t, min(_hall_end(t, skewness), _MOST_REACH * t))
+
+
+def _hall_end(t: float, skewness: float) -> float:
+    """Return where the end lies that t gives without skewness (Hall, JRSS B 1992), in standard errors."""
+    if abs(skewness) < _NO_SKEW:
+        return t
+    return float(3 / skewness * (np.cbrt(1 + skewness * (t - skewness / 6)) - 1))
+
+
+def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> float:
+    """The chance that a two-sided t test at ``level`` finds a gap of this size; NaN without a standard error.
+
+    >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
+    (0.05, 0.77)
+    """
+    if not (std_error > 0 and df > 0):
+        return math.nan
+    # Normal tails beyond the critical value, over what errors may be estimated: scipy's noncentral t is NaN for few
+    # degrees of freedom and far gaps.
+    away = abs(gap) / std_error
+    deviates = np.linspace(-8.0, 8.0, 161)
+    estimated = np.sqrt(scipy.special.chdtri(df, scipy.special.ndtr(-deviates)) / df)
+    most = -float(scipy.special.stdtrit(df, level / 2)) * estimated
+    weights = np.exp(-(deviates**2) / 2)
+    tails = scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)
+    return float(weights / weights.sum() @ tails)
+
+
+def detectable_gap(
+    std_error: float, df: float, *, level: float = 0.05, chance: float = 0.8
+) -> float:
+    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
+    if not (std_error > 0 and df > 0):
+        return math.nan
+
+    def missing(away: float) -> float:
+        return power(away, 1.0, df, level=level) - chance
+
+    most = 1.0
+    while missing(most) < 0:
+        most *= 2
+    return std_error * float(scipy.optimize.brentq(missing, 0, most, xtol=1e-4))
+
+
+def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
+    """How many independent units must all differ by the same gap, to rule out a mean of the margin or more.
+
+    A share q of values equal to the gap, and the others at the end of the range, have a mean of q gap + 1 - q. That
+    all of n are equal has a chance of q**n, at most ``level``. Margin and gap are shares of the range of their unit.
+
+    >>> equal_units_needed(0.05), equal_units_needed(0.05, 0.01), equal_units_needed(0.05, 0.05)
+    (72, 90, inf)
+    """
+    if not abs(gap) < margin:
+        return math.inf
+    if margin >= 1:
+        return 1
+    # By log1p: 1 less a tiny margin is 1.
+    share = math.log1p(-margin) - math.log1p(-abs(gap))
+    needed = math.log(level) / share if share < 0 else math.inf
+    return math.inf if math.isinf(needed) else math.floor(needed) + 1
+
+
+def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
+    """p-values corrected over their family by ``holm`` or ``bonferroni``; NaN is no test and stays NaN.
+
+    >>> [round(float(p), 3) for p in adjust([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    if method not in ("holm", "bonferroni"):
+        raise ValueError(f"method {method!r}, expected 'holm' or 'bonferroni'.")
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]  # NaN comes last
+    tests = len(order)
+    adjusted = np.full(p.shape, np.nan)
+    if tests and not 0 <= p[order[0]] <= p[order[-1]] <= 1:
+        raise ValueError(f"p-values from {p[order[0]]} to {p[order[-1]]}, expected 0 to 1.")
+    times = tests - np.arange(tests) * (method == "holm")
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * times), 1.0)
+    return adjusted
+
+
+def at_level(estimate: Estimate, level: float) -> Estimate:
+    """The estimate with an interval of coverage 1 - ``level``; as it is without a standard error."""
+    if math.isnan(estimate.std_error):
+        return estimate
+    low, high = t_ends(
+        estimate.value, estimate.std_error, estimate.df, 1 - level, estimate.skewness
+    )
+    return replace(estimate, ci_low=low, ci_high=high)
