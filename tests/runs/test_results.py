@@ -330,10 +330,10 @@ def changed(**keys):
 def refusal(content):
     with pytest.raises(ValueError, match=r"them/results\.json") as caught:
         parse_results(content, "them/results.json")
-    results_of = str(caught.value)
-    assert len(results_of) < 200
-    assert "\n" not in results_of
-    return results_of
+    message = str(caught.value)
+    assert len(message) < 200
+    assert "\n" not in message
+    return message
 
 
 def test_findings_round_trip():
@@ -367,7 +367,7 @@ def test_names_of_phenotypes():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "sentence"),
     [
         ("n", -1, "'n'"),
         ("n", True, "'n'"),
@@ -391,16 +391,16 @@ def test_names_of_phenotypes():
         ("surprise", 1, "'surprise': Extra inputs are not permitted"),
     ],
 )
-def test_wrong_value_of_a_finding(key, value, results_of):
+def test_wrong_value_of_a_finding(key, value, sentence):
     """A wrong value is named by finding and key and not repeated."""
     said = refusal(changed(**{key: value}))
-    assert f"entry 2, {results_of}" in said
+    assert f"entry 2, {sentence}" in said
     assert "gpt" not in said
     assert "etc" not in said
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "sentence"),
     [
         (b"", "no JSON"),
         (b"{'a': 1}", "no JSON"),
@@ -433,16 +433,16 @@ def test_wrong_value_of_a_finding(key, value, results_of):
         "long number",
     ],
 )
-def test_no_results_file(content, results_of):
+def test_no_results_file(content, sentence):
     """A file that is no results file is refused."""
-    assert results_of in refusal(content)
+    assert sentence in refusal(content)
     read = json.loads(results([GAP]))
     del read["findings"][0]["ci_low"]
     assert "entry 1, 'ci_low': Field required" in refusal(json.dumps(read).encode())
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "sentence"),
     [
         ("status", 1, "'status': Input should be a valid string"),
         ("corpora", {}, "'corpora': Input should be a valid array"),
@@ -459,11 +459,11 @@ def test_no_results_file(content, results_of):
         ("extra", {"a": "\x1b]0;owned\x07"}, "a text is too long or has control characters"),
     ],
 )
-def test_wrong_manifest(key, value, results_of):
+def test_wrong_manifest(key, value, sentence):
     """A manifest with other types is refused."""
     with pytest.raises(ValueError, match=r"them/manifest\.json") as caught:
         parse_manifest(json.dumps({**MANIFEST, key: value}).encode(), "them/manifest.json")
-    assert results_of in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 def test_manifest_of_a_newer_version(monkeypatch):
