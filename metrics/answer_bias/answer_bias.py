@@ -92,7 +92,7 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
             answer_class(answer, correct=right, incorrect=wrong, parser=parser)
             for answer, right, wrong in zip(predictions, references, incorrect, strict=True)
         ]
-        found = answer_bias(
+        bias = answer_bias(
             classes,
             list(sides),
             reference_group=reference_group,
@@ -100,11 +100,11 @@ class AnswerBias(CheckedInputs, evaluate.Metric):
             cluster_ids=cluster_ids,
         )
         shares = {
-            f"share_{name}_{side}": found.shares[side][name]
-            for side in found.shares
+            f"share_{name}_{side}": bias.shares[side][name]
+            for side in bias.shares
             for name in CLASSES
         }
-        numbers = found.estimate.numbers()
+        numbers = bias.estimate.numbers()
         counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
-        accuracies = {f"accuracy_{side}": accuracy for side, accuracy in found.accuracies.items()}
+        accuracies = {f"accuracy_{side}": accuracy for side, accuracy in bias.accuracies.items()}
         return {**accuracies, "bias": numbers.pop("value"), **numbers, **shares, **counts}

@@ -53,11 +53,11 @@ class BiasCorrelation(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, references):
-        found = {}
+        result = {}
         for method in ("pearson", "spearman"):
-            one = correlation(predictions, references, method=method)
-            found[method] = one.value
-            found[f"{method}_ci_low"] = one.ci_low
-            found[f"{method}_ci_high"] = one.ci_high
-            found[f"{method}_p_value"] = one.p_value
-        return {**found, "n": float(one.n), "n_unscored": float(one.n_unscored)}
+            estimate = correlation(predictions, references, method=method)
+            result[method] = estimate.value
+            result[f"{method}_ci_low"] = estimate.ci_low
+            result[f"{method}_ci_high"] = estimate.ci_high
+            result[f"{method}_p_value"] = estimate.p_value
+        return {**result, "n": float(estimate.n), "n_unscored": float(estimate.n_unscored)}

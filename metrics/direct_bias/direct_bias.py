@@ -68,16 +68,16 @@ class DirectBias(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, female, male):
-        found = direct_bias(list(predictions), female, male)
+        bias = direct_bias(list(predictions), female, male)
         return {
-            "direct_bias": found.direct_bias.value,
-            "ci_low": found.direct_bias.ci_low,
-            "ci_high": found.direct_bias.ci_high,
-            "signed_mean": found.signed.value,
-            "signed_ci_low": found.signed.ci_low,
-            "signed_ci_high": found.signed.ci_high,
-            "random_direction": found.random_direction,
-            "explained_variance": found.explained_variance,
-            "n": float(found.direct_bias.n),
-            "n_unscored": float(found.direct_bias.n_unscored),
+            "direct_bias": bias.direct_bias.value,
+            "ci_low": bias.direct_bias.ci_low,
+            "ci_high": bias.direct_bias.ci_high,
+            "signed_mean": bias.signed.value,
+            "signed_ci_low": bias.signed.ci_low,
+            "signed_ci_high": bias.signed.ci_high,
+            "random_direction": bias.random_direction,
+            "explained_variance": bias.explained_variance,
+            "n": float(bias.direct_bias.n),
+            "n_unscored": float(bias.direct_bias.n_unscored),
         }

@@ -86,9 +86,9 @@ class FlipRate(CheckedInputs, evaluate.Metric):
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in answers]
         options = {"reference_group": reference_group, "cluster_ids": cluster_ids, "seed": seed}
-        found = flip_rate(answers, list(groups), list(pair_ids), **options)
-        numbers = found.estimate.numbers()
+        flips = flip_rate(answers, list(groups), list(pair_ids), **options)
+        numbers = flips.estimate.numbers()
         counts = {name: numbers.pop(name) for name in ("n", "n_unscored")}
-        flips = {"more": float(found.more), "fewer": float(found.fewer)}
-        balance = found.more - found.fewer if found.estimate.n else float("nan")
-        return {**numbers, **flips, "direction": float(np.sign(balance)), **counts}
+        by_direction = {"more": float(flips.more), "fewer": float(flips.fewer)}
+        balance = flips.more - flips.fewer if flips.estimate.n else float("nan")
+        return {**numbers, **by_direction, "direction": float(np.sign(balance)), **counts}

@@ -65,13 +65,13 @@ class LeakageUar(CheckedInputs, evaluate.Metric):
     def _compute(self, predictions, references, note_ids=None, cluster_ids=None):
         truth = list(references)
         options = {"note_ids": note_ids, "cluster_ids": cluster_ids}
-        found = uar(list(predictions), truth, **options)
+        recall = uar(list(predictions), truth, **options)
         classes = len(set(truth))
         return {
-            "uar": found.value,
-            "ci_low": found.ci_low,
-            "ci_high": found.ci_high,
+            "uar": recall.value,
+            "ci_low": recall.ci_low,
+            "ci_high": recall.ci_high,
             "chance": 1 / classes if classes > 1 else float("nan"),
-            "n": float(found.n),
-            "n_unscored": float(found.n_unscored),
+            "n": float(recall.n),
+            "n_unscored": float(recall.n_unscored),
         }

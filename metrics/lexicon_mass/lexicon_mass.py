@@ -90,33 +90,34 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
                     [labels.index(words.get(plain_word(token), "unspecified")) for token in tokens]
                 )
                 masses[row] = mass_by_label(p[None], codes, len(labels), threshold=threshold)[0]
-        found = {}
+        means = {}
         ends = {}
         for label, mass in zip(labels, masses.T, strict=True):
             mean = mean_score(mass, cluster_ids=cluster_ids)
-            found[label] = mean.value
+            means[label] = mean.value
             ends[f"ci_low_{label}"] = mean.ci_low
             ends[f"ci_high_{label}"] = mean.ci_high
-        return {**found, **ends, "n": float(mean.n), "n_unscored": float(mean.n_unscored)}
+        return {**means, **ends, "n": float(mean.n), "n_unscored": float(mean.n_unscored)}
 
 
 def _words(lexicon):
     """The lexicon with every word as tokens are compared; what would vanish from the result is refused."""
     words = {}
     for word, label in lexicon.items():
-        known = words.setdefault(plain_word(word), label)
-        if known != label:
+        earlier = words.setdefault(plain_word(word), label)
+        if earlier != label:
             raise ValueError(
-                f"The lexicon has {word!r} as {label!r} and, in other letters, as {known!r}, expected one "
+                f"The lexicon has {word!r} as {label!r} and, in other letters, as {earlier!r}, expected one "
                 "label, for the case of tokens is not told apart. Drop one."
             )
-    keys = ("n", "n_unscored"), ("ci_low_", "ci_high_")
-    if taken := [
-        label
-        for label in dict.fromkeys(words.values())
-        if label in keys[0] or label.startswith(keys[1])
-    ]:
+    reserved = [label for label in dict.fromkeys(words.values()) if _is_reserved(label)]
+    if reserved:
         raise ValueError(
-            f"The lexicon has the labels {taken}, which are keys of the result. Rename them."
+            f"The lexicon has the labels {reserved}, which are keys of the result. Rename them."
         )
     return words
+
+
+def _is_reserved(label):
+    """Tell whether a label would be a key of the result beside the labels' own."""
+    return label in {"n", "n_unscored"} or label.startswith(("ci_low_", "ci_high_"))

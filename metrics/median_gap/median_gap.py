@@ -71,7 +71,7 @@ class MedianGap(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None):
-        found = comparison_of("median_gap").of_rows(
+        estimate = comparison_of("median_gap").of_rows(
             predictions, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
         )
-        return found.numbers("effect_size", "effect_size_z")
+        return estimate.numbers("effect_size", "effect_size_z")

@@ -71,7 +71,7 @@ class PairedGap(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, pair_ids, reference_group=None, cluster_ids=None):
-        found = paired_gap(
+        estimate = paired_gap(
             predictions, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
         )
-        return found.numbers("effect_size", "effect_size_z")
+        return estimate.numbers("effect_size", "effect_size_z")

@@ -83,20 +83,25 @@ class RateRatio(CheckedInputs, evaluate.Metric):
             "pair_ids": list(pair_ids),
             "cluster_ids": cluster_ids,
         }
-        found = {}
+        result = {}
         undefined = 0
         for rate in ("tpr", "fpr"):
-            one = rate_ratio(*rows, rate=rate, **options)
-            gap = one.difference.value
-            known = one.estimate.value == one.estimate.value  # only NaN differs from itself
-            undefined += not known
-            named = {f"{rate}_difference": one.difference, f"log_{rate}r": one.log_ratio}
-            for name, each in named.items():
-                found |= {name: each.value, f"{name}_p_value": each.p_value}
-                found |= {f"{name}_ci_low": each.ci_low, f"{name}_ci_high": each.ci_high}
-            found[f"{rate}r"] = one.estimate.value
-            found[f"{rate}r_direction"] = float((gap > 0) - (gap < 0)) if known else float("nan")
-            found[f"{rate}r_n"] = float(one.estimate.n)
-            found[f"{rate}r_n_unscored"] = float(one.estimate.n_unscored)
-            found.update({f"{rate}_{group}": value for group, value in one.rates.items()})
-        return {**found, "n_undefined": float(undefined)}
+            ratio = rate_ratio(*rows, rate=rate, **options)
+            gap = ratio.difference.value
+            is_defined = (
+                ratio.estimate.value == ratio.estimate.value
+            )  # only NaN differs from itself
+            if not is_defined:
+                undefined += 1
+            parts = {f"{rate}_difference": ratio.difference, f"log_{rate}r": ratio.log_ratio}
+            for name, estimate in parts.items():
+                result |= {name: estimate.value, f"{name}_p_value": estimate.p_value}
+                result |= {f"{name}_ci_low": estimate.ci_low, f"{name}_ci_high": estimate.ci_high}
+            result[f"{rate}r"] = ratio.estimate.value
+            result[f"{rate}r_direction"] = (
+                float((gap > 0) - (gap < 0)) if is_defined else float("nan")
+            )
+            result[f"{rate}r_n"] = float(ratio.estimate.n)
+            result[f"{rate}r_n_unscored"] = float(ratio.estimate.n_unscored)
+            result.update({f"{rate}_{group}": value for group, value in ratio.rates.items()})
+        return {**result, "n_undefined": float(undefined)}

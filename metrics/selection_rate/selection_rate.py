@@ -56,20 +56,20 @@ class SelectionRate(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, pair_ids=None, reference_group=None, cluster_ids=None):
-        found = {}
+        result = {}
         options = {
             "pair_ids": pair_ids,
             "reference_group": reference_group,
             "cluster_ids": cluster_ids,
         }
         for group, (rate, ratio) in selection_rate(predictions, groups, **options).items():
-            found[f"rate_{group}"] = rate.value
-            found[f"ratio_{group}"] = ratio.value
-            found[f"rate_low_{group}"] = rate.ci_low
-            found[f"rate_high_{group}"] = rate.ci_high
-            found[f"ratio_low_{group}"] = ratio.ci_low
-            found[f"ratio_high_{group}"] = ratio.ci_high
-            found[f"p_value_{group}"] = ratio.p_value
-            found[f"n_{group}"] = float(rate.n)
-            found[f"n_unscored_{group}"] = float(rate.n_unscored)
-        return found
+            result[f"rate_{group}"] = rate.value
+            result[f"ratio_{group}"] = ratio.value
+            result[f"rate_low_{group}"] = rate.ci_low
+            result[f"rate_high_{group}"] = rate.ci_high
+            result[f"ratio_low_{group}"] = ratio.ci_low
+            result[f"ratio_high_{group}"] = ratio.ci_high
+            result[f"p_value_{group}"] = ratio.p_value
+            result[f"n_{group}"] = float(rate.n)
+            result[f"n_unscored_{group}"] = float(rate.n_unscored)
+        return result

@@ -52,14 +52,18 @@ class ShareAbove(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, threshold=0.5):
-        found = {}
+        result = {}
         for group in dict.fromkeys(groups):
-            mine = [score for score, name in zip(predictions, groups, strict=True) if name == group]
-            one = share_above(mine, threshold=threshold)
-            found[f"share_{group}"] = one.value
-            found[f"count_{group}"] = float(round(one.value * one.n)) if one.n else float("nan")
-            found[f"ci_low_{group}"] = one.ci_low
-            found[f"ci_high_{group}"] = one.ci_high
-            found[f"n_{group}"] = float(one.n)
-            found[f"n_unscored_{group}"] = float(one.n_unscored)
-        return found
+            scores = [
+                score for score, name in zip(predictions, groups, strict=True) if name == group
+            ]
+            share = share_above(scores, threshold=threshold)
+            result[f"share_{group}"] = share.value
+            result[f"count_{group}"] = (
+                float(round(share.value * share.n)) if share.n else float("nan")
+            )
+            result[f"ci_low_{group}"] = share.ci_low
+            result[f"ci_high_{group}"] = share.ci_high
+            result[f"n_{group}"] = float(share.n)
+            result[f"n_unscored_{group}"] = float(share.n_unscored)
+        return result
