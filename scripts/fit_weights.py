@@ -42,14 +42,8 @@ from benchmarks.whose import (
     decided,
     report_notes,
 )
-from swapbias.swapping.grammar import (
-    features,
-    first_word,
-    further_features,
-    last_word,
-    second_word,
-    verb_class,
-)
+from swapbias.swapping.neighbours import first_word, last_word, second_word, verb_class
+from swapbias.swapping.possessives import features, further_features
 from swapbias.swapping.referents.doubt import NUMBERS, log_expected_wrong
 from swapbias.swapping.referents.pronouns import Pronoun, likeliest_referent, referent_features
 from swapbias.swapping.swapper import Swapper

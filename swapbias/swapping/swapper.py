@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, listed
-from swapbias.swapping.decisions import Decider, Edits
+from swapbias.swapping.decisions import Decider
+from swapbias.swapping.edits import Edits
 from swapbias.swapping.matches import Ints, Matcher, Text, padded
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.persons import Persons

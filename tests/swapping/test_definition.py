@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from swapbias.swapping.decisions import as_written, in_case, is_phrase, is_pronoun, verdict
-from swapbias.swapping.grammar import NEAR, WINDOW, agreeing, article_before, log_odds_of_his
+from swapbias.swapping.agreement import agreeing, article_before
+from swapbias.swapping.gendered import is_pronoun, verdict
+from swapbias.swapping.neighbours import NEAR, WINDOW
+from swapbias.swapping.possessives import log_odds_of_his
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
+from swapbias.swapping.word_case import as_written, in_case, is_phrase
 from tests.tables import rows_of
 
 SWAPPERS = {name: Swapper(name) for name in ("resolved", "paper")}

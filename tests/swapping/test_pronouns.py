@@ -6,7 +6,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.studies.catalogue import config_rows
-from swapbias.swapping.grammar import agreeing
+from swapbias.swapping.agreement import agreeing
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import PRONOUNS, load_table
 from tests.tables import rows_of

@@ -7,7 +7,8 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from swapbias.swapping.grammar import by_words, first_word, last_word
+from swapbias.swapping.neighbours import first_word, last_word
+from swapbias.swapping.possessives import by_words
 from swapbias.swapping.referents.mentions import Mention
 from swapbias.swapping.referents.words import PATIENT
 from swapbias.swapping.table import pattern, weights_of, word_list

@@ -1,0 +1,100 @@
+"""Decide by rules whether a term is gendered where it stands."""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+
+from swapbias.studies import corpus_dir, read_table
+from swapbias.swapping.neighbours import first_word, is_past, last_word, partner
+from swapbias.swapping.table import pattern, rules, rules_by_word, word_list
+
+_NAME_ROWS = read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
+_NAMES = {None, *(row["word"] for row in _NAME_ROWS)}
+POSSESSED = word_list("before_possessed")
+"""Words after which "his" stands alone: "it is his", "a friend of his"."""
+KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
+"""Words for relatives that are titles as well: "Sister Mary"."""
+ALWAYS = frozenset(rules_by_word("context_rules.csv")) - {"he"} - KIN_TITLES
+"""Terms that must be looked at one by one in any case; others only where what stands beside them is odd."""
+
+
+def _in_capitals(before: str, after: str) -> bool:
+    """Tell whether most longer words around are in capitals; where there are none, nothing speaks against it."""
+    words = pattern("long_word").findall(before) + pattern("long_word").findall(after)
+    return bool(2 * sum(word.isupper() for word in words) >= len(words))
+
+
+def _opens_sentence(before: str) -> bool:
+    return not before.strip() or before.rstrip()[-1:] in '.!?:"“'
+
+
+def _is_nun(after: str) -> bool:
+    """Tell whether a name makes a title of the word before it: "Sister Mary", "Father O'Brien"."""
+    name = pattern("nun").match(after)
+    return name is not None and name[1] in _NAMES
+
+
+def _is_bracketed(term: str, before: str, after: str) -> bool:
+    """Tell whether a capital stands in brackets: "[M]+" is an ion and is not."""
+    brackets = before[-1:] + after[:1]
+    return brackets in ("()", "[]") and term.isupper() and after[1:2] not in ("+", "-")
+
+
+FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
+    "lower": lambda term, before, after: term.islower(),
+    "upper": lambda term, before, after: term.isupper(),
+    "title": lambda term, before, after: term.istitle(),
+    "capitals": lambda term, before, after: _in_capitals(before, after),
+    "first": lambda term, before, after: not before.strip(),
+    "starts": lambda term, before, after: _opens_sentence(before),
+    "nun": lambda term, before, after: _is_nun(after),
+    "of": lambda term, before, after: last_word(before) == "of",
+    "partner": lambda term, before, after: bool(partner(before, after)),  # "her/his"
+    "possessed": lambda term, before, after: last_word(before) in POSSESSED,
+    "past": lambda term, before, after: is_past(first_word(after)),
+    "colon": lambda term, before, after: ":" in before[-4:],
+    "onto_slash": lambda term, before, after: term[0] in "oO",  # "72y/oM"
+    "bracketed": _is_bracketed,
+}
+"""Facts about a term and the text before and after it, by their names in rules."""
+
+_rules_of = cache(partial(rules, "context_rules.csv"))
+
+
+def verdict(term: str, before: str, after: str) -> str:
+    """Tell whether a term is gendered where it stands: ``yes``, ``no``, or the word that it becomes.
+
+    >>> verdict("F", "a 45", " with pain"), verdict("F", "a 14", " Foley"), verdict("MR", "cardiac ", " imaging")
+    ('yes', 'no', 'no')
+    >>> verdict("white", "a 45-year-old ", " male"), verdict("white", "elevated ", " count")
+    ('yes', 'no')
+
+    Args:
+        term: as written.
+        before: at most ``NEAR`` characters of its row before it.
+        after: at most ``NEAR`` characters of its row after it.
+    """
+    for says, when, match_after, search_before, search_unless in _rules_of(term.lower()):
+        if match_after and not match_after(after):
+            continue
+        if search_before and not search_before(before):
+            continue
+        if search_unless and search_unless(before):
+            continue
+        if all(FACTS[name](term, before, after) == holds for name, holds in when):
+            return str(says)
+    return "yes"
+
+
+def is_pronoun(before: str, after: str) -> bool:
+    """Tell whether "his" stands for a noun ("a friend of his.") and so is "hers", not "her".
+
+    Only where hardly a noun can follow: a wrong "hers" makes no sentence, and "her" for "hers" is still understood.
+
+    >>> is_pronoun("a friend of ", "."), is_pronoun("the size of ", " liver")
+    (True, False)
+
+    Args:
+        before: the text before the word.
+        after: the text after it.
+    """
+    return verdict("his_alone", before, after) == "yes"

@@ -1,0 +1,147 @@
+"""Read the words beside a pronoun, and tell their class."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from swapbias.studies import corpus_dir, read_table
+from swapbias.swapping.table import pattern, word_list
+
+WINDOW = 100
+"""Bytes on each side of a word that are looked at."""
+NEAR = 60
+"""Characters of them that tell most."""
+_CLOSED = word_list("closed_words")
+# Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
+# ("helped her show"): after them a noun or a verb is no sign of "his".
+_GIVE = word_list("giving_verb_forms")
+_MAKE = word_list("making_verb_forms")
+# Endings of inflected words, and those of the word that stands in the table.
+_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", ""))
+
+
+def word_class(word: str) -> str:
+    """Return the class of a word.
+
+    Args:
+        word: in lower case.
+
+    Returns:
+        ``none`` (start or end of the text), ``closed``, ``digit``, ``punctuation`` or ``open``.
+    """
+    if not word:
+        return "none"
+    if any(letter.isalpha() for letter in word):
+        return "closed" if word in _CLOSED else "open"
+    return "digit" if word[0].isdigit() else "punctuation"
+
+
+def verb_class(word: str) -> str:
+    """Return what the word before a pronoun does with a person: ``give``, ``make`` or ``other``.
+
+    Args:
+        word: in lower case.
+    """
+    if word in _GIVE:
+        return "give"
+    return "make" if word in _MAKE else "other"
+
+
+@cache
+def _kinds() -> Mapping[str, str]:
+    rows = read_table(corpus_dir("gender_lexicon") / "word_kinds.csv", ("word", "kind"))
+    return {row["word"]: row["kind"] for row in rows}
+
+
+def word_kind(word: str) -> str:
+    """Return ``word_class``, and of an open word which of noun, verb, adjective and adverb (n, v, a, r) it may be.
+
+    >>> word_kind("several"), word_kind("says"), word_kind("liver"), word_kind("with")
+    ('a', 'nvs', 'na', 'closed')
+
+    Args:
+        word: in lower case.
+    """
+    kind = word_class(word)
+    if kind != "open":
+        return kind
+    kinds = _kinds()
+    if word in kinds:
+        return kinds[word]
+    for ending, base_ending in _ENDINGS:
+        if word.endswith(ending):
+            base_kind = kinds.get(word[: -len(ending)] + base_ending)
+            if base_kind:
+                return f"{base_kind}s"
+    return "n"
+
+
+def is_past(word: str | None) -> bool:
+    """Tell whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased".
+
+    Args:
+        word: in lower case; None for a removed name.
+    """
+    if not word or word in _kinds():
+        return False
+    return word.endswith("ed") or word in word_list("past_verbs")
+
+
+def last_word(before: str) -> str:
+    """Return the word or sign before a pronoun, in lower case; empty at the start of the text.
+
+    >>> last_word("She took "), last_word("")
+    ('took', '')
+
+    Args:
+        before: the text before the pronoun.
+    """
+    chunk = before.split()[-1:]  # the pattern is anchored at the end and slow on long texts
+    word = pattern("last_word").search(chunk[0]) if chunk else None
+    return word.group(1).lower() if word else ""
+
+
+def first_word(after: str) -> str | None:
+    """Return the word or sign after a pronoun, in lower case.
+
+    >>> first_word(" own house."), first_word(" [**Hospital**]")
+    ('own', None)
+
+    Args:
+        after: the text after the pronoun.
+
+    Returns:
+        The word; empty at the end of the text, None for a removed name.
+    """
+    if pattern("removed_name").match(after):
+        return None
+    word = pattern("first_word").match(after)
+    return word.group(1).lower() if word else ""
+
+
+def second_word(after: str) -> str | None:
+    """Return the word or sign behind ``first_word``.
+
+    >>> second_word(" see the house."), second_word(" house."), second_word(" house")
+    ('the', '.', '')
+
+    Args:
+        after: the text after the pronoun.
+    """
+    word = pattern("first_word").match(after)
+    return first_word(after[word.end() :]) if word else ""
+
+
+def partner(before: str, after: str) -> str:
+    """Return the pronoun that stands beside a pronoun as its alternative ("her/his", "him or her"), or empty text.
+
+    >>> partner("monitoring was placed on ", "/him, and")
+    'him'
+
+    Args:
+        before: the text before the pronoun.
+        after: the text after it.
+    """
+    alternative = pattern("partner_after").match(after)
+    if not alternative and before.rstrip().endswith(("/", "or")):
+        alternative = pattern("partner_before").search(before)
+    return alternative.group(1).lower() if alternative else ""

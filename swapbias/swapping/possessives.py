@@ -1,0 +1,197 @@
+"""Decide whether "her" is "his" or "him", by a logistic model of the words beside it."""
+
+from functools import lru_cache
+
+from swapbias.swapping.neighbours import (
+    NEAR,
+    first_word,
+    last_word,
+    partner,
+    second_word,
+    verb_class,
+    word_class,
+    word_kind,
+)
+from swapbias.swapping.table import pattern, weights_of, word_list
+
+SURE = 4.0
+"""Log-odds of the two words beside a pronoun from which on the next but one is not looked at."""
+_LEFT_OPEN = 3.5  # of SURE: the word behind the next one decides
+_CERTAIN = 20.0
+_FED = 2.0  # of log-odds
+
+# Adjectives that say how a person is: after "make" and its like they are no sign of "his" ("made her sick").
+_PREDICATE = word_list("predicate_adjectives")
+# Two words that no person owns or that tell when ("prior to", "next week"), and that somebody owns ("back pain").
+_UNOWNED, _OWNED = (
+    frozenset(tuple(phrase.split("_")) for phrase in word_list(name))
+    for name in ("unowned_phrases", "owned_phrases")
+)
+_OPENS_PHRASE = frozenset(first for first, _ in _UNOWNED | _OWNED)
+# After feeding verbs a noun is often a thing ("gave him tablets"), but hardly ever somebody: "gave his son".
+_SOMEBODY = word_list("somebody")
+_FEEDS = word_list("feeding_verbs")
+_LETS = word_list("letting_verbs")
+_GIVEN = word_list("own_gifts")  # what is given is the giver's own: "gave her consent"
+# After "have her" they are verbs; a noun behind them makes them nouns too ("sleep study"), a closed word does not.
+_DOES = word_list("bare_verbs")
+_OWN = frozenset({"hers", "ours", "theirs", "yours"})
+_COUNTS = frozenset("one two three four five six seven eight nine ten several some".split())  # noqa: SIM905
+
+
+def features(previous: str | None, following: str | None) -> list[str]:
+    """Return the names of what is seen around a pronoun.
+
+    >>> features("of", "own")[:4]
+    ['n=own', 'nc=open', 'ns=own', 'nt=wn']
+
+    Args:
+        previous: the word before it in lower case; None where it is not known (only in counts).
+        following: the word after it in lower case; None where it is not known or a removed name.
+    """
+    names = []
+    if following is not None:
+        kind = word_class(following)
+        if previous and verb_class(previous) == "make" and following in _PREDICATE:
+            kind = "closed"
+        names += [f"n={following}", f"nc={kind}"]
+        if kind == "open":
+            names += [f"ns={following[-3:]}", f"nt={following[-2:]}"]
+    if previous is not None:
+        kind = word_class(previous)
+        verb = verb_class(previous)
+        names += [f"p={previous}", f"pc={kind}", f"pv={verb}"]
+        if kind == "open":
+            names.append(f"ps={previous[-3:]}")
+        if following is not None:
+            after = word_class(following)
+            names += [f"b={previous} {following}", f"c={kind} {after}", f"v={verb} {after}"]
+            names.append(f"vt={verb} {following[-2:]}")
+    return names
+
+
+def further_features(
+    previous: str, following: str | None, second: str | None, opens: bool
+) -> list[str]:
+    """Return the names of what the word after the next one adds.
+
+    >>> further_features("had", "see", "the", False)[4:6]
+    ['m=the', 'mc=nv closed']
+
+    Args:
+        previous: the word before the pronoun.
+        following: the word after it; None for a removed name.
+        second: the word behind that one; None for a removed name.
+        opens: a sign after the pronoun opens a quotation or a bracket.
+    """
+    if following is None:
+        return []
+    kind = word_kind(following)
+    second_kind = "unknown" if second is None else word_kind(second)
+    second = second or ""
+    verb = verb_class(previous)
+    names = [f"o={kind}", f"o={kind} {second_kind}"] if opens else []
+    if kind in ("punctuation", "none"):
+        return names if opens else [f"x={following}"]
+    names += [
+        f"k={kind}",
+        f"kc={word_class(previous)} {kind}",
+        f"kv={verb} {kind}",
+        f"kp={previous} {kind}",
+        f"m={second}",
+        f"mc={kind} {second_kind}",
+        f"vm={verb} {kind} {second_kind}",
+        f"nm={following} {second_kind}",
+        f"nw={following} {second}",
+    ]
+    if word_class(following) == "open":
+        last = second[-2:] if word_class(second) == "open" else second
+        names += [
+            f"tm={following[-2:]} {second_kind}",
+            f"sm={following[-3:]} {second_kind}",
+            f"tw={following[-2:]} {last}",
+            f"pm={previous} {second_kind}",
+        ]
+    return names
+
+
+def log_odds_of_his(before: str, after: str) -> float:
+    """Return log P(his) - log P(him) of a "her": weights learnt from "his" and "him".
+
+    Args:
+        before: the text before it.
+        after: the text after it.
+    """
+    if pattern("declared_her").search(before[-NEAR:]) and pattern("declared_pronouns").match(after):
+        return -_CERTAIN
+    alternative = partner(before[-NEAR:], after[:NEAR])
+    if alternative == "his":
+        return _CERTAIN
+    if alternative == "him":
+        return -_CERTAIN
+    return in_context(last_word(before[-NEAR:]), after[:NEAR])
+
+
+def _leads_on(previous: str, following: str) -> bool:
+    """Tell whether a closed word behind the next one leaves that no noun: an adverb, or a verb after "have her"."""
+    ends_like_adverb = following.endswith("ly") and len(following) > 4
+    if ends_like_adverb and following not in word_list("no_adverbs"):
+        return True
+    return previous in _LETS and following in _DOES
+
+
+@lru_cache(maxsize=1 << 16)
+def by_words(previous: str, following: str | None) -> float:
+    """Return the log-odds of "his" by the words beside "her" alone.
+
+    Args:
+        previous: as of ``last_word``.
+        following: as of ``first_word``.
+    """
+    if following in _OWN:
+        return -SURE  # "gave her hers"
+    if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
+        return SURE
+    weights = weights_of("his_him_weights.csv")
+    odds = weights["bias"] + sum(weights.get(name, 0.0) for name in features(previous, following))
+    if not following:
+        return odds
+    if previous in _FEEDS:
+        if following[0].isdigit() or following in _COUNTS:
+            return -SURE  # "gave her two units"
+        if word_class(following) == "open" and following not in _GIVEN:
+            odds -= _FED  # "gave her oral antibiotics"
+    if following in _OPENS_PHRASE or _leads_on(previous, following):
+        return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))  # however sure these two make it
+    return odds
+
+
+def in_context(previous: str, after: str) -> float:
+    """Return the log-odds of "his": ``by_words``, and where these are not sure by the word behind the next as well.
+
+    Args:
+        previous: as of ``last_word``.
+        after: the text after the pronoun.
+    """
+    following = first_word(after)
+    odds = by_words(previous, following)
+    if abs(odds) >= SURE:
+        return odds
+    opens = bool(pattern("opens_quotation").match(after))
+    return odds + _by_second(previous, following, second_word(after), opens)
+
+
+@lru_cache(maxsize=1 << 16)
+def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
+    """Return the log-odds that the word behind the next one adds."""
+    if following is not None and second is not None:
+        if (following, second) in _OWNED:
+            return _CERTAIN
+        if (following, second) in _UNOWNED:
+            return -_CERTAIN
+        is_closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
+        if is_closed and _leads_on(previous, following):
+            return -_CERTAIN
+    weights = weights_of("his_him_weights.csv")
+    names = further_features(previous, following, second, opens)
+    return sum(weights.get(name, 0.0) for name in names)
