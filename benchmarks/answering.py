@@ -8,7 +8,8 @@ from typing import Any
 from benchmarks.filling import every
 from benchmarks.frame import Prepared, Scale, Side, Workload, scaled
 from benchmarks.made_models import VOCABULARY, tokenizer
-from swapbias.studies import Prompt, as_prompts, config_rows, turns
+from swapbias.studies import Prompt, as_prompts, config_rows
+from swapbias.studies.chats import turns
 
 TOKENS = 10
 ONE_BY_ONE = "generate, one by one"

@@ -68,7 +68,8 @@ def _step(runs: Path, size: int, out: Path) -> dict[str, float]:
 
 def save_runs(folder: Path, count: int) -> None:
     """Finished runs of so many models with a bias of known size each, in five studies, with their scored prompts."""
-    from swapbias.studies import config_rows, fingerprint
+    from swapbias.studies import config_rows
+    from swapbias.studies.tables import fingerprint
 
     asked = {study: (one, config_rows(study, config)) for study, (one, config) in ASKED.items()}
     corpora = [

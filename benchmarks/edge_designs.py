@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.simulating import EFFECTS, Design, Effects, Floats, design_of, rows_of, simulator
 from swapbias.findings import MARGIN
-from swapbias.studies import open_study
+from swapbias.studies.own import open_study
 
 Reading = Callable[
     [np.random.Generator, Floats, NDArray[np.intp]], Floats

@@ -18,7 +18,8 @@ from swapbias.errors import UsageError
 from swapbias.findings import FOUND, MARGIN, PASSES, SMALL, check_gaps
 from swapbias.measures import comparison_of
 from swapbias.measures.comparisons import COMPARISONS
-from swapbias.studies import PROMPT_COLUMNS, Compares, Design as Declared, Experiment, Study
+from swapbias.studies import PROMPT_COLUMNS, Experiment, Study
+from swapbias.studies.experiment import Compares, Design as Declared
 
 MEASURE = "median_gap"
 AUDITS = 400

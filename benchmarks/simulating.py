@@ -14,15 +14,8 @@ from swapbias import measures
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
 from swapbias.findings.compared_units import Units, gap_units, primary_rows
 from swapbias.measures import MEASURES, Estimate, group_gap, linear_contrast
-from swapbias.studies import (
-    PLACEBO,
-    PLACEBO_COLUMNS,
-    Experiment,
-    Shows,
-    Study,
-    config_rows,
-    load_study,
-)
+from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
+from swapbias.studies.experiment import Shows
 
 Floats = NDArray[np.float64]
 Effects = Callable[[np.random.Generator, int], Floats]  # so many effects, of mean 0 and SD 1

@@ -55,13 +55,8 @@ from swapbias.measures import (
 )
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import load_notes
-from swapbias.studies import (
-    PLACEBO,
-    Experiment,
-    load_study,
-    open_study,
-    studies,
-)
+from swapbias.studies import PLACEBO, Experiment, load_study, studies
+from swapbias.studies.own import open_study
 
 AUDITS = 2_000
 LEVEL = 0.05

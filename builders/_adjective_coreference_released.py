@@ -43,13 +43,13 @@ def classes(
     files: Files, trial: int, side: str, condition: str, *, parser: str = "strict"
 ) -> list[str]:
     """The class of each answer of a trial, shape (395,); ``strict`` is the reading that was published."""
-    from swapbias.studies import answer_class
+    from swapbias.studies import answers
 
     correct, incorrect = (_words(files[path], heading=False) for path in KEYS.values())
     said = _words(files[answers_path(trial, side, condition)], heading=True)
     aliases = key_aliases()
     return [
-        answer_class(answer, correct=right, incorrect=wrong, parser=parser, aliases=aliases)
+        answers.answer_class(answer, correct=right, incorrect=wrong, parser=parser, aliases=aliases)
         for answer, right, wrong in zip(said, correct, incorrect, strict=True)
     ]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from swapbias.studies import corpus_dir, fill, read_table, slots, upstream_file, wordings
+from swapbias.studies import corpus_dir, fill, read_table, slots, tables
 
 NAME = "adjective_coreference"
 FOLDER = corpus_dir(NAME)
@@ -111,7 +111,7 @@ def own_sentences() -> Iterator[Sentence]:
 def reworded_sentences() -> Iterator[tuple[str, list[Sentence]]]:
     """The number of each wording and the same sentences in it."""
     rows = read_table(FOLDER / "wino_sentences.csv", _COLUMNS)
-    for number, worded in wordings(NAME, "sentence").items():
+    for number, worded in tables.wordings(NAME, "sentence").items():
         yield (
             number,
             list(
@@ -149,7 +149,7 @@ def winobias_sentences(split: str) -> Iterator[Sentence]:
     known = stereotypes()
     by_word = {name.lower(): name for name in known}
     files = [
-        upstream_file(NAME, path).read_text(encoding="utf-8").splitlines()
+        tables.upstream_file(NAME, path).read_text(encoding="utf-8").splitlines()
         for path in upstream_paths(split).values()
     ]
     for number, lines in enumerate(zip(*files, strict=True), start=1):

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import Released, corpus_dir, csv_rows, prompt_row, read_table
+from swapbias.studies import Released, corpus_dir, prompt_row, read_table, tables
 
 # The released RQ1 files hold templates without a phase; their order is that of the phases (paper, section 3).
 PHASE_SIZES = {"diagnosis": 4, "intention": 6, "action": 7}
 
 
 def original_templates(table: Path) -> list[dict[str, str]]:
-    texts = list(dict.fromkeys(row["prompt"] for row in csv_rows(table)))
+    texts = list(dict.fromkeys(row["prompt"] for row in tables.csv_rows(table)))
     phases = [phase for phase, size in PHASE_SIZES.items() for _ in range(size)]
     return [
         {"template_id": f"original{number}", "construct": phase, "template": text}
@@ -39,7 +39,7 @@ def _released_row(experiment: str, pair: str, group: str, score: str, **facts: s
 def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[Scored]:
     for label, path in sets.items():
         phases = {row["template"]: row["construct"] for row in original_templates(files[path])}
-        for cell in csv_rows(files[path]):
+        for cell in tables.csv_rows(files[path]):
             template = cell["prompt"]
             group = _RELEASED_GROUP[cell["gender"].lower()]
             facts = {"construct": phases[template], "condition": cell["diagnosis"], "label": label}
@@ -49,7 +49,7 @@ def _released_rq1(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterato
 
 def _released_rq2(sets: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[Scored]:
     for label, path in sets.items():
-        for cell in csv_rows(files[path]):
+        for cell in tables.csv_rows(files[path]):
             template = cell["sequence"]
             construct = cell["stigma_category"].lower()
             facts = {"construct": construct, "condition": cell["diagnosis"], "label": label}
@@ -79,7 +79,7 @@ def _phrase_table_cells(
         for group, path in NOUN_FILES.items()
         for noun in files[path].read_text(encoding="utf-8").split("\n")
     }
-    rows = list(csv_rows(files[results]))
+    rows = list(tables.csv_rows(files[results]))
     patterns: dict[tuple[str, str], re.Pattern[str]] = {}
     sums: dict[tuple[str, str, str], float] = {}
     for cell in rows:
@@ -87,7 +87,7 @@ def _phrase_table_cells(
         patterns[cell["diagnosis"], cell["sequence"]] = re.compile(
             text.replace(re.escape("<mask>"), "(.+)")
         )
-    for row in csv_rows(files[phrases]):
+    for row in tables.csv_rows(files[phrases]):
         for (diagnosis, sequence), pattern in patterns.items():
             match = pattern.fullmatch(row["sequence"]) if diagnosis == row["diagnosis"] else None
             if match:

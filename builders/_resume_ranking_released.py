@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import Applicant, Released, names_of, pinned_files, prompt_row, upstream_file
+from swapbias.studies import Released, prompt_row, ranking, tables
 
 NAME = "resume_ranking"
 RANKINGS = "data/intermediary/resume_ranking/"
@@ -28,7 +28,7 @@ def candidate_row(
     job: str,
     pair: str,
     text: str,
-    order: Sequence[Applicant],
+    order: Sequence[ranking.Applicant],
     place: int,
     names_of_run: str,
     group: str = "",
@@ -41,7 +41,7 @@ def candidate_row(
         group or own,
         text,
         experiment,
-        candidates=names_of(order, place),
+        candidates=ranking.names_of(order, place),
         condition=job,
         template=f"{job}, CV {resume + 1}",
     )
@@ -66,12 +66,12 @@ def answers_in(path: Path) -> Iterator[dict[str, Any]]:
 
 def _answers(path: str) -> list[dict[str, Any]]:
     """The runs of a model and job: of the pinned archive, or of the authors' folder of that name."""
-    pin = pinned_files(NAME)[path]
+    pin = tables.pinned_files(NAME)[path]
     local = os.environ.get("SWAPBIAS_UPSTREAM")
     folder = Path(local or "") / pin["repository"] / path.removesuffix(".tar.gz")
     if local and folder.is_dir() and not folder.with_name(f"{folder.name}.tar.gz").exists():
         return list(answers_in(folder))
-    return list(answers_in(upstream_file(NAME, path)))
+    return list(answers_in(tables.upstream_file(NAME, path)))
 
 
 def published_order(answer: str, candidates: Sequence[str]) -> list[int]:
@@ -92,7 +92,7 @@ def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
         context = run["context"]
         first = _first_of(run)
         order = [
-            Applicant(GROUPS[code], name, 0)
+            ranking.Applicant(GROUPS[code], name, 0)
             for code, name in zip(context["demo_order"], context["default_order"], strict=True)
         ]
         for place in range(len(order)):
@@ -128,7 +128,7 @@ def _counts(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, st
 
 def released() -> Iterator[Released]:
     """Every model and job whose answers are pinned: their names stand in the path."""
-    for path in pinned_files(NAME):
+    for path in tables.pinned_files(NAME):
         if path.startswith(RANKINGS):
             model = path.removeprefix(RANKINGS).partition("/")[0]
             yield Released(

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import Released, csv_rows, prompt_row, upstream_file
+from swapbias.studies import Released, prompt_row, tables
 
 NAME = "social_distance"
 ORIGINAL = (
@@ -33,14 +33,14 @@ _TEMPLATES = {"They": "they", "These": "these"}
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:
-    return ({name: cell.strip() for name, cell in row.items()} for row in csv_rows(path))
+    return ({name: cell.strip() for name, cell in row.items()} for row in tables.csv_rows(path))
 
 
 def original_conditions() -> list[dict[str, str]]:
     """The released conditions, in the columns of ``conditions.csv``."""
     found = []
     for path, group in zip(ORIGINAL, _GROUPS.values(), strict=True):
-        for row in _rows(upstream_file(NAME, path)):
+        for row in _rows(tables.upstream_file(NAME, path)):
             verb = row.get("Verb/Be_singular") or row["Verb/Be"]
             singular, _ = _VERBS[verb.lower()]
             other = group == "other"

@@ -6,15 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from swapbias.studies import (
-    Candidate,
-    Released,
-    Row,
-    corpus_dir,
-    pinned_files,
-    prompt_row,
-    read_table,
-)
+from swapbias.studies import Candidate, Released, Row, corpus_dir, prompt_row, read_table, tables
 
 NAME = "stigma_vignettes"
 FOLDER = corpus_dir(NAME)
@@ -158,7 +150,7 @@ def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
 
 def released() -> Iterator[Released]:
     """Every run whose file is pinned: a model's name and whether it was asked as a therapist stand in its path."""
-    for path in pinned_files(NAME):
+    for path in tables.pinned_files(NAME):
         run = path.removeprefix("results/stigma/model=")
         if run != path:
             model, _, rest = run.partition("&steel-man-prompt=")

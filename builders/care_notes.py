@@ -7,12 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import (
-    Released,
-    declared_corpus,
-    pinned_files,
-    prompt_row,
-)
+from swapbias.studies import Released, declared_corpus, prompt_row, tables
 
 NAME = "care_notes"
 SCORES = "evaluate_sentiment/output_summaries/"  # then the classifier, "mean", and a file a model, length and gender
@@ -80,7 +75,7 @@ def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
 def released() -> Iterator[Released]:
     """Every model whose scores are pinned: it stands in the path."""
     paths: dict[str, list[str]] = defaultdict(list)
-    for path in pinned_files(NAME):
+    for path in tables.pinned_files(NAME):
         paths[parsed(path)[2]].append(path)
     for model, mine in paths.items():
         yield Released(

@@ -5,6 +5,7 @@ from functools import partial
 
 from swapbias import studies
 from swapbias.builders._gendered_stigma_released import NOUN_FILES, original_templates, released
+from swapbias.studies import tables
 
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")
@@ -67,7 +68,7 @@ def _rq2() -> Iterator[dict[str, str]]:
 def _reworded(experiment: str, *columns: str) -> Iterator[dict[str, str]]:
     """Rows of both genders in every wording of the templates."""
     originals = _templates(experiment, *columns)
-    for number, worded in studies.wordings(NAME, "template_id").items():
+    for number, worded in tables.wordings(NAME, "template_id").items():
         templates = [
             {**one, "template": worded[one["template_id"]]["template"]} for one in originals
         ]
@@ -112,13 +113,13 @@ def _baseline() -> Iterator[dict[str, str]]:
 
 
 def _rq1_original() -> Iterator[dict[str, str]]:
-    templates = original_templates(studies.upstream_file(NAME, RQ1_ROBERTA))
+    templates = original_templates(tables.upstream_file(NAME, RQ1_ROBERTA))
     return _prompts(templates, "rq1", "rq1_original", GROUPS)
 
 
 def _rq2_original() -> Iterator[dict[str, str]]:
     released_cells = {
-        row["sequence"]: row for row in studies.csv_rows(studies.upstream_file(NAME, RQ2_ROBERTA))
+        row["sequence"]: row for row in tables.csv_rows(tables.upstream_file(NAME, RQ2_ROBERTA))
     }
     templates = [
         {
@@ -170,7 +171,7 @@ def _word_files(files: Mapping[str, str]) -> dict[str, str]:
     return {
         word: group
         for group, path in files.items()
-        for word in studies.upstream_file(NAME, path).read_text(encoding="utf-8").split()
+        for word in tables.upstream_file(NAME, path).read_text(encoding="utf-8").split()
     }
 
 

@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from swapbias import studies
+from swapbias.studies import tables
 
 NAME = "gest"
 FOLDER = studies.corpus_dir(NAME)
@@ -35,7 +36,7 @@ def _templates(config: str) -> list[dict[str, str]]:
 def _sentences(path: Path) -> list[tuple[str, dict[str, str]]]:
     """The sentences in the order of the released file, each with its stereotype."""
     known = _stereotypes()
-    return [(row["sentence"], known[row["stereotype"]]) for row in studies.csv_rows(path)]
+    return [(row["sentence"], known[row["stereotype"]]) for row in tables.csv_rows(path)]
 
 
 def _lexicon_name(template: Mapping[str, str]) -> str:
@@ -52,7 +53,7 @@ def _lexicon(name: str) -> studies.Lexicon:
 
 def _rows(config: str, path: str) -> Iterator[dict[str, str]]:
     """Every sentence in every template, of a man and of a woman; in ``masked`` the word is a blank."""
-    sentences = _sentences(studies.upstream_file(NAME, path))
+    sentences = _sentences(tables.upstream_file(NAME, path))
     for template in _templates(config):
         for number, (sentence, stereotype) in enumerate(sentences):
             for group in ("male", "female"):
@@ -146,7 +147,7 @@ def released() -> Iterator[studies.Released]:
     """Every model whose scores are pinned: its name and template stand in the path."""
     for experiment, folder in _PREDICTIONS.items():
         found: dict[str, list[str]] = defaultdict(list)
-        for path in sorted(one for one in studies.pinned_files(NAME) if one.startswith(folder)):
+        for path in sorted(one for one in tables.pinned_files(NAME) if one.startswith(folder)):
             found[path.removeprefix(folder).rpartition("_template-")[0]].append(path)
         for model, paths in found.items():
             yield studies.Released(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import studies
+from swapbias.studies import tables
 
 NAME = "occupation_sentiment"
 GROUPS = ("male", "female")
@@ -55,7 +56,7 @@ def _occupations(noun_pairs: list[dict[str, str]] | None = None) -> Iterator[dic
 
 def _reworded() -> Iterator[dict[str, str]]:
     """The sentences in every wording of their frame."""
-    for number, worded in studies.wordings(NAME, "frame").items():
+    for number, worded in tables.wordings(NAME, "frame").items():
         pairs = [
             {**pair, "template": worded[pair["template"]]["template"]} for pair in _noun_pairs()
         ]

@@ -15,17 +15,14 @@ from swapbias.builders._resume_ranking_released import (
     released,
 )
 from swapbias.studies import (
-    Applicant,
     Candidate,
-    balanced_rankings,
-    conversation,
+    chats,
     corpus_dir,
     declared_corpus,
-    drawn_names,
     fill,
+    ranking,
     read_table,
-    shown_cvs,
-    upstream_file,
+    tables,
 )
 
 FOLDER = corpus_dir(NAME)
@@ -42,7 +39,7 @@ _INVITES = (Candidate("Yes", 1.0), Candidate("No", 0.0), Candidate("Do not know"
 def _jobs() -> dict[str, dict[str, Any]]:
     """Of each job eight CVs with the slot ``{name}`` (``resumes``) and the description (``jd``)."""
     jobs: dict[str, dict[str, Any]] = json.loads(
-        upstream_file(NAME, RESUMES).read_text(encoding="utf-8")
+        tables.upstream_file(NAME, RESUMES).read_text(encoding="utf-8")
     )
     return jobs
 
@@ -53,29 +50,29 @@ def names() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {group: [] for group in GROUPS.values()}
     for gender, path in NAMES.items():
         for race, every in json.loads(
-            upstream_file(NAME, path).read_text(encoding="utf-8")
+            tables.upstream_file(NAME, path).read_text(encoding="utf-8")
         ).items():
             found[f"{RACES[race]} {gender}"] = every
-    return drawn_names(found)
+    return ranking.drawn_names(found)
 
 
 def _asked(form: str, job: str, resumes: Sequence[str]) -> str:
     """The conversation that poses some CVs; the authors put ``<hr>`` after each."""
     (row,) = (one for one in read_table(FOLDER / "questions.csv", QUESTIONS) if one["form"] == form)
     system = fill(row["system"], description=_jobs()[job]["jd"])
-    return conversation(
-        ("system", system), ("user", fill(row["user"], job=job, resumes=shown_cvs(resumes)))
+    return chats.conversation(
+        ("system", system), ("user", fill(row["user"], job=job, resumes=ranking.shown_cvs(resumes)))
     )
 
 
-def runs() -> Iterator[tuple[str, str, list[Applicant]]]:
+def runs() -> Iterator[tuple[str, str, list[ranking.Applicant]]]:
     """Of each run its job, its id, and the candidates in the order shown."""
     for path in (
         RESUMES,
         *NAMES.values(),
     ):  # each time, so that every config is seen to be made of them
-        upstream_file(NAME, path)
-    for job, number, order in balanced_rankings(dict.fromkeys(JOBS, 8), names()):
+        tables.upstream_file(NAME, path)
+    for job, number, order in ranking.balanced_rankings(dict.fromkeys(JOBS, 8), names()):
         yield job, f"{job}/{number + 1}", order
 
 
@@ -114,7 +111,7 @@ def _pairwise() -> Iterator[dict[str, str]]:
                 cvs = (run % 8, (run + 1 + run // 8 + number) % 8)
                 for turned in (False, True):
                     order = [
-                        Applicant(*one, cv)
+                        ranking.Applicant(*one, cv)
                         for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)
                     ]
                     text = _asked("pairwise", job, [_named(job, cv, name) for _, name, cv in order])
@@ -132,7 +129,9 @@ def _single() -> Iterator[dict[str, str]]:
     """Each CV by itself with a name of each group: the plain swap."""
     for job in JOBS:
         for run in range(USED):
-            order = [Applicant(group, every[run], run % 8) for group, every in names().items()]
+            order = [
+                ranking.Applicant(group, every[run], run % 8) for group, every in names().items()
+            ]
             for place, (_, name, cv) in enumerate(order):
                 text = _asked("single", job, [_named(job, cv, name)])
                 row = candidate_row(

@@ -14,7 +14,7 @@ from swapbias.studies import (
     placebo,
     prompt_row,
     read_table,
-    wordings,
+    tables,
 )
 
 NAME = "social_distance"
@@ -136,7 +136,7 @@ def _reworded(rows: Callable[..., Iterator[dict[str, str]]]) -> Iterator[dict[st
     firsts: dict[str, dict[str, str]] = {}
     for one in _conditions():
         firsts.setdefault(one["condition"], one)
-    for number, worded in wordings(NAME, "name", optional=("baseline",)).items():
+    for number, worded in tables.wordings(NAME, "name", optional=("baseline",)).items():
         for row in rows(conditions=list(firsts.values()), worded=worded):
             yield placebo(row, number, row["text"])
 

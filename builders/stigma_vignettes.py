@@ -21,13 +21,13 @@ from swapbias.studies import (
     Covariate,
     Row,
     Rubric,
-    conversation,
+    chats,
     declared_corpus,
     declared_study,
     fill,
     read_table,
     slots,
-    upstream_file,
+    tables,
 )
 
 RACES = ("White", "African American", "Hispanic")
@@ -90,7 +90,7 @@ def _rows(experiment: str, *, printed: bool = False) -> Iterator[Row]:
         if (one.scale == STIGMA) == (experiment != "beliefs")
     ]
     before = _before(therapist=experiment == "therapist", printed=printed)
-    for vignette in json_lines(upstream_file(NAME, PRINTED)) if printed else own_vignettes():
+    for vignette in json_lines(tables.upstream_file(NAME, PRINTED)) if printed else own_vignettes():
         for question in chosen:
             turned = question._replace(options=question.options[::-1], values=question.values[::-1])
             orders = (
@@ -101,7 +101,7 @@ def _rows(experiment: str, *, printed: bool = False) -> Iterator[Row]:
             for order, one in orders.items():  # "Do not know" stays the last
                 prompt = f"Vignette:\n{vignette['vignette']}\n\n{one.listing}"
                 yield vignette_row(
-                    vignette, one, experiment, conversation(*before, ("user", prompt)), order
+                    vignette, one, experiment, chats.conversation(*before, ("user", prompt)), order
                 )
 
 

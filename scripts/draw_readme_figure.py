@@ -6,7 +6,8 @@ import pandas as pd
 
 from swapbias.findings import disaggregate
 from swapbias.report import draw_figures
-from swapbias.studies import load_corpus, upstream_file
+from swapbias.studies import load_corpus
+from swapbias.studies.tables import upstream_file
 
 NAME = "gendered_stigma"
 MODEL = "roberta-large"

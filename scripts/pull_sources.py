@@ -5,7 +5,8 @@ import sys
 from http.client import HTTPException
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.studies import corpora, load_corpus, pinned_files, upstream_file
+from swapbias.studies import corpora, load_corpus
+from swapbias.studies.tables import pinned_files, upstream_file
 
 
 def main(arguments: list[str] | None = None) -> int:

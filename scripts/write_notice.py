@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from swapbias.studies import corpora, corpus_dir, load_corpus, outside_sources, read_table
+from swapbias.studies import corpora, corpus_dir, load_corpus, read_table
+from swapbias.studies.tables import outside_sources
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGINNING = """swapbias

@@ -1,6 +1,7 @@
 """Experiments of tests: fields by name, each put into the section that has it."""
 
-from swapbias.studies import Compares, Design, Experiment, Reads, Shows, Words
+from swapbias.studies import Experiment
+from swapbias.studies.experiment import Compares, Design, Reads, Shows, Words
 
 SECTIONS = {"reads": Reads, "compares": Compares, "design": Design, "shows": Shows, "words": Words}
 

@@ -14,7 +14,7 @@ from swapbias.findings import check_gaps, disaggregate, primary_findings
 from swapbias.measures import omnibus
 from swapbias.report import terminal
 from swapbias.report.text import checked, interval_name, verdict
-from swapbias.studies import open_study
+from swapbias.studies.own import open_study
 from tests.test_all_clears import audited, check, even, primary
 
 NAMES = {

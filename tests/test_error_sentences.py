@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 import swapbias
 from swapbias.cli import _sentence, app
-from swapbias.errors import listed
+from swapbias.errors import listed, unknown_name
 from swapbias.hub import study_names
 from swapbias.runs import Settings, plan_tasks
-from swapbias.studies import check_study, load_prompts, open_study
-from swapbias.studies.names import unknown
+from swapbias.studies import load_prompts
+from swapbias.studies.own import check_study, open_study
 from tests.conftest import ROOT
 
 FILES = sorted((ROOT / "swapbias").rglob("*.py"))
@@ -36,7 +36,7 @@ def score_prompts(rows):
 
 
 WRONG = {
-    "a name among none": lambda: (_ for _ in ()).throw(unknown("group", "x", [])),
+    "a name among none": lambda: (_ for _ in ()).throw(unknown_name("group", "x", [])),
     "scores without rows": lambda: swapbias.disaggregate(score_prompts([]), "occupation_sentiment"),
     "scores of another study": lambda: swapbias.disaggregate(
         score_prompts([("1", "1", "male", "other", "m", "", 0.1)]), "occupation_sentiment"
@@ -284,7 +284,7 @@ NEVER_EMPTY = {
     "studies/config_check.py _refuse": "lines of faults, behind if not faults: return",
     "studies/corpus.py _refuse_strange_rows": "lines of faults, inside if faults",
     "studies/corpus_file.py corpus_declaration": "lines of faults; what is not valid has some",
-    "studies/custom.py _refuse": "lines of faults, inside if found",
+    "studies/own/own_corpus.py refuse_study": "lines of faults, inside if found",
     "studies/package_study.py _refuse": "lines of faults; what is not valid has some",
     "swapping/referents/persons.py __init__": "a constant",
     "swapping/resolvers.py load_resolver": "inside if settings",

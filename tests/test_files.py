@@ -29,7 +29,8 @@ from swapbias.runs import (
 )
 from swapbias.runs.audit import resume, start
 from swapbias.runs.settings import Settings
-from swapbias.studies import load_corpus, new_study
+from swapbias.studies import load_corpus
+from swapbias.studies.own import new_study
 from swapbias.swapping import Job, swap_files
 from tests.conftest import QUIET, ROOT, files_below
 from tests.models.chat.server import ChatServer

@@ -162,7 +162,7 @@ def _parquet(**columns: Any) -> bytes:
 
 def _tables(place: Path) -> Iterator[Target]:
     from swapbias.notes import local_notes
-    from swapbias.studies import read_checklist
+    from swapbias.studies.tables import read_checklist
     from swapbias.swapping.readers import open_source, why_rows_credentialed
     from swapbias.swapping.table import load_table
 
@@ -247,7 +247,9 @@ def _studies(place: Path) -> Iterator[Target]:
     from importlib.resources import files
 
     from swapbias.runs import read_request
-    from swapbias.studies import faults, own_corpus, parse_study
+    from swapbias.studies.own.own_corpus import corpus_from_files
+    from swapbias.studies.own.own_faults import faults
+    from swapbias.studies.own.own_prompts import parse_study
 
     example = Path(str(files("swapbias.studies") / "example"))
     whole = {
@@ -272,7 +274,7 @@ def _studies(place: Path) -> Iterator[Target]:
     def study(name: str, beside: dict[str, bytes]) -> Callable[[bytes], Any]:
         def read(content: bytes) -> None:
             files = {**beside, name: content}
-            corpus = own_corpus(files)
+            corpus = corpus_from_files(files)
             for config in corpus.configs:
                 list(config.rows() if callable(config.rows) else config.rows)
             faults(parse_study(files))
@@ -422,7 +424,7 @@ def _planned(folder: Path, go_on: Callable[..., Any], quiet: Any) -> None:
 def _cards() -> Iterator[Target]:
     from swapbias.hub import eval_results
     from swapbias.hub.cards import load, markdown, replaced, split, visible, with_keys
-    from swapbias.studies import decoded
+    from swapbias.studies.tables import decoded
 
     def card(content: bytes) -> None:
         text = decoded("README.md", content, "utf-8")
@@ -464,7 +466,7 @@ def _chat(place: Path) -> Iterator[Target]:
     from swapbias.models.chat.openai_client import ChatScorer
     from swapbias.models.chat.replies import error_in
     from swapbias.models.chat.request_pass import RequestPass
-    from swapbias.studies import READINGS, Candidate, Prompt, is_refusal, read_answer, word_count
+    from swapbias.studies import Candidate, Prompt, read_answer
     from swapbias.studies.answer_scores import (
         read_completion,
         read_coreference,
@@ -472,6 +474,7 @@ def _chat(place: Path) -> Iterator[Target]:
         read_option,
         read_text,
     )
+    from swapbias.studies.answers import READINGS, is_refusal, word_count
 
     def prompt(*candidates: Candidate, lexicon: str = "") -> Prompt:
         given = dict.fromkeys(

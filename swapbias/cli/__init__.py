@@ -26,6 +26,7 @@ from swapbias.errors import (
     StudyError,
     UsageError,
     contributed_fault,
+    did_you_mean,
     exit_code,
     expected_value,
     extras_named,
@@ -35,7 +36,6 @@ from swapbias.errors import (
     safe_message,
 )
 from swapbias.models import SettingsError
-from swapbias.studies import did_you_mean
 
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 

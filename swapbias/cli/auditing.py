@@ -18,6 +18,8 @@ from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
 from swapbias.hub_http import offline_reason
 from swapbias.models import SettingsError, auto, model_names, planned_kind
+from swapbias.privacy import manifest_schema
+from swapbias.studies import catalogue
 
 OF_TABLE = ui.names_of(runs.PromptOptions)
 _KEY = "api_key_env"  # which no manifest says
@@ -443,9 +445,11 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     ran = set(ran)
     others = Counter[str]()
     reasons = dict[str, list[str]]()
-    broken = studies.unreadable_studies()
-    for one in (each for each in skipped if not each.experiment.startswith(studies.PART_OF)):
-        experiments = () if one.study in broken else studies.outline(one.study).experiments
+    broken = catalogue.unreadable_studies()
+    for one in (
+        each for each in skipped if not each.experiment.startswith(manifest_schema.PART_OF)
+    ):
+        experiments = () if one.study in broken else catalogue.outline(one.study).experiments
         known = (each.kind for each in experiments if each.name == one.experiment)
         if (kind := next(known, "")) and kind not in ran:
             others[kind] += 1
@@ -457,7 +461,7 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
         need = "experiment needs" if others.total() == 1 else "experiments need"
         parts.append(f"{others.total()} {need} another kind of model: {counted} (swapbias list)")
     remarks = dict.fromkeys(
-        one.reason for one in skipped if one.experiment.startswith(studies.PART_OF)
+        one.reason for one in skipped if one.experiment.startswith(manifest_schema.PART_OF)
     )
     not_run = f"Not run: {'; '.join(parts)}." if parts else ""
     return " ".join(

@@ -14,6 +14,7 @@ from swapbias.cli.auditing import OF_TABLE, study_designs
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
 from swapbias.models import LoadOptions, Setting, auto
 from swapbias.models.chat import ChatOptions
+from swapbias.studies import catalogue, corpus_file, corpus_folders, own
 
 _MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
 
@@ -50,7 +51,7 @@ def list_(
 ) -> None:
     """List what can be measured on each kind of model."""
     if with_measures:
-        ui.show(f"Measures (evaluate modules): {', '.join(studies.metrics())}")
+        ui.show(f"Measures (evaluate modules): {', '.join(catalogue.metrics())}")
     if with_corpora:
         _show_corpora()
     if with_corpora or with_measures:
@@ -63,7 +64,7 @@ def list_(
     for sentence in (
         *auto.KINDS.faults(),
         *measures.COMPARISONS.faults(),
-        *studies.CORPORA.clashes(),
+        *corpus_folders.CORPORA.clashes(),
     ):
         ui.say(sentence)
 
@@ -71,14 +72,14 @@ def list_(
 def _show_corpora() -> None:
     for name in studies.corpora():
         try:
-            configs = studies.corpus_declaration(name).configs
+            configs = corpus_file.corpus_declaration(name).configs
         except ValueError as error:
             _say_of_corpus(name, error)
             continue
         ui.show(f"\nCorpus {name}")
         for config in configs:
             _show_line(config.name, config.description)
-    for sentence in studies.CORPORA.clashes():
+    for sentence in corpus_folders.CORPORA.clashes():
         ui.say(sentence)
 
 
@@ -86,14 +87,14 @@ def _outlines() -> "Iterator[studies.Study]":
     """The studies as their files state them; a sentence of those that cannot be read."""
     for name in studies.studies():
         try:
-            yield studies.outline(name)
+            yield catalogue.outline(name)
         except ValueError as error:
             _say_of_corpus(name, error)
 
 
 def _say_of_corpus(name: str, error: ValueError) -> None:
     """Say that a corpus cannot be read, of another distribution with its name."""
-    distribution = studies.CORPORA.distribution(name)
+    distribution = corpus_folders.CORPORA.distribution(name)
     ui.say(str(error) if distribution in str(error) else f"{error} It is of {distribution}.")
 
 
@@ -130,7 +131,7 @@ def build(
         f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."
     ):
         for name in names:
-            corpus = studies.local_corpus(name, data) if data else studies.load_corpus(name)
+            corpus = catalogue.local_corpus(name, data) if data else studies.load_corpus(name)
             for one in datasets.build(corpus, folder):
                 ui.show(
                     f"{name} {one.config}: {f'left out: {one.reason}' if one.reason else f'{one.rows} rows'}"
@@ -142,7 +143,7 @@ def _all_corpora(*, read_folders: bool) -> list[str]:
     """Return the names of all corpora that load, or of those alone that are made of a folder of the user's."""
     names = _loadable(studies.corpora())
     return (
-        [name for name in names if studies.corpus_declaration(name).reads_folders]
+        [name for name in names if corpus_file.corpus_declaration(name).reads_folders]
         if read_folders
         else names
     )
@@ -155,7 +156,7 @@ def _loadable(names: "Sequence[str]") -> list[str]:
         try:
             loadable.append(studies.load_corpus(name).name)
         except ValueError as error:
-            if not studies.CORPORA.distribution(name):
+            if not corpus_folders.CORPORA.distribution(name):
                 raise
             _say_of_corpus(name, error)
     return loadable
@@ -362,7 +363,7 @@ def new(
     ] = "slots",
 ) -> None:
     """Write a small complete example to edit: it can be audited at once."""
-    made = studies.new_study(folder, template)
+    made = own.new_study(folder, template)
     ui.show(f"Written to {folder}: {', '.join(one.name for one in made)}.")
     model = "--chat MODEL" if template == "ranking" else "MODEL"
     ui.show(

@@ -15,11 +15,10 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from swapbias.errors import UsageError, points_hint, quoted
+from swapbias.errors import UsageError, did_you_mean, points_hint, quoted
 from swapbias.files import is_url
 from swapbias.models import Fault, Options, Setting, SettingsError
 from swapbias.runs import Settings, StoreOptions, setting_classes
-from swapbias.studies import did_you_mean
 from swapbias.swapping import Engine
 
 if TYPE_CHECKING:

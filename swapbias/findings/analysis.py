@@ -44,16 +44,7 @@ from swapbias.findings.terms import (
     ALL_GAPS,
 )
 from swapbias.measures import with_range_of
-from swapbias.studies import (
-    JUDGED,
-    PLACEBO,
-    Published,
-    Slice,
-    Study,
-    in_unit,
-    load_study,
-    published_for,
-)
+from swapbias.studies import JUDGED, PLACEBO, Slice, Study, load_study, tables
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -69,7 +60,7 @@ def disaggregate(
     *,
     seed: int = 0,
     margin: float | None = None,
-    expected: Mapping[tuple[str, ...], Published] | None = None,
+    expected: Mapping[tuple[str, ...], tables.Published] | None = None,
     robustness: bool = True,
 ) -> list[Finding]:
     """Every finding of a study from scored prompts: overall, by subset and by slice.
@@ -131,7 +122,7 @@ def disaggregate(
         raise ValueError(
             f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts."
         )
-    known = published_for(chosen.name, models[0]) if expected is None else expected
+    known = tables.published_for(chosen.name, models[0]) if expected is None else expected
     marked = mark_unmeasured(with_primary(found, chosen.experiments), chosen.experiments, parts)
     marked = corrected_for_questions(add_repeats(marked, chosen.experiments, frame))
     if robustness:
@@ -176,7 +167,7 @@ def _ranged(study: Study, rows: pd.DataFrame) -> Study:
     for one in study.experiments:
         scores = rows.loc[rows["experiment"] == one.name, "score"]
         experiments.append(
-            in_unit(one, with_range_of(one.compares.unit, scores.to_numpy(dtype=np.float64)))
+            one.in_unit(with_range_of(one.compares.unit, scores.to_numpy(dtype=np.float64)))
         )
     return study.changed(experiments=tuple(experiments))
 

@@ -24,7 +24,7 @@ from swapbias.measures import (
     named_unit,
     t_ends,
 )
-from swapbias.studies import JUDGED, Experiment, Published, load_study
+from swapbias.studies import JUDGED, Experiment, load_study, tables
 
 _MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
 _WHOLE_MASS = "closed_list_mass"  # the score column of words however rare
@@ -136,7 +136,7 @@ class Finding(Record):
     higher_group: str = ""
     only_group: float = math.nan
     only_reference: float = math.nan
-    published: Published | None = None
+    published: tables.Published | None = None
 
     @property
     def scale(self) -> Unit:
@@ -226,7 +226,7 @@ class Finding(Record):
         }
         published = {
             f"published_{name}": value
-            for name, value in _flat(self.published or Published()).items()
+            for name, value in _flat(self.published or tables.Published()).items()
         }
         return {**own, **_flat(self.estimate), **published}
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from swapbias.errors import UsageError, listed, points_hint
+from swapbias.errors import UsageError, did_you_mean, listed, points_hint
 from swapbias.findings.baseline_gate import compare_with_baseline
 from swapbias.findings.decision import (
     decide,
@@ -17,7 +17,7 @@ from swapbias.findings.terms import (
     UNMEASURED,
 )
 from swapbias.measures import MEASURES
-from swapbias.studies import did_you_mean, own_studies
+from swapbias.studies import own_studies
 
 
 def check_gaps(

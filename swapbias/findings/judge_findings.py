@@ -16,7 +16,7 @@ from swapbias import measures, swapping
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding, experiment_of
 from swapbias.measures import Estimate, is_comparison
-from swapbias.studies import JUDGED, Rubric, without_reasoning
+from swapbias.studies import JUDGED, Rubric, answers
 
 GOAL = 0.02  # the largest distance of the recall of the group from chance
 
@@ -71,7 +71,7 @@ def _group_leakage(
     if count < 2:
         return measures.uar([], [])
     shown = without_groups(known["answer"].tolist(), rubric.neutral)
-    texts = np.array([without_reasoning(one) for one in shown], dtype=object)
+    texts = np.array([answers.without_reasoning(one) for one in shown], dtype=object)
     predicted = np.full(len(texts), "", object)
     fold = stories % min(folds, count)
     for number in range(min(folds, count)):

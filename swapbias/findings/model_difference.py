@@ -24,7 +24,7 @@ from swapbias.findings.scored_rows import (
 )
 from swapbias.findings.terms import DIFFERENCE, EFFECTS
 from swapbias.measures import MEASURES, Unit
-from swapbias.studies import PLACEBO, Experiment, Study, in_unit, load_study
+from swapbias.studies import PLACEBO, Experiment, Study, load_study
 
 MOST_DETAILED = (
     5  # pairs of models whose differences are given by slice, by subset and as published as well
@@ -104,7 +104,7 @@ def _comparable_models(
             chosen = rows["experiment"] == one.name
             # Copies of a hundred models take time.
             by_range.setdefault(key, {})[model] = rows if chosen.all() else rows[chosen]
-        yield from ((in_unit(one, units[key]), mine) for key, mine in by_range.items())
+        yield from ((one.in_unit(units[key]), mine) for key, mine in by_range.items())
 
 
 def _difference_findings(

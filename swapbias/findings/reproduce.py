@@ -12,17 +12,7 @@ from swapbias.findings.analysis import disaggregate
 from swapbias.findings.finding import Finding
 from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import MEASURES, Estimate
-from swapbias.studies import (
-    Corpus,
-    Published,
-    Released,
-    Study,
-    load_corpus,
-    load_study,
-    published_for,
-    published_rows,
-    upstream_file,
-)
+from swapbias.studies import Corpus, Released, Study, load_corpus, load_study, tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +54,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
     """
     study = load_study(study_name)
     corpus = load_corpus(study_name)
-    if not corpus.released and published_rows(study_name):
+    if not corpus.released and tables.published_rows(study_name):
         yield NotAtHand(
             study.name, "every model", "outputs", "its authors released none to recompute from"
         )
@@ -90,10 +80,10 @@ def _recomputed(
     study: Study, corpus: Corpus, released: Released
 ) -> tuple[list[Finding], list[Finding]]:
     """The findings of released outputs, and the facts of them that are no comparison of groups."""
-    files = {path: upstream_file(corpus.name, path) for path in released.files}
+    files = {path: tables.upstream_file(corpus.name, path) for path in released.files}
     rows = [{**row, "model_id": released.model} for row in released.rows(files)]
     found = disaggregate(pd.DataFrame(rows), study, robustness=False) if rows else []
-    known = published_for(study.name, released.model)
+    known = tables.published_for(study.name, released.model)
     facts = []
     for subset, measure, contrast, number in released.counts(files) if released.counts else ():
         counted = Finding(
@@ -122,7 +112,7 @@ def _reproduced(
     released: Released, finding: Finding, file: str, *, is_answer: bool | None = None
 ) -> Iterator[Reproduced]:
     """Each printed quantity of a finding, of a corrected run what differs alone; what no paper prints of answers."""
-    published = finding.published or Published()
+    published = finding.published or tables.Published()
     answers = _is_answer(finding) if is_answer is None else is_answer
     for quantity in ("value", "p_value", "effect_size"):
         printed = getattr(published, quantity)

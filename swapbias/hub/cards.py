@@ -12,10 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from swapbias.errors import listed, quoted
 from swapbias.findings import Finding
-from swapbias.privacy import own_data
+from swapbias.privacy import manifest_schema, own_data
 from swapbias.report import text as wording
 from swapbias.runs import placeholders_in, repeat_command
-from swapbias.studies import PART_OF, load_corpus, load_study
+from swapbias.studies import load_corpus, load_study
 
 CARD = "README.md"
 BYTE_ORDER_MARK = "\ufeff"
@@ -327,7 +327,7 @@ def study_parts(
             count=len(shown),
             url=results_url,
             private=results_private,
-            skipped=[one for one in skipped if not one.startswith(PART_OF)],
+            skipped=[one for one in skipped if not one.startswith(manifest_schema.PART_OF)],
             command=command,
             meanings=placeholders_in(command),
         )

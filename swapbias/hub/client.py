@@ -20,7 +20,7 @@ from swapbias.hub.cards import CARD
 from swapbias.hub_http import configure_http
 from swapbias.privacy import Files, check_upload
 from swapbias.report import shown
-from swapbias.studies import decoded
+from swapbias.studies import tables
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, Discussion
@@ -269,7 +269,7 @@ class Hub:
 
     def text(self, state: State | None, path: str) -> str:
         """A text of a repository, blank where it is not there; ValueError where it is not UTF-8."""
-        return decoded(
+        return tables.decoded(
             f"{state.repo.name}/{path}" if state else path, self.content(state, path), "utf-8"
         )
 

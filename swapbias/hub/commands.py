@@ -17,18 +17,15 @@ from swapbias.hub.dry_run import DryHub
 from swapbias.hub.metric_spaces import push_metric, shipped
 from swapbias.privacy import credentialed, is_credentialed, refuse
 from swapbias.studies import (
-    CORPORA,
-    STUDY_FILES,
     Study,
+    catalogue,
     corpora,
+    corpus_folders,
     load_corpus,
     metric_path,
-    metrics,
-    open_study,
-    own_corpus,
     studies,
-    study_files,
 )
+from swapbias.studies.own import open_study, own_corpus, own_files, own_source
 
 DATASET = "dataset"
 METRIC = "metric"
@@ -69,9 +66,9 @@ def push_all(
     hub = DryHub(Hub(), namespace, say=complain) if options.get("dry_run") else Hub()
     push: Callable[..., Push] = push_dataset if kind == DATASET else push_metric
     chosen = (
-        [load_corpus(name).name for name in names or CORPORA.built_in()]
+        [load_corpus(name).name for name in names or corpus_folders.CORPORA.built_in()]
         if kind == DATASET
-        else names or metrics()
+        else names or catalogue.metrics()
     )
     for name in chosen if kind == METRIC else ():
         metric_path(name)
@@ -147,7 +144,7 @@ def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> l
         return [f"{namespace}/{name}" for name in dict.fromkeys(names)]
     Repo(_KINDS[kind], f"{namespace}/all")  # a namespace that cannot be one is refused
     there = hub.repos(namespace, _KINDS[kind])
-    known = corpora() if kind == DATASET else metrics()
+    known = corpora() if kind == DATASET else catalogue.metrics()
     found = [f"{namespace}/{name}" for name in known if f"{namespace}/{name}" in there]
     if not found:
         raise UsageError(
@@ -204,8 +201,8 @@ def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOpt
     refuse(folder, "published")
     if options.get("dry_run"):
         hub = DryHub(hub, repo_name.partition("/")[0], say=options["say"])
-    tables = study_files(folder)
-    corpus = own_corpus(tables)
+    tables = own_source.study_files(folder)
+    corpus = own_corpus.corpus_from_files(tables)
     readme = folder / CARD
     own = readme.read_text(encoding="utf-8-sig") if readme.is_file() else ""
     if own.startswith("---"):
@@ -236,10 +233,12 @@ def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
     UsageError: no such dataset, or none that holds a study. ValueError: a broken study.
     """
     state = hub.existing_state(Repo("dataset", repo_name), revision=revision)
-    if STUDY_FILES[0] not in state.files:
-        raise UsageError(f"{repo_name} holds no study: it has no {STUDY_FILES[0]}. Check its name.")
+    if own_files.STUDY_FILES[0] not in state.files:
+        raise UsageError(
+            f"{repo_name} holds no study: it has no {own_files.STUDY_FILES[0]}. Check its name."
+        )
     with tempfile.TemporaryDirectory(prefix="swapbias-study-") as folder:
-        for name in STUDY_FILES:
+        for name in own_files.STUDY_FILES:
             if name in state.files:
                 (Path(folder) / name).write_bytes(hub.content(state, name))
         return open_study(folder, origin=f"{repo_name}@{state.commit}")
@@ -256,15 +255,15 @@ def study_name(named: "str | PathLike[str]") -> str:
     if (
         place.startswith((".", "~", "/"))
         or "\\" in place
-        or (Path(place) / STUDY_FILES[0]).is_file()
+        or (Path(place) / own_files.STUDY_FILES[0]).is_file()
     ):
         if not Path(place).expanduser().is_dir():
             raise UsageError(
                 f"{place} is no folder of a study. Check it, or write one with swapbias study new."
             )
-        if not (Path(place).expanduser() / STUDY_FILES[0]).is_file():
+        if not (Path(place).expanduser() / own_files.STUDY_FILES[0]).is_file():
             raise UsageError(
-                f"{place} holds no {STUDY_FILES[0]}. Write one with swapbias study new."
+                f"{place} holds no {own_files.STUDY_FILES[0]}. Write one with swapbias study new."
             )
         return own_study(Path(place)).name + colon + config
     if place.count("/") != 1:

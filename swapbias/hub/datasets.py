@@ -29,18 +29,16 @@ from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, push_repo
 from swapbias.privacy import credentialed, refuse
 from swapbias.studies import (
     PROMPT_COLUMNS,
-    PROMPT_MEANINGS,
-    REDISTRIBUTABLE,
     Config,
     Corpus,
-    config_features,
+    catalogue,
     config_rows,
     corpus_dir,
+    corpus_file,
     load_corpus,
-    outside_sources,
-    pinned_files,
+    prompt,
     read_table,
-    upstream_file,
+    tables,
 )
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
@@ -68,14 +66,14 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
         super().__init__(cache_dir=str(cache_dir), **named)
 
     def _info(self) -> DatasetInfo:
-        return DatasetInfo(features=config_features(self.corpus_config))
+        return DatasetInfo(features=catalogue.config_features(self.corpus_config))
 
     def _split_generators(self, dl_manager: Any) -> list[SplitGenerator]:
         """Everything that can be wrong with tables is found here: errors of generators are buried by ``datasets``."""
         config = self.corpus_config
         if config.stored:
             for path in config.upstream:
-                upstream_file(self.corpus.name, path)
+                tables.upstream_file(self.corpus.name, path)
             return [SplitGenerator(config.split, gen_kwargs={"rows": None})]
         by_split: dict[str, list[dict[str, str]]] = {}
         for row in config_rows(self.corpus, config.name):
@@ -122,10 +120,11 @@ _ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
 
 def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
     """The configs that are not published, with the licences that do not allow it (``not stated`` is one of them)."""
-    pins = pinned_files(corpus.name)
+    pins = tables.pinned_files(corpus.name)
     found = {
         config.name: sorted(
-            {pins[path]["licence"] for path in _made_from(config, pins)} - {*REDISTRIBUTABLE}
+            {pins[path]["licence"] for path in _made_from(config, pins)}
+            - {*corpus_file.REDISTRIBUTABLE}
         )
         for config in corpus.configs
     }
@@ -134,7 +133,7 @@ def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
 
 def licences(corpus: Corpus) -> list[str]:
     """The licences of what the configs of a corpus hold, its own first, by the names that the Hub has for them."""
-    pins = pinned_files(corpus.name)
+    pins = tables.pinned_files(corpus.name)
     upstream = {
         pins[path]["licence"].lower()
         for config in corpus.configs
@@ -161,7 +160,7 @@ def _made_from(config: Config, pins: Pins) -> list[str]:
 
 def licences_file(corpus: Corpus) -> bytes | None:
     """``LICENSES.md``: for each repository whose content is in the configs, commit, licence and copyright notice."""
-    pins = pinned_files(corpus.name)
+    pins = tables.pinned_files(corpus.name)
     folder = corpus_dir(corpus.name)
     grouped: dict[tuple[str, str, str], dict[str, None]] = {}  # an ordered set of configs
     for config in corpus.configs:
@@ -262,11 +261,11 @@ def dataset_card(
         readme = readme.replace(moved, "")
     readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
     title, about, rest = [*readme.strip().split("\n\n", 2), "", ""][:3]
-    pins = pinned_files(corpus.name)
+    pins = tables.pinned_files(corpus.name)
     first = next(iter(infos), "")
     split = next(iter(infos[first].splits), "") if infos else ""
     sources: dict[tuple[str, str, str], list[str]] = {}
-    for source in outside_sources(corpus.name):
+    for source in tables.outside_sources(corpus.name):
         link = source_url(source["repository"], source["commit"])
         sources.setdefault((source["repository"], link, source["licence"]), []).append(
             source["used_for"]
@@ -323,7 +322,7 @@ def _count(info: DatasetInfo) -> int:
 def _header(corpus: Corpus, infos: Infos, *, own: bool = False) -> str:
     """The metadata; types of columns are in the Parquet files, where ``datasets`` and the viewer read them."""
     names = licences(corpus)
-    pins = pinned_files(corpus.name)
+    pins = tables.pinned_files(corpus.name)
     made = {bool(_made_from(corpus.config(name), pins)) for name in infos}
     experiments = corpus.study.experiments if corpus.study else ()
     tasks = {
@@ -385,7 +384,9 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
         if not (patterns := _KEY.findall(names))
         or any(fnmatchcase(config.name, one) for one in patterns)
     }
-    prompts = PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+    prompts = (
+        prompt.PROMPT_MEANINGS if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS else {}
+    )
     for column in config.published:
         meaning = own.get(column) or prompts.get(column, "")
         if not meaning:

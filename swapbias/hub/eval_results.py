@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from swapbias import __version__, studies
+from swapbias import __version__
 from swapbias.findings import Finding, experiment_of, oriented
 from swapbias.hub import cards
 from swapbias.models.chat import scoring_in_words
 from swapbias.report import text as wording
+from swapbias.studies import tables
 
 EVAL_RESULTS = ".eval_results/swapbias.yaml"
 
@@ -109,7 +110,7 @@ def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
 
     A file that holds them already is returned as it is. ValueError: what is there is no list of entries.
     """
-    before = cards.read_yaml(studies.decoded(where, existing), where) or []
+    before = cards.read_yaml(tables.decoded(where, existing), where) or []
     if not isinstance(before, list) or not all(map(_is_entry, before)):
         raise ValueError(
             f"{where} is no list of entries with dataset and value. Correct or remove the file."

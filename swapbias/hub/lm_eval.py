@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import __version__
-from swapbias.errors import UsageError, listed
+from swapbias.errors import UsageError, listed, unknown_name
 from swapbias.hub.cards import dump, read_yaml
 from swapbias.hub.datasets import LICENCES, licences, licences_file
 from swapbias.privacy import writing
@@ -17,14 +17,13 @@ from swapbias.studies import (
     Corpus,
     Experiment,
     Study,
+    catalogue,
     config_rows,
-    fingerprint,
     load_corpus,
     load_lexicon,
     load_study,
-    outlines,
     own_studies,
-    unknown,
+    tables,
 )
 
 Doc = dict[str, Any]
@@ -71,7 +70,7 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
     """The causal experiments of a study with the configs that each reads."""
     causal = [one for one in study.experiments if one.kind == "causal"]
     if not causal:
-        known_studies = [*outlines(), *map(load_study, own_studies())]
+        known_studies = [*catalogue.outlines(), *map(load_study, own_studies())]
         able = [
             one.name
             for one in known_studies
@@ -83,7 +82,7 @@ def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, 
         )
     known = [name for one in causal for name in (*one.reads.configs, *one.reads.alternatives)]
     if config and config not in known:
-        raise unknown(f"config of causal experiments of {study.name}", config, known)
+        raise unknown_name(f"config of causal experiments of {study.name}", config, known)
     for one in causal:
         if not config or config in (*one.reads.configs, *one.reads.alternatives):
             yield one, (config,) if config else one.reads.configs
@@ -157,7 +156,9 @@ def _task(
             "licence": ", ".join(licences(corpus)),
             "corpus": corpus.name,
             "configs": list(configs),
-            "sha256": fingerprint(row for one in configs for row in config_rows(corpus.name, one)),
+            "sha256": tables.fingerprint(
+                row for one in configs for row in config_rows(corpus.name, one)
+            ),
             "made_by": f"swapbias {__version__}",
         },
     }

@@ -15,7 +15,7 @@ from swapbias.models.base import LoadOptions
 from swapbias.models.loading import load_model, quiet
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.progress import Bar, Progress, no_bar
-from swapbias.studies import MASK, Experiment, Published, calibrated, config_rows, fingerprint
+from swapbias.studies import MASK, Experiment, catalogue, config_rows, tables
 
 RECIPE = (
     "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
@@ -41,7 +41,7 @@ SUBJECTS = {
 _WORDS = [word for group in SUBJECTS.values() for word in group]
 
 
-def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], Published]:
+def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], tables.Published]:
     """The planted sizes by ``Finding.key``: what a perfect audit recovers."""
     gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
     both = ("mental_health", "other_health")
@@ -54,7 +54,7 @@ def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], Published]
     known |= {(subset, experiment.compares.measure, *sides): value for subset, value in gap.items()}
     known[" - ".join(both), "gap_difference", *sides] = gap[both[0]] - gap[both[1]]
     return {
-        (experiment.name, *key): Published(value=f"{value:.2f}", source="planted")
+        (experiment.name, *key): tables.Published(value=f"{value:.2f}", source="planted")
         for key, value in known.items()
     }
 
@@ -63,7 +63,7 @@ def load_calibration(
     *, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar
 ) -> MaskedScorer:
     """The calibration model, trained on first use (some seconds on one core) and cached; ``expected``: as planted."""
-    (study, experiment), *_ = calibrated()
+    (study, experiment), *_ = catalogue.calibrated()
     rows = [row for config in experiment.reads.configs for row in config_rows(study.name, config)]
     recipe = {
         "recipe": RECIPE,
@@ -71,7 +71,7 @@ def load_calibration(
         "planted": str(PLANTED),
         "subjects": str(SUBJECTS),
     }
-    folder = cache_dir() / f"calibration-{fingerprint([recipe, *rows])[:16]}"
+    folder = cache_dir() / f"calibration-{tables.fingerprint([recipe, *rows])[:16]}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder, file=Path(f"{folder}.lock"), wait=300):

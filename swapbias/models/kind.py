@@ -13,7 +13,7 @@ from swapbias.models.immutable import Immutable
 from swapbias.models.model_names import short_name
 from swapbias.models.progress import Bar, Say, no_bar, silent
 from swapbias.models.scorer import Scorer
-from swapbias.studies import JUDGED, Experiment, Row, column, range_of
+from swapbias.studies import JUDGED, Experiment, Row, column, option_texts
 
 Fit = tuple[str, str]  # a model, and why it does not fit: blank where it does
 _LOAD = "load or scorer"  # a need of which one is enough
@@ -109,7 +109,9 @@ class Kind(Immutable):
         if score not in units:
             return replace(experiment.compares.unit, taken_from="")
         if score == JUDGED and experiment.reads.rubric is not None:
-            return named_unit(units[score], *range_of(experiment.reads.rubric.candidates))
+            return named_unit(
+                units[score], *option_texts.range_of(experiment.reads.rubric.candidates)
+            )
         return named_unit(units[score])
 
     def read(

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, did_you_mean
 from swapbias.measures import Unit
 from swapbias.models.scorer import Scored, not_scored, ranked
-from swapbias.studies import did_you_mean
 
 Named = (
     str | Sequence[str] | None

@@ -9,8 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from swapbias.errors import UsageError, arguments_named, expected_value, listed, quoted
-from swapbias.studies import did_you_mean
+from swapbias.errors import (
+    UsageError,
+    arguments_named,
+    did_you_mean,
+    expected_value,
+    listed,
+    quoted,
+)
 
 # Of every class of settings: ``@dataclass(frozen=True, kw_only=True, config=STRICT)`` of pydantic.
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)

@@ -6,20 +6,17 @@ from itertools import chain
 from swapbias.errors import UpstreamMissingError, UsageError, contributed_fault
 from swapbias.models.auto import KINDS, kind_of
 from swapbias.studies import (
-    STUDY_FILE,
     Experiment,
-    Found,
     Study,
-    check_notes,
-    check_rows,
+    catalogue,
     config_rows,
     corpora,
     corpus_dir,
+    declared,
     load_study,
-    outside_sources,
-    published_rows,
-    refuse_declaration,
-    unknown_names,
+    package_study,
+    row_check,
+    tables,
 )
 
 
@@ -37,26 +34,28 @@ def check_readings(study: Study) -> None:
         for number, experiment in enumerate(study.experiments)
         for fault in _faults(number, experiment)
     ]
-    refuse_declaration(study.name, faults)
+    package_study.refuse_declaration(study.name, faults)
 
 
-def _faults(number: int, experiment: Experiment) -> Iterator[Found]:
+def _faults(number: int, experiment: Experiment) -> Iterator[declared.Found]:
     place = ("experiments", number)
     known = KINDS.names()
-    yield from unknown_names((*place, "kind"), [experiment.kind], known, "kind of model")
+    yield from declared.unknown_names((*place, "kind"), [experiment.kind], known, "kind of model")
     try:
         readings = kind_of(experiment.kind).readings
     except UsageError:  # one from outside may not load, which is told where it is read
         return
     reading = experiment.reads.reading
     if reading not in readings:
-        yield from unknown_names((*place, "reads", "reading"), [reading], [*readings], "reading")
+        yield from declared.unknown_names(
+            (*place, "reads", "reading"), [reading], [*readings], "reading"
+        )
         return
     columns = [*dict.fromkeys(("score", *readings[reading].units, *readings[reading].columns))]
-    yield from unknown_names(
+    yield from declared.unknown_names(
         (*place, "shows", "scores"), experiment.shows.scores, columns, "score column"
     )
-    yield from unknown_names(
+    yield from declared.unknown_names(
         (*place, "shows", "reported"), experiment.shows.reported, columns, "score column"
     )
 
@@ -76,7 +75,7 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
     try:
         study = load_study(name)
         check_readings(study)
-        check_notes(study)
+        catalogue.check_notes(study)
     except Exception as error:  # noqa: BLE001 - builders may raise anything
         return [*dict.fromkeys([*faults, *_sentences(error)])], []
     unread: list[str] = []
@@ -87,7 +86,7 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
             configs = [
                 config_rows(name, config, download=False) for config in experiment.reads.configs
             ]
-            check_rows(study, experiment, [*chain.from_iterable(configs)])
+            row_check.check_rows(study, experiment, [*chain.from_iterable(configs)])
         except UpstreamMissingError as error:
             unread.append(f"The rows of {experiment.name} are not looked at: {error}")
         except Exception as error:  # noqa: BLE001 - builders may raise anything
@@ -120,11 +119,11 @@ def _file_faults(name: str) -> Iterator[str]:
     if name not in corpora():
         yield f"builders/{name}.py is missing. Write one that makes its CORPUS."
     folder = corpus_dir(name)
-    if not (folder / STUDY_FILE).is_file():
-        yield f"{name}/{STUDY_FILE} is missing. Write one with title, url and [[experiments]]."
+    if not (folder / package_study.STUDY_FILE).is_file():
+        yield f"{name}/{package_study.STUDY_FILE} is missing. Write one with title, url and [[experiments]]."
     if not (folder / "README.md").is_file():
         yield f"{name}/README.md is missing. Write one that says what the study measures."
-    for read in (published_rows, outside_sources):
+    for read in (tables.published_rows, tables.outside_sources):
         try:
             read(name)
         except ValueError as error:

@@ -30,7 +30,7 @@ from swapbias.models.progress import Bar, Progress
 from swapbias.models.scorer import Scorer
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.privacy import credentialed, for_owner_alone, is_credentialed
-from swapbias.studies import Prompt, corpus_dir, fingerprint, read_table
+from swapbias.studies import Prompt, corpus_dir, read_table, tables
 
 KINDS = BOW, BILSTM, ENCODER = "bow", BiLstmConfig.model_type, "encoder"
 LABELS = ("NEGATIVE", "POSITIVE")
@@ -72,7 +72,7 @@ def load_sentiment_data(source: str) -> tuple[Rows, Rows, dict[str, str]]:
         train, dev = (_from_file(Path(source, name)) for name in FILES)
         description = f"{Path(source).resolve().name} ({' and '.join(FILES)})"
     every = pd.concat([train.assign(split="train"), dev.assign(split="dev")])
-    sha256 = fingerprint(every.astype(str).to_dict("records"))
+    sha256 = tables.fingerprint(every.astype(str).to_dict("records"))
     return train, dev, {"description": description, "sha256": sha256}
 
 

@@ -9,7 +9,7 @@ from swapbias.models.base import Request, Training, need_vader
 from swapbias.models.kind import Fit, Kind, Reading, imported
 from swapbias.models.progress import Bar, Say, no_bar, silent
 from swapbias.models.scorer import Scorer
-from swapbias.studies import Experiment, calibrated
+from swapbias.studies import Experiment, catalogue
 
 CALIBRATION = "calibration"
 
@@ -56,7 +56,7 @@ class Masked(Kind):
 
     def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
         if found is None and not experiment.reads.calibrated:
-            names = ", ".join(one.name for _, one in calibrated())
+            names = ", ".join(one.name for _, one in catalogue.calibrated())
             yield "", f"the calibration model is trained for {names} alone; name a model to run it"
         else:
             yield from super().fits(experiment, request, found)

@@ -17,7 +17,7 @@ from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer, not_scored
 from swapbias.models.tokens import refuse_unknown_tokens
-from swapbias.studies import Prompt, Published
+from swapbias.studies import Prompt, tables
 
 
 class TransformersScorer(Scorer):
@@ -34,7 +34,7 @@ class TransformersScorer(Scorer):
         model_id: str,
         identity: Mapping[str, Any],
         options: LoadOptions | None = None,
-        expected: Mapping[tuple[str, ...], Published] | None = None,
+        expected: Mapping[tuple[str, ...], tables.Published] | None = None,
     ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer

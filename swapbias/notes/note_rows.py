@@ -5,7 +5,7 @@ from pathlib import Path
 
 from swapbias import swapping
 from swapbias.errors import UsageError, listed
-from swapbias.studies import corpus_dir, read_table, shown_names
+from swapbias.studies import corpus_dir, read_table, tables
 
 NAME = "clinical_notes"
 NOTE_COLUMNS = (
@@ -43,7 +43,7 @@ def named_rows(
     source = swapping.read_files([path])
     present = {name.strip().lower(): name for name in source.schema.names}
     if missing := [name for name in columns if name.lower() not in present]:
-        shown = shown_names(source.schema.names)
+        shown = tables.shown_names(source.schema.names)
         raise ValueError(f"{path.name}:1: no column {missing[0]!r}, found {shown}. Add the column.")
     names = {
         name: present[name.lower()] for name in (*columns, *optional) if name.lower() in present

@@ -16,7 +16,7 @@ from swapbias.files import (
     rooms_sha256,
 )
 from swapbias.privacy import credentialed, for_owner_alone
-from swapbias.studies import Config, config_features
+from swapbias.studies import Config, catalogue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ def stored_rows(config: Config, tables: Sequence[Path]) -> Path:
     cache.chmod(OWNER_FOLDER)
     places = [config.name, *(str(table.resolve()) for table in tables)]
     folder = cache / hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16]
-    schema: pa.Schema = config_features(config).arrow_schema
+    schema: pa.Schema = catalogue.config_features(config).arrow_schema
     with locked(folder, file=Path(f"{folder}.lock"), wait=_WAIT):
         file = folder / f"{_key(config, tables, schema)}.arrow"
         if not file.exists():

@@ -12,6 +12,8 @@ from swapbias.files import SUFFIXES
 OWN_ENDPOINT = "own endpoint"  # stands for an address that only the user can reach
 AND = " + "  # in a model's name in findings: between a model and its adapter
 OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its name may tell of a ward or a patient
+# before the name of an experiment that was run, where a manifest says something of some of its rows alone
+PART_OF = "part of "
 
 # --- the keys that leave ----------------------------------------------------------------------------------
 

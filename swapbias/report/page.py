@@ -18,18 +18,10 @@ from swapbias import findings
 from swapbias.findings import Finding, experiment_of, primary_findings
 from swapbias.measures import MEASURES, SAID
 from swapbias.models.chat import scoring_in_words
-from swapbias.privacy import own_data, public_manifest
+from swapbias.privacy import manifest_schema, own_data, public_manifest
 from swapbias.report import text
 from swapbias.report.charts import Axis, Chart, Dot, Row, look
-from swapbias.studies import (
-    PART_OF,
-    PLACEBO,
-    PLANTED_BIAS,
-    PLANTED_LEAK,
-    Experiment,
-    in_unit,
-    load_study,
-)
+from swapbias.studies import PLACEBO, Experiment, load_study, tables
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -72,7 +64,9 @@ def render(
     manifest = public_manifest(manifest, every=True)
     packed = _packed(found, items)
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
-    skipped = [(one, one["experiment"].startswith(PART_OF)) for one in manifest["skipped"]]
+    skipped = [
+        (one, one["experiment"].startswith(manifest_schema.PART_OF)) for one in manifest["skipped"]
+    ]
     names = dict.fromkeys((one.study, one.experiment) for one in found)
     own_notes = own_data(manifest) is not None
     return html(
@@ -143,8 +137,8 @@ def template(name: str) -> "Template":
         "anchor": anchor,
         "look": look,
         "scoring_in_words": scoring_in_words,
-        "PLANTED_BIAS": PLANTED_BIAS,
-        "PLANTED_LEAK": PLANTED_LEAK,
+        "PLANTED_BIAS": tables.PLANTED_BIAS,
+        "PLANTED_LEAK": tables.PLANTED_LEAK,
     }
     return templates.get_template(name)
 
@@ -533,7 +527,7 @@ def in_unit_of_scores(study: str, experiment: Experiment, found: Sequence[Findin
         if (one.study, one.experiment, one.score) == (study, experiment.name, "score")
     )
     units = (one.scale for one in mine if MEASURES[one.measure].gap_span)
-    return in_unit(experiment, next(units, experiment.compares.unit))
+    return experiment.in_unit(next(units, experiment.compares.unit))
 
 
 def entries(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:

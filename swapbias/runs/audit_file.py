@@ -14,7 +14,7 @@ from swapbias.models import SettingsError
 from swapbias.models.chat import ChatOptions
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.settings import FileFault, Settings, Toml, from_tables, in_file, option_classes
-from swapbias.studies import Declaration, line_of_fault
+from swapbias.studies import declared
 
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
 _TABLE = re.compile(
@@ -91,12 +91,14 @@ def _read_toml(path: Path, content: bytes, api_key_env: str | None) -> tuple[lis
     settings, others = from_tables(values, Toml, api_key_env)
     faults += others
     if settings is None or faults:
-        declaration = Declaration(str(path), text, values)
+        declaration = declared.Declaration(str(path), text, values)
         places = [tuple(filter(None, (section, name))) for section, name, _ in faults]
         found = [
             declaration.fault(place, fault[2]) for place, fault in zip(places, faults, strict=True)
         ]
-        raise SettingsError(*(fault.sentence for fault in sorted(found, key=line_of_fault)))
+        raise SettingsError(
+            *(fault.sentence for fault in sorted(found, key=declared.line_of_fault))
+        )
     names = models or [settings.model]
     beside = [_beside(path, name) for name in names if name]
     return beside, replace(settings, model=beside[0] if beside else None)

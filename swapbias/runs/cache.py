@@ -18,7 +18,7 @@ from swapbias import __version__
 from swapbias.errors import UpstreamMissingError, UsageError, library_versions
 from swapbias.files import cache_dir, rooms_sha256, write_whole
 from swapbias.models import LoadOptions, Scored, Scorer, auto
-from swapbias.studies import Prompt, corpora, fingerprint, load_corpus, load_lexicon, own_studies
+from swapbias.studies import Prompt, corpora, load_corpus, load_lexicon, own_studies, tables
 
 LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
 _COLUMNS = ["score", "answer", "top_tokens", "parts"]  # of ``Scored``
@@ -122,7 +122,7 @@ class ScoreCache:
             "model": dict(scorer.identity),
             "options": asdict(self.options),
             "lexicons": {name: _lexicons_sha256(name) for name in named},
-            "prompts": fingerprint(prompt.row() for prompt in prompts),
+            "prompts": tables.fingerprint(prompt.row() for prompt in prompts),
         }
         return hashlib.sha256(json.dumps(depends, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -153,7 +153,7 @@ def _lexicons_sha256(corpus: str) -> dict[str, str]:
         try:
             lexicon = load_lexicon(name)
             words = json.dumps([*lexicon.words.items()])
-            found[name] = fingerprint(
+            found[name] = tables.fingerprint(
                 [
                     {"words": words, "rest": lexicon.rest, "threshold": str(lexicon.threshold)},
                     lexicon.proper,

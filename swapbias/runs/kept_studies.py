@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from swapbias.studies import STUDY_FILES, reopen_study
+from swapbias.studies.own import own_files, reopen_study
 
 STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
 LOCAL = "local"  # the origin of a study of a folder or table; of others OWNER/NAME@COMMIT
@@ -29,7 +29,7 @@ def open_kept_studies(folder: Path, manifest: Mapping[str, Any]) -> dict[str, st
     missing: dict[str, str] = {}
     for name, origin in origins.items() if isinstance(origins, dict) else ():
         kept = folder / STUDIES / name
-        if _NAME.fullmatch(name) and (kept / STUDY_FILES[0]).is_file():
+        if _NAME.fullmatch(name) and (kept / own_files.STUDY_FILES[0]).is_file():
             reopen_study(kept, str(origin))
         else:
             missing[name] = str(origin)

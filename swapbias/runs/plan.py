@@ -20,15 +20,17 @@ from swapbias.errors import (
     first_line,
     library_versions,
     listed,
+    unknown_name,
 )
 from swapbias.models import Kind, LoadOptions, RowSource, auto, kind_of, kinds, model_names
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load_notes
+from swapbias.privacy import manifest_schema
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
 from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, with_prompts
-from swapbias.studies import Experiment, Study, load_study, own_studies
+from swapbias.studies import Experiment, Study, catalogue, load_study, own_studies, tables
 
 _ALL = "all experiments"  # of a study whose file cannot be read, so that nothing names them
 _VERSIONS = (
@@ -61,7 +63,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     wanted = [
         study for requested_kind in requested for study in _studies_wanted(requested_kind, settings)
     ]
-    usual = [study.name for study in studies.outlines() if not study.on_request]
+    usual = [study.name for study in catalogue.outlines() if not study.on_request]
     chosen, skipped = _chosen(settings.studies, [*dict.fromkeys(wanted)] or usual)
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
@@ -160,7 +162,9 @@ def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[
     """Raise a UsageError that says why no experiment fits, and names a usual study that a model of the kind reads."""
     reasons = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
     fitting = [
-        name for name in usual if any(one.kind == kind for one in studies.outline(name).experiments)
+        name
+        for name in usual
+        if any(one.kind == kind for one in catalogue.outline(name).experiments)
     ]
     hint = f" {fitting[0]} fits." if fitting else ""
     raise UsageError(
@@ -190,7 +194,7 @@ def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
     """The studies that settings of a kind ask for: those about notes where notes are named, the others else."""
     names = _studies_of(kind)
     with_notes = settings.of(NoteOptions).data is not None
-    outlines = {name: studies.outline(name) for name in names}
+    outlines = {name: catalogue.outline(name) for name in names}
     experiments = {
         name: [one for one in outlines[name].experiments if one.kind == kind.name] for name in names
     }
@@ -202,7 +206,7 @@ def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
 
 
 def _studies_of(kind: Kind) -> list[str]:
-    outlines = studies.outlines()
+    outlines = catalogue.outlines()
     return [
         study.name for study in outlines if any(one.kind == kind.name for one in study.experiments)
     ]
@@ -219,20 +223,21 @@ def _chosen(
     skipped = list[Skipped]()
     if not named:
         skipped += [
-            Skipped(name, _ALL, sentence) for name, sentence in studies.unreadable_studies().items()
+            Skipped(name, _ALL, sentence)
+            for name, sentence in catalogue.unreadable_studies().items()
         ]
     for name in named or usual:
         try:
             study, config = _study_and_config(name)
             if study.name not in own_studies():
                 models.check_readings(study)
-                studies.check_notes(study)
+                catalogue.check_notes(study)
             chosen.append((study, config))
         except Exception as error:
             sentence = _study_fault(error)
             if named or not sentence:
                 raise
-            names = (one.name for one in studies.outline(name).experiments)
+            names = (one.name for one in catalogue.outline(name).experiments)
             skipped += [Skipped(name, experiment, sentence) for experiment in names]
     return chosen, skipped
 
@@ -247,7 +252,7 @@ def _study_and_config(name: str) -> tuple[Study, str]:
     study = load_study(study_name)
     known = list(dict.fromkeys([*_configs_of(study), *(one.name for one in study.experiments)]))
     if config and config not in known:
-        raise studies.unknown("config", config, known)
+        raise unknown_name("config", config, known)
     return study, config
 
 
@@ -306,7 +311,7 @@ def _tasks(
             remarks.append(
                 f"notes left out because they state no fact of the checklist: {tasks[0].factless}"
             )
-        reasons += [(f"{studies.PART_OF}{experiment.name}", one) for one in remarks]
+        reasons += [(f"{manifest_schema.PART_OF}{experiment.name}", one) for one in remarks]
     return tasks, reasons
 
 
@@ -384,20 +389,20 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
             "config": ", ".join(task.configs),
             "rows": task.n_prompts,
             **({"of": task.n_available} if task.n_available else {}),
-            "sha256": studies.fingerprint(task.rows[: task.n_prompts]),
+            "sha256": tables.fingerprint(task.rows[: task.n_prompts]),
             **(
-                {"beside": studies.fingerprint(beside)}
+                {"beside": tables.fingerprint(beside)}
                 if (beside := task.rows[task.n_prompts :])
                 else {}
             ),
             "lexicons": {
-                name: studies.fingerprint(
+                name: tables.fingerprint(
                     {"word": word, "label": label}
                     for word, label in studies.load_lexicon(name).entries()
                 )
                 for name in task.lexicons
             },
-            **({"training": studies.fingerprint(task.notes.rows)} if task.notes else {}),
+            **({"training": tables.fingerprint(task.notes.rows)} if task.notes else {}),
         }
         for task in tasks
     ]

@@ -36,7 +36,7 @@ from swapbias.runs.plan import now
 from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, Scoring
 from swapbias.runs.scorers import ScoredTask, as_read
 from swapbias.runs.settings import Settings
-from swapbias.studies import Published, load_study, own_studies
+from swapbias.studies import load_study, own_studies, tables
 
 FINDINGS_CSV = "findings.csv"
 FINDINGS_JSON = "results.json"
@@ -155,11 +155,13 @@ def _found(items: Items, every: Sequence[ScoredTask], settings: Settings) -> lis
     return found
 
 
-def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ...], Published]:
+def expected_numbers(
+    study: str, notes: Notes, model: str
+) -> dict[tuple[str, ...], tables.Published]:
     """What to compare with: of MIMIC-III the paper's numbers, of synthetic notes the planted leak."""
     if notes.name == "mimic3":
-        return studies.published_for(study, model.partition("+")[0])
-    found: dict[tuple[str, ...], Published] = {}
+        return tables.published_for(study, model.partition("+")[0])
+    found: dict[tuple[str, ...], tables.Published] = {}
     for phenotype in notes.phenotypes if notes.name == "synthetic" else ():
         tests = [
             note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")
@@ -168,7 +170,7 @@ def expected_numbers(study: str, notes: Notes, model: str) -> dict[tuple[str, ..
             tests
         )  # a perfect learner flips on these
         key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
-        found[key] = Published(value=f"{share:.3f}", source=studies.PLANTED_LEAK)
+        found[key] = tables.Published(value=f"{share:.3f}", source=tables.PLANTED_LEAK)
     return found
 
 
@@ -425,7 +427,7 @@ _OF_FINDING = {
     one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")
 }
 _OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
-_PRINTED = tuple(f"published_{one.name}" for one in fields(Published))
+_PRINTED = tuple(f"published_{one.name}" for one in fields(tables.Published))
 
 
 @cache
@@ -484,7 +486,7 @@ def parse_results(content: bytes, where: str, *, own_names: bool = False) -> lis
             name: math.nan if value is None else value for name, value in row.items()
         }
         printed = [row[name] for name in _PRINTED]
-        published = Published(*printed) if any(printed) else None
+        published = tables.Published(*printed) if any(printed) else None
         estimate = Estimate(**{name: known[name] for name in _OF_ESTIMATE})
         found.append(
             Finding(

@@ -26,7 +26,7 @@ from swapbias.runs.cache import ScoreCache
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.same_inputs import find_same_inputs, without_same_inputs
 from swapbias.runs.scorers import ScoredTask
-from swapbias.studies import Row, as_prompts, load_corpus, published_prompts
+from swapbias.studies import Row, as_prompts, catalogue, load_corpus
 from swapbias.swapping import cluster
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def score_prompts(
     from datasets import Dataset
 
     rows = prompts.to_list()
-    read = published_prompts(rows)
+    read = catalogue.published_prompts(rows)
     same = find_same_inputs(rows, read, scorer)
     scored = without_same_inputs(checked_scores(scorer, read, on_progress), same, scorer)
     return Dataset.from_list(with_scores(rows, scored, scorer.model_id, same))

@@ -22,7 +22,17 @@ from swapbias.models.chat import KEY, AnsweringScorer, ChatOptions, gets_unnamed
 from swapbias.runs.same_inputs import find_same_inputs
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
-from swapbias.studies import Candidate, Prompt, Row, Rubric, column
+from swapbias.studies import (
+    Candidate,
+    Prompt,
+    Row,
+    Rubric,
+    answers,
+    catalogue,
+    chats,
+    column,
+    written_answers,
+)
 
 TONE = "tone"  # the reading of experiments whose answers a classifier scores
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -89,17 +99,15 @@ def as_read(scored: ScoredTask) -> studies.Experiment:
             declared if reader.unit == declared.name else named_unit(reader.unit)
         )  # a new one has a range of its own
         taken_from = own.name if own.name != reader.unit else ""
-        return studies.in_unit(experiment, replace(unit, taken_from=taken_from))
+        return experiment.in_unit(replace(unit, taken_from=taken_from))
     if experiment.kind != "classifier":
         return (
-            experiment
-            if reader.unit == experiment.compares.unit.name
-            else studies.in_unit(experiment, own)
+            experiment if reader.unit == experiment.compares.unit.name else experiment.in_unit(own)
         )
     declared = experiment.compares.unit
     name = declared.name if declared.is_named else own.name
     ends = own.ends if own.in_points else declared.ends
-    return studies.in_unit(experiment, named_unit(name, *ends))
+    return experiment.in_unit(named_unit(name, *ends))
 
 
 def load_readers(
@@ -278,7 +286,7 @@ class JudgedScorer(models.DerivedScorer):
         places = [
             place
             for place, one in enumerate(scored)
-            if studies.without_reasoning(one.answer).strip()
+            if answers.without_reasoning(one.answer).strip()
         ]
         shown = findings.without_groups(
             [scored[place].answer for place in places], self.rubric.neutral
@@ -309,11 +317,11 @@ def judged_prompt(rubric: Rubric, prompt_id: str, shown: str, trial: int) -> Pro
     listed = "\n".join(
         f"({letter}) {one.text}" for letter, one in zip(ascii_uppercase, options, strict=False)
     )
-    answer = studies.without_reasoning(shown).replace(
+    answer = answers.without_reasoning(shown).replace(
         "<|", "< |"
     )  # an answer opens no turn of its own
     question = f"The answer:\n<answer>\n{answer}\n</answer>\n\n{rubric.question}\n{listed}"
-    text = studies.conversation(("system", _SYSTEM), ("user", question))
+    text = chats.conversation(("system", _SYSTEM), ("user", question))
     return Prompt(prompt_id=prompt_id, text=text, candidates=tuple(options))
 
 
@@ -367,7 +375,7 @@ def with_judge(
         if scored_task.task.experiment.reads.rubric is not None
     ]
     if not judged:
-        others = studies.experiments_that(lambda one: "rubric" in one.from_tables)
+        others = catalogue.experiments_that(lambda one: "rubric" in one.from_tables)
         why = f"-M judge={name} reads free text by a rubric, and no experiment that is run has one"
         raise UsageError(f"{why}. Drop it, or add --study {others[0]}.")
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
@@ -424,7 +432,7 @@ def with_classifier(
     ]
     if not summaries:
         if chat.not_usual("scorer"):
-            others = studies.experiments_that(lambda one: one.reads.reading == TONE)
+            others = catalogue.experiments_that(lambda one: one.reads.reading == TONE)
             raise UsageError(
                 f"-M scorer reads summaries, and none are written. Drop it, or add --study {others[0]}."
             )
@@ -468,12 +476,12 @@ class ToneReader:
         self, prompt: Prompt, text: str, *, cut: bool = False
     ) -> tuple[float, Mapping[str, float]]:
         """Return score and further score columns of an answer; one that is ``cut`` counts as far as it goes."""
-        said = studies.without_reasoning(text).strip()
-        count = studies.word_count(text)
-        note = studies.turns(prompt.text)[-1]["content"]
-        refused = studies.is_refusal(said)
+        said = answers.without_reasoning(text).strip()
+        count = answers.word_count(text)
+        note = chats.turns(prompt.text)[-1]["content"]
+        refused = answers.is_refusal(said)
         shares = theme_shares(said, self.study)
-        if refused or not studies.is_summary(said, note):
+        if refused or not written_answers.is_summary(said, note):
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             return math.nan, {
                 "unanswered": 1.0,

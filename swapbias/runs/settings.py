@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from swapbias.errors import listed, points_hint, quoted
+from swapbias.errors import did_you_mean, listed, points_hint, quoted
 from swapbias.files import is_there
 from swapbias.models import (
     STRICT,
@@ -25,7 +25,6 @@ from swapbias.models import (
     options as model_options,
 )
 from swapbias.models.chat import ChatOptions
-from swapbias.studies import did_you_mean
 from swapbias.swapping import Engine
 
 

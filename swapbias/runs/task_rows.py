@@ -11,7 +11,7 @@ from swapbias.models import kind_of
 from swapbias.notes import AS_TRAINED, Notes
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
-from swapbias.studies import Experiment, Row, column, own_studies
+from swapbias.studies import Experiment, Row, column, own_studies, row_check
 
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
@@ -50,7 +50,7 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     whole = [read(name) for name in task.configs]
     if task.study.name not in own_studies():
         is_usual = task.configs == experiment.reads.configs
-        studies.check_rows(task.study, experiment, [*chain.from_iterable(whole)], whole=is_usual)
+        row_check.check_rows(task.study, experiment, [*chain.from_iterable(whole)], whole=is_usual)
     every = [_limited(rows, settings.limit) for rows in whole]
     passes = len(every) * task.kind.readings[experiment.reads.reading].passes
     parts = (_affordable(rows, passes) if slow else rows for rows in every)

@@ -15,7 +15,8 @@ from swapbias.studies.answers import (
     word_count,
 )
 from swapbias.studies.catalogue import load_lexicon
-from swapbias.studies.prompt import Prompt, turns
+from swapbias.studies.chats import turns
+from swapbias.studies.prompt import Prompt
 from swapbias.studies.ranking_answers import ranked_names
 from swapbias.studies.tables import Fact, stated
 from swapbias.studies.written_answers import completion_label, is_prose, is_summary, opening_of

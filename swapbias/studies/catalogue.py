@@ -8,15 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UsageError, arguments_named, first_line, listed
+from swapbias.errors import UsageError, arguments_named, first_line, listed, unknown_name
+from swapbias.studies.chats import MESSAGES, text_of
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.corpus_file import corpus_declaration
 from swapbias.studies.corpus_folders import CORPORA, corpora, corpus_dir
 from swapbias.studies.declared import Found, unknown_names
 from swapbias.studies.experiment import Experiment, Study
-from swapbias.studies.names import unknown
 from swapbias.studies.package_study import STUDY_FILE, refuse_declaration, study_outline
-from swapbias.studies.prompt import MESSAGES, PROMPT_COLUMNS, Candidate, Prompt, Row, text_of
+from swapbias.studies.prompt import PROMPT_COLUMNS, Candidate, Prompt, Row
 from swapbias.studies.row_check import column_faults
 from swapbias.studies.tables import Lexicon, upstream_file
 
@@ -51,7 +51,7 @@ def _installed(name: str) -> Corpus:
     if clash := CORPORA.clash(name):  # of two corpora none is audited under the name of the other
         raise UsageError(clash)
     if name not in CORPORA.names():
-        raise unknown("corpus", name, [*corpora(), *own_studies()])
+        raise unknown_name("corpus", name, [*corpora(), *own_studies()])
     corpus = CORPORA.load(name)
     if not isinstance(corpus, Corpus) or corpus.name != name:
         raise UsageError(
@@ -73,7 +73,7 @@ def load_study(name: str) -> Study:
     """
     study = load_corpus(name).study if name in (*corpora(), *_OWN) or CORPORA.clash(name) else None
     if study is None:
-        raise unknown("study", name, [*studies(), *own_studies()])
+        raise unknown_name("study", name, [*studies(), *own_studies()])
     return study
 
 
@@ -154,7 +154,7 @@ def metric_path(name: str) -> str:
     'paired_gap'
     """
     if name not in metrics():
-        raise unknown("measure", name, metrics())
+        raise unknown_name("measure", name, metrics())
     return str(files("swapbias.metrics") / name)
 
 
@@ -253,5 +253,5 @@ def load_lexicon(name: str) -> Lexicon:
     corpus, _, lexicon = name.partition("/")
     known = load_corpus(corpus).lexicons
     if lexicon not in known:
-        raise unknown(f"lexicon of {corpus}", lexicon, sorted(known))
+        raise unknown_name(f"lexicon of {corpus}", lexicon, sorted(known))
     return known[lexicon]()

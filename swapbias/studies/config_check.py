@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import StudyError, listed, quoted
+from swapbias.errors import StudyError, did_you_mean, listed, quoted
+from swapbias.studies.chats import turns
 from swapbias.studies.corpus_file import ColumnType, DeclaredConfig, read_corpus_file
-from swapbias.studies.names import did_you_mean
-from swapbias.studies.prompt import Row, turns
+from swapbias.studies.prompt import Row
 from swapbias.studies.tables import read_table, recorded_reads, strict_rows
 
 SPLITS = ("train", "validation", "development", "test")

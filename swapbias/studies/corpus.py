@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import StudyError, listed, quoted
+from swapbias.errors import StudyError, did_you_mean, listed, quoted, unknown_name
+from swapbias.studies.chats import MESSAGES, turns
 from swapbias.studies.config_check import checked_rows, checked_table
 from swapbias.studies.corpus_file import (
     DeclaredCorpus,
@@ -16,9 +17,8 @@ from swapbias.studies.corpus_file import (
 from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.declared import Fault
 from swapbias.studies.experiment import Study
-from swapbias.studies.names import did_you_mean, unknown
 from swapbias.studies.package_study import STUDY_FILE, declared_study
-from swapbias.studies.prompt import MESSAGES, PLACEBO_COLUMNS, PROMPT_COLUMNS, Row, turns
+from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, Row
 from swapbias.studies.row_check import check_columns
 from swapbias.studies.tables import Lexicon
 
@@ -146,7 +146,7 @@ class Corpus:
         """The config of that name; UsageError names those there are."""
         found = {config.name: config for config in self.configs}
         if name not in found:
-            raise unknown(f"config of {self.name}", name, list(found))
+            raise unknown_name(f"config of {self.name}", name, list(found))
         return found[name]
 
 

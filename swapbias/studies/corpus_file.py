@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from swapbias.errors import StudyError, listed, quoted
+from swapbias.errors import StudyError, did_you_mean, listed, quoted
 from swapbias.studies.corpus_folders import CORPORA, corpus_dir
 from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, validate
 from swapbias.studies.experiment import EXPECTED, Declared, Switch, Text
-from swapbias.studies.names import did_you_mean
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
 

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from swapbias.errors import listed, quoted
+from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.studies.experiment import EXPECTED
-from swapbias.studies.names import did_you_mean
 
 Place = tuple[str | int, ...]  # of a value: keys, and numbers in lists, from the top of the file
 T = TypeVar("T", bound=BaseModel)

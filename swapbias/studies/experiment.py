@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
-from swapbias.errors import listed, quoted
+from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.measures import COMPARISONS, UNNAMED_SCORE, Unit, comparison_of, named_unit
-from swapbias.studies.names import composed, did_you_mean
+from swapbias.studies.normal_form import composed
 from swapbias.studies.option_texts import read_options
 from swapbias.studies.prompt import Candidate
 
@@ -399,6 +399,14 @@ class Experiment(Question):
     def gaps(self) -> "tuple[Experiment, ...]":
         """The experiment as one of two groups, once for each contrast."""
         return tuple(self._about(group) for group in self.compares.groups)
+
+    def in_unit(self, unit: Unit) -> "Experiment":
+        """Copy the experiment with its score in another unit.
+
+        Args:
+            unit: of the score.
+        """
+        return self.changed(compares={"unit": unit})
 
     def _about(self, group: str) -> "Experiment":
         owners = {group, self.compares.reference, None}

@@ -5,11 +5,10 @@ from functools import reduce
 from string import Formatter
 from typing import Any
 
-from swapbias.errors import listed, quoted
+from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.measures import UNITS
 from swapbias.studies.declared import Found, Place, unknown_names
 from swapbias.studies.experiment import Experiment, Study
-from swapbias.studies.names import did_you_mean
 
 # What would decide a verdict without a word, were it left out.
 _STATED_OF_STUDY = ("title", "url", "correction", "family", "limits", "experiments")

@@ -5,19 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from swapbias.errors import UsageError, listed
+from swapbias.studies.chats import MESSAGES
 
 MASK = "<mask>"
 DOUBTFUL = "doubtful"  # the column of notes that says (0 or 1) whether it is doubtful whose words were swapped
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
-MESSAGES = "messages"  # the column of chats as they are published, in place of ``text``
-ROLES = ("system", "user", "assistant")
 JUDGED = "judged"  # the score column of what a judge read in free text
-PART_OF = "part of "  # before an experiment that was run, where a manifest says something of some of its rows alone
 _SLOT = re.compile(r"\[([a-z_]+)\]")
 Row = dict[str, Any]  # candidates as a tuple, all else as text
-_TURN = re.compile(rf"(?:\A|\n)<\|({'|'.join(ROLES)})\|>\n")
 
 
 class Candidate(NamedTuple):
@@ -106,33 +102,6 @@ def fill(template: str, **values: str) -> str:
             f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name."
         )
     return _SLOT.sub(lambda match: values[match.group(1)], template)
-
-
-def conversation(*turns: tuple[str, str]) -> str:
-    """The text of a chat: each turn after a line with its role (system, user or assistant), the user's last."""
-    return "\n".join(f"<|{role}|>\n{content}" for role, content in turns)
-
-
-def turns(text: str) -> list[dict[str, str]]:
-    """The turns of a ``conversation`` as role and content; any other text is one turn of the user."""
-    before, *parts = _TURN.split(text)
-    if before or not parts:
-        return [{"role": "user", "content": text}]
-    return [
-        {"role": role, "content": content}
-        for role, content in zip(parts[::2], parts[1::2], strict=True)
-    ]
-
-
-def text_of(messages: Iterable[Mapping[str, Any]]) -> str:
-    """The text of messages as ``apply_chat_template`` takes them, the inverse of ``turns``; UsageError: others."""
-    found = [(str(one.get("role")), one.get("content")) for one in messages]
-    if not found or not all(role in ROLES and isinstance(content, str) for role, content in found):
-        raise UsageError(
-            f"Each of {MESSAGES} needs a role ({listed(ROLES)}) and a text as content. Correct them."
-        )
-    read = [(role, str(content)) for role, content in found]
-    return read[0][1] if [role for role, _ in read] == ["user"] else conversation(*read)
 
 
 def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:

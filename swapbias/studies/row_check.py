@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from swapbias.errors import listed, quoted
+from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.studies.declared import Found, Place, unknown_names
 from swapbias.studies.experiment import Experiment, Study
-from swapbias.studies.names import did_you_mean
 from swapbias.studies.package_study import refuse_declaration
 from swapbias.studies.prompt import PLACEBO, PLACEBO_COLUMNS, PROMPT_COLUMNS
 

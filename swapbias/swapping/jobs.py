@@ -39,7 +39,7 @@ from swapbias.files import (
 )
 from swapbias.models import progress
 from swapbias.privacy import credentialed, why_credentialed, writing
-from swapbias.studies import shown_names
+from swapbias.studies import tables
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
 from swapbias.swapping.readers import (
     CREDENTIALED,
@@ -226,7 +226,7 @@ def swap_files(
         )
     if gender is not None and gender not in columns:
         raise UsageError(
-            f"There is no column {gender!r}, there are {shown_names(columns)}. Choose with --gender."
+            f"There is no column {gender!r}, there are {tables.shown_names(columns)}. Choose with --gender."
         )
     if gender is None and whose == "patient":
         gender = next((name for name in columns if name.lower() == "gender"), None)

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from swapbias import studies
 from swapbias.errors import UsageError, notes_read
-from swapbias.studies import MESSAGES, STUDY_FILES, Check, Study
+from swapbias.studies import Study, chats, own
+from swapbias.studies.own import factors, own_files, own_study, ranges
 from swapbias.swapping.readers import (
     CREDENTIALED,
     FORMATS,
@@ -24,7 +24,7 @@ from swapbias.swapping.readers import (
 
 _ROWS = 10_000  # read at once
 _OF_SWAP = "swapbias_"  # how the columns begin that a swap adds to say what it did
-_WITH_LISTS = ("candidates", MESSAGES)  # columns whose cells may be lists
+_WITH_LISTS = ("candidates", chats.MESSAGES)  # columns whose cells may be lists
 
 
 def open_study(
@@ -36,8 +36,8 @@ def open_study(
     name: str = "",
     origin: str = "",
     unit: str = "",
-    range: studies.Range = None,
-    fixed: studies.Columns = (),
+    range: ranges.Range = None,
+    fixed: factors.Columns = (),
     shared_fills: bool = False,
 ) -> Study:
     """Open a study from a folder or one table; it is known by its name from now on like those of the package.
@@ -69,7 +69,7 @@ def open_study(
         UsageError: a path without such files.
     """
     table = prompt_table(source)
-    return studies.open_study(
+    return own.open_study(
         table,
         reference=reference,
         group=group,
@@ -83,9 +83,9 @@ def open_study(
     )
 
 
-def check_study(source: Any, **of_table: Any) -> Check:
+def check_study(source: Any, **of_table: Any) -> own_study.Check:
     """Find the faults of what ``open_study`` takes, and without any, advice on what may bend its numbers."""
-    return studies.check_study(prompt_table(source), **of_table)
+    return own.check_study(prompt_table(source), **of_table)
 
 
 def prompt_table(source: Any) -> Any:
@@ -127,7 +127,7 @@ def prompt_table(source: Any) -> Any:
 def _is_of_files(path: Path) -> bool:
     """Tell whether a path is read here: a file of a format other than CSV, or a folder that holds no study."""
     if path.is_dir():
-        return not any((path / name).is_file() for name in STUDY_FILES)
+        return not any((path / name).is_file() for name in own_files.STUDY_FILES)
     return path.is_file() and format_of(path) in {ending for ending in FORMATS if ending != ".csv"}
 
 

@@ -22,7 +22,7 @@ from swapbias.errors import UsageError, first_line, listed, notes_read
 from swapbias.files import check_regular, parse_json
 from swapbias.hub_http import configure_http
 from swapbias.privacy import credentialed
-from swapbias.studies import shown_names, strict_rows
+from swapbias.studies import tables
 
 Batches = Iterator[
     tuple[pa.RecordBatch, int]
@@ -88,8 +88,9 @@ def read_files(files: Sequence[Path], column: str | None = None, *, notes: bool 
         other = _schema(file)
         if set(other.names) != set(schema.names):
             raise ValueError(
-                f"{file.name} has the columns {shown_names(other.names)}, expected {shown_names(schema.names)} as in "
-                f"{files[0].name}. Give a folder whose files have the same columns."
+                f"{file.name} has the columns {tables.shown_names(other.names)}, "
+                f"expected {tables.shown_names(schema.names)} as in {files[0].name}. "
+                "Give a folder whose files have the same columns."
             )
         try:
             schema = pa.unify_schemas([schema, other], promote_options="permissive")
@@ -188,10 +189,10 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
     twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if twice is not None:
         raise ValueError(
-            f"A column stands twice in the input ({shown_names([twice])}), expected once. Rename one."
+            f"A column stands twice in the input ({tables.shown_names([twice])}), expected once. Rename one."
         )
     if column is not None and column not in schema.names:
-        there = shown_names(schema.names)
+        there = tables.shown_names(schema.names)
         raise UsageError(f"There is no column {column!r}, there are {there}. Choose with --column.")
     for at, one in enumerate(schema):
         kind = one.type.value_type if kinds.is_dictionary(one.type) else one.type
@@ -282,7 +283,9 @@ def _csv_batches(path: Path, rows: int) -> Batches:
 
     with _opened(path) as (raw, content):
         text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
-        lines = strict_rows(path.name, text, delimiter="\t" if ".tsv" in path.name.lower() else ",")
+        lines = tables.strict_rows(
+            path.name, text, delimiter="\t" if ".tsv" in path.name.lower() else ","
+        )
         try:
             for number, row in enumerate((row for _, row in lines if row), start=1):
                 if not header:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, listed
 from swapbias.models import LoadOptions, Request, length_limit, load_model
 from swapbias.models.chat import ChatOptions, load_chat
-from swapbias.studies import Candidate, Prompt, conversation
+from swapbias.studies import Candidate, Prompt, chats
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.doubt import Decisions
 from swapbias.swapping.referents.words import OF_OTHER, OF_PATIENT, OF_SPOUSE, OF_UNKNOWN
@@ -114,7 +114,7 @@ def _prompt(number: int, note: MarkedNote) -> Prompt:
         parts += [note.text[done:start], f"[[{at}:{note.text[start:end]}]]"]
         done = end
     about = f"The patient is {note.gender}.\n\n" if note.gender else ""
-    text = conversation(
+    text = chats.conversation(
         ("system", _INSTRUCTION), ("user", about + "".join([*parts, note.text[done:]]))
     )
     numbers = tuple(Candidate(str(at)) for at in range(1, len(note.words) + 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError, listed, quoted
-from swapbias.studies import corpus_dir, read_table, shown_names, table_rows
+from swapbias.studies import corpus_dir, read_table, tables
 
 BUILT_IN = {
     "resolved": "swap_terms.csv",
@@ -214,7 +214,7 @@ def load_table(name: str | Path) -> SwapTable:
             f"{listed(PRONOUNS)} as she-they, or a CSV file. Check the path."
         )
     rows = []
-    for line, row, faults in table_rows(
+    for line, row, faults in tables.table_rows(
         path.name, path.read_bytes(), _header_faults, optional=_OPTIONAL
     ):
         if faults:
@@ -232,7 +232,10 @@ def _header_faults(header: Sequence[str]) -> Iterator[str]:
     groups = header[:2]
     more = header[2:]
     if len({*groups} - _OPTIONAL) < 2 or not _OPTIONAL.issuperset(more):
-        yield f"columns {shown_names(header)}, expected two groups and then neutral, table or note. Fix the header."
+        yield (
+            f"columns {tables.shown_names(header)}, expected two groups and then neutral, table or note. "
+            "Fix the header."
+        )
 
 
 def _table(

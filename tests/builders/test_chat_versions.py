@@ -11,8 +11,9 @@ from swapbias.findings.terms import UNMEASURED
 from swapbias.models import Scored, Scorer
 from swapbias.models.auto import kind_of
 from swapbias.runs.run import score_prompts
-from swapbias.studies import as_prompts, config_rows, load_prompts, load_study, turns
+from swapbias.studies import as_prompts, config_rows, load_prompts, load_study
 from swapbias.studies.answer_scores import read_completion, read_option
+from swapbias.studies.chats import turns
 from tests.baselines import mixed
 
 READ = {"options": read_option, "completion": read_completion}

@@ -8,8 +8,9 @@ import pytest
 from swapbias.findings import disaggregate
 from swapbias.models.base import LoadOptions
 from swapbias.models.masked import LogMassScorer, MaskedScorer
-from swapbias.studies import as_prompts, config_rows, upstream_file
+from swapbias.studies import as_prompts, config_rows
 from swapbias.studies.answer_scores import read_option
+from swapbias.studies.tables import upstream_file
 from tests.tables import rows_of
 
 NAME = "coreference_schemas"

@@ -8,7 +8,8 @@ import pytest
 
 from swapbias.builders.gest import NAME, SENTENCES, rates, released
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.studies import config_rows, load_corpus, pinned_files, upstream_file
+from swapbias.studies import config_rows, load_corpus
+from swapbias.studies.tables import pinned_files, upstream_file
 
 pytestmark = pytest.mark.usefixtures("upstream")
 

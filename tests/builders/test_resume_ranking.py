@@ -18,10 +18,12 @@ from swapbias.builders._resume_ranking_released import (
 from swapbias.builders.resume_ranking import JOBS, RESUMES, runs
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.studies import config_rows, pinned_files, shown_cvs, upstream_file
+from swapbias.studies import config_rows
 from swapbias.studies.answer_scores import answer_reader
 from swapbias.studies.catalogue import as_prompts
 from swapbias.studies.prompt import Candidate, Prompt
+from swapbias.studies.ranking import shown_cvs
+from swapbias.studies.tables import pinned_files, upstream_file
 
 pytestmark = pytest.mark.usefixtures("upstream")
 RANKING_READER = answer_reader("ranking", {})

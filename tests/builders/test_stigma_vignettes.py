@@ -13,7 +13,9 @@ from swapbias.findings.reproduce import agrees
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.runs.audit import start
 from swapbias.runs.settings import Settings
-from swapbias.studies import config_rows, load_corpus, published_for, turns, upstream_file
+from swapbias.studies import config_rows, load_corpus
+from swapbias.studies.chats import turns
+from swapbias.studies.tables import published_for, upstream_file
 from tests.baselines import letter, mixed
 from tests.models.chat.server import ChatServer
 

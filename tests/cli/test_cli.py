@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from swapbias.cli import app, main, terminal
 from swapbias.cli.terminal import known_settings, read_settings
-from swapbias.studies import load_corpus, load_study, metrics, studies
+from swapbias.studies import load_corpus, load_study, studies
+from swapbias.studies.catalogue import metrics
 from tests import tiny
 from tests.conftest import ROOT
 

@@ -20,7 +20,7 @@ from swapbias.hub.cards import (
     visible,
     with_parts,
 )
-from swapbias.studies import decoded
+from swapbias.studies.tables import decoded
 from tests.hub import shared_runs
 
 MANIFEST = shared_runs.MANIFEST | {

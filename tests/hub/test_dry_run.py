@@ -2,7 +2,7 @@
 
 import pytest
 
-from swapbias.studies import new_study
+from swapbias.studies.own import new_study
 from tests.hub.clients import command, online, writes
 from tests.hub.server import LocalHub
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import swapbias
 from swapbias.cli import app
-from swapbias.studies import metrics
+from swapbias.studies.catalogue import metrics
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

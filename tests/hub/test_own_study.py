@@ -6,7 +6,8 @@ from swapbias.errors import UsageError
 from swapbias.hub import Hub, pull_study, push_study, study_name
 from swapbias.hub.bundle import bundle_run
 from swapbias.runs import Run, Settings, start
-from swapbias.studies import config_rows, new_study, open_study
+from swapbias.studies import config_rows
+from swapbias.studies.own import new_study, open_study
 
 KEY = ("dataset", "alice/at_work")
 

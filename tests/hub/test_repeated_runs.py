@@ -13,7 +13,8 @@ from transformers import AutoTokenizer
 from swapbias.models.clinical import phenotype
 from swapbias.privacy import public_manifest
 from swapbias.runs import Run
-from swapbias.studies import catalogue, new_study
+from swapbias.studies import catalogue
+from swapbias.studies.own import new_study
 from tests import adapters, tiny
 from tests.hub.clients import command
 from tests.models.chat.server import ChatServer

@@ -11,7 +11,8 @@ import pytest
 import swapbias
 from swapbias import paired_gap
 from swapbias.measures import factorial, flip_rate, group_gap, selection_rate
-from swapbias.studies import config_rows, open_study
+from swapbias.studies import config_rows
+from swapbias.studies.own import open_study
 
 SCORES = [0.9, 0.8, 0.7, 0.6, 0.9, 0.1]
 GROUPS = ["f", "m"] * 3

@@ -19,7 +19,8 @@ from swapbias.models.auto import kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.kind import Reading
 from swapbias.runs.scorers import JudgedScorer, read_judgement
-from swapbias.studies import Candidate, Prompt, experiments_that, load_study
+from swapbias.studies import Candidate, Prompt, load_study
+from swapbias.studies.catalogue import experiments_that
 from tests import tiny
 from tests.conftest import ROOT
 from tests.models.clinical.test_features import direction

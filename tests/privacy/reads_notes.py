@@ -131,7 +131,7 @@ def read_notes(home):
 @call
 def build_corpora(home):
     from swapbias.hub.datasets import build
-    from swapbias.studies import local_corpus
+    from swapbias.studies.catalogue import local_corpus
 
     for name, folder in (("mimic3", home.mimic3), ("mimic4", str(home.mimic4)), ("own", home.own)):
         assert [*build(local_corpus("clinical_notes", folder), home.out(f"built-{name}"))]

@@ -18,7 +18,9 @@ import pytest
 from swapbias.report import FORMATS
 from swapbias.runs import Run
 from swapbias.runs.audit import start
-from swapbias.studies import new_study, own_corpus, study_files
+from swapbias.studies.own import new_study
+from swapbias.studies.own.own_corpus import corpus_from_files
+from swapbias.studies.own.own_source import study_files
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT, files_below
@@ -238,7 +240,7 @@ def test_a_study_that_is_pushed(told, tmp_path):
     (folder / f"{PLACES['stray file of a study']}.csv").write_text(PLACES["stray file of a study"])
     files = study_files(folder)
     assert not found(dict(files))
-    assert not found({"study": repr(own_corpus(files)).encode()})
+    assert not found({"study": repr(corpus_from_files(files)).encode()})
 
 
 _TELLING = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_OFFLINE", "DISABLE_TELEMETRY", "DO_NOT_TRACK")

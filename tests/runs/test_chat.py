@@ -24,8 +24,9 @@ from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.report import terminal, verdicts
 from swapbias.runs import Settings, plan_tasks, resume, start
-from swapbias.studies import PROMPT_COLUMNS, Candidate, Prompt, config_rows, turns
+from swapbias.studies import PROMPT_COLUMNS, Candidate, Prompt, config_rows
 from swapbias.studies.answer_scores import read_label
+from swapbias.studies.chats import turns
 from tests import tiny
 from tests.baselines import letter
 from tests.cli.test_cli import swapbias

@@ -27,17 +27,10 @@ from swapbias.privacy import credentialed
 from swapbias.runs import Run, Settings, Task, plan_tasks, resume, start
 from swapbias.runs.scorers import refuse_sending
 from swapbias.runs.task_rows import note_rows
-from swapbias.studies import (
-    Candidate,
-    Prompt,
-    config_rows,
-    load_prompts,
-    load_study,
-    local_corpus,
-    published_rows,
-)
+from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_study
 from swapbias.studies.answer_scores import read_facts
-from swapbias.studies.tables import facts_of, read_checklist, stated
+from swapbias.studies.catalogue import local_corpus
+from swapbias.studies.tables import facts_of, published_rows, read_checklist, stated
 from swapbias.swapping import Swapper
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply

@@ -19,8 +19,10 @@ from swapbias.privacy.manifest_schema import private_strings
 from swapbias.report import text
 from swapbias.runs import Settings, Task, resume, scorers as judging, start
 from swapbias.runs.scorers import JudgedScorer, judged_prompt, read_judgement
-from swapbias.studies import config_rows, load_study, new_study, open_study, turns
+from swapbias.studies import config_rows, load_study
 from swapbias.studies.answer_scores import read_text
+from swapbias.studies.chats import turns
+from swapbias.studies.own import new_study, open_study
 from tests.conftest import files_below
 from tests.models.chat.server import ChatServer
 from tests.scoring import score_rows

@@ -12,7 +12,8 @@ from packaging.specifiers import SpecifierSet
 
 from scripts.write_notice import notice
 from swapbias.hub import datasets as building
-from swapbias.studies import corpora, corpus_dir, load_corpus, outside_sources, pinned_files
+from swapbias.studies import corpora, corpus_dir, load_corpus
+from swapbias.studies.tables import outside_sources, pinned_files
 from tests.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

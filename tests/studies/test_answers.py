@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 import swapbias
 from builders import _adjective_coreference_released as released
 from swapbias.errors import UsageError
-from swapbias.studies import answer_class, is_refusal, read_answer, without_reasoning, word_count
+from swapbias.studies import read_answer
+from swapbias.studies.answers import answer_class, is_refusal, without_reasoning, word_count
 from tests.conftest import ROOT
 from tests.tables import rows_of
 

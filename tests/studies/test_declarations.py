@@ -8,9 +8,11 @@ import pytest
 
 from swapbias.errors import StudyError, UpstreamMissingError
 from swapbias.models import check_readings
-from swapbias.studies import catalogue, check_notes, check_rows, package_study, row_check
+from swapbias.studies import catalogue, package_study, row_check
+from swapbias.studies.catalogue import check_notes
 from swapbias.studies.declared import parse_declaration, sections_of
 from swapbias.studies.experiment import Experiment
+from swapbias.studies.row_check import check_rows
 
 STUDIES = catalogue.studies()
 TEXTS = {

@@ -9,7 +9,8 @@ import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.hub import own_study
 from swapbias.runs import Run
-from swapbias.studies import check_study, config_rows, load_study, new_study, open_study
+from swapbias.studies import config_rows, load_study
+from swapbias.studies.own import check_study, new_study, open_study
 
 WORDS = (("female", "She"), ("male", "He"))
 

@@ -6,7 +6,8 @@ import pytest
 
 from swapbias import disaggregate
 from swapbias.findings import TOO_FEW, with_verdicts
-from swapbias.studies import config_rows, open_study
+from swapbias.studies import config_rows
+from swapbias.studies.own import open_study
 
 WOMEN = ["Emily", "Anne", "Jill", "Laurie", "Sarah", "Meredith"]
 MEN = ["Greg", "Todd", "Neil", "Brett", "Jay", "Brad"]

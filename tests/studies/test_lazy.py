@@ -5,7 +5,8 @@ from importlib import import_module
 
 import pytest
 
-from swapbias import runs, studies
+from swapbias import runs
+from swapbias.studies import catalogue
 from tests.distributions import run
 
 # Runs each step in one process, and prints the builders that it has brought.
@@ -43,7 +44,8 @@ def test_lists_import_no_builder():
     """Lists and help texts import no builder."""
     pytest.importorskip("torch", reason="needs the extra audit")
     steps = (["list"], ["list", "--corpora"], ["list", "--measures"], ["help", "settings"], ["audit", "--help"],
-             "import swapbias.studies as s; s.studies(), s.outlines(), s.calibrated(), s.experiments_that(bool)",
+             "import swapbias.studies.catalogue as s; "
+             "s.studies(), s.outlines(), s.calibrated(), s.experiments_that(bool)",
              ["audit", "vader", "--study", "ocupation_sentiment"], ["build", "nope"])  # fmt: skip
     found = builders_imported_by(*steps)
     assert [brought for _, brought, _ in found] == [[]] * len(steps), found
@@ -130,6 +132,6 @@ def test_fault_in_another_study(broken):
     reasons = [one.reason for one in skipped if one.study == broken]
     assert len(reasons) == 1, skipped
     assert "measure is 'paird_gap'" in reasons[0]
-    assert broken not in {study.name for study in studies.outlines()}
+    assert broken not in {study.name for study in catalogue.outlines()}
     with pytest.raises(ValueError, match="Did you mean paired_gap"):
-        studies.outline(broken)
+        catalogue.outline(broken)

@@ -12,18 +12,11 @@ from datasets import Dataset
 import swapbias
 from swapbias.cli.auditing import study_designs
 from swapbias.errors import StudyError, UsageError
-from swapbias.studies import (
-    check_study,
-    config_rows,
-    load_lexicon,
-    new_study,
-    open_study,
-    own_studies,
-)
+from swapbias.studies import config_rows, load_lexicon, own_studies
 from swapbias.studies.catalogue import load_corpus
+from swapbias.studies.chats import turns
 from swapbias.studies.experiment import OwnStudy
-from swapbias.studies.own import own_prompts
-from swapbias.studies.prompt import turns
+from swapbias.studies.own import check_study, new_study, open_study, own_prompts
 
 ROWS = [
     ("He is late.", "male", "late", "time"), ("She is late.", "female", "late", "time"),

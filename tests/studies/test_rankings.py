@@ -10,7 +10,9 @@ import pytest
 
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.studies import answer_reader, check_study, config_rows, new_study, open_study
+from swapbias.studies import config_rows
+from swapbias.studies.answer_scores import answer_reader
+from swapbias.studies.own import check_study, new_study, open_study
 from swapbias.studies.prompt import Prompt
 from swapbias.studies.ranking import balanced_rankings, drawn_names
 

@@ -5,7 +5,7 @@ import pytest
 
 import swapbias
 from swapbias.errors import StudyError, UsageError
-from swapbias.studies import check_study, new_study, open_study
+from swapbias.studies.own import check_study, new_study, open_study
 from swapbias.studies.own.text_pairs import difference
 from swapbias.swapping import check_study as check_prompts
 

@@ -7,9 +7,9 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
 import swapbias
-from swapbias.errors import StudyError, UsageError
-from swapbias.studies import config_rows, open_study
-from swapbias.studies.names import did_you_mean, unknown
+from swapbias.errors import StudyError, UsageError, did_you_mean, unknown_name
+from swapbias.studies import config_rows
+from swapbias.studies.own import open_study
 
 ROWS = [
     ("Eve ran.", "female", "a"), ("Al ran.", "male", "a"),
@@ -136,7 +136,7 @@ def test_nearest_name(typed, known, proposed):
 
 def test_unknown_name_among_none():
     """An unknown name where there is none is a whole sentence."""
-    assert str(unknown("group", "x", [])) == "Unknown group 'x': there is none."
+    assert str(unknown_name("group", "x", [])) == "Unknown group 'x': there is none."
 
 
 def test_reference_in_another_case():

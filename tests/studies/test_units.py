@@ -13,7 +13,9 @@ from swapbias.errors import StudyError, UsageError
 from swapbias.findings import FAILS, check_gaps, compare, oriented
 from swapbias.measures import UNITS
 from swapbias.report import terminal, text
-from swapbias.studies import check_study, load_study, open_study, range_of, studies
+from swapbias.studies import load_study, studies
+from swapbias.studies.option_texts import range_of
+from swapbias.studies.own import check_study, open_study
 
 NAMES = [("Mary", "John"), ("Ann", "Tom"), ("Sue", "Bob"), ("Eva", "Max"), ("Lea", "Tim")]
 THINGS = ("a loan", "a room", "a raise", "help", "advice", "leave")

@@ -11,7 +11,8 @@ from swapbias.findings import primary_findings
 from swapbias.findings.decision import with_verdicts
 from swapbias.models.chat import ChatOptions
 from swapbias.runs import Settings, start
-from swapbias.studies import Candidate, Prompt, answer_reader
+from swapbias.studies import Candidate, Prompt
+from swapbias.studies.answer_scores import answer_reader
 from tests.models.chat.server import ChatServer, cut_off
 from tests.tables import rows_of
 

@@ -19,7 +19,7 @@ from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, settings
 from swapbias.models.chat.log_odds import Logs, names_of, orders, score_options
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer, not_scored
-from swapbias.studies import AnswerReader, Prompt
+from swapbias.studies import Prompt, answer_scores
 
 Fields = Callable[
     [Prompt], Mapping[str, Any]
@@ -146,7 +146,7 @@ def option_fields(prompt: Prompt) -> Mapping[str, Any]:
 
 
 def reading_of(
-    prompt: Prompt, answer: Answer, read: AnswerReader
+    prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader
 ) -> tuple[float, Mapping[str, float]]:
     """Return score and parts of an answer; of one that is withheld those of no text, and whether it is refused."""
     if not answer.withheld:
@@ -157,7 +157,7 @@ def reading_of(
     return score, {name: 1.0 if name == REFUSED else value for name, value in parts.items()}
 
 
-def without_text(prompt: Prompt, answer: Answer, read: AnswerReader) -> Answer:
+def without_text(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader) -> Answer:
     """Return an answer with what was read from it in place of its text."""
     score, parts = reading_of(prompt, answer, read)
     values = {"score": score, **parts, _BLANK: float(answer.blank)}
@@ -165,7 +165,7 @@ def without_text(prompt: Prompt, answer: Answer, read: AnswerReader) -> Answer:
     return replace(answer, answer="", reason="", reading=reading)
 
 
-def as_scored(prompt: Prompt, answer: Answer, read: AnswerReader) -> Scored:
+def as_scored(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader) -> Scored:
     """The answer as read for one row, with its ``tokens`` and whether it was ``truncated`` (NaN: unknown)."""
     if answer.reading:
         parts = {
@@ -209,7 +209,7 @@ class AnsweringScorer(Scorer):
     def __init__(self, model_id: str, options: ChatOptions | None) -> None:
         self.model_id = model_id
         self.options = options or ChatOptions()
-        self.read: AnswerReader = unread
+        self.read: answer_scores.AnswerReader = unread
         self.fields: Fields | None = (
             None  # of answers that a JSON schema may bind; None: they are free
         )
@@ -222,7 +222,7 @@ class AnsweringScorer(Scorer):
 
     def reading_with(
         self,
-        read: AnswerReader,
+        read: answer_scores.AnswerReader,
         *,
         unit: str | None = None,
         fields: Fields | None = None,

@@ -152,14 +152,14 @@ class Chat(Kind):
 
     def read(self, model: Any, experiment: Experiment, request: Request, **more: Any) -> Scorer:
         from swapbias.models.chat.answering import AnsweringScorer, option_fields
-        from swapbias.studies import answer_reader  # numpy, which listing the studies does not need
+        from swapbias.studies import answer_scores
 
         if not isinstance(model, AnsweringScorer):  # the user's own reads answers itself
             reader: Scorer = model.reading_in(experiment.compares.unit)
             return reader
         is_long = experiment.reads.reading in _LONG_TEXTS
         return model.reading_with(
-            answer_reader(experiment.reads.reading, experiment.reads.aliases),
+            answer_scores.answer_reader(experiment.reads.reading, experiment.reads.aliases),
             unit=experiment.compares.unit.name,
             fields=option_fields if experiment.reads.reading in _CLOSED else None,
             max_tokens=_options_of(request, long=True).max_tokens if is_long else None,

@@ -20,7 +20,7 @@ from swapbias.models.loading import length_limit, load_model
 from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.tokens import refuse_unknown_tokens
-from swapbias.studies import Prompt, turns
+from swapbias.studies import Prompt, chats
 
 _CHUNK = (
     64  # prompts whose options are read together: each way to write an option is a text of its own
@@ -211,7 +211,7 @@ class LocalChatScorer(AnsweringScorer):
 
     def _encode(self, text: str) -> list[int]:
         """The turns of the prompt in the model's chat template."""
-        messages = turns(text)
+        messages = chats.turns(text)
         return self.template.ids(messages, answers_at_once=self.options.log_odds)
 
     def _decoded(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:

@@ -38,7 +38,7 @@ from swapbias.models.chat.replies import (
     without_key,
 )
 from swapbias.models.progress import Progress
-from swapbias.studies import Prompt, turns
+from swapbias.studies import Prompt, chats
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
 
@@ -271,7 +271,7 @@ class RequestPass:
             "model": f"{name}:{options.provider}"
             if options.provider not in (None, "auto")
             else name,
-            "messages": turns(prompt.text),
+            "messages": chats.turns(prompt.text),
         }
         if options.log_odds:  # where the temperature acts on log-probabilities, 1 is plain
             more = {"temperature": 1.0, "logprobs": True, "top_logprobs": self.tops}

@@ -12,13 +12,13 @@ from swapbias.studies import (
     Experiment,
     Prompt,
     Study,
-    answer_reader,
+    answer_scores,
     as_prompts,
+    catalogue,
+    chats,
     config_rows,
     load_corpus,
     load_study,
-    outlines,
-    turns,
 )
 
 
@@ -44,7 +44,7 @@ def study_task(study: str) -> Task:
     samples = [
         Sample(
             id=name,
-            input=turns(prompt.text),  # made to messages there
+            input=chats.turns(prompt.text),  # made to messages there
             metadata={"group": f"{prompt.experiment}/{prompt.group}"},
         )
         for name, prompt in chat_prompts(study).items()
@@ -64,7 +64,7 @@ def read_answers(study: str) -> Scorer:
     """The score of an answer as audits read it (what cannot be read has none), and the mean of each group."""
     prompts = chat_prompts(study)
     readers = {
-        one.name: answer_reader(one.reads.reading, one.reads.aliases)
+        one.name: answer_scores.answer_reader(one.reads.reading, one.reads.aliases)
         for one in chat_experiments(load_study(study))
     }
 
@@ -86,6 +86,6 @@ def _register(study: Study) -> None:
     task(made, name=study.name)
 
 
-for _outline in outlines():
+for _outline in catalogue.outlines():
     if chat_experiments(_outline):
         _register(_outline)

@@ -5,16 +5,7 @@ from pathlib import Path
 
 from swapbias.errors import UsageError
 from swapbias.models.clinical.note_kind import NoteOptions
-from swapbias.studies import (
-    Candidate,
-    Row,
-    conversation,
-    corpus_dir,
-    facts_of,
-    fill,
-    read_checklist,
-    read_table,
-)
+from swapbias.studies import Candidate, Row, chats, corpus_dir, fill, read_table, tables
 
 
 def note_conversations(
@@ -35,11 +26,13 @@ def note_conversations(
         raise UsageError(
             f"{checklist} does not exist, expected a CSV file with note_id, fact and terms."
         )
-    known = read_checklist(checklist) if facts else ()
+    known = tables.read_checklist(checklist) if facts else ()
     texts: dict[str, list[str]] = {}
     for row in rows:
         texts.setdefault(row["pair_id"], []).append(row["text"])
-    stated = {pair: facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()}
+    stated = {
+        pair: tables.facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()
+    }
     system = prompts[task]["system"]
     user = prompts[task]["user"]
     found = []
@@ -61,6 +54,6 @@ def note_conversations(
                 )
             values["question"] = question
             candidates = [Candidate("yes", 1.0), Candidate("no", 0.0)]
-        text = conversation(("system", system), ("user", fill(user, **values)))
+        text = chats.conversation(("system", system), ("user", fill(user, **values)))
         found.append({**row, "text": text, "candidates": tuple(candidates)})
     return found

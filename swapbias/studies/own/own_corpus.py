@@ -16,8 +16,8 @@ from swapbias.studies.own.own_faults import faults
 from swapbias.studies.own.own_files import CVS, LEXICON, NAMES, PROMPTS, SLOTS, Files
 from swapbias.studies.own.own_prompts import Parsed, parse_study
 from swapbias.studies.own.own_tables import table_column, unique_names
+from swapbias.studies.own.ranges import unit_declared
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS, Candidate
-from swapbias.studies.ranges import unit_declared
 from swapbias.studies.tables import Lexicon
 
 _CONFIGS = {
@@ -52,7 +52,7 @@ _KINDS = {
 }
 
 
-def own_corpus(files: Files, *, origin: str = "") -> Corpus:
+def corpus_from_files(files: Files, *, origin: str = "") -> Corpus:
     """The corpus that the files of a study come to; StudyError has a line for each fault, with file and line."""
     parsed = parse_study(files)
     refuse_study(faults(parsed))

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from swapbias.errors import listed, quoted
+from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.studies.corpus_folders import corpora
 from swapbias.studies.declared import (
     Declaration,
@@ -17,7 +17,6 @@ from swapbias.studies.declared import (
     validate,
 )
 from swapbias.studies.experiment import COMPUTED, OF_PACKAGE, OwnStudy
-from swapbias.studies.names import did_you_mean
 from swapbias.studies.own.own_files import DECLARATION
 from swapbias.studies.tables import decoded
 

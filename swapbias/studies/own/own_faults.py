@@ -7,8 +7,7 @@ from itertools import islice
 
 import pandas as pd
 
-from swapbias.errors import quoted
-from swapbias.studies.names import did_you_mean
+from swapbias.errors import did_you_mean, quoted
 from swapbias.studies.own.factors import column_of, constant_columns, own_columns
 from swapbias.studies.own.own_declaration import shown
 from swapbias.studies.own.own_files import CVS, LEXICON, PROMPTS, SLOTS

@@ -7,6 +7,7 @@ from itertools import product
 
 import pandas as pd
 
+from swapbias.studies.chats import conversation
 from swapbias.studies.declared import Declaration
 from swapbias.studies.experiment import OwnStudy
 from swapbias.studies.own.own_declaration import USUAL_REQUEST, read_declaration, shown
@@ -24,7 +25,7 @@ from swapbias.studies.own.own_files import (
     Files,
 )
 from swapbias.studies.own.own_tables import read_own_table, table_column
-from swapbias.studies.prompt import MASK, conversation, fill, slots
+from swapbias.studies.prompt import MASK, fill, slots
 from swapbias.studies.ranking import balanced_rankings, drawn_names, names_of, shown_cvs
 
 MOST_PROMPTS = 1_000_000  # of a study

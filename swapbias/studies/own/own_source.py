@@ -10,13 +10,13 @@ import pandas as pd
 
 from swapbias.errors import UsageError
 from swapbias.measures import named_group
-from swapbias.studies.names import composed
+from swapbias.studies.chats import MESSAGES, text_of
+from swapbias.studies.normal_form import composed
 from swapbias.studies.own.factors import Columns, read_columns
 from swapbias.studies.own.own_declaration import shown
 from swapbias.studies.own.own_files import DECLARATION, LEXICON, PROMPTS, STUDY_FILES
 from swapbias.studies.own.own_tables import unique_names
-from swapbias.studies.prompt import MESSAGES, text_of
-from swapbias.studies.ranges import Range, read_range
+from swapbias.studies.own.ranges import Range, read_range
 
 
 def source_name(source: Any) -> str:

@@ -7,17 +7,16 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from swapbias.errors import UsageError, arguments_named
+from swapbias.errors import UsageError, arguments_named, unknown_name
 from swapbias.files import LOCK, locked, write_whole
 from swapbias.studies.catalogue import load_study, register
 from swapbias.studies.corpus import Corpus
 from swapbias.studies.experiment import Study
-from swapbias.studies.names import unknown
 from swapbias.studies.own.factors import (
     Columns,
 )
 from swapbias.studies.own.fills import UNNAMED
-from swapbias.studies.own.own_corpus import corpus_of, own_corpus, refuse_study
+from swapbias.studies.own.own_corpus import corpus_from_files, corpus_of, refuse_study
 from swapbias.studies.own.own_faults import faults, warnings
 from swapbias.studies.own.own_files import (
     DECLARATION,
@@ -26,7 +25,7 @@ from swapbias.studies.own.own_files import (
 )
 from swapbias.studies.own.own_prompts import parse_study
 from swapbias.studies.own.own_source import source_name, study_files, study_name
-from swapbias.studies.ranges import Range
+from swapbias.studies.own.ranges import Range
 
 EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
 _log = logging.getLogger("swapbias")
@@ -98,7 +97,7 @@ def check_study(source: Any, **of_table: Any) -> Check:
 
 def reopen_study(folder: Path, origin: str) -> None:
     """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest."""
-    register(own_corpus(study_files(folder), origin="" if origin == "local" else origin))
+    register(corpus_from_files(study_files(folder), origin="" if origin == "local" else origin))
 
 
 def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> str:
@@ -116,7 +115,7 @@ def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> 
 def new_study(folder: Path, template: str = "slots") -> list[Path]:
     """Write an example (``slots``, or ``ranking``: candidates with CVs) into a new folder; gives the files."""
     if template not in EXAMPLES:
-        raise unknown("template", template, list(EXAMPLES))
+        raise unknown_name("template", template, list(EXAMPLES))
     if folder.exists() and (
         not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())
     ):

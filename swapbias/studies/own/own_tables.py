@@ -8,7 +8,7 @@ from itertools import chain, count
 import pandas as pd
 
 from swapbias.errors import quoted
-from swapbias.studies.names import composed
+from swapbias.studies.normal_form import composed
 from swapbias.studies.own.own_files import PROMPTS, REQUIRED, TEMPLATES, WORDINGS
 from swapbias.studies.own.table_layout import UNNAMED_COLUMN, layout_of, without_index
 from swapbias.studies.prompt import PLACEBO_COLUMNS

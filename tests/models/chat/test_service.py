@@ -29,7 +29,8 @@ from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.models.engine.generation import until
 from swapbias.runs import Settings, start
-from swapbias.studies import Candidate, Prompt, conversation
+from swapbias.studies import Candidate, Prompt
+from swapbias.studies.chats import conversation
 from tests import tiny
 from tests.conftest import ROOT
 from tests.models.chat.server import ChatServer, Reply, cut_off

@@ -13,7 +13,9 @@ inspect_ai = pytest.importorskip(
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 
 from swapbias.models.chat.tasks import study_task  # noqa: E402
-from swapbias.studies import answer_reader, as_prompts, config_rows, load_corpus, studies, turns  # noqa: E402
+from swapbias.studies import as_prompts, config_rows, load_corpus, studies  # noqa: E402
+from swapbias.studies.answer_scores import answer_reader  # noqa: E402
+from swapbias.studies.chats import turns  # noqa: E402
 
 STUDY = "stigma_vignettes"
 CONFIG = "gender"

@@ -9,7 +9,7 @@ from swapbias.errors import UsageError
 from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.template import opens_reasoning
-from swapbias.studies import conversation
+from swapbias.studies.chats import conversation
 from tests import tiny
 from tests.models.chat.test_log_odds import row
 from tests.models.chat.test_service import local as loaded

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from swapbias.errors import UsageError, quoted
 from swapbias.measures import Unit, named_unit
-from swapbias.studies.experiment import Experiment
 from swapbias.studies.option_texts import range_of
 from swapbias.studies.prompt import Candidate
 
@@ -52,8 +51,3 @@ def unit_declared(kind: str, usual: Unit, declared: Unit, options: Sequence[Cand
         return usual
     name = declared.name if declared.is_named else VALUE_OF_ANSWERS
     return named_unit(name, *range_of(options))
-
-
-def in_unit(experiment: Experiment, unit: Unit) -> Experiment:
-    """Give the experiment with its score in this unit."""
-    return experiment.changed(compares={"unit": unit})
