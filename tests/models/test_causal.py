@@ -14,7 +14,7 @@ from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, load_scorer
 from swapbias.studies import Candidate, as_prompts, config_rows, load_lexicon
 from tests import tiny
-from tests.models.engine.test_loglikelihood import plainly
+from tests.models.engine.test_loglikelihood import whole_log_likelihood
 from tests.scoring import read_as
 
 
@@ -24,41 +24,44 @@ def folder(tmp_path_factory):
 
 
 @cache
-def read(folder):
+def read_texts(folder):
     return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(
         folder
     ).eval()
 
 
-def slow(folder, text, before=()):
+def slow_log_probability(folder, text, before=()):
     """Token by token: the log-probability of each next token given all before it."""
-    tokenizer, model = read(folder)
-    return plainly(model, [*before, *tokenizer(text)["input_ids"]], 1)
+    tokenizer, model = read_texts(folder)
+    return whole_log_likelihood(model, [*before, *tokenizer(text)["input_ids"]], 1)
 
 
-def test_log_probabilities_equal_the_slow_definition_whatever_the_batch(folder):
+def test_log_probabilities_equal_slow_definition(folder):
+    """Log-probabilities equal the slow definition, whatever the batch."""
     texts = [row["text"] for row in config_rows("occupation_sentiment", "sentences")[::97]]
-    expected = [slow(folder, text) for text in texts]
+    expected = [slow_log_probability(folder, text) for text in texts]
     for size in (1, 64):
         scorer = load_scorer(str(folder), options=LoadOptions(batch_size=size))
         assert scorer.log_probabilities(texts) == pytest.approx(expected, abs=1e-4)
         assert "before_text" not in scorer.identity  # this tokenizer begins every text itself
 
 
-def test_antonym_log_odds_are_the_mean_difference_of_whole_sentences(folder):
+def test_antonym_log_odds(folder):
+    """Antonym log-odds are the mean difference of whole sentences."""
     prompt = as_prompts(config_rows("social_distance", "template4"))[5]
     one = read_as(load_scorer(str(folder)), "antonyms").score([prompt])[0]
     words = [word for word, _ in load_lexicon("social_distance/antonyms").entries()]
     odds = [
-        slow(folder, prompt.text.replace("<mask>", bad))
-        - slow(folder, prompt.text.replace("<mask>", good))
+        slow_log_probability(folder, prompt.text.replace("<mask>", bad))
+        - slow_log_probability(folder, prompt.text.replace("<mask>", good))
         for good, bad in zip(words[::2], words[1::2], strict=True)
     ]
     assert one.score == pytest.approx(sum(odds) / len(odds), abs=1e-4)
     assert [value for _, value in json.loads(one.top_tokens)] == pytest.approx(odds, abs=1e-4)
 
 
-def test_answers_that_are_equally_likely_tie_exactly(folder):
+def test_equally_likely_answers(folder):
+    """Answers that are equally likely tie exactly."""
     scorer = load_scorer(str(folder))
     with torch.no_grad():
         scorer.model.lm_head.weight.zero_()  # any token is as likely as any other
@@ -77,7 +80,8 @@ def test_answers_that_are_equally_likely_tie_exactly(folder):
     assert (one.score, one.answer, one.parts["log_odds"]) == (0.5, "", 0)
 
 
-def test_texts_up_to_the_limit_of_the_model_are_read_and_longer_ones_are_not(tmp_path):
+def test_limit_of_the_model(tmp_path):
+    """Texts up to the limit of the model are read, and longer ones are not."""
     scorer = load_scorer(str(tiny.save_causal(tmp_path / "short", positions=24)))
     texts = [row["text"] for row in config_rows("occupation_sentiment", "sentences")[::97]]
     lengths = [len(scorer.tokenizer(text)["input_ids"]) for text in texts]
@@ -85,7 +89,9 @@ def test_texts_up_to_the_limit_of_the_model_are_read_and_longer_ones_are_not(tmp
     found = scorer.log_probabilities([*texts, ""])
     assert [value is None for value in found] == [*(length > limit for length in lengths), False]
     longest = lengths.index(limit)
-    assert found[longest] == pytest.approx(slow(tmp_path / "short", texts[longest]), abs=1e-4)
+    assert found[longest] == pytest.approx(
+        slow_log_probability(tmp_path / "short", texts[longest]), abs=1e-4
+    )
 
 
 def clerks():
@@ -96,12 +102,13 @@ def clerks():
 
 
 @pytest.mark.parametrize(
-    "named", [{"bos_token": "<s>", "eos_token": "</s>"}, {"eos_token": "</s>"}]
+    "named",
+    [{"bos_token": "<s>", "eos_token": "</s>"}, {"eos_token": "</s>"}],
+    ids=["BOS and EOS", "EOS"],
 )
 @pytest.mark.parametrize("loaded", [False, True])
-def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(
-    named, loaded, tmp_path
-):
+def test_first_token(named, loaded, tmp_path):
+    """The first token is scored after BOS or EOS where a tokenizer adds none."""
     folder = tiny.save_unmarked(tmp_path, **named)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     begin = tokenizer.convert_tokens_to_ids(named.get("bos_token", "</s>"))
@@ -113,12 +120,13 @@ def test_the_first_token_is_scored_after_bos_or_eos_where_a_tokenizer_adds_none(
     items = run.items(run.found[0].study)
     items = items[items["group"].isin(["female", "male"])].drop_duplicates("text")
     assert set(items["text"]) == set(prompts["text"])
-    expected = [slow(folder, text, [begin]) for text in items["text"]]
+    expected = [slow_log_probability(folder, text, [begin]) for text in items["text"]]
     assert items["score"].tolist() == pytest.approx(expected, abs=1e-4)
     assert run.run.manifest()["models"][0]["before_text"] == named.get("bos_token", "</s>")
 
 
-def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tmp_path):
+def test_first_token_without_probability(tmp_path):
+    """Pairs that differ in a first token without a probability are refused."""
     folder = tiny.save_unmarked(tmp_path, pad_token="<pad>")
     prompts = clerks()
     with pytest.raises(UsageError, match=r"neither a BOS nor an EOS token.*pairs differ in it"):
@@ -127,5 +135,5 @@ def test_pairs_that_differ_in_a_first_token_without_a_probability_are_refused(tm
     run = swapbias.audit(str(folder), prompts=alike, reference="male", progress=False)
     items = run.items(run.found[0].study).drop_duplicates("text")
     assert items["score"].tolist() == pytest.approx(
-        [slow(folder, text) for text in items["text"]], abs=1e-4
+        [slow_log_probability(folder, text) for text in items["text"]], abs=1e-4
     )

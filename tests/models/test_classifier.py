@@ -24,9 +24,12 @@ PROMPTS = as_prompts(config_rows("occupation_sentiment", "sentences"))[::37]
 
 
 @pytest.mark.parametrize(
-    "labels", [["NEGATIVE", "POSITIVE"], ["neg", "neu", "pos"], ["positive", "negative"]]
+    "labels",
+    [["NEGATIVE", "POSITIVE"], ["neg", "neu", "pos"], ["positive", "negative"]],
+    ids=["two", "three", "turned"],
 )
-def test_a_classifier_gives_the_probability_of_its_positive_label(labels, tmp_path):
+def test_positive_label(labels, tmp_path):
+    """A classifier gives the probability of its positive label."""
     folder = tiny.save_classifier(tmp_path, labels)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
@@ -41,7 +44,8 @@ def test_a_classifier_gives_the_probability_of_its_positive_label(labels, tmp_pa
         assert one.answer == labels[int(p.argmax())]
 
 
-def test_labels_without_meaning_are_asked_about_once(tmp_path):
+def test_labels_without_meaning(tmp_path):
+    """Labels without meaning are refused until the user names one."""
     folder = tiny.save_classifier(tmp_path, ["LABEL_0", "LABEL_1"])
     with pytest.raises(UsageError, match=r"LABEL_0.*Pass positive_label"):
         load_scorer(str(folder))
@@ -84,13 +88,26 @@ def test_labels_without_meaning_are_asked_about_once(tmp_path):
         (lambda texts: [math.inf] * len(texts), r"numbers from inf to inf, expected 0 to 1"),
         (lambda texts: 1 / 0, r"raised ZeroDivisionError"),
     ],
+    ids=[
+        "too few",
+        "three columns",
+        "texts",
+        "three axes",
+        "overflow",
+        "generator",
+        "above 1",
+        "infinite",
+        "error",
+    ],
 )
-def test_a_callable_that_returns_something_else_is_told_so(function, sentence):
+def test_wrong_result_of_a_callable(function, sentence):
+    """A wrong result of a function is refused with its shape or error."""
     with pytest.raises(ValueError, match=sentence):
         CallableScorer(function, model_id="m:f").score(PROMPTS)
 
 
-def test_a_callable_is_found_in_the_current_folder(tmp_path, monkeypatch):
+def test_callable_in_current_folder(tmp_path, monkeypatch):
+    """A function is found in the current folder, and a missing one is refused."""
     (tmp_path / "toy_sentiment.py").write_text(
         "def half(texts):\n    return [0.5] * len(texts)\nfact = 3\n"
     )
@@ -109,7 +126,8 @@ def test_a_callable_is_found_in_the_current_folder(tmp_path, monkeypatch):
         scorer.score(PROMPTS)
 
 
-def test_vader_is_moved_to_zero_and_one():
+def test_vader():
+    """The score of VADER is moved to the range from 0 to 1."""
     texts = ("He is great.", "He is horrible.", "He is a clerk.")
     scored = VaderScorer().score([Prompt(text=text) for text in texts])
     assert scored[0].score > 0.5 > scored[1].score
@@ -119,15 +137,18 @@ def test_vader_is_moved_to_zero_and_one():
 
 # Heads: read as ``transformers.pipeline`` reads them, and asked about where it would guess.
 
-ONE = ["LABEL_0"]
-THREE = ["negative", "neutral", "positive"]
+ONE_LABEL = ["LABEL_0"]
+THREE_LABELS = ["negative", "neutral", "positive"]
 MULTI = {"problem_type": "multi_label_classification"}
 REGRESSION = {"problem_type": "regression"}
 HEADS = [
-    (["NEGATIVE", "POSITIVE"], {}, None, "POSITIVE"), (THREE, MULTI, None, "positive"),
-    (ONE, MULTI, None, "LABEL_0"), (ONE, {}, "classifier", "LABEL_0"), (ONE, REGRESSION, None, "LABEL_0"),
-    (THREE, REGRESSION, None, "positive"),
-]  # fmt: skip
+    (["NEGATIVE", "POSITIVE"], {}, None, "POSITIVE"),
+    (THREE_LABELS, MULTI, None, "positive"),
+    (ONE_LABEL, MULTI, None, "LABEL_0"),
+    (ONE_LABEL, {}, "classifier", "LABEL_0"),
+    (ONE_LABEL, REGRESSION, None, "LABEL_0"),
+    (THREE_LABELS, REGRESSION, None, "positive"),
+]
 
 
 def of_pipeline(made, label):
@@ -142,7 +163,8 @@ def scores(scorer):
 
 @pytest.mark.parametrize("loaded", [False, True])
 @pytest.mark.parametrize(("labels", "settings", "kind", "label"), HEADS)
-def test_a_head_says_what_its_pipeline_says(labels, settings, kind, label, loaded, tmp_path):
+def test_head_equals_pipeline(labels, settings, kind, label, loaded, tmp_path):
+    """A head has the score of its pipeline."""
     folder = str(tiny.save_classifier(tmp_path, labels, **settings))
     made = pipeline("text-classification", model=folder)
     scorer = load_scorer(made if loaded else folder, kind=kind)
@@ -155,7 +177,8 @@ def test_a_head_says_what_its_pipeline_says(labels, settings, kind, label, loade
 
 
 @pytest.mark.parametrize("function", ["sigmoid", "softmax", "none"])
-def test_a_pipeline_that_says_what_it_applies_is_read_so(function, tmp_path):
+def test_function_to_apply(function, tmp_path):
+    """A pipeline is read with the function that it applies."""
     folder = str(tiny.save_classifier(tmp_path, ["NEGATIVE", "POSITIVE"]))
     made = pipeline("text-classification", model=folder, function_to_apply=function)
     scorer = load_scorer(made)
@@ -163,19 +186,21 @@ def test_a_pipeline_that_says_what_it_applies_is_read_so(function, tmp_path):
     assert scorer.kind == ("regression" if function == "none" else "classifier")
 
 
-def test_softmax_of_one_logit_and_a_raw_score_where_a_label_is_needed_are_refused(tmp_path):
-    folder = str(tiny.save_classifier(tmp_path, ONE))
+def test_softmax_of_one_logit(tmp_path):
+    """Softmax of one logit, and a raw score where a label is needed, are refused."""
+    folder = str(tiny.save_classifier(tmp_path, ONE_LABEL))
     made = pipeline("text-classification", model=folder, function_to_apply="softmax")
     with pytest.raises(UsageError, match="applies softmax to one logit: 1 for every text"):
         swapbias.audit(made, "occupation_sentiment", progress=False)
     made = pipeline(
-        "text-classification", model=str(tiny.save_classifier(tmp_path, ONE, **REGRESSION))
+        "text-classification", model=str(tiny.save_classifier(tmp_path, ONE_LABEL, **REGRESSION))
     )
     with pytest.raises(UsageError, match=r"needs a label, and .* gives a raw score"):
         swapbias.audit(made, "social_distance", progress=False)
 
 
-def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
+def test_one_logit(tmp_path):
+    """One logit is the probability of its label or of the other one."""
     folder = str(tiny.save_classifier(tmp_path, ["toxic"]))
     with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*Pass positive_label"):
         load_scorer(folder, kind="classifier")
@@ -195,18 +220,19 @@ def test_one_logit_is_the_probability_of_its_label_or_of_the_other(tmp_path):
         (REGRESSION, "classifier", r"is of kind \w+, not classifier"),
         (MULTI, "regression", "not regression"),
     ],
+    ids=["ambiguous", "regression", "several labels"],
 )
-def test_a_head_that_could_be_either_and_a_kind_that_it_is_not_are_refused(
-    settings, kind, sentence, tmp_path
-):
-    folder = str(tiny.save_classifier(tmp_path / "model", ONE, **settings))
+def test_ambiguous_head_and_wrong_kind(settings, kind, sentence, tmp_path):
+    """A head that could be either kind, and a kind that it is not, are refused."""
+    folder = str(tiny.save_classifier(tmp_path / "model", ONE_LABEL, **settings))
     for model in (folder, pipeline("text-classification", model=folder)):
         with pytest.raises(UsageError, match=sentence):
             swapbias.audit(model, "occupation_sentiment:control", kind=kind, progress=False)
 
 
-def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_manifest(tmp_path):
-    folder = str(tiny.save_classifier(tmp_path / "model", ONE))
+def test_raw_score(tmp_path):
+    """A raw score has a unit of its own and no margin, and is repeated from its manifest."""
+    folder = str(tiny.save_classifier(tmp_path / "model", ONE_LABEL))
     run = swapbias.audit(
         folder,
         "occupation_sentiment:control",
@@ -240,9 +266,10 @@ def test_a_raw_score_has_its_own_unit_and_no_margin_and_is_repeated_from_its_man
     assert run.compare(tmp_path / "again")["unit"].unique().tolist() == [RAW_SCORE.name]
 
 
-def test_a_phenotype_needs_a_probability(tmp_path):
+def test_phenotype_needs_probability(tmp_path):
+    """A phenotype needs a probability."""
     for name, settings in (("one", {}), ("raw", REGRESSION)):
-        tiny.save_classifier(tmp_path / name, ONE, **settings)
+        tiny.save_classifier(tmp_path / name, ONE_LABEL, **settings)
     told = load_phenotype_classifier(str(tmp_path / "one"), options=LoadOptions()).score(PROMPTS)
     made = pipeline("text-classification", model=str(tmp_path / "one"))
     assert [one.score for one in told] == pytest.approx(of_pipeline(made, "LABEL_0"), abs=1e-5)
@@ -254,7 +281,8 @@ def test_a_phenotype_needs_a_probability(tmp_path):
 
 
 @pytest.mark.parametrize("loaded", [False, True])
-def test_a_classifier_without_a_padding_token_is_read(loaded, tmp_path):
+def test_no_padding_token(loaded, tmp_path):
+    """A classifier without a padding token can be scored."""
     folder = str(
         tiny.save_unmarked(tmp_path, head="GPT2ForSequenceClassification", eos_token="</s>")
     )
@@ -266,10 +294,9 @@ def test_a_classifier_without_a_padding_token_is_read(loaded, tmp_path):
 
 
 @pytest.mark.parametrize("family", ["Data2VecText", "XLMRobertaXL", "RobertaPreLayerNorm"])
-def test_texts_as_long_as_the_positions_of_a_family_are_scored_and_longer_ones_are_not(
-    family, tmp_path
-):
-    """RoBERTa and its kin lose the positions up to the padding token: of 66 here 64 are left."""
+def test_positions_of_a_family(family, tmp_path):
+    """Texts as long as the positions of a family are scored and longer ones are not: RoBERTa and
+    its kin lose the positions up to the padding token."""
     tokenizer = tiny._byte_level(tmp_path)
     tokenizer.model_max_length = 10_000
     config = getattr(transformers, f"{family}Config")(

@@ -48,7 +48,7 @@ BART = {
 }
 
 
-def built(name, head, vocabulary, **sizes):
+def build_model(name, head, vocabulary, **sizes):
     """A random model of a family, its weights large enough to tell texts apart."""
     torch.manual_seed(0)
     model = getattr(transformers, f"{name}{head}")(
@@ -74,7 +74,7 @@ def save_xlnet(folder):
     tokenizer = tiny._word_level(folder)
     return tiny._saved(
         folder,
-        built("XLNet", "ForSequenceClassification", len(tokenizer), **XLNET, **LABELS),
+        build_model("XLNet", "ForSequenceClassification", len(tokenizer), **XLNET, **LABELS),
         tokenizer,
     )
 
@@ -88,12 +88,15 @@ def save_canine(folder):
 
 def save_perceiver(folder):
     tokenizer = tiny._wordpiece(folder)
-    model = built("Perceiver", "ForSequenceClassification", len(tokenizer), **PERCEIVER, **LABELS)
+    model = build_model(
+        "Perceiver", "ForSequenceClassification", len(tokenizer), **PERCEIVER, **LABELS
+    )
     return tiny._saved(folder, model, tokenizer)
 
 
 @pytest.mark.parametrize("save", [save_xlnet, save_canine, save_perceiver])
-def test_a_classifier_of_an_unusual_family_says_what_its_pipeline_says(save, tmp_path):
+def test_unusual_classifier_families(save, tmp_path):
+    """A classifier of an unusual family has the score of its pipeline."""
     folder = save(tmp_path / "model")
     assert model_kind(str(folder)) == "classifier"
     assert scores(str(folder)) == pytest.approx(of_pipeline(folder), abs=1e-5)
@@ -110,9 +113,10 @@ MASKED = {
 
 
 @pytest.mark.parametrize("name", MASKED)
-def test_a_masked_model_of_any_family_gives_the_probabilities_of_its_forward_pass(name, tmp_path):
+def test_masked_families(name, tmp_path):
+    """A masked model of any family gives the probabilities of its forward pass."""
     tokenizer = tiny._wordpiece(tmp_path)
-    model = built(
+    model = build_model(
         name, "WithLMHeadModel" if name == "XLM" else "ForMaskedLM", len(tokenizer), **MASKED[name]
     )
     scorer = load_scorer(model, tokenizer=tokenizer, name=name)
@@ -129,11 +133,12 @@ def test_a_masked_model_of_any_family_gives_the_probabilities_of_its_forward_pas
 
 
 @pytest.mark.parametrize(
-    "save", [lambda place: tiny.save_unmarked(place, head="GPT2ForSequenceClassification"), None]
+    "save",
+    [lambda place: tiny.save_unmarked(place, head="GPT2ForSequenceClassification"), None],
+    ids=["classifier", "causal"],
 )
-def test_a_tokenizer_with_added_tokens_is_read_until_a_text_has_one_that_the_model_lacks(
-    save, tmp_path
-):
+def test_added_tokens(save, tmp_path):
+    """A tokenizer with added tokens is accepted until a text has one that the model lacks."""
     folder = save(tmp_path) if save else tiny.save_causal(tmp_path / "m")
     options = LoadOptions(positive_label="LABEL_1" if save else None)
     before = scores(str(folder), options=options)
@@ -149,8 +154,9 @@ def test_a_tokenizer_with_added_tokens_is_read_until_a_text_has_one_that_the_mod
         scorer.score([Prompt(text="she is [E1] someone")])
 
 
-def test_a_tokenizer_in_memory_of_another_model_is_one_sentence(tmp_path):
-    model = built("Bert", "ForMaskedLM", 20, **tiny.BERT)
+def test_tokenizer_of_another_model(tmp_path):
+    """A tokenizer of another model is refused in one sentence."""
+    model = build_model("Bert", "ForMaskedLM", 20, **tiny.BERT)
     scorer = load_scorer(model, tokenizer=tiny._wordpiece(tmp_path), name="small")
     with pytest.raises(
         ValueError, match=r"The tokenizer of small gives the token .* 20 tokens only"
@@ -163,10 +169,12 @@ def test_a_tokenizer_in_memory_of_another_model_is_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [("T5", T5), ("Bart", {**BART, "encoder_attention_heads": 2, "decoder_attention_heads": 2})],
+    ids=["T5", "BART"],
 )
-def test_an_encoder_decoder_model_is_named_so_and_refused(name, sizes, tmp_path):
+def test_encoder_decoder(name, sizes, tmp_path):
+    """An encoder-decoder model is named and refused."""
     tokenizer = tiny._byte_level(tmp_path)
-    model = built(name, "ForConditionalGeneration", len(tokenizer), **sizes)
+    model = build_model(name, "ForConditionalGeneration", len(tokenizer), **sizes)
     folder = tiny._saved(tmp_path / "model", model, tokenizer)
     sentence = (
         rf"is an encoder-decoder model \({name}ForConditionalGeneration\), which is not supported"
@@ -198,7 +206,8 @@ def grad(values, **how):
     ],
     ids=lambda value: f"{type(value).__name__} {getattr(value, 'dtype', '')}",
 )
-def test_a_function_may_return_tensors_with_a_gradient_or_of_half_precision(returned):
+def test_tensors_of_a_function(returned):
+    """A function may return tensors with a gradient or of half precision."""
     scorer = CallableScorer(lambda texts: returned, model_id="m:f")
     assert [one.score for one in scorer.score(PROMPTS[:2])] == pytest.approx([0.25, 0.75], abs=1e-6)
     half = CallableScorer(

@@ -15,7 +15,8 @@ from tests import tiny
 from tests.cli.test_cli import refused, swapbias as command
 
 
-def test_a_local_chat_model_without_a_chat_template_is_refused(tmp_path):
+def test_no_chat_template(tmp_path):
+    """A local chat model without a chat template is refused."""
     folder = tiny.save_causal(tmp_path / "base")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.chat_template = None
@@ -42,7 +43,8 @@ FILES = {
 
 
 @pytest.mark.parametrize(("name", "library"), [("llama.gguf", "GGUF"), ("model.onnx", "ONNX")])
-def test_a_file_of_another_library_is_no_chat_model_of_a_provider(name, library, tmp_path):
+def test_file_of_another_library_as_chat_model(name, library, tmp_path):
+    """A file of another library is no chat model of a provider."""
     (tmp_path / name).write_bytes(b"GGUF")
     with pytest.raises(UsageError, match=f"{library} weights.*not read here"):
         swapbias.audit(None, "stigma_vignettes:gender", chat=str(tmp_path / name), progress=False)
@@ -50,8 +52,8 @@ def test_a_file_of_another_library_is_no_chat_model_of_a_provider(name, library,
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("beside", [True, False])
-def test_weights_of_another_library_are_named(name, beside, tmp_path):
-    """In a folder of their own, or beside the config of a model."""
+def test_weights_of_another_library(name, beside, tmp_path):
+    """Weights of another library are named, in a folder or beside the config of a model."""
     folder = tiny.save("bert", tmp_path / "m") if beside else tmp_path
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*.safetensors"):
@@ -65,13 +67,15 @@ def test_weights_of_another_library_are_named(name, beside, tmp_path):
             load_scorer(str(folder / name))
 
 
-def test_a_model_with_weights_of_two_libraries_is_read(tmp_path):
+def test_weights_of_two_libraries(tmp_path):
+    """A model with weights of two libraries can be scored."""
     folder = tiny.save("bert", tmp_path)
     (folder / "model.onnx").write_bytes(b"weights")
     assert load_scorer(str(folder)).kind == "masked"
 
 
-def test_a_sentence_transformer_is_named_and_its_encoder_still_gives_vectors(tmp_path):
+def test_sentence_transformer(tmp_path):
+    """A sentence transformer is named, and its encoder still gives vectors."""
     from swapbias.models.clinical.features import ContextualVectors
 
     folder = tiny.save("bert", tmp_path / "m")
@@ -88,7 +92,8 @@ def test_a_sentence_transformer_is_named_and_its_encoder_still_gives_vectors(tmp
         load_scorer(str(folder))
 
 
-def test_quantised_weights_name_the_package_that_reads_them(tmp_path, monkeypatch):
+def test_quantised_weights(tmp_path, monkeypatch):
+    """Quantised weights name the package that reads them."""
     monkeypatch.setattr("swapbias.models.formats.find_spec", lambda name: None)
     for method, package in (
         ("quanto", "optimum-quanto"),

@@ -29,7 +29,8 @@ EXPERIMENTS = [one for name in studies() for one in load_study(name).experiments
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
-def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
+def test_scores_are_columns(experiment):
+    """Every score of an experiment is a column of its reading."""
     units = auto.kind_of(experiment.kind).readings[experiment.reads.reading].units
     assert next(iter(units)) == "score"
     assert set(experiment.shows.scores) <= units.keys()
@@ -49,13 +50,15 @@ def test_every_score_of_an_experiment_is_a_column_of_its_reading(experiment):
         (DirectionScorer, "direction"),
     ],
 )
-def test_a_reading_has_the_unit_of_the_scorer_that_reads_so(scorer, reading):
+def test_unit_of_a_reading(scorer, reading):
+    """A reading has the unit of its scorer."""
     chosen = auto.kind_of(scorer.kind).readings[reading]
     assert chosen.units["score"] == scorer.unit
     assert chosen.scorer.partition(":")[2] in (scorer.__name__, "")
 
 
-def test_a_reading_that_a_kind_does_not_have_is_refused():
+def test_unknown_reading():
+    """A reading that a kind does not have is refused."""
     scorer = CallableScorer(lambda texts: [0.5] * len(texts), model_id="m")
     with pytest.raises(
         UsageError, match="Unknown reading 'phrases' of a classifier model: expected negative_label"
@@ -63,7 +66,8 @@ def test_a_reading_that_a_kind_does_not_have_is_refused():
         read_as(scorer, "phrases")
 
 
-def test_settings_in_a_manifest_come_back():
+def test_settings_in_a_manifest():
+    """Settings in a manifest come back."""
     settings = Settings(
         studies=("a",),
         seed=3,
@@ -76,7 +80,8 @@ def test_settings_in_a_manifest_come_back():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(dtype, tmp_path):
+def test_setting_from_every_source(dtype, tmp_path):
+    """A setting is the same from the command line, a file and Python."""
     (tmp_path / "audit.toml").write_text(f'model = "vader"\n[load]\ndtype = "{dtype}"\n')
     by_key = settings_of("vader", (), read_settings([f"dtype={dtype}"]))
     assert read_request(tmp_path / "audit.toml")[1].load == by_key.load == LoadOptions(dtype=dtype)
@@ -110,8 +115,10 @@ def test_a_setting_is_one_and_the_same_from_the_command_line_a_file_and_python(d
             r"^explain is -1, expected a whole number of 0 or more\. Change explain\.$",
         ),
     ],
+    ids=["misspelt", "dtype", "batch size", "trials", "explain"],
 )
-def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):
+def test_wrong_setting(made, wrong, sentence):
+    """A wrong setting is one sentence."""
     with pytest.raises(UsageError, match=sentence):
         made(**wrong)
 
@@ -139,7 +146,8 @@ def test_a_wrong_setting_is_one_sentence(made, wrong, sentence):
         ("chat", "timeout", True),
     ],
 )
-def test_a_setting_of_another_type_in_a_manifest_is_one_sentence(part, name, value):
+def test_wrong_type_in_a_manifest(part, name, value):
+    """A setting of another type in a manifest is one sentence."""
     saved = Settings(model="lab/small").saved()
     (saved[part] if part else saved)[name] = value
     with pytest.raises(ValueError, match=r"not of this version|expected|is ") as raised:
@@ -157,7 +165,8 @@ class Least(Scorer):
         return [Scored(len(prompt.text) / 10) for prompt in prompts]
 
 
-def test_a_scorer_that_says_the_least_has_every_other_member(tmp_path):
+def test_minimal_scorer(tmp_path):
+    """A scorer with the required members alone has every other member."""
     least = Least()
     assert (least.expected, least.chunk_rows, least.sends_text, least.notes) == (
         None,
@@ -191,7 +200,8 @@ class Toy(Kind):
         return Least()
 
 
-def test_a_kind_is_one_file_and_one_line_of_the_registry(monkeypatch):
+def test_kind_is_one_file(monkeypatch):
+    """A kind is one file and one line of the registry."""
     home = ModuleType("swapbias.models.toy")
     home.TOY = Toy()
     monkeypatch.setitem(sys.modules, home.__name__, home)
@@ -224,7 +234,8 @@ class Lengths(Scorer):
         return [Scored(min(1.0, len(one.text) / 100)) for one in prompts[:-1]]
 
 
-def test_a_scorer_that_gives_too_few_scores_is_named():
+def test_too_few_scores():
+    """A scorer that gives too few scores is named."""
     prompts = load_prompts("occupation_sentiment", "control")
     with pytest.raises(UsageError, match=r"^lengths gave 39 scores for 40 prompts"):
         score_prompts(prompts, Lengths())
@@ -232,7 +243,9 @@ def test_a_scorer_that_gives_too_few_scores_is_named():
         audit(Lengths(), "occupation_sentiment:control", progress=False, wordings=False)
 
 
-def test_a_kind_whose_models_are_scorers_alone_says_how_one_is_given(monkeypatch):
+def test_kind_of_scorers_alone(monkeypatch):
+    """A kind whose models are scorers alone states how one is given."""
+
     class Sounds(Kind):
         name = "sounds"
         readings: ClassVar = {"": Reading({"score": "probability"})}

@@ -17,7 +17,7 @@ from tests.cli.test_cli import refused, swapbias as command
 from tests.scoring import read_as
 
 FIVE = ["Very Negative", "Negative", "Neutral", "Positive", "Very Positive"]
-STARS = ["1 star", "2 stars", "3 stars", "4 stars", "5 stars"]
+STAR_LABELS = ["1 star", "2 stars", "3 stars", "4 stars", "5 stars"]
 BOTH_BAD = ("Very Negative", "Negative")
 SPANISH = ["muy negativo", "negativo", "neutro", "positivo", "muy positivo"]
 AGREE = ["strongly disagree", "disagree", "neither", "agree", "strongly agree"]
@@ -28,7 +28,7 @@ PROMPTS = [Prompt(text=text) for text in ("she is someone", "he is someone", "th
     "labels",
     [
         FIVE,
-        STARS,
+        STAR_LABELS,
         SPANISH,
         AGREE,
         ["positive", "very positive"],
@@ -43,7 +43,8 @@ PROMPTS = [Prompt(text=text) for text in ("she is someone", "he is someone", "th
     ],
     ids=str,
 )
-def test_labels_of_which_another_could_be_of_a_side_are_refused(labels, tmp_path):
+def test_ambiguous_labels(labels, tmp_path):
+    """Labels of which several could be of one side are refused."""
     with pytest.raises(
         UsageError, match="Pass -M positive-label with each label that means positive"
     ):
@@ -60,8 +61,10 @@ def test_labels_of_which_another_could_be_of_a_side_are_refused(labels, tmp_path
         (["Positive", "Neutral", "Negative"], "Positive", "Negative"),
         (["neutral", "positive"], "positive", None),
     ],
+    ids=["two", "three", "capitals", "no negative"],
 )
-def test_plain_labels_stay_as_they_are(labels, positive, negative):
+def test_plain_labels(labels, positive, negative):
+    """Plain labels are read as they are."""
     sides = find_sides(labels)
     assert (sides.positive_label, sides.negative_label) == (positive, negative)
 
@@ -78,14 +81,26 @@ def test_plain_labels_stay_as_they_are(labels, positive, negative):
         ),
         (FIVE, {"negative": "Very Negative,Negative"}, None, BOTH_BAD),
         (FIVE[:4], {"negative": "Very Negative,Negative"}, "Positive", BOTH_BAD),
-        (STARS, {"positive": "4 stars,5 stars"}, ("4 stars", "5 stars"), None),
+        (STAR_LABELS, {"positive": "4 stars,5 stars"}, ("4 stars", "5 stars"), None),
         (["LABEL_0", "LABEL_1"], {"positive": "label_1"}, "LABEL_1", "LABEL_0"),
         (["LABEL_0", "LABEL_1"], {"negative": "LABEL_1"}, "LABEL_0", "LABEL_1"),
         (["bad, very", "good, very"], {"positive": "good, very"}, "good, very", "bad, very"),
         (["neg", "neu", "pos", "mixed"], {"positive": "pos"}, "pos", None),
     ],
+    ids=[
+        "several positive",
+        "positive and several negative",
+        "several negative",
+        "four grades",
+        "stars",
+        "positive number",
+        "negative number",
+        "commas",
+        "one of four",
+    ],
 )
-def test_names_say_which_labels_are_of_a_side(labels, named, positive, negative):
+def test_named_sides(labels, named, positive, negative):
+    """The labels that a user names make the sides."""
     sides = find_sides(labels, **named)
     assert (sides.positive_label, sides.negative_label) == (positive, negative)
 
@@ -100,14 +115,17 @@ def test_names_say_which_labels_are_of_a_side(labels, named, positive, negative)
             "'Positive' is named by positive_label and negative",
         ),
     ],
+    ids=["misspelt", "unknown", "both sides"],
 )
-def test_a_name_that_is_no_label_is_one_sentence(named, sentence):
+def test_unknown_label(named, sentence):
+    """A name that is no label is one sentence."""
     with pytest.raises(UsageError, match=sentence):
         find_sides(FIVE, **named)
 
 
-def test_a_side_of_several_labels_counts_as_one_by_hand():
-    """Positive .15 + .2 = .35, negative .25 + .1 = .35 lie behind neutral .3 one by one, and before it together."""
+def test_side_of_several_labels_by_hand():
+    """A side of several labels counts as one: .15 + .2 and .25 + .1 lie behind neutral .3 one by
+    one and before it together."""
     sides = find_sides(FIVE, "Positive,Very Positive", "Negative,Very Negative")
     scored = sides.scored(np.array([0.1, 0.26, 0.3, 0.14, 0.2]))
     assert scored.score == pytest.approx(0.34)
@@ -119,7 +137,8 @@ def test_a_side_of_several_labels_counts_as_one_by_hand():
     )
 
 
-def test_a_graded_model_is_summed_as_its_pipeline_says(tmp_path):
+def test_graded_model_is_summed(tmp_path):
+    """A graded model is summed as its pipeline gives it."""
     folder = str(tiny.save_classifier(tmp_path, FIVE))
     made = pipeline("text-classification", model=folder)
     rows = [
@@ -148,7 +167,8 @@ def test_a_graded_model_is_summed_as_its_pipeline_says(tmp_path):
         assert math.isnan(one.parts["positive_probability"])
 
 
-def test_numbers_of_their_own_have_no_sum(tmp_path):
+def test_numbers_without_sum(tmp_path):
+    """Labels with numbers of their own have no sum."""
     for problem in ("multi_label_classification", "regression"):
         folder = str(tiny.save_classifier(tmp_path / problem, FIVE, problem_type=problem))
         with pytest.raises(
@@ -157,7 +177,8 @@ def test_numbers_of_their_own_have_no_sum(tmp_path):
             load_scorer(folder, options=LoadOptions(positive_label=["Positive", "Very Positive"]))
 
 
-def test_a_fitted_pipeline_with_grades_is_asked_about_and_summed():
+def test_graded_scikit_learn_pipeline():
+    """A scikit-learn pipeline with grades needs names for its sides and is summed."""
     text = pytest.importorskip("sklearn.feature_extraction.text", reason="needs scikit-learn")
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -174,7 +195,8 @@ def test_a_fitted_pipeline_with_grades_is_asked_about_and_summed():
     assert scorer.score([Prompt(text="good film")])[0].score == pytest.approx(expected)
 
 
-def test_one_output_may_be_named_by_its_label_or_by_not_that_label():
+def test_one_output():
+    """One output can be named by its label or by "not" and its label."""
     assert binary("LABEL_0").positive == binary("Positive").positive == (0,)
     assert binary("toxic", "not toxic").positive == (1,)
     assert binary("toxic", None, "toxic").positive == (1,)
@@ -182,7 +204,8 @@ def test_one_output_may_be_named_by_its_label_or_by_not_that_label():
         binary("toxic")
 
 
-def test_an_audit_of_a_graded_model_is_repeated_from_its_manifest(tmp_path):
+def test_graded_audit_is_repeated(tmp_path):
+    """An audit of a graded model is repeated from its manifest."""
     folder = tiny.save_classifier(tmp_path / "model", FIVE)
     study = "occupation_sentiment:control"
     refused(
@@ -215,7 +238,8 @@ def test_an_audit_of_a_graded_model_is_repeated_from_its_manifest(tmp_path):
     assert len({tuple(run.primary["value"]) for run in runs}) == 1
 
 
-def test_the_settings_say_that_several_labels_may_be_named():
+def test_help_names_several_labels():
+    """The help texts say that several labels may be named."""
     helps = {setting.name: setting.help for setting in LoadOptions.settings()}
     assert all(
         "several with commas" in helps[name] for name in ("positive_label", "negative_label")

@@ -38,9 +38,8 @@ def loaded(folder, **how):
 @pytest.mark.parametrize(
     ("times", "chosen"), [(0.7, "float32"), (3.9, "float32"), (4.0, "bfloat16")]
 )
-def test_auto_is_bfloat16_where_that_is_four_times_as_fast(
-    folder, monkeypatch, caplog, times, chosen
-):
+def test_dtype_auto(folder, monkeypatch, caplog, times, chosen):
+    """The dtype auto is bfloat16 where that is four times as fast."""
     monkeypatch.setattr(loading, "_times_faster", lambda device: times)
     with caplog.at_level("INFO", "swapbias"):
         scorer = loaded(folder, dtype="auto")
@@ -50,18 +49,21 @@ def test_auto_is_bfloat16_where_that_is_four_times_as_fast(
     assert loaded(folder).identity["dtype"] == "float32"  # whatever is faster
 
 
-def test_how_much_faster_bfloat16_is_is_tried_on_the_device():
+def test_speed_is_measured():
+    """The speed of bfloat16 is measured on the device."""
     assert 0.001 < loading._times_faster("cpu") < 1000
 
 
-def test_a_causal_model_is_read_in_float16(tmp_path):
+def test_causal_model_in_float16(tmp_path):
+    """A causal model can be scored in float16."""
     place = tiny.save_causal(tmp_path / "gpt")
     exact = loaded(place).log_probabilities(["he is well", "she is well"])
     rounded = loaded(place, dtype="float16").log_probabilities(["he is well", "she is well"])
     assert rounded == pytest.approx(exact, rel=0.01)
 
 
-def test_devices_and_types_that_there_are_not_are_refused(folder):
+def test_unknown_devices_and_types(folder):
+    """Unknown devices and types are refused."""
     for wrong, sentence in (
         ({"device": "gpu"}, r"Unknown device 'gpu': expected auto, cpu, cuda, cuda:N, mps"),
         ({"device": "cuda:x"}, r"Unknown device 'cuda:x'"),
@@ -83,7 +85,8 @@ def test_devices_and_types_that_there_are_not_are_refused(folder):
 
 
 @pytest.mark.parametrize("bits", ["8bit", "4bit"])
-def test_quantized_weights_give_scores_and_are_recorded(folder, bits):
+def test_quantized_weights(folder, bits):
+    """Quantized weights give scores and are recorded."""
     pytest.importorskip("bitsandbytes", reason="needs bitsandbytes")
     scorer = loaded(folder, quantization=bits)
     assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=0.2)
@@ -91,9 +94,12 @@ def test_quantized_weights_give_scores_and_are_recorded(folder, bits):
 
 
 @pytest.mark.parametrize(
-    "how", [{"device": "auto", "device_map": "cpu"}, {"attn_implementation": "eager"}]
+    "how",
+    [{"device": "auto", "device_map": "cpu"}, {"attn_implementation": "eager"}],
+    ids=["device map", "attention"],
 )
-def test_a_device_map_and_a_named_attention_give_the_same_scores_and_are_recorded(folder, how):
+def test_device_map_and_attention(folder, how):
+    """A device map and a named attention give the same scores and are recorded."""
     scorer = loaded(folder, **how)
     assert scores(scorer) == pytest.approx(scores(loaded(folder)), abs=1e-5)
     for name, value in how.items():
@@ -101,7 +107,8 @@ def test_a_device_map_and_a_named_attention_give_the_same_scores_and_are_recorde
     assert scorer.model.config._attn_implementation == how.get("attn_implementation", "sdpa")
 
 
-def test_shards_tied_weights_and_a_subfolder_are_the_same_model(folder, tmp_path):
+def test_shards_and_subfolder(folder, tmp_path):
+    """Shards, tied weights and a subfolder are the same model."""
     shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("*.safetensors"))
     whole = AutoModelForMaskedLM.from_pretrained(folder)
     assert whole.get_output_embeddings().weight is whole.get_input_embeddings().weight
@@ -119,7 +126,7 @@ def test_shards_tied_weights_and_a_subfolder_are_the_same_model(folder, tmp_path
 @pytest.mark.filterwarnings(
     "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
 )  # of peft itself
-def test_an_adapter_is_merged_into_its_model(folder, tmp_path):
+def test_adapter_is_merged(folder, tmp_path):
     """A LoRA adapter with random weights gives the scores of the two merged by hand."""
     peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
     config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
@@ -180,12 +187,14 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("how", "name"), NAMES, ids=[name for _, name in NAMES])
-def test_a_model_is_named_by_all_that_is_read_of_it(how, name):
+def test_name_of_a_model(how, name):
+    """The name of a model holds all that is loaded of it."""
     assert model_names.planned_name("lab/base@main", LoadOptions(**how)) == name
 
 
 @pytest.mark.parametrize("model", ["vader", "tests.hub.own_runs:scored", "x.skops"])
-def test_a_model_without_weights_refuses_settings_of_weights(model):
+def test_model_without_weights(model):
+    """A model without weights refuses settings of weights."""
     for how in ({"quantization": "4bit"}, {"adapter": "me/lora"}, {"subfolder": "x"}):
         with pytest.raises(
             UsageError,
@@ -197,8 +206,10 @@ def test_a_model_without_weights_refuses_settings_of_weights(model):
 @pytest.mark.parametrize(
     ("how", "package"),
     [({"quantization": "4bit"}, "bitsandbytes"), ({"adapter": "somewhere"}, "peft")],
+    ids=["quantization", "adapter"],
 )
-def test_what_needs_another_package_names_it(folder, monkeypatch, how, package):
+def test_missing_package(folder, monkeypatch, how, package):
+    """A setting that needs another package names it."""
     monkeypatch.setattr("swapbias.models.loading.find_spec", lambda name: None)
     with pytest.raises(
         UsageError, match=rf"needs the package {package}\. Install it: pip install {package}\.$"
@@ -217,9 +228,8 @@ class ForMaskedLM(BertForMaskedLM):
 """
 
 
-def test_code_of_a_model_runs_only_where_it_is_allowed_and_by_command_with_trust_alone(
-    folder, tmp_path, monkeypatch
-):
+def test_code_of_a_model(folder, tmp_path, monkeypatch):
+    """Code of a model runs only where it is allowed, and by command with trust alone."""
     monkeypatch.setattr(
         "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
     )
@@ -241,7 +251,9 @@ def test_code_of_a_model_runs_only_where_it_is_allowed_and_by_command_with_trust
     assert scorer.identity["trust_remote_code"] is True
 
 
-def test_loading_leaves_the_process_as_it_was(folder):
+def test_loading_leaves_the_process(folder):
+    """Loading leaves the state of the process as it was."""
+
     def state():
         mask = os.umask(0)
         os.umask(mask)
@@ -262,7 +274,8 @@ def test_loading_leaves_the_process_as_it_was(folder):
     ],
     ids=["whole", "4bit", "gptq"],
 )
-def test_a_model_in_memory_says_that_it_is_quantized(folder, config, name):
+def test_quantized_model_in_memory(folder, config, name):
+    """The name of a model in memory states that it is quantized."""
     model = AutoModelForMaskedLM.from_pretrained(folder)
     if config:
         model.config.quantization_config = config

@@ -79,7 +79,8 @@ def slow_masses(folder, prompt):
     return thresholded, closed
 
 
-def test_scores_equal_the_slow_definition(family):
+def test_scores_equal_slow_definition(family):
+    """Scores equal the slow sum over the vocabulary."""
     asked = prompts(16)
     scored = load_scorer(str(family), kind="masked").score(asked)
     for prompt, one in zip(asked, scored, strict=True):
@@ -118,7 +119,8 @@ def slow_matches(words, label_of):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_matched_words_are_those_of_the_slow_definition(seed):
+def test_matched_words_equal_slow_definition(seed):
+    """Matched words are those of the slow definition, as many for each group."""
     rng = random.Random(seed)
     words = [f"w{number // 2}" if number % 7 == 1 else f"w{number}" for number in range(400)]
     label_of = [rng.choices((0, 1, 2), (6, 1, 3))[0] for _ in words]
@@ -130,8 +132,9 @@ def test_matched_words_are_those_of_the_slow_definition(seed):
     assert hers == his > 20
 
 
-def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_one_gender(tmp_path):
-    """Sixty words as likely as one another, 17 of men and 9 of women: the gap of -8/60 is the vocabulary's alone."""
+def test_matched_mass_of_lost_names(tmp_path):
+    """Matched mass has no gap where a vocabulary lost half of the names of one gender: of 17 and 9
+    equally likely names the gap of -8/60 is the vocabulary's alone."""
     names = load_lexicon("gendered_stigma/rq1").proper
     hers, his = (
         [name.lower() for name, group in names.items() if group == kept]
@@ -163,7 +166,8 @@ def test_matched_mass_has_no_gap_where_a_vocabulary_lost_half_of_the_names_of_on
     assert not matched_words(["a", "b"], np.array([0, 0]), 0).any()
 
 
-def test_top_tokens_are_words_without_space_in_falling_order_and_equal_when_read_again(family):
+def test_top_tokens(family):
+    """Top tokens are words without spaces in falling order and equal when they are computed again."""
     scorer = load_scorer(str(family), kind="masked")
     (one, *_) = scored = scorer.score(prompts(8))
     assert scored == scorer.score(prompts(8))
@@ -175,8 +179,8 @@ def test_top_tokens_are_words_without_space_in_falling_order_and_equal_when_read
     assert one.answer == top[0][0]
 
 
-def test_xlnet_does_not_see_the_token_it_predicts(tmp_path):
-    """Whatever stands at the hidden position, the prediction there is the same; elsewhere it matters."""
+def test_xlnet_does_not_see_its_token(tmp_path):
+    """XLNet does not see the token that it predicts: only other positions change the prediction."""
     scorer = load_scorer(str(tiny.save("xlnet", tmp_path)))
     encoded = scorer.encode(["<mask> has depression"])[0]
     place = encoded.index(scorer.tokenizer.mask_token_id)
@@ -193,7 +197,8 @@ def test_xlnet_does_not_see_the_token_it_predicts(tmp_path):
     assert not torch.allclose(scorer.probabilities([changed]), expected)
 
 
-def test_coverage_says_which_words_are_one_token(tmp_path):
+def test_coverage(tmp_path):
+    """Coverage lists the words that are one token."""
     scorer = load_scorer(str(tiny.save("roberta", tmp_path)))
     rows = scorer.coverage(load_lexicon("gendered_stigma/rq1"))
     known = {scorer.tokenizer.decode([token]).strip() for token in range(len(scorer.tokenizer))}
@@ -209,7 +214,8 @@ def test_coverage_says_which_words_are_one_token(tmp_path):
     assert 0 < matched[0] == matched[1]
 
 
-def test_a_text_longer_than_the_model_reads_is_nan_and_an_added_token_keeps_it_uncased(tmp_path):
+def test_long_text_and_added_token(tmp_path):
+    """A text longer than the model reads scores NaN, and an added token keeps the model uncased."""
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
     row = prompts(1)[0].row() | {"text": "<mask> has " + "OCD " * 80}
     assert torch.isnan(torch.tensor(scorer.score([Prompt(**row)])[0].score))
@@ -272,7 +278,8 @@ class SlowPhrases:
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"], indirect=True)
-def test_phrases_breadth_first_equal_the_slow_definition(family):
+def test_phrases_equal_slow_definition(family):
+    """Phrases searched breadth first equal the slow definition."""
     slow = SlowPhrases(family)
     asked = prompts(8, "rq2")
     scored = read_as(load_scorer(str(family), kind="masked"), "phrases").score(asked)
@@ -283,6 +290,7 @@ def test_phrases_breadth_first_equal_the_slow_definition(family):
 
 
 def test_identical_sequences_run_once(tmp_path, monkeypatch):
+    """Identical sequences are computed once."""
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
     real = type(scorer.inner).probabilities
     ran = []
@@ -301,7 +309,8 @@ def test_identical_sequences_run_once(tmp_path, monkeypatch):
     assert len(ran) == count
 
 
-def test_a_joined_token_is_written_as_one_word(tmp_path):
+def test_joined_token(tmp_path):
+    """A joined token is written as one word."""
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
     piece = scorer.inner.words.index("##she")
     whole = scorer.inner.words.index("woman")

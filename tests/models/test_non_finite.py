@@ -34,7 +34,7 @@ QUESTION = Prompt(
 )
 
 
-def broken(folder, weight="", *, start=0):
+def break_weights(folder, weight="", *, start=0):
     """The model of a folder with NaN in all its weights, or in the rows of one from ``start`` on."""
     path = folder / "model.safetensors"
     weights = load_file(path)
@@ -45,7 +45,7 @@ def broken(folder, weight="", *, start=0):
     return folder
 
 
-def lost(scored):
+def is_lost(scored):
     """Whether every row is NaN throughout and marked, and shows neither answer nor probabilities."""
     for one in scored:
         assert math.isnan(one.score)
@@ -89,7 +89,8 @@ READINGS = [
 
 
 @pytest.mark.parametrize(("name", "reading"), [*READINGS, *((name, "") for name in OTHERS)])
-def test_every_reading_of_a_model_of_nan_weights_is_nan(name, reading, tmp_path):
+def test_nan_weights(name, reading, tmp_path):
+    """Every reading of a model of NaN weights is NaN."""
     assert {*KINDS} == {*FOLDERS, "embedding", "chat"} - {
         "xlnet"
     }  # two that are read in tests of their own
@@ -100,14 +101,14 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, reading, tmp_path)
         prompts = [Prompt(text="good film")]
     else:
         kind = KINDS["masked" if name == "xlnet" else name]
-        scorer = load_scorer(str(broken(FOLDERS[name](tmp_path / name))), kind=kind.name)
+        scorer = load_scorer(str(break_weights(FOLDERS[name](tmp_path / name))), kind=kind.name)
         scorer = read_as(scorer, reading) if reading else scorer
         prompts = as_prompts(ROWS[:4]) if kind.name == "masked" else prompts
         if reading in ("antonyms", "attitude"):
             config = "template4" if kind.name == "causal" else "baseline"
             prompts = as_prompts(config_rows("social_distance", config)[:2])
     found = scorer.score(prompts, done.append)
-    assert lost(found)
+    assert is_lost(found)
     assert sum(done) == pytest.approx(len(prompts))
     if name in OTHERS:
         (empty,) = scorer.score([Prompt(text=" ")])
@@ -132,18 +133,20 @@ def test_every_reading_of_a_model_of_nan_weights_is_nan(name, reading, tmp_path)
     ],
     ids=str,
 )
-def test_nan_of_a_callable_is_lost_in_every_shape_that_it_may_return_and_zero_is_not(returned):
+def test_nan_of_a_callable(returned):
+    """NaN of a function is lost in every shape that it may return, and zero is not."""
     nan, known = CallableScorer(lambda texts: returned, model_id="m:f").score([QUESTION] * 2)
-    assert lost([nan])
+    assert is_lost([nan])
     assert known.score == pytest.approx(0.2, abs=1e-3)
     (zero,) = CallableScorer(lambda texts: [0.0], model_id="m:f").score([QUESTION])
     assert (zero.score, zero.answer, zero.finite) == (0.0, "negative", True)
 
 
-def test_an_encoder_of_nan_weights_teaches_no_phenotype_has_no_direction_and_a_classifier_predicts_none(
+def test_nan_encoder(
     tmp_path,
 ):
-    features = ContextualVectors.load(str(broken(tiny.save("bert", tmp_path))), CPU)
+    """An encoder of NaN weights teaches no phenotype and has no direction."""
+    features = ContextualVectors.load(str(break_weights(tiny.save("bert", tmp_path))), CPU)
     assert np.isnan(features.vectors(["she is someone", "he is someone"])).all()
     notes = [
         {
@@ -164,7 +167,7 @@ def test_an_encoder_of_nan_weights_teaches_no_phenotype_has_no_direction_and_a_c
         ValueError, match=f"{features.name} knows 0 of 1 definitional pairs by finite vectors"
     ):
         DirectionScorer(features, tables)
-    classifier = str(broken(tiny.save_classifier(tmp_path / "classifier", SENTIMENT)))
+    classifier = str(break_weights(tiny.save_classifier(tmp_path / "classifier", SENTIMENT)))
     (one,) = load_phenotype_classifier(classifier, options=CPU).score([QUESTION])
     assert math.isnan(one.score)
     assert math.isnan(one.parts["predicted"])
@@ -172,42 +175,45 @@ def test_an_encoder_of_nan_weights_teaches_no_phenotype_has_no_direction_and_a_c
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "longformer"])
-def test_texts_that_are_read_together_with_one_that_gives_nan_are_scored_as_ever(family, tmp_path):
+def test_batch_with_nan(family, tmp_path):
+    """Texts in a batch with one that gives NaN are scored as before."""
     folder = tiny.save(family, tmp_path)
     well = load_scorer(str(folder)).score(as_prompts(ROWS))
     # The embeddings of late positions: only texts that reach them give NaN.
-    scorer = load_scorer(str(broken(folder, "position_embeddings.weight", start=LIMIT)))
+    scorer = load_scorer(str(break_weights(folder, "position_embeddings.weight", start=LIMIT)))
     first = LIMIT - (
         2 if family in ("roberta", "longformer") else 0
     )  # which count positions after the padding index
     long = [len(ids) > first for ids in scorer.encode([row["text"] for row in ROWS])]
     assert 0 < sum(long) < len(long)
     for one, before, is_long in zip(scorer.score(as_prompts(ROWS)), well, long, strict=True):
-        assert lost([one]) if is_long else one.score == pytest.approx(before.score, abs=1e-5)
+        assert is_lost([one]) if is_long else one.score == pytest.approx(before.score, abs=1e-5)
         assert one.finite is not is_long
 
 
-def test_a_question_that_a_local_chat_model_answers_with_nan_is_lost_alone(tmp_path):
+def test_chat_question_with_nan(tmp_path):
+    """A question that a local chat model answers with NaN is lost alone."""
     folder = tiny.save_causal(tmp_path / "m")
     options = ChatOptions(max_tokens=3, model="m")
     texts = ("she?", f"{'she ' * 20}?")
     first = (
         len(LocalChatScorer.load(str(folder), CPU, options)._encode(texts[0])) + options.max_tokens
     )
-    scorer = LocalChatScorer.load(str(broken(folder, "wpe.weight", start=first)), CPU, options)
+    scorer = LocalChatScorer.load(
+        str(break_weights(folder, "wpe.weight", start=first)), CPU, options
+    )
     assert len(scorer._encode(texts[1])) > first
     reader = scorer.reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
     short, long = reader.score(
         [Prompt(prompt_id=f"{number}/t1", text=text) for number, text in enumerate(texts)]
     )
-    assert lost([long])
+    assert is_lost([long])
     assert set(long.parts) == {"tokens", "truncated", "correct"}
     assert (short.finite, short.score) == (True, 1.0)
 
 
-def test_a_nan_loses_its_row_alone_and_a_word_that_is_ruled_out_has_probability_zero(
-    tmp_path, monkeypatch
-):
+def test_nan_loses_its_row(tmp_path, monkeypatch):
+    """A NaN loses its row alone, and a word that is ruled out has probability zero."""
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
     real = type(scorer).probabilities
 
@@ -228,7 +234,8 @@ def test_a_nan_loses_its_row_alone_and_a_word_that_is_ruled_out_has_probability_
     assert all(one.finite and math.isfinite(one.score) for one in scorer.score(as_prompts(ROWS)))
 
 
-def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
+def test_phrases_with_nan(tmp_path, monkeypatch):
+    """Phrases are NaN where a later step is."""
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "phrases")
     prompts = as_prompts(config_rows("gendered_stigma", "rq2")[:1])
     first_step = len(scorer.inner.encode([prompts[0].text])[0])
@@ -240,7 +247,7 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(type(scorer.inner), "probabilities", longer_is_nan)
-    assert lost(scorer.score(prompts))
+    assert is_lost(scorer.score(prompts))
 
 
 @pytest.mark.parametrize(
@@ -253,10 +260,17 @@ def test_phrases_are_nan_where_a_later_step_is(tmp_path, monkeypatch):
         ((math.nan, -2.0), math.nan, False),
         ((-2.0, math.nan), math.nan, False),
     ],
+    ids=[
+        "finite",
+        "impossible second",
+        "impossible first",
+        "both impossible",
+        "NaN first",
+        "NaN second",
+    ],
 )
-def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(
-    values, score, finite, tmp_path, monkeypatch
-):
+def test_answer_against_unknown_probability(values, score, finite, tmp_path, monkeypatch):
+    """An answer is likelier only than one whose probability is known."""
     scorer = read_as(load_scorer(str(tiny.save_causal(tmp_path / "m"))), "answers")
     monkeypatch.setattr(type(scorer.inner), "ends", lambda self, texts, on_progress: list(values))
     one = scorer.score([QUESTION])[0]
@@ -265,9 +279,8 @@ def test_an_answer_is_likelier_only_than_one_whose_probability_is_known(
     assert all(math.isfinite(value) is math.isfinite(sum(values)) for value in one.parts.values())
 
 
-def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged_and_one_too_long_none(
-    tmp_path, monkeypatch
-):
+def test_impossible_and_long_texts(tmp_path, monkeypatch):
+    """A text that is impossible, or too long, has no score."""
     scorer = load_scorer(str(tiny.save_causal(tmp_path / "m")))
     (long,) = scorer.score([replace(QUESTION, text="she " * 500)])
     assert math.isnan(long.score)
@@ -277,15 +290,16 @@ def test_a_text_that_is_impossible_has_no_score_that_could_be_averaged_and_one_t
         return [-math.inf] * len(texts)
 
     monkeypatch.setattr(type(scorer), "log_probabilities", impossible)
-    assert lost(scorer.score([QUESTION]))
-    assert lost(
+    assert is_lost(scorer.score([QUESTION]))
+    assert is_lost(
         read_as(scorer, "antonyms").score(
             as_prompts(config_rows("social_distance", "template4")[:1])
         )
     )
 
 
-def test_rows_say_which_of_them_gave_no_finite_number():
+def test_rows_mark_non_finite():
+    """Rows mark which of them gave no finite number."""
     zero = Scored(0.0, parts={"a": 0.0})
     unread = Scored(math.nan, parts={"a": math.nan})
     nan = replace(unread, finite=False)
@@ -304,9 +318,8 @@ def mostly_silent(texts):
     return [math.nan if number % 5 < 3 else 0.5 for number, _ in enumerate(texts)]
 
 
-def test_an_audit_of_a_model_that_gives_nan_for_most_rows_ends_with_a_sentence_and_keeps_them(
-    tmp_path, quiet
-):
+def test_audit_of_mostly_nan(tmp_path, quiet):
+    """An audit of a model that gives NaN for most rows ends with a sentence and keeps its scores."""
     model = "tests.models.test_non_finite:mostly_silent"
     place = tmp_path / "run"
     with pytest.raises(
@@ -321,12 +334,13 @@ def test_an_audit_of_a_model_that_gives_nan_for_most_rows_ends_with_a_sentence_a
         resume(place, trust=True, **quiet)
 
 
-def test_a_model_with_less_than_half_of_its_rows_lost_goes_on_and_counts_them(tmp_path, quiet):
+def test_audit_of_some_nan(tmp_path, quiet):
+    """A model with less than half of its rows lost goes on, and the lost rows are counted."""
     folder = tiny.save("bert", tmp_path / "model")
     settings = Settings(model=str(folder), studies=("gendered_stigma:rq1",), limit=300)
     encode = load_scorer(str(folder)).encode
     lengths = list(map(len, encode([row["text"] for row in config_rows("gendered_stigma", "rq1")])))
-    broken(folder, "position_embeddings.weight", start=int(np.quantile(lengths, 0.5)))
+    break_weights(folder, "position_embeddings.weight", start=int(np.quantile(lengths, 0.5)))
     run, found = start(settings, tmp_path / "run", **quiet)
     rows = run.items("gendered_stigma")
     assert 0.3 < rows["non_finite"].mean() < 0.5

@@ -61,7 +61,7 @@ class Numbers(TextClassificationPipeline):
         return float(model_outputs["logits"][0, 0])
 
 
-class Own(Pipeline):
+class OwnPipeline(Pipeline):
     def _sanitize_parameters(self, **arguments):
         return {}, {}, {}
 
@@ -94,7 +94,7 @@ def truth(made, label="POSITIVE"):
     for prompt in PROMPTS:
         rows = (
             made(prompt.text)
-            if isinstance(made, OnePositive | Own)
+            if isinstance(made, OnePositive | OwnPipeline)
             else made(prompt.text, top_k=None)
         )
         rows = [rows] if isinstance(rows, dict) else rows
@@ -108,9 +108,12 @@ def scores(scorer):
 
 
 @pytest.mark.parametrize(
-    "made", [Prefixed, Sharper, Lowered, Forwarded, OnePositive, Own], ids=lambda one: one.__name__
+    "made",
+    [Prefixed, Sharper, Lowered, Forwarded, OnePositive, OwnPipeline],
+    ids=lambda one: one.__name__,
 )
-def test_a_pipeline_with_a_step_of_its_own_is_called(made, tmp_path):
+def test_own_step(made, tmp_path):
+    """A pipeline with a step of its own is called."""
     own = classifier(tmp_path, made=made)
     scorer = load_scorer(own)
     assert isinstance(scorer, PipelineScorer)
@@ -120,7 +123,8 @@ def test_a_pipeline_with_a_step_of_its_own_is_called(made, tmp_path):
     assert scores(scorer) != pytest.approx(plain, abs=1e-3)
 
 
-def test_a_step_that_is_put_into_a_pipeline_is_called(tmp_path):
+def test_patched_step(tmp_path):
+    """A step that is put into a pipeline is called."""
     own = classifier(tmp_path)
     stock = own.preprocess
     own.preprocess = types.MethodType(
@@ -132,9 +136,12 @@ def test_a_step_that_is_put_into_a_pipeline_is_called(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"top_k": 1}, {"top_k": 2}, {"top_k": None}, {"function_to_apply": "sigmoid"}]
+    "settings",
+    [{}, {"top_k": 1}, {"top_k": 2}, {"top_k": None}, {"function_to_apply": "sigmoid"}],
+    ids=["plain", "top 1", "top 2", "all", "sigmoid"],
 )
-def test_a_plain_pipeline_is_read_by_the_engine_and_says_the_same(settings, tmp_path):
+def test_plain_pipeline(settings, tmp_path):
+    """A plain pipeline is read by the engine and has its scores."""
     scorer = load_scorer(classifier(tmp_path, THREE, **settings))
     assert isinstance(scorer, TextClassifierScorer)
     assert scores(scorer) == pytest.approx(
@@ -143,9 +150,12 @@ def test_a_plain_pipeline_is_read_by_the_engine_and_says_the_same(settings, tmp_
 
 
 @pytest.mark.parametrize(
-    "settings", [{"truncation": True, "max_length": 5}, {"padding": "max_length"}]
+    "settings",
+    [{"truncation": True, "max_length": 5}, {"padding": "max_length"}],
+    ids=["truncation", "padding"],
 )
-def test_parameters_of_the_preprocessing_are_kept(settings, tmp_path):
+def test_preprocessing_parameters(settings, tmp_path):
+    """Parameters of the preprocessing are kept."""
     made = classifier(tmp_path, THREE, **settings)
     scorer = load_scorer(made, name="short")
     assert isinstance(scorer, PipelineScorer)
@@ -161,8 +171,9 @@ def test_parameters_of_the_preprocessing_are_kept(settings, tmp_path):
     assert inputs[0] != inputs[2]
 
 
-def test_numbers_that_the_engine_does_not_give_are_called_for(tmp_path, monkeypatch):
-    """A patch of the library's own class shows only in the numbers."""
+def test_patched_library(tmp_path, monkeypatch):
+    """Numbers that the engine does not give are taken from the pipeline, as for a patch of the
+    library's class."""
     made = classifier(tmp_path)
     stock = TextClassificationPipeline.preprocess
     monkeypatch.setattr(
@@ -176,9 +187,12 @@ def test_numbers_that_the_engine_does_not_give_are_called_for(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"hypothesis_template": "he is {}."}, {"multi_label": True}]
+    "settings",
+    [{}, {"hypothesis_template": "he is {}."}, {"multi_label": True}],
+    ids=["plain", "template", "several labels"],
 )
-def test_a_zero_shot_pipeline_is_read_by_its_own_labels_or_refused(settings, tmp_path):
+def test_zero_shot(settings, tmp_path):
+    """A zero-shot pipeline is read by its labels or refused."""
     folder = str(tiny.save_classifier(tmp_path, NLI))
     bare = pipeline("zero-shot-classification", model=folder, device="cpu", **settings)
     with pytest.raises(
@@ -203,13 +217,15 @@ def test_a_zero_shot_pipeline_is_read_by_its_own_labels_or_refused(settings, tmp
         (Numbers, TWO, "returns no labels with scores"),
     ],
 )
-def test_what_is_no_score_of_every_label_is_one_sentence(made, labels, sentence, tmp_path):
+def test_no_score_of_every_label(made, labels, sentence, tmp_path):
+    """A pipeline without a score of every label is one sentence."""
     with pytest.raises(UsageError, match=sentence):
         load_scorer(classifier(tmp_path, labels, made))
 
 
 @pytest.mark.parametrize("label", ["LABEL_0", "LABEL_1"])
-def test_the_likeliest_label_alone_is_refused_where_it_changes(label, tmp_path):
+def test_top_label_alone(label, tmp_path):
+    """A pipeline of the top label alone is refused where the label changes."""
     with pytest.raises(ValueError, match=r"returns other labels for one text|none is 'LABEL_1'"):
         scores(
             load_scorer(
@@ -218,7 +234,8 @@ def test_the_likeliest_label_alone_is_refused_where_it_changes(label, tmp_path):
         )
 
 
-def test_other_pipelines_are_refused_in_one_sentence(tmp_path):
+def test_other_pipelines(tmp_path):
+    """Other pipelines are refused in one sentence."""
     masked = str(tiny.save("bert", tmp_path))
     causal = str(tiny.save_causal(tmp_path / "m"))
     fill = pipeline("fill-mask", model=masked, device="cpu")
@@ -246,7 +263,8 @@ def test_other_pipelines_are_refused_in_one_sentence(tmp_path):
     )
 
 
-def test_a_called_pipeline_is_audited(tmp_path):
+def test_called_pipeline_is_audited(tmp_path):
+    """A called pipeline can be audited."""
     made = classifier(tmp_path, made=Prefixed)
     run = swapbias.audit(made, "occupation_sentiment:control", progress=False)
     items = run.items("occupation_sentiment")

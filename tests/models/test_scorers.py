@@ -27,7 +27,7 @@ from tests.models.clinical.test_features import direction
 from tests.models.clinical.test_phenotype import scorer as phenotype
 from tests.scoring import read_as
 
-NEEDED = ("model_id", "kind", "unit", "identity", "score")
+REQUIRED = ("model_id", "kind", "unit", "identity", "score")
 CHAT = ChatOptions(model="m", base_url="http://127.0.0.1:1/v1")
 
 
@@ -45,7 +45,7 @@ class Least(Scorer):
         return [Scored(len(prompt.text) / 10) for prompt in prompts]
 
 
-def called(folder):
+def called_pipeline(folder):
     from transformers import (
         AutoModelForSequenceClassification,
         AutoTokenizer,
@@ -61,7 +61,7 @@ def called(folder):
     return pipeline("text-classification", model=model, tokenizer=tokenizer, pipeline_class=Own)
 
 
-def fitted():
+def fitted_pipeline():
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -70,7 +70,7 @@ def fitted():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def scorers_by_class(tmp_path_factory):
     """A scorer of each class, by the name of the class."""
     folder = tmp_path_factory.mktemp("models")
     masked = load_scorer(str(tiny.save("bert", folder / "masked")))
@@ -86,10 +86,10 @@ def made(tmp_path_factory):
         causal,
         *(read_as(causal, reading) for reading in ("antonyms", "answers")),
         load_scorer(classifier),
-        load_scorer(called(classifier)),
+        load_scorer(called_pipeline(classifier)),
         load_scorer("vader"),
         load_scorer(half),
-        load_scorer(fitted()),
+        load_scorer(fitted_pipeline()),
         read_as(load_scorer("vader"), "negative_label"),
         own(load_scorer(half)),
         phenotype(),
@@ -109,7 +109,8 @@ def classes_below(parent):
         yield from classes_below(child)
 
 
-def test_there_is_an_example_of_every_scorer_of_the_package(made):
+def test_example_of_every_scorer(scorers_by_class):
+    """There is an example of every scorer of the package."""
     for path in sorted((ROOT / "swapbias").rglob("*.py")):
         if "Scorer)" in path.read_text():
             import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
@@ -119,8 +120,10 @@ def test_there_is_an_example_of_every_scorer_of_the_package(made):
         for one in shipped
         if not one.__abstractmethods__ and not one.__name__.startswith("_")
     }
-    assert leaves - {"AnsweringScorer"} == {*made}  # it asks nobody and is for estimates alone
-    assert len(made) >= 19
+    assert leaves - {"AnsweringScorer"} == {
+        *scorers_by_class
+    }  # it asks nobody and is for estimates alone
+    assert len(scorers_by_class) >= 19
 
 
 def public_names(scorer):
@@ -139,13 +142,15 @@ def refuses_changes(scorer):
         assert vars(scorer) == before
 
 
-def test_no_attribute_of_a_scorer_can_be_set_once_it_is_made(made):
-    for scorer in made.values():
-        assert {*NEEDED, "own_unit", "expected", "notes"} <= {*public_names(scorer)}
+def test_scorer_cannot_be_changed(scorers_by_class):
+    """No attribute of a scorer can be set after it is built."""
+    for scorer in scorers_by_class.values():
+        assert {*REQUIRED, "own_unit", "expected", "notes"} <= {*public_names(scorer)}
         refuses_changes(scorer)
 
 
-def test_a_kind_stays_as_it_is_too():
+def test_kind_cannot_be_changed():
+    """No attribute of a kind can be set."""
     for kind in kinds():
         refuses_changes(kind)
 
@@ -162,8 +167,9 @@ def configured(scorer, folder):
         )
 
 
-def test_what_configures_a_scorer_returns_another_that_is_as_closed(made, tmp_path):
-    for scorer in made.values():
+def test_configured_scorer(scorers_by_class, tmp_path):
+    """Configuring a scorer returns another one that cannot be changed either."""
+    for scorer in scorers_by_class.values():
         before = dict(vars(scorer))
         for how, other in configured(scorer, tmp_path):
             assert vars(scorer) == before, how
@@ -181,8 +187,8 @@ def test_what_configures_a_scorer_returns_another_that_is_as_closed(made, tmp_pa
                 assert (scorer.options.max_tokens, "more" in scorer.identity) == (16, False)
 
 
-def test_to_score_changes_no_attribute(made):
-    """Caches are objects that a scorer holds: the same ones before and after."""
+def test_scoring_changes_no_attribute(scorers_by_class):
+    """Scoring changes no attribute: caches are objects that a scorer has before and after."""
     masked = Prompt(text="She <mask>.", lexicon="gendered_stigma/rq1/female")
     rated = Prompt(text="She <mask>.", lexicon="social_distance/attitude/negative")
     asked = {
@@ -193,7 +199,7 @@ def test_to_score_changes_no_attribute(made):
         ),
         "DirectionScorer": Prompt(text="gloom", construct="synonym"),
     }
-    for name, scorer in made.items():
+    for name, scorer in scorers_by_class.items():
         if name in ("ChatScorer", "JudgedScorer"):  # no service is there
             continue
         before = {key: id(value) for key, value in vars(scorer).items()}
@@ -204,8 +210,9 @@ def test_to_score_changes_no_attribute(made):
         assert {key: id(value) for key, value in vars(scorer).items()} == before, name
 
 
-def test_experiments_of_one_chat_model_do_not_share_how_answers_are_read(made):
-    chat = made["ChatScorer"]
+def test_experiments_share_no_reader(scorers_by_class):
+    """Experiments of one chat model do not share how answers are read."""
+    chat = scorers_by_class["ChatScorer"]
     request = Request(options=(CHAT,))
     experiments = [
         one for name in ("stigma_vignettes", "care_notes") for one in load_study(name).experiments
@@ -226,9 +233,10 @@ def test_experiments_of_one_chat_model_do_not_share_how_answers_are_read(made):
     assert experiments_that(lambda one: one.reads.reading == "tone")
 
 
-@pytest.mark.parametrize("missing", NEEDED)
-def test_a_scorer_that_forgets_something_is_told_what(missing):
-    members = {name: getattr(Least, name) for name in NEEDED if name != missing}
+@pytest.mark.parametrize("missing", REQUIRED)
+def test_missing_member(missing):
+    """A scorer without a required member is told which."""
+    members = {name: getattr(Least, name) for name in REQUIRED if name != missing}
     needed = "A scorer needs model_id, kind, unit, identity and score: set them in the class or in __init__."
     for more in ({}, {missing: None}) if missing != "score" else ({},):
         with pytest.raises(TypeError) as raised:
@@ -236,7 +244,9 @@ def test_a_scorer_that_forgets_something_is_told_what(missing):
         assert str(raised.value) == f"Forgetful has no {missing}. {needed}"
 
 
-def test_a_scorer_that_forgets_the_constructor_of_its_parent_is_told_what_it_lacks():
+def test_missing_constructor():
+    """A scorer that skips the constructor of its parent is told what it lacks."""
+
     class Mine(DerivedScorer):
         kind = "classifier"
         unit = "u"
@@ -251,7 +261,8 @@ def test_a_scorer_that_forgets_the_constructor_of_its_parent_is_told_what_it_lac
         Mine(Least())
 
 
-def test_a_kind_that_forgets_something_is_told_what():
+def test_missing_member_of_a_kind():
+    """A kind without a required member is told which."""
     whole = {
         "name": "toy",
         "readings": {"": Reading({"score": "u"})},
@@ -296,7 +307,8 @@ class Counting(Scorer):
         return [Scored(float(len(self.pattern.findall(prompt.text)))) for prompt in prompts]
 
 
-def test_an_own_scorer_may_be_a_dataclass_and_keep_what_it_works_out_once():
+def test_dataclass_scorer():
+    """A scorer may be a dataclass and keep what it computes once."""
     counting = Counting("she")
     prompts = [Prompt(text="she and she"), Prompt(text="he")]
     assert [one.score for one in counting.score(prompts)] == [2, 0]
@@ -305,7 +317,9 @@ def test_an_own_scorer_may_be_a_dataclass_and_keep_what_it_works_out_once():
     refuses_changes(counting)
 
 
-def test_an_own_scorer_that_counts_in_an_attribute_is_told_where_to_count():
+def test_counting_scorer():
+    """A scorer that counts in an attribute is told where to count."""
+
     class Impatient(Least):
         calls = 0
 
@@ -319,7 +333,9 @@ def test_an_own_scorer_that_counts_in_an_attribute_is_told_where_to_count():
         Impatient().score([])
 
 
-def test_an_own_chat_scorer_reads_its_answers_itself():
+def test_own_chat_scorer():
+    """A chat scorer of a user reads its answers itself."""
+
     class Talker(Least):
         kind = "chat"
 
@@ -333,7 +349,9 @@ def test_an_own_chat_scorer_reads_its_answers_itself():
     assert reader.score([Prompt(text="12345")])[0].score == 0.5
 
 
-def test_an_own_scorer_with_a_limit_says_it_in_a_sentence():
+def test_scorer_with_a_limit():
+    """A scorer with a limit states it in a sentence."""
+
     class Metered(Least):
         def beyond_limits(self, prompts):
             return "its licence allows 3 texts" if len(prompts) > 3 else ""
@@ -348,6 +366,8 @@ def test_an_own_scorer_with_a_limit_says_it_in_a_sentence():
 @pytest.mark.parametrize(
     "copied",
     [copy, deepcopy, lambda scorer: pickle.loads(pickle.dumps(scorer))],  # noqa: S301
+    ids=["copy", "deepcopy", "pickle"],
 )
-def test_a_copy_of_a_scorer_is_closed_too(copied):
+def test_copied_scorer(copied):
+    """A copy of a scorer cannot be changed either."""
     refuses_changes(copied(Least()))

@@ -73,7 +73,7 @@ def folder(clean, tmp_path):
     return shutil.copytree(clean, tmp_path / "model")
 
 
-WAYS = (
+COMMANDS = (
     ("audit", "{}", "--study", "gendered_stigma:rq1", "--limit", "6"),
     (
         "audit",
@@ -90,46 +90,56 @@ WAYS = (
 )
 
 
-def given(way, model, tmp_path):
+def command_for(way, model, tmp_path):
     return [*(one.format(model) for one in way), "--out", tmp_path / "out"]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding"])
+@pytest.mark.parametrize("way", COMMANDS, ids=["model", "chat", "embedding"])
 @pytest.mark.parametrize("raw", [True, False], ids=["raw", "archive"])
-def test_weights_that_are_a_pickle_are_refused(folder, way, raw, tmp_path, canary):
+def test_pickled_weights(folder, way, raw, tmp_path, canary):
+    """Weights that are a pickle are refused."""
     (folder / "model.safetensors").unlink()
     target = folder / "pytorch_model.bin"
     malicious(target, canary) if raw else torch.save({"a": Payload(canary)}, target)
     refused(
-        swapbias(*given(way, folder, tmp_path)), 2, "a pickle that would run code", ".safetensors"
+        swapbias(*command_for(way, folder, tmp_path)),
+        2,
+        "a pickle that would run code",
+        ".safetensors",
     )
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["model", "chat", "embedding"])
-def test_code_beside_a_model_is_not_imported(folder, way, tmp_path, canary):
+@pytest.mark.parametrize("way", COMMANDS, ids=["model", "chat", "embedding"])
+def test_code_beside_a_model(folder, way, tmp_path, canary):
+    """Code beside a model is not imported."""
     classes = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoModelForCausalLM")
     edited(folder / "config.json", auto_map=dict.fromkeys(classes, "evil.Model"), model_type="evil")
     (folder / "evil.py").write_text(poison(canary))
-    refused(swapbias(*given(way, folder, tmp_path)), 2, "custom code")
+    refused(swapbias(*command_for(way, folder, tmp_path)), 2, "custom code")
 
 
-def test_a_tokenizer_of_its_own_is_not_imported(folder, tmp_path, canary):
+def test_own_tokenizer(folder, tmp_path, canary):
+    """A tokenizer with code of its own is not imported."""
     classes = {"AutoTokenizer": ["evil.Model", "evil.Model"]}
     edited(folder / "tokenizer_config.json", auto_map=classes, tokenizer_class="Evil")
     (folder / "evil.py").write_text(poison(canary))
-    swapbias(*given(WAYS[0], folder, tmp_path))  # with the usual class of its type, or refused
+    swapbias(
+        *command_for(COMMANDS[0], folder, tmp_path)
+    )  # with the usual class of its type, or refused
 
 
 @pytest.mark.parametrize(
     "name", ["attn_implementation", "_attn_implementation", "experts_implementation"]
 )
-def test_compiled_code_of_the_hub_that_a_config_names_is_not_fetched(folder, name):
+def test_compiled_code_of_the_hub(folder, name):
+    """Compiled code of the Hub that a config names is not fetched."""
     edited(folder / "config.json", **{name: "stranger/kernel"})
     with pytest.raises(ValueError, match="compiled code of the Hub, which is not run"):
         read_config(str(folder))
 
 
-def test_a_folder_with_an_equals_sign_is_a_model(clean, tmp_path, monkeypatch):
+def test_folder_with_equals_sign(clean, tmp_path, monkeypatch):
+    """A folder with an equals sign is a model."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(clean, "lr=1e-5")
     rq1 = ("--study", "gendered_stigma:rq1", "--limit", "6", "--out", "run")
@@ -140,11 +150,16 @@ def test_a_folder_with_an_equals_sign_is_a_model(clean, tmp_path, monkeypatch):
     assert held["settings"]["model"] == str(tmp_path / "lr=1e-5")
 
 
-def test_places_within_such_a_folder_become_absolute(tmp_path, monkeypatch):
+def test_paths_in_such_a_folder(tmp_path, monkeypatch):
+    """Paths within such a folder become absolute."""
     monkeypatch.chdir(tmp_path)
-    given = "lr=1e-5/enc"
+    command_for = "lr=1e-5/enc"
     Path("lr=1e-5/enc").mkdir(parents=True)
-    chosen = settings_of(given, (), {"chat": given, "embedding": [given], "classifier": given})
+    chosen = settings_of(
+        command_for,
+        (),
+        {"chat": command_for, "embedding": [command_for], "classifier": command_for},
+    )
     wanted = str(tmp_path / "lr=1e-5" / "enc")
     assert chosen.model == wanted
     assert chosen.of(NoteOptions).embeddings == (wanted,)
@@ -160,7 +175,8 @@ def test_places_within_such_a_folder_become_absolute(tmp_path, monkeypatch):
     ],
     ids=["function", "functions", "classifier", "scorer"],
 )
-def test_a_file_of_settings_runs_nothing_that_it_names(content, tmp_path, canary):
+def test_settings_file_runs_nothing(content, tmp_path, canary):
+    """A file of settings runs no code that it names."""
     work = tmp_path / "work"
     work.mkdir()
     (work / "evil_mod.py").write_text(poison(canary))
@@ -174,7 +190,8 @@ def test_a_file_of_settings_runs_nothing_that_it_names(content, tmp_path, canary
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_of_settings_runs_what_the_user_trusts(tmp_path, monkeypatch):
+def test_trusted_settings_file(tmp_path, monkeypatch):
+    """A file of settings runs what the user trusts."""
     (tmp_path / "kind_mod.py").write_text(FUNCTION)
     (tmp_path / "audit.toml").write_text(
         'model = "kind_mod:half"\nstudies = ["occupation_sentiment:control"]\n'
@@ -188,7 +205,8 @@ def test_a_file_of_settings_runs_what_the_user_trusts(tmp_path, monkeypatch):
     )
 
 
-def test_a_manifest_cannot_say_which_secret_of_the_environment_is_the_key():
+def test_manifest_names_no_key():
+    """A manifest cannot name the environment variable of a key."""
     saved = Settings().saved()
     for name in ("key_name", "api_key_env"):
         with pytest.raises(ValueError, match="not of this version"):
@@ -197,7 +215,8 @@ def test_a_manifest_cannot_say_which_secret_of_the_environment_is_the_key():
             )
 
 
-def test_a_study_of_a_stranger_is_read_and_not_imported(tmp_path, canary):
+def test_study_of_a_stranger(tmp_path, canary):
+    """A study from a stranger is read and not imported."""
     folder = tmp_path / "mystudy"
     assert swapbias("study", "new", folder).returncode == 0
     for name in ("__init__.py", "conftest.py", "mystudy.py", "builder.py"):
@@ -206,7 +225,8 @@ def test_a_study_of_a_stranger_is_read_and_not_imported(tmp_path, canary):
     swapbias("audit", "vader", "--study", folder, "--dry-run")
 
 
-def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
+def test_baseline_of_a_stranger(tmp_path, canary):
+    """A baseline from a stranger is read and not run."""
     (tmp_path / "evil_mod.py").write_text(poison(canary))
     run = tmp_path / "run"
     assert (
@@ -229,8 +249,10 @@ def test_a_baseline_of_a_stranger_is_read_and_not_run(tmp_path, canary):
 @pytest.mark.parametrize(
     ("name", "content"),
     [("v.bin", b"99999999999 300\nword " + bytes(40)), ("v.txt", b"99999999999 300\nword 1 2 3\n")],
+    ids=["binary", "text"],
 )
-def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
+def test_endless_vectors(name, content, tmp_path):
+    """Vectors that claim more than their file can hold are refused."""
     (tmp_path / name).write_bytes(content)
     chosen = (
         "--study",
@@ -256,14 +278,16 @@ def test_vectors_that_claim_to_be_endless_are_refused(name, content, tmp_path):
     ],
     ids=["layers", "positions", "mask"],
 )
-def test_a_file_that_does_not_fit_the_weights(folder, changes, told):
+def test_file_unlike_the_weights(folder, changes, told):
+    """A file that does not fit the weights is refused."""
     for name, change in changes.items():
         edited(folder / name, **change)
     with pytest.raises(ValueError, match=told):
         load_scorer(str(folder))
 
 
-def test_a_vocabulary_smaller_than_its_tokenizer(folder):
+def test_small_vocabulary(folder):
+    """Weights with fewer tokens than the tokenizer are refused."""
     model = AutoModelForMaskedLM.from_pretrained(folder)
     model.resize_token_embeddings(40)
     model.save_pretrained(folder)
@@ -273,7 +297,8 @@ def test_a_vocabulary_smaller_than_its_tokenizer(folder):
         load_scorer(str(folder))
 
 
-def test_a_tokenizer_that_promises_more_positions_than_there_are(folder):
+def test_too_many_positions(folder):
+    """A tokenizer that states more positions than there are changes no score."""
     texts = ("<mask> has depression.", "<mask> has depression" + " and anxiety" * 100 + ".")
     asked = [Prompt(text=text, lexicon="gendered_stigma/rq1/female") for text in texts]
     honest = [one.score for one in load_scorer(str(folder)).score(asked)]
@@ -285,7 +310,8 @@ def test_a_tokenizer_that_promises_more_positions_than_there_are(folder):
     ("name", "safe"),
     [("v.kv", "as .bin"), ("V.KV", "as .bin"), ("c.joblib", "as .skops"), ("c.pkl", "as .skops")],
 )
-def test_a_pickle_is_refused_before_it_is_read(name, safe, tmp_path, canary):
+def test_pickle_is_refused_unread(name, safe, tmp_path, canary):
+    """A pickle is refused before it is read."""
     read = load_features if name.lower().endswith(".kv") else load_phenotype_classifier
     with pytest.raises(
         UsageError, match=rf"^{name} is a pickle: .*load it in Python and save it .*{safe}\.$"
@@ -316,10 +342,10 @@ def test_a_pickle_is_refused_before_it_is_read(name, safe, tmp_path, canary):
             {"embeddings": ("v.kv",)},
         ),
     ],
+    ids=["classifier", "vectors"],
 )
-def test_a_pickle_in_a_request_or_a_manifest_is_refused_even_with_trust(
-    study, settings, notes, tmp_path, canary, monkeypatch
-):
+def test_pickle_with_trust(study, settings, notes, tmp_path, canary, monkeypatch):
+    """A pickle in a request or a manifest is refused even with trust."""
     monkeypatch.chdir(tmp_path)
     Path("notes.csv").write_text("text,label\nShe fell.,1\nHe is well.,0\n")
     for name in ("c.pkl", "v.kv"):
@@ -332,7 +358,8 @@ def test_a_pickle_in_a_request_or_a_manifest_is_refused_even_with_trust(
     refused(swapbias("audit", "--resume", "run", "--trust", cwd=tmp_path), 2, "is a pickle")
 
 
-def test_training_refuses_vectors_that_are_a_pickle(tmp_path, canary):
+def test_training_refuses_pickle(tmp_path, canary):
+    """Training refuses vectors that are a pickle."""
     for part in ("train", "dev"):
         (tmp_path / f"stsa.binary.{part}").write_text("1 good film\n0 bad film\n" * 4)
     asked = (
@@ -348,7 +375,7 @@ def test_training_refuses_vectors_that_are_a_pickle(tmp_path, canary):
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
+def toy_module(tmp_path, monkeypatch):
     """A folder with the module toy_half, which no test has imported yet."""
     (tmp_path / "toy_half.py").write_text(FUNCTION)
     monkeypatch.chdir(tmp_path)
@@ -357,7 +384,7 @@ def toy(tmp_path, monkeypatch):
     importlib.invalidate_caches()
 
 
-def begun(quiet, model, folder):
+def begin_run(quiet, model, folder):
     """A run that is said not to have ended."""
     settings = Settings(model=model, studies=("occupation_sentiment:sentences",), limit=20)
     run, _ = start(settings, folder, **quiet)
@@ -372,9 +399,10 @@ def poisoned(source, marker):
     importlib.invalidate_caches()
 
 
-def test_a_run_that_names_a_function_goes_on_only_with_trust(toy, tmp_path, quiet, marker):
-    poisoned(toy, marker)
-    folder = begun(quiet, "toy_half:half", tmp_path / "run")
+def test_run_of_a_function(toy_module, tmp_path, quiet, marker):
+    """A run of a function is resumed only with trust."""
+    poisoned(toy_module, marker)
+    folder = begin_run(quiet, "toy_half:half", tmp_path / "run")
     marker.unlink()
     sys.modules.pop("toy_half", None)
     with pytest.raises(
@@ -388,25 +416,28 @@ def test_a_run_that_names_a_function_goes_on_only_with_trust(toy, tmp_path, quie
     assert run.manifest()["status"] == "complete"
 
 
-def test_a_function_that_changed_is_refused_before_it_is_imported(toy, tmp_path, quiet, canary):
-    folder = begun(quiet, "toy_half:half", tmp_path / "run")
-    poisoned(toy, canary)
+def test_changed_function(toy_module, tmp_path, quiet, canary):
+    """A function that changed is refused before it is imported."""
+    folder = begin_run(quiet, "toy_half:half", tmp_path / "run")
+    poisoned(toy_module, canary)
     with pytest.raises(UsageError, match="begun with another version of toy_half:half"):
         resume(folder, **quiet, trust=True)
 
 
-def test_a_function_that_a_module_imports_from_elsewhere_can_go_on(toy, tmp_path, quiet):
+def test_imported_function(toy_module, tmp_path, quiet):
+    """A function that a module imports from elsewhere can be resumed."""
     (tmp_path / "toy_outer.py").write_text("from toy_half import half\n")
-    folder = begun(quiet, "toy_outer:half", tmp_path / "run")
+    folder = begin_run(quiet, "toy_outer:half", tmp_path / "run")
     assert resume(folder, **quiet, trust=True)[0].manifest()["status"] == "complete"
-    folder = begun(quiet, "toy_outer:half", tmp_path / "other")
+    folder = begin_run(quiet, "toy_outer:half", tmp_path / "other")
     (tmp_path / "toy_outer.py").write_text("from toy_half import half\nmore = 1\n")
     with pytest.raises(UsageError, match="another version of toy_outer:half"):
         resume(folder, **quiet, trust=True)
     sys.modules.pop("toy_outer")
 
 
-def test_a_module_is_found_without_importing_the_packages_around_it(tmp_path, monkeypatch, canary):
+def test_module_without_packages(tmp_path, monkeypatch, canary):
+    """A module is found without importing the packages around it."""
     for folder in (
         tmp_path / "outer_toy",
         tmp_path / "space_toy" / "inner",

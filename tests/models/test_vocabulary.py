@@ -102,7 +102,8 @@ VOCABULARIES = {
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-def test_the_mass_of_words_is_that_of_the_tokens_which_the_tokenizer_gives(name, tmp_path):
+def test_mass_of_tokens(name, tmp_path):
+    """The mass of words is that of the tokens that the tokenizer gives them."""
     make, words = VOCABULARIES[name]
     tokenizer = make()
     model = bert(tokenizer)
@@ -143,7 +144,8 @@ def test_the_mass_of_words_is_that_of_the_tokens_which_the_tokenizer_gives(name,
         )
 
 
-def test_coverage_says_so_of_words_that_another_spelling_stands_for():
+def test_coverage_of_shared_spellings():
+    """Coverage marks words that share their token with another spelling."""
     vocabulary = Vocabulary(tokenizer := wordpiece(GERMAN, LOWER), 900)
     lexicon = Lexicon("own/x", {}, {"Ärztin": "female", "Arzt": "male", "Pilotin": "female"})
     assert vocabulary.uncased
@@ -154,7 +156,9 @@ def test_coverage_says_so_of_words_that_another_spelling_stands_for():
     assert counted.tolist() == sorted(expected)
 
 
-def test_a_vocabulary_without_latin_letters_is_cased_by_its_own_words_and_added_tokens_change_nothing():
+def test_cased_without_latin_letters():
+    """A vocabulary without Latin letters is cased or not by its words, and added tokens change
+    nothing."""
     assert not Vocabulary(wordpiece(RUSSIAN, CASED), 900).uncased
     tokenizer = wordpiece(RUSSIAN, LOWER)
     tokenizer.add_tokens(["[PATIENT]"])
@@ -162,7 +166,8 @@ def test_a_vocabulary_without_latin_letters_is_cased_by_its_own_words_and_added_
     assert not Vocabulary(wordpiece(["Mary mary John"] * 9, CASED), 900).uncased
 
 
-def test_a_piece_that_continues_a_word_is_none_and_is_joined():
+def test_continuing_piece():
+    """A piece that continues a word is no word and is joined."""
     tokenizer = sentencepiece(["school", "girl"])
     vocabulary = Vocabulary(tokenizer, len(tokenizer))
     bare, whole = (tokenizer.convert_tokens_to_ids(piece) for piece in ("girl", "▁girl"))

@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     return tiny.save("bert", tmp_path_factory.mktemp("bert"))
 
 
-def planted(folder, name, mass):
+def plant_mass(folder, name, mass):
     """A masked model that gives ``mass`` at every blank, and spreads the rest over tokens that are no words.
 
     ``mass``: probabilities by word; each varies a little from text to text.
@@ -52,7 +52,7 @@ def words_of(folder, count):
 
 
 def audited(folder, tmp_path, female, male, **more):
-    scorer = planted(folder, "planted", {**female, **male})
+    scorer = plant_mass(folder, "planted", {**female, **male})
     place = tmp_path / "words.csv"
     rows = [
         f"{word},{group}" for group, own in (("female", female), ("male", male)) for word in own
@@ -64,8 +64,9 @@ def audited(folder, tmp_path, female, male, **more):
     )
 
 
-def test_a_gap_of_many_rare_words_is_found_in_own_prompts(folder, tmp_path):
-    """Forty words of women at .75 % each are 30 points, of which a threshold of 1 % would leave nothing."""
+def test_many_rare_words(folder, tmp_path):
+    """A gap of many rare words is found in prompts of a user: forty words of .75 % are 30 points,
+    of which a threshold of 1 % would leave nothing."""
     hers, his = words_of(folder, 40)
     run = audited(folder, tmp_path, dict.fromkeys(hers, 0.0075), dict.fromkeys(his, 0.0001))
     one = run.primary.iloc[0]
@@ -77,8 +78,9 @@ def test_a_gap_of_many_rare_words_is_found_in_own_prompts(folder, tmp_path):
     assert (items["score"] == items["closed_list_mass"]).all()
 
 
-def test_rare_words_are_no_constant_and_their_log_odds_stand_beside(folder, tmp_path):
-    """Masses of .0002 and .0021 are 10.5 : 1; the gap in points is small, and is measured."""
+def test_rare_words_and_log_odds(folder, tmp_path):
+    """Rare words have a gap and log-odds beside it: .0002 and .0021 are 10.5 to 1 at a small gap in
+    points."""
     (hers,), (his,) = words_of(folder, 1)
     run = audited(folder, tmp_path, {hers: 0.0021}, {his: 0.0002})
     gaps = [
@@ -95,7 +97,8 @@ def test_rare_words_are_no_constant_and_their_log_odds_stand_beside(folder, tmp_
     assert "log-odds in place of probabilities" in run.report().read_text()
 
 
-def test_packs_count_every_word_and_gendered_stigma_those_from_1_percent():
+def test_thresholds_of_lexicons():
+    """Packs count every word, and gendered_stigma those from 1 % on."""
     of_packs = [load_lexicon(f"group_packs/{name}") for name in load_corpus("group_packs").lexicons]
     assert {one.threshold for one in of_packs} == {0.0}
     assert load_lexicon("gendered_stigma/rq1").threshold == 0.01
@@ -105,8 +108,9 @@ def test_packs_count_every_word_and_gendered_stigma_those_from_1_percent():
 
 
 @pytest.mark.parametrize(("rare", "differs"), [(0.3, True), (0.04, False)])
-def test_a_study_with_a_threshold_says_where_the_whole_mass_is_another_gap(rare, differs):
-    """Rare words of women that move the difference of gaps by 30 points are named; by 4, within the margin, not."""
+def test_whole_mass_beside_threshold(rare, differs):
+    """A study with a threshold warns where the whole mass has another gap, by 30 points and not by
+    4, which is within the margin."""
     rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).drop(columns="candidates")
     noise = rows["text"].str.len() % 7 / 500 * (rows["group"] == "female")
     moved = (rows["group"] == "female") & (rows["label"] == "mental_health")

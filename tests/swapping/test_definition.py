@@ -83,7 +83,7 @@ def possessive(written, word, rest):
 Change = namedtuple("Change", "start end upto word target side before after low")
 
 
-def joined(changes, text):
+def join_pieces(changes, text):
     """ "he or she", of which both become the same word, is that word once."""
     # the second of a pair is no first of the next
     done = []
@@ -136,7 +136,7 @@ def slow(text, name, mode):
         sides += 2 * term.side - 1
         word, taken = possessive(written, cased(term, written, target), text[end:])
         swapped.append(Change(start, end, end + taken, word, target, term.side, before, after, low))
-    for one in joined(swapped, text) if mode == "neutralise" and table.context else swapped:
+    for one in join_pieces(swapped, text) if mode == "neutralise" and table.context else swapped:
         start = one.start
         end = one.end
         low = one.low
@@ -181,7 +181,7 @@ def check(texts, name, mode):
     assert found.terms == sum((one[4] for one in wanted), Counter())
 
 
-BESIDE = [
+NEARBY_WORDS = [
     "her", "his", "him", "HER", "His", "he", "she", "of", "or", "and", "/", "own", "Then", "bundle", "neu",
     "II", "+", "gas", "ions", "Mary", "Dear", "madam", "hostess",
 ]  # fmt: skip
@@ -192,7 +192,7 @@ FILLERS = [
     "in NAD", "stain", "negative",
 ]  # fmt: skip
 TERMS = [*SWAPPERS["resolved"].table.terms, *clinical_terms(), *kept_phrases()]
-WORDS = st.one_of(st.sampled_from(BESIDE), st.sampled_from(FILLERS), st.sampled_from(TERMS))
+WORDS = st.one_of(st.sampled_from(NEARBY_WORDS), st.sampled_from(FILLERS), st.sampled_from(TERMS))
 CASES = st.sampled_from([str, str.lower, str.capitalize, str.upper, str.swapcase])
 GAPS = st.sampled_from([" ", " ", " ", "  ", "", "\n", ", ", ". ", "/", "-", "' ", "’ ", " ("])
 PIECES = st.tuples(WORDS, CASES, GAPS).map(lambda piece: piece[1](piece[0]) + piece[2])
@@ -212,7 +212,8 @@ TEXTS = st.lists(PIECES, max_size=9).map("".join)
 @example(texts=["’s / he ", "s / he", "S/he", "’s/he", "(s)he", "drug(s) he", "SHe", "HERs MRs."])
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6))
 @settings(max_examples=50, deadline=None)
-def test_many_texts_at_once_equal_one_term_after_the_other(name, mode, texts):
+def test_many_texts_equal_one_by_one(name, mode, texts):
+    """Swapping many texts at once equals replacing one term after the other."""
     check(texts, name, mode)
 
 
@@ -222,7 +223,8 @@ def test_many_texts_at_once_equal_one_term_after_the_other(name, mode, texts):
     block=st.integers(1, 80),
 )
 @settings(max_examples=100, deadline=None)
-def test_where_a_stride_or_a_block_ends_changes_nothing(texts, stride, block):
+def test_strides_and_blocks(texts, stride, block):
+    """The ends of strides and blocks change no text."""
     with (
         patch("swapbias.swapping.matches._STRIDE", stride),
         patch("swapbias.swapping.swapper._BLOCK", block),
@@ -242,14 +244,16 @@ PRONOUNS = st.tuples(
 
 @given(words=st.lists(PRONOUNS, max_size=5))
 @settings(max_examples=100, deadline=None)
-def test_what_is_looked_up_by_the_words_beside_a_pronoun_equals_what_its_context_says(words):
+def test_lookup_beside_pronouns(words):
+    """The lookup by the words beside a pronoun equals the rule for its context."""
     text = " ".join(map("".join, words))
     check(["Seen in clinic today.", text, f"{text} her", "his", "her own"], "resolved", "swap")
 
 
 @pytest.mark.parametrize("mode", ["swap", "neutralise"])
 @pytest.mark.parametrize("name", SWAPPERS)
-def test_real_reports_equal_the_definition(clinical, name, mode):
+def test_real_reports(clinical, name, mode):
+    """Real reports are swapped as the slow definition swaps them."""
     reports = [row["text"] for row in rows_of(clinical / "mtsamples_first_half.csv")]
     plain = name == "resolved" and mode == "swap"
     check(reports if plain else reports[:50], name, mode)
@@ -257,7 +261,8 @@ def test_real_reports_equal_the_definition(clinical, name, mode):
         check([text.upper() for text in reports[:25]], name, mode)
 
 
-def test_no_possessive_reaches_into_the_next_row(tmp_path):
+def test_possessive_at_a_row_end(tmp_path):
+    """No possessive reaches into the next row, and every text stays whole."""
     rows = ["Brides", "’", "brides", "'", "s"]
     found = SWAPPERS["resolved"].run(pa.array(rows))
     found.texts.validate(full=True)  # every text is whole UTF-8
@@ -272,6 +277,7 @@ def test_no_possessive_reaches_into_the_next_row(tmp_path):
 
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6))
 @settings(max_examples=100, deadline=None)
-def test_a_text_without_groups_is_left_as_it_is(texts):
+def test_text_without_groups_is_stable(texts):
+    """Neutralising a neutralised text leaves it as it is."""
     once = SWAPPERS["resolved"].neutralise(texts)
     assert SWAPPERS["resolved"].neutralise(once) == once

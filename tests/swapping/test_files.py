@@ -79,7 +79,7 @@ PLAIN = {
     "swapbias_specific": [0, 0, 0, 0, 0, 1],  # pregnant
 }  # fmt: skip
 FILES = ["a.csv", "a.csv.gz", "a.tsv", "a.tsv.gz", "a.jsonl", "a.jsonl.gz", "a.parquet"]
-BOTH = [text for pair in zip(TEXTS, SWAPPED, strict=True) for text in pair]
+AUGMENTED = [text for pair in zip(TEXTS, SWAPPED, strict=True) for text in pair]
 PAIRED = {  # He | She | She, she and he (2 of 3) | woman
     "pair_id": ["0", "0", "3", "3", "4", "4", "5", "5"], "swapbias_version": VERSIONS * 4,
     "group": ["male", "female", *["female", "male"] * 3],
@@ -91,11 +91,12 @@ PAIRED = {  # He | She | She, she and he (2 of 3) | woman
     [
         *((name, "swap", PLAIN) for name in FILES),
         ("a.csv", "neutralise", {"text": NEUTRAL}),
-        ("a.csv", "augment", {"text": BOTH, "swapbias_version": VERSIONS * 6}),
+        ("a.csv", "augment", {"text": AUGMENTED, "swapbias_version": VERSIONS * 6}),
         ("a.csv", "pairs", PAIRED),
     ],
 )
-def test_every_format_gives_the_same_rows_and_every_mode_its_own(tmp_path, name, mode, expected):
+def test_formats_and_modes(tmp_path, name, mode, expected):
+    """Every format gives the same rows, and every mode its columns."""
     rows, _ = run(write(tmp_path / name, COLUMNS), tmp_path / "out", mode=mode)
     assert {column: [row[column] for row in rows] for column in expected} == expected
 
@@ -109,14 +110,20 @@ TYPES = {
     "visit": [{"day": 1, "text": "a"}, None, {"day": 2, "text": "b"}],
     "text": ["he", None, "she"],
 }
-OF_PARQUET = {"day": pa.array([1, 2, None], pa.date32()), "small": pa.array([1, 2, 3], pa.int8())}
+PARQUET_TYPES = {
+    "day": pa.array([1, 2, None], pa.date32()),
+    "small": pa.array([1, 2, 3], pa.int8()),
+}
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
 
 
 @pytest.mark.parametrize("kind", [None, *KINDS], ids=str)
-def test_types_and_null_texts_stay_and_the_footer_repeats_no_text(tmp_path, kind):
+def test_types_and_null_texts(tmp_path, kind):
+    """Types and null texts stay, and the footer of a file repeats no text."""
     columns = (
-        TYPES if kind is None else TYPES | OF_PARQUET | {"text": pa.array(TYPES["text"]).cast(kind)}
+        TYPES
+        if kind is None
+        else TYPES | PARQUET_TYPES | {"text": pa.array(TYPES["text"]).cast(kind)}
     )
     path = write(tmp_path / ("a.jsonl" if kind is None else "a.parquet"), columns)
     rows, done = run(path, tmp_path / "out")
@@ -137,7 +144,8 @@ def test_types_and_null_texts_stay_and_the_footer_repeats_no_text(tmp_path, kind
 @pytest.mark.parametrize(
     "name", ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "one.parquet"]
 )
-def test_a_text_that_is_too_long_is_refused_alike_in_every_format(tmp_path, name):
+def test_too_long_text(tmp_path, name):
+    """A text that is too long is refused with one sentence in every format."""
     long = "SECRET " * (LONGEST // 6)
     texts = [long] if name == "one.parquet" else ["he", long, "she"]
     path = write(tmp_path / name, {"id": ["1"] * len(texts), "text": texts})
@@ -150,7 +158,8 @@ def test_a_text_that_is_too_long_is_refused_alike_in_every_format(tmp_path, name
     assert sum(len(batch) for batch, _ in open_source(str(path), "text").read(1_000)) == len(texts)
 
 
-def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, monkeypatch):
+def test_progress_bar(tmp_path, monkeypatch):
+    """The bar is full when all is swapped, not when all is read."""
     monkeypatch.setattr("swapbias.swapping.readers.LONGEST", 1 << 16)
     source = open_source(
         str(write(tmp_path / "a.csv", {"text": ["She is here. " * 20] * 2_000})), "text"
@@ -160,7 +169,10 @@ def test_the_bar_is_full_when_all_is_swapped_and_not_when_all_is_read(tmp_path, 
     assert (told[0] < 0.2, told[len(told) // 2] < 0.7, told[-1]) == (True, True, 1)
 
 
-def test_a_json_type_that_shows_late_is_known_from_the_start(tmp_path):
+def test_late_json_type(tmp_path):
+    """A JSON type that shows late in a file is known from the start, and a contradiction is
+    refused."""
+
     def written(name, rows):
         return content(tmp_path / name, "\n".join(map(json.dumps, rows)).encode())
 
@@ -181,14 +193,16 @@ def test_a_json_type_that_shows_late_is_known_from_the_start(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet"])
-def test_a_file_without_rows_gives_a_part_without_rows(tmp_path, name):
+def test_file_without_rows(tmp_path, name):
+    """A file without rows gives a part without rows."""
     columns = {"id": pa.array([], pa.string()), "text": pa.array([], pa.string())}
     rows, done = run(write(tmp_path / name, columns), tmp_path / "out", mode="pairs")
     assert (rows, done.totals, manifest(tmp_path / "out")["status"]) == ([], Totals(), "complete")
     assert "group" in pq.read_schema(tmp_path / "out/data/part-00000.parquet").names
 
 
-def test_a_folder_is_read_in_the_order_of_names(tmp_path):
+def test_folder_in_order_of_names(tmp_path):
+    """The files of a folder are read in the order of their names."""
     write(tmp_path / "in/b.csv", {"id": ["2"], "text": ["he"]})
     write(tmp_path / "in/a.csv.gz", {"text": ["she"], "id": ["1"]})  # same columns in another order
     content(tmp_path / "in/notes.txt", b"not read")
@@ -216,7 +230,8 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path):
     assert done.totals.rows_left_out == 1
 
 
-def test_the_files_of_a_built_corpus_are_found_in_its_folders(tmp_path):
+def test_files_of_a_built_corpus(tmp_path):
+    """The files of a built corpus are found in its folders, and several configs are refused."""
     for config in ("pairs", "original"):
         write(tmp_path / "corpus" / config / "train.parquet", {"text": ["he"]})
     with pytest.raises(UsageError, match=r"corpus/original.*corpus/pairs.*Give one of them"):
@@ -226,7 +241,8 @@ def test_the_files_of_a_built_corpus_are_found_in_its_folders(tmp_path):
     assert [row["text"] for row in rows] == ["she"]
 
 
-def test_a_column_of_genders_tells_that_of_the_swapped_text(tmp_path):
+def test_gender_of_the_swapped_text(tmp_path):
+    """A column of genders holds the gender of the swapped text."""
     columns = {
         "sex": ["F", "M", "U", "F"],
         "text": ["she", "he", "her leg", "no one"],  # nothing is swapped in the last
@@ -242,7 +258,8 @@ def test_a_column_of_genders_tells_that_of_the_swapped_text(tmp_path):
             assert found == ["Female", "Male", "male", "female", "", "", None, None]
 
 
-def test_implausible_rows_are_left_out_on_request(tmp_path):
+def test_implausible_rows(tmp_path):
+    """Implausible rows are left out on request and counted."""
     texts = [
         "She had a mammogram.",
         "He is G2P1.",
@@ -263,7 +280,8 @@ def test_implausible_rows_are_left_out_on_request(tmp_path):
     assert done.totals.specific_terms == {"mammogram": 1, "G#P#": 1, "tamsulosin": 1}
 
 
-def test_the_report_adds_up(tmp_path):
+def test_report_adds_up(tmp_path):
+    """The counts of the report add up."""
     _, done = run(write(tmp_path / "a.csv", COLUMNS), tmp_path / "out")
     totals = done.totals
     assert (totals.rows_read, totals.rows_written, totals.rows_replaced, totals.rows_specific) == (
@@ -289,7 +307,8 @@ def test_the_report_adds_up(tmp_path):
     assert [pq.read_metadata(part).num_rows for part in parts_of(tmp_path / "other")] == [2, 1, 1]
 
 
-def test_the_folder_loads_as_a_dataset(tmp_path):
+def test_folder_is_a_dataset(tmp_path):
+    """The folder loads as a data set."""
     run(write(tmp_path / "a.csv", COLUMNS), tmp_path / "out", part_bytes=20)
     assert len(parts_of(tmp_path / "out")) > 1
     data = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
@@ -307,7 +326,8 @@ def many(rows=60):
 
 @pytest.mark.parametrize("mode", ["swap", "pairs"])
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_batch_rows_parts_and_processes_do_not_change_the_rows(tmp_path, name, mode):
+def test_batches_parts_and_processes(tmp_path, name, mode):
+    """Batch rows, part bytes and processes do not change the rows."""
     source = write(tmp_path / name, many())
     expected, done = run(source, tmp_path / "whole", mode=mode)
     sizes = []
@@ -323,7 +343,8 @@ def test_batch_rows_parts_and_processes_do_not_change_the_rows(tmp_path, name, m
     assert len(sizes[1]) > 3
 
 
-def test_a_flipped_bit_of_a_part_is_seen_when_it_is_read(tmp_path):
+def test_flipped_bit_of_a_part(tmp_path):
+    """A flipped bit of a part is an error when it is read."""
     run(write(tmp_path / "a.csv", many()), tmp_path / "out")
     (part,) = parts_of(tmp_path / "out")
     data = part.read_bytes()
@@ -348,8 +369,9 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_kill_9_and_the_same_command_again_equal_an_unbroken_job(tmp_path, processes):
-    """The parts that are missing or damaged are written again, and no other."""
+def test_killed_job(tmp_path, processes):
+    """A killed job and the same command again equal an unbroken job, and only parts that are
+    missing or damaged are written again."""
     source = write(tmp_path / "a.csv", many())
     whole = tmp_path / "whole"
     out = tmp_path / "out"
@@ -379,7 +401,8 @@ def test_kill_9_and_the_same_command_again_equal_an_unbroken_job(tmp_path, proce
     assert not list(out.rglob(".*"))
 
 
-def test_a_worker_that_dies_is_one_sentence_and_whole_parts_stay(tmp_path):
+def test_dead_worker(tmp_path):
+    """A worker that dies is one sentence, and whole parts stay."""
     source = write(tmp_path / "a.csv", many())
     out = tmp_path / "out"
 
@@ -408,8 +431,10 @@ def test_a_worker_that_dies_is_one_sentence_and_whole_parts_stay(tmp_path):
         ({"credentialed": True}, "another credentialed"),
         ({}, "another input"),
     ],
+    ids=["mode", "table", "column", "credentialed", "input"],
 )
-def test_going_on_with_other_settings_or_an_edited_input_is_refused(tmp_path, change, named):
+def test_resume_with_other_settings(tmp_path, change, named):
+    """Going on with other settings or an edited input is refused."""
     job = Job(str(write(tmp_path / "a.csv", many())))
     out = tmp_path / "out"
     swap_files(job, out)
@@ -420,7 +445,9 @@ def test_going_on_with_other_settings_or_an_edited_input_is_refused(tmp_path, ch
         swap_files(replace(job, **change), out)
 
 
-def test_a_hub_dataset_is_streamed_at_its_commit(tmp_path, monkeypatch):
+def test_hub_dataset(tmp_path, monkeypatch):
+    """A data set of the Hub is streamed at its commit."""
+
     class Info:
         sha = "abc123"
 
@@ -481,7 +508,8 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "data", "parts"), BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_file_is_one_sentence_without_its_text(tmp_path, name, data, parts):
+def test_broken_file(tmp_path, name, data, parts):
+    """A broken file is one sentence without its text."""
     with pytest.raises(ValueError, match=r"\.$") as caught:
         run(content(tmp_path / name, data), tmp_path / "out")
     assert [part for part in (*parts, "SECRET", "\n") if part in str(caught.value)] == parts
@@ -502,15 +530,27 @@ def test_a_broken_file_is_one_sentence_without_its_text(tmp_path, name, data, pa
         ({"column": "n"}, "holds int64, expected texts"),
         ({"mode": "pairs"}, "'group', which mode pairs adds"),
     ],
+    ids=[
+        "column",
+        "mode",
+        "processes",
+        "batch rows",
+        "split",
+        "table",
+        "type of the column",
+        "added column",
+    ],
 )
-def test_a_wrong_request_is_refused_before_anything_is_written(tmp_path, options, sentence):
+def test_wrong_request(tmp_path, options, sentence):
+    """A wrong request is refused before anything is written."""
     source = write(tmp_path / "a.parquet", {**COLUMNS, "n": range(len(IDS)), "group": IDS})
     with pytest.raises(UsageError, match=sentence):
         run(source, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
-def test_inputs_and_folders_that_cannot_be_used_are_refused(tmp_path):
+def test_unusable_inputs_and_folders(tmp_path):
+    """Inputs and folders that cannot be used are refused."""
     for name in ("empty", "pipes"):
         (tmp_path / name).mkdir()
     os.mkfifo(tmp_path / "pipes" / "a.csv")
@@ -542,7 +582,8 @@ def test_inputs_and_folders_that_cannot_be_used_are_refused(tmp_path):
             run(tmp_path / name, tmp_path / out)
 
 
-def test_the_command_writes_the_rows_and_shows_what_was_done(tmp_path):
+def test_swap_command(tmp_path):
+    """The command writes the rows and shows counts."""
     source = write(tmp_path / "a.csv", {"note": TEXTS})
     options = ("--column", "note", "--mode", "pairs", "--credentialed")
     done = swapbias("swap", source, *options, "--out", tmp_path / "out")

@@ -10,7 +10,7 @@ from swapbias.swapping import Job, swap_files
 TEXT = "Pt fell at home. She was called and came at once."
 
 
-def swapped(tmp_path, genders, *, gender="sex", kind="csv"):
+def swap_genders(tmp_path, genders, *, gender="sex", kind="csv"):
     table = pd.DataFrame({"text": [TEXT] * len(genders), "sex": genders})
     path = tmp_path / f"notes.{kind}"
     table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
@@ -38,24 +38,27 @@ def swapped(tmp_path, genders, *, gender="sex", kind="csv"):
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_codes_are_refused(genders, kind, tmp_path):
+    """Codes for genders are refused before a row is written."""
     if kind == "parquet" and {*map(type, genders)} == {str}:
         pytest.skip("a column of one type")
     with pytest.raises(
         UsageError, match=r"Column 'sex' holds the code .*, expected female or male"
     ):
-        swapped(tmp_path, genders, kind=kind)
+        swap_genders(tmp_path, genders, kind=kind)
     assert not list(tmp_path.rglob("out/*.parquet"))
 
 
-def test_words_that_are_no_genders_are_refused_and_not_repeated(tmp_path):
+def test_other_words_are_refused(tmp_path):
+    """Words that are no genders are refused and not repeated."""
     with pytest.raises(UsageError, match="holds other words than female and male") as refused:
-        swapped(tmp_path, ["Jane Doe", "John Doe"])
+        swap_genders(tmp_path, ["Jane Doe", "John Doe"])
     assert "Doe" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     "genders", [["F", "M "], ["female", "Male"], ["f", "unknown"], ["F", None]], ids=repr
 )
-def test_words_for_genders_are_read(genders, tmp_path):
-    rows = swapped(tmp_path, genders)
+def test_words_for_genders(genders, tmp_path):
+    """Words for genders are read, with unknown and missing ones."""
+    rows = swap_genders(tmp_path, genders)
     assert len(rows) == len(genders)

@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.tables import rows_of, write
 
 PATIENT = Swapper(whose="patient")
-KEEP = Swapper(whose="patient", spouses="keep")
+KEEPING_SPOUSES = Swapper(whose="patient", spouses="keep")
 NOTE = (
     "Mr. Roe is a 60-year-old man who lives with his wife. She says he fell. His sister called; she is worried. "
     "Dr. Lee said he would see him. FAMILY HISTORY: Father died in his 50s."
@@ -28,9 +28,11 @@ SWAPPED = (
 )
 
 
-def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is_asked():
+def test_patient_and_couple():
+    """Only the words of the patient and the couple change, and a spouse stays where it is
+    requested."""
     assert PATIENT.swap([NOTE]) == [SWAPPED]
-    assert KEEP.swap(["He lives with his wife. She says he fell."]) == [
+    assert KEEPING_SPOUSES.swap(["He lives with his wife. She says he fell."]) == [
         "She lives with her wife. She says she fell."
     ]
     assert PATIENT.neutralise(["He saw his sister."]) == ["They saw their sister."]
@@ -48,11 +50,13 @@ def test_only_the_patient_and_the_couple_change_and_a_spouse_stays_where_that_is
 @pytest.mark.parametrize(
     "row", rows_of(Path(__file__).parent / "persons.csv"), ids=lambda row: row["text"]
 )
-def test_words_of_the_patient_change_and_those_of_nobody_and_of_others_stay(row):
+def test_words_of_the_patient(row):
+    """Words of the patient change, and those of nobody and of others stay."""
     assert PATIENT.run([row["text"]], genders=[row["gender"]]).texts.to_pylist() == [row["swapped"]]
 
 
-def test_what_stays_is_counted_by_its_reason():
+def test_reasons_are_counted():
+    """Words that stay are counted by their reason."""
     # sister, and the "she" of hers: relative; Dr. Lee's "he": clinician; Father, his 50s: relative.
     found = PATIENT.run([NOTE, "Women's Hospital. He left.", None])
     counts = dict(zip(REASONS, found.left[0].tolist(), strict=True))
@@ -78,12 +82,15 @@ def test_what_stays_is_counted_by_its_reason():
         ("His mother is 80. She smokes.", -1),  # most pronouns, a relative's left out
         ("No word of it.", 0),
     ],
+    ids=["demographic", "newborn", "title", "pronouns", "no word"],
 )
-def test_without_a_column_the_text_tells_the_gender(text, side):
+def test_gender_from_the_text(text, side):
+    """Without a column the gender is read from the text."""
     assert PATIENT.run([text]).sides.tolist() == [side]
 
 
-def test_wrong_requests_are_refused(tmp_path):
+def test_wrong_requests(tmp_path):
+    """Wrong requests are refused with the known values."""
     with pytest.raises(UsageError, match="Unknown whose 'doctor': expected everyone or patient"):
         Swapper(whose="doctor")
     with pytest.raises(UsageError, match="Unknown spouses 'drop': expected swap or keep"):
@@ -107,7 +114,8 @@ def notes(tmp_path):
     return write(tmp_path / "notes.csv", {"text": texts, "Gender": ["", "M"] * 30})
 
 
-def test_files_carry_the_reasons_and_do_not_depend_on_processes(notes, tmp_path):
+def test_reasons_in_files(notes, tmp_path):
+    """Files carry the reasons and do not depend on the number of processes."""
     job = Job(str(notes), whose="patient", mode="augment")
     done = [
         swap_files(job, tmp_path / str(processes), processes=processes, batch_rows=7)
@@ -125,7 +133,8 @@ CLEAR = "58M. He is well."
 UNCLEAR = "His brother met his uncle, and he fell, and he cried, and then he left him."
 
 
-def test_doubt_is_higher_where_several_persons_may_be_the_referent():
+def test_doubt_of_several_persons():
+    """The doubt is higher where several persons may be the referent."""
     found = PATIENT.run([CLEAR, UNCLEAR, ""], genders=["male"] * 3)
     assert 0 < found.doubt[2] < found.doubt[0] < 0.1 < 0.3 < found.doubt[1] < 1
     assert found.doubtful_words[0] == 0 < found.doubtful_words[1]
@@ -134,7 +143,9 @@ def test_doubt_is_higher_where_several_persons_may_be_the_referent():
     assert not everyone.doubtful_words.any()
 
 
-def test_doubt_is_calibrated_on_notes_of_an_author_whom_no_weight_is_fitted_to():
+def test_doubt_is_calibrated():
+    """The doubt is calibrated on notes of an author to whom no weight is fitted, and the page has
+    these numbers."""
     notes = decided(corpus_notes("test"))
     chances, wrong = (
         np.concatenate([getattr(one, name) for one in notes]) for name in ("chances", "wrong")
@@ -155,7 +166,8 @@ def test_doubt_is_calibrated_on_notes_of_an_author_whom_no_weight_is_fitted_to()
         assert f" | {' | '.join(numbers).replace('0.', '.')} | " in page
 
 
-def test_doubtful_rows_are_left_out_on_request(tmp_path):
+def test_doubtful_rows_are_left_out(tmp_path):
+    """Doubtful rows are left out on request."""
     path = write(tmp_path / "notes.csv", {"text": [CLEAR, UNCLEAR], "gender": ["M", "M"]})
     for mode, kept in (("swap", [0]), ("pairs", [0, 0]), ("augment", [0, 0, 1])):
         job = Job(str(path), whose="patient", mode=mode, max_doubt=0.2)
@@ -166,7 +178,8 @@ def test_doubtful_rows_are_left_out_on_request(tmp_path):
         assert done.totals.rows_doubtful == 1
 
 
-def test_notes_of_mimic_are_swapped_for_the_patient_without_asking(notes, tmp_path):
+def test_notes_of_mimic(notes, tmp_path):
+    """Notes of MIMIC are swapped for the patient by default."""
     named = notes.rename(tmp_path / "NOTEEVENTS.csv")
     assert swap_files(Job(str(named)), tmp_path / "out").totals.left["relative"] == 240
     everyone = swap_files(Job(str(named), whose="everyone"), tmp_path / "all")
@@ -190,12 +203,13 @@ def accuracy(gold, split, swapper, wanted):
 
 
 @pytest.mark.parametrize(
-    ("swapper", "wanted"), [(PATIENT, "counterfactual"), (KEEP, "counterfactual_keep")]
+    ("swapper", "wanted"), [(PATIENT, "counterfactual"), (KEEPING_SPOUSES, "counterfactual_keep")]
 )
 @pytest.mark.parametrize(
     ("split", "least"), [("first", 0.97), ("development", 0.95), ("test", 0.92)]
 )
-def test_the_gold_notes_are_swapped_as_they_should_be(gold, split, least, swapper, wanted):
+def test_gold_notes(gold, split, least, swapper, wanted):
+    """The annotated notes are swapped with the stated precision and recall."""
     found = accuracy(gold, split, swapper, wanted)
     assert min(found.precision.value, found.recall.value) >= least
     everyone = accuracy(gold, split, Swapper(), wanted)
@@ -203,7 +217,9 @@ def test_the_gold_notes_are_swapped_as_they_should_be(gold, split, least, swappe
     assert everyone.recall.value >= 0.9
 
 
-def test_notes_as_dense_as_consults_are_swapped_worse_and_nearly_all_left_out_by_their_doubt(gold):
+def test_dense_notes(gold):
+    """Notes as dense as consults are swapped less well, and their doubt leaves nearly all of them
+    out."""
     rows = [row for row in gold if row["author"] == DENSE]
     found = evaluate(PATIENT, rows)[0]
     assert (len(rows), found.precision.value >= 0.66, found.recall.value >= 0.84) == (
@@ -217,7 +233,8 @@ def test_notes_as_dense_as_consults_are_swapped_worse_and_nearly_all_left_out_by
     assert (doubt <= 0.5).sum() <= 4
 
 
-def test_every_span_says_what_stands_there_and_what_becomes_of_it(gold):
+def test_spans_of_gold_notes(gold):
+    """Every span of an annotated note states the word at its place and what replaces it."""
     for row in gold:
         text = row["text"]
         kept = ""
@@ -231,6 +248,7 @@ def test_every_span_says_what_stands_there_and_what_becomes_of_it(gold):
 
 
 def test_accuracy_by_hand():
+    """Precision and recall of swaps have the values worked out by hand."""
     # "He" and "mother" are changed, of which one should be; of "Mr", "man", "He" and "his" one is found.
     text = "Mr Roe is a man. He saw his mother."
     wanted = "Ms Roe is a woman. She saw her mother."

@@ -19,7 +19,7 @@ ROWS = pd.DataFrame(
 
 
 @pytest.fixture
-def typed(monkeypatch):
+def run_command(monkeypatch):
     from swapbias.cli import app
 
     monkeypatch.setenv("COLUMNS", "160")
@@ -49,7 +49,8 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_prompts_are_the_same_in_every_format(tmp_path, name):
+def test_prompts_in_every_format(tmp_path, name):
+    """Prompts have the same findings in every format."""
     WRITERS[name](tmp_path / name)
     run = swapbias.audit(score, prompts=tmp_path / name, reference="male", progress=False)
     whole = swapbias.audit(score, prompts=ROWS, reference="male", progress=False)
@@ -58,18 +59,19 @@ def test_prompts_are_the_same_in_every_format(tmp_path, name):
     pd.testing.assert_frame_equal(run.items("prompts"), whole.items("prompts"))
 
 
-def test_a_swap_in_pairs_feeds_an_audit(tmp_path, typed):
+def test_swap_in_pairs_feeds_an_audit(tmp_path, run_command):
+    """The output of a swap in pairs can be audited as it is."""
     ROWS[::2][["text"]].assign(answer="x").rename(columns={"answer": "note"}).to_csv(
         tmp_path / "in.csv", index=False
     )
     out = tmp_path / "pairs"
-    assert typed("swap", tmp_path / "in.csv", "--mode", "pairs", "--out", out) == 0
+    assert run_command("swap", tmp_path / "in.csv", "--mode", "pairs", "--out", out) == 0
     run = swapbias.audit(score, prompts=out, reference="male", progress=False)
     items = run.items("pairs")
     assert sorted(items["text"]) == sorted(ROWS["text"])
     assert run.primary["value"].tolist() == pytest.approx([0.1 + 1 / 1000])
     assert not [name for name in items if name.startswith("swapbias_")]
-    assert typed("study", "check", out, "--reference", "male") == 0
+    assert run_command("study", "check", out, "--reference", "male") == 0
     manifest = json.loads((out / "swap.json").read_text())
     (out / "swap.json").write_text(json.dumps({**manifest, "status": "running"}))
     with pytest.raises(UsageError, match="is not complete"):
@@ -83,7 +85,8 @@ def test_a_swap_in_pairs_feeds_an_audit(tmp_path, typed):
 @pytest.mark.parametrize(
     "more", [{"credentialed": "yes"}, {"hadm_id": "1"}], ids=["marked", "columns"]
 )
-def test_credentialed_rows_are_refused_in_every_format(tmp_path, ending, more):
+def test_credentialed_rows(tmp_path, ending, more):
+    """Credentialed rows are refused in every format."""
     rows = ROWS.assign(**more)
     path = tmp_path / f"rows.{ending}"
     if ending == "parquet":
@@ -96,7 +99,8 @@ def test_credentialed_rows_are_refused_in_every_format(tmp_path, ending, more):
         swapbias.audit(score, prompts=path, reference="male")
 
 
-def test_faults_name_the_file_and_a_folder_without_prompts_is_one_sentence(tmp_path):
+def test_faults_name_the_file(tmp_path):
+    """Faults name the file, and a folder without prompts is refused in one sentence."""
     ROWS.assign(text="[name] is late.").to_parquet(tmp_path / "mine.parquet")
     with pytest.raises(StudyError, match=r"^mine\.parquet:2: the slot \[name\] is not filled"):
         swapbias.open_study(tmp_path / "mine.parquet", reference="male")

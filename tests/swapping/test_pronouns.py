@@ -18,14 +18,16 @@ THERE_AND_BACK = [
 
 
 @pytest.mark.parametrize(("text", "expected"), THERE_AND_BACK)
-def test_verbs_agree_there_and_back_and_he_becomes_they_as_she_does(text, expected):
+def test_verbs_agree_there_and_back(text, expected):
+    """Verbs agree with their pronoun there and back, and he becomes they as she does."""
     swapper = Swapper("she-they")
     assert swapper.swap([text]) == [expected]
     assert swapper.swap([expected]) == [text]
     assert Swapper("he-they").swap(Swapper("she-he").swap([text])) == [expected]
 
 
-def test_neo_pronouns_have_a_form_in_every_role_and_leave_verbs():
+def test_neo_pronouns_in_every_role():
+    """Neo-pronouns have a form in every role and leave verbs unchanged."""
     text = "She gave him her card; the card is hers. She cut herself, and we met her."
     xe = "Xe gave him xyr card; the card is xyrs. Xe cut xemself, and we met xem."
     ze = "Ze gave him zir card; the card is zirs. Ze cut zirself, and we met zir."
@@ -56,13 +58,16 @@ def test_neo_pronouns_have_a_form_in_every_role_and_leave_verbs():
         ),
         ("she", ["She is here, with a friend of hers."]),
     ],
+    ids=["he", "she"],
 )
 def test_neo_pronouns_come_back(name, texts):
+    """Swapping to neo-pronouns and back gives the text."""
     for swapper in (Swapper(f"{name}-xe"), Swapper(f"{name}-ze")):
         assert swapper.swap(swapper.swap(texts)) == texts
 
 
-def test_verbs_that_change_are_counted():
+def test_changed_verbs_are_counted():
+    """Verbs that change are counted, and words like them stay."""
     found = Swapper("she-they").run(
         ["They are here.", "She is here.", "She's admitted.", "They put it there."]
     )
@@ -79,13 +84,15 @@ def test_verbs_that_change_are_counted():
 @pytest.mark.parametrize(
     ("verb", "plural"), [("passes", "pass"), ("tries", "try"), ("dies", "die"), ("plays", "play")]
 )
-def test_spelling_of_verbs_goes_both_ways(verb, plural):
+def test_spelling_of_verbs(verb, plural):
+    """The spelling of a verb is changed both ways."""
     for old, new, forward in ((verb, plural, True), (plural, verb, False)):
         (found,) = agreeing("", f" {old} here", plural=forward)
         assert found == (1, old, new)
 
 
-def test_pronouns_are_not_neutralised_and_unknown_ones_are_refused():
+def test_pronouns_without_neutral():
+    """Pronouns without a neutral column cannot be neutralised, and unknown ones are refused."""
     with pytest.raises(UsageError, match="he-they has no column neutral"):
         Swapper("he-they").neutralise(["He is here."])
     for name in ("he-thon", "he-he"):

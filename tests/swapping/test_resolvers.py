@@ -17,7 +17,10 @@ from tests.tables import write
 ROWS = gold_notes()[::6]
 BY_TEXT = {row["text"]: row for row in gold_notes()}
 NUMBERED = re.compile(r"\[\[(\d+):([^\]]*)\]\]")
-OWN = {"male": {"he", "him", "his", "himself"}, "female": {"she", "her", "hers", "herself"}}
+GENDER_WORDS = {
+    "male": {"he", "him", "his", "himself"},
+    "female": {"she", "her", "hers", "herself"},
+}
 
 
 def marks_of(prompt):
@@ -46,7 +49,8 @@ def resolver_of(server, **more):
     return load_resolver("chat:tiny", base_url=server.base_url, **more)
 
 
-def test_a_model_that_knows_the_answers_reaches_them_exactly():
+def test_perfect_model():
+    """A model with all the right answers reaches them exactly."""
     with ChatServer(gold) as server:
         (whole, *_) = evaluate(Swapper(whose="patient", resolver=resolver_of(server)), ROWS)
         requests = server.requests
@@ -59,7 +63,9 @@ def test_a_model_that_knows_the_answers_reaches_them_exactly():
     assert {(body["temperature"], body["max_tokens"]) for body in requests} == {(0.0, 4096)}
 
 
-def test_a_resolver_is_given_the_places_of_words_in_characters():
+def test_places_in_characters():
+    """A resolver is given the places of words in characters."""
+
     class Seen:
         name = "seen"
         sends_text = False
@@ -75,7 +81,8 @@ def test_a_resolver_is_given_the_places_of_words_in_characters():
     assert words == [["He"], ["F", "She", "his", "wife", "her", "his"] * 2]
 
 
-def test_a_model_that_errs_by_a_known_rate_is_found_out():
+def test_model_with_known_errors():
+    """The measured accuracy of a model is that of its planted errors."""
     others = 0
     wrong = 0
 
@@ -84,7 +91,7 @@ def test_a_model_that_errs_by_a_known_rate_is_found_out():
         row, marks = marks_of(prompt)
         said = {}
         for number, word, whose in marks:
-            other = whose == "other" and word in OWN[row["gender"]]
+            other = whose == "other" and word in GENDER_WORDS[row["gender"]]
             fails = other and zlib.crc32(f"{number}{prompt}".encode()) % 4 == 0
             others = others + other
             wrong = wrong + fails
@@ -98,30 +105,32 @@ def test_a_model_that_errs_by_a_known_rate_is_found_out():
     assert whole.others_left.value == pytest.approx(1 - wrong / others)
 
 
-READ = '<think>{"1": "other"}</think>Here: ```json\n{"1": "patient", "2": "patient", "3": "other"}\n```'
-UNREAD = [
+READABLE = '<think>{"1": "other"}</think>Here: ```json\n{"1": "patient", "2": "patient", "3": "other"}\n```'
+UNREADABLE = [
     "I do not know.", "{", '["1", "2", "3"]', '{"1": "patient", "2": "other"}',
     '{"1": "other", "2": "other", "3": "nurse"}', '{"1": "other", "2": "other", "3": "other", "2": "patient"}',
     '{"1": "other", "2": "other", "3": "other", "4": "other"}',
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("said", [READ, *UNREAD])
-def test_an_answer_that_cannot_be_read_leaves_the_note_to_the_rules(said):
+@pytest.mark.parametrize("said", [READABLE, *UNREADABLE])
+def test_unreadable_answer(said):
+    """An answer that cannot be read leaves the note to the rules."""
     with ChatServer(lambda prompt: said) as server:
         found = Swapper(whose="patient", resolver=resolver_of(server)).run(
             ["58M. His sister."], genders=["male"]
         )
     rules = Swapper(whose="patient").run(["58M. His sister."], genders=["male"])
     assert found.texts.to_pylist() == rules.texts.to_pylist() == ["58F. Her sister."]
-    assert (found.unread.tolist(), rules.unread.tolist()) == ([said in UNREAD], [False])
+    assert (found.unread.tolist(), rules.unread.tolist()) == ([said in UNREADABLE], [False])
 
 
 NOTES = {"text": ["58M. His sister is a nurse. Canary", "Nothing."]}
 CREDENTIALED = NOTES | {"HADM_ID": ["1", "2"]}
 
 
-def test_credentialed_notes_go_to_no_service_but_ones_own(tmp_path):
+def test_credentialed_notes_and_services(tmp_path):
+    """Credentialed notes go to no service but a declared one."""
     path = write(tmp_path / "n.csv", CREDENTIALED)
     with ChatServer(lambda prompt: '{"1": "patient", "2": "other", "3": "other"}') as server:
         job = Job(str(path), resolver=resolver_of(server))
@@ -140,7 +149,8 @@ def test_credentialed_notes_go_to_no_service_but_ones_own(tmp_path):
     assert json.loads((tmp_path / "out" / "swap.json").read_text())["resolver"] == "chat:tiny"
 
 
-def test_a_service_that_fails_repeats_no_note(tmp_path, caplog):
+def test_failing_service(tmp_path, caplog):
+    """A service that fails repeats no note."""
     path = write(tmp_path / "n.csv", CREDENTIALED)
     with ChatServer(lambda prompt: "", fault=lambda prompt, n: "400") as server:
         more = ("-M", f"own-address={server.base_url}")
@@ -160,7 +170,8 @@ def test_a_service_that_fails_repeats_no_note(tmp_path, caplog):
     assert "Canary" not in done.stdout + done.stderr + caplog.text
 
 
-def test_the_table_of_a_resolver_is_printed():
+def test_table_of_a_resolver():
+    """The table of a resolver is printed."""
     with ChatServer(gold) as server:
         done = swapbias(
             "swap", "--evaluate", "--resolver", "chat:tiny", "--base-url", server.base_url
@@ -188,8 +199,16 @@ def test_the_table_of_a_resolver_is_printed():
         ),
         (("--max-doubt", "0.1", "--whose", "everyone"), "Add --whose patient"),
     ],
+    ids=[
+        "address without resolver",
+        "address of a folder",
+        "processes",
+        "everyone",
+        "doubt of everyone",
+    ],
 )
-def test_what_does_not_fit_together_is_refused_in_one_sentence(tmp_path, more, wanted):
+def test_contradicting_options(tmp_path, more, wanted):
+    """Options that contradict each other are refused in one sentence."""
     done = swapbias(
         "swap",
         write(tmp_path / "n.csv", NOTES),
@@ -250,7 +269,8 @@ def trained(encoder, tmp_path_factory):
     return folder
 
 
-def test_a_classifier_that_is_trained_here_learns_its_notes(trained):
+def test_trained_classifier(trained):
+    """A classifier that is trained here learns its notes, and one with other labels is refused."""
     (by_rules, *_), (whole, *_) = (
         evaluate(Swapper(whose="patient", resolver=one), ROWS[:8])
         for one in (None, load_resolver(str(trained)))
@@ -268,7 +288,9 @@ def test_a_classifier_that_is_trained_here_learns_its_notes(trained):
         TokenResolver(model, AutoTokenizer.from_pretrained(trained), "m")
 
 
-def test_credentialed_notes_are_read_here_without_the_network(trained, tmp_path, monkeypatch):
+def test_local_resolver(trained, tmp_path, monkeypatch):
+    """Credentialed notes are resolved here without the network."""
+
     def refuse(*arguments, **more):
         raise AssertionError("a connection is made")
 
@@ -279,7 +301,8 @@ def test_credentialed_notes_are_read_here_without_the_network(trained, tmp_path,
     assert "rows unread: 0" in done.stdout
 
 
-def test_long_notes_are_read_in_windows_that_hold_every_word(encoder):
+def test_windows_of_long_notes(encoder):
+    """Long notes are split into windows that hold every word."""
     from transformers import AutoTokenizer
 
     text = "He saw her. " * 60

@@ -30,10 +30,10 @@ SWAPPERS = {table: Swapper(table) for table in ("resolved", "paper", "race", "ag
 SWAPPER = SWAPPERS["resolved"]
 PAPER = SWAPPERS["paper"]
 
-HERE = Path(__file__).parent
-CONTEXTS = [tuple(row.values()) for row in rows_of(HERE / "contexts.csv")]
+FOLDER = Path(__file__).parent
+CONTEXTS = [tuple(row.values()) for row in rows_of(FOLDER / "contexts.csv")]
 LINES = [
-    tuple(row.values()) for row in rows_of(HERE / "lines.csv")
+    tuple(row.values()) for row in rows_of(FOLDER / "lines.csv")
 ]  # what each becomes, and that it comes back
 NAMES = {
     "John": "[name]",
@@ -45,21 +45,24 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("table", "mode", "text", "becomes"), CONTEXTS)
-def test_a_text_is_swapped_in_its_context_and_neutralised_without_gaps(table, mode, text, becomes):
+def test_text_in_context(table, mode, text, becomes):
+    """A text is swapped by its context and neutralised without gaps."""
     assert SWAPPERS[table].run([text], mode).texts.to_pylist() == [becomes]
 
 
 @pytest.mark.parametrize(("text", "swapped"), LINES)
-def test_a_line_is_swapped_and_comes_back(text, swapped):
+def test_line_and_back(text, swapped):
+    """A line is swapped, and swapping it again gives the line."""
     assert SWAPPER.swap([text]) == [swapped]
     assert SWAPPER.swap([swapped]) == [text]
 
 
-def test_the_command_and_map_swap_as_texts_in_memory_are(tmp_path):
+def test_command_and_map(tmp_path):
+    """The command and Dataset.map swap as a call does."""
     texts, swapped = map(list, zip(*LINES, strict=True))
     assert (
         swapbias(
-            "swap", HERE / "lines.csv", "--column", "text", "--out", tmp_path / "out"
+            "swap", FOLDER / "lines.csv", "--column", "text", "--out", tmp_path / "out"
         ).returncode
         == 0
     )
@@ -75,7 +78,8 @@ def test_the_command_and_map_swap_as_texts_in_memory_are(tmp_path):
         assert [row["text"] for row in mapped] == swapped
 
 
-def test_versions_of_one_answer_become_the_same_without_groups():
+def test_versions_without_groups():
+    """Versions of one answer become the same text without groups."""
     said = "{name}'s {a} {race} {noun}. {He} left school early, and I trust {him}; {his} {noun} friends do, too."
     people = [
         {"name": "John", "noun": "man", "He": "He", "him": "him", "his": "his"},
@@ -94,7 +98,8 @@ def test_versions_of_one_answer_become_the_same_without_groups():
     assert without_groups(["Nothing here."], {}) == ["Nothing here."]
 
 
-def test_no_prompt_of_the_vignettes_tells_its_group_once_neutralised():
+def test_vignettes_without_groups():
+    """No prompt of the vignettes reveals its group once it is neutralised."""
     for experiment in load_study("stigma_vignettes").experiments:
         pairs = {}
         for row in (
@@ -108,7 +113,8 @@ def test_no_prompt_of_the_vignettes_tells_its_group_once_neutralised():
             assert len(set(without_groups(texts, experiment.reads.rubric.neutral))) == 1
 
 
-def test_the_report_counts_by_hand():
+def test_report_by_hand():
+    """The counts of the report have the values worked out by hand."""
     found = SWAPPER.run(["He is pregnant; her book, her MR.", None, "", "She and he"])
     # Row 0: he, her, her are replaced; MR stays; "pregnant" is specific. Row 3 is a tie.
     assert found.texts.to_pylist()[1:] == [None, "", "He and she"]
@@ -137,9 +143,10 @@ def test_the_report_counts_by_hand():
     ]
 
 
-def test_his_is_hers_only_where_no_noun_can_follow():
+def test_his_or_hers():
+    """The word his becomes hers only where no noun can follow."""
     found = Counter()
-    for line in (HERE / "his_or_hers.txt").read_text(encoding="utf-8").splitlines():
+    for line in (FOLDER / "his_or_hers.txt").read_text(encoding="utf-8").splitlines():
         marked = re.findall(r"\[(hers?)\]", line, re.IGNORECASE)
         given = re.sub(
             r"\[(h)ers?\]", lambda one: "His" if one[1] == "H" else "his", line, flags=re.IGNORECASE
@@ -151,7 +158,8 @@ def test_his_is_hers_only_where_no_noun_can_follow():
     assert found["hers", "hers"] >= 0.65 * (found["hers", "hers"] + found["hers", "her"])
 
 
-def test_arrow_types_slices_and_chunks_are_kept():
+def test_arrow_types():
+    """Arrow types, slices and chunks are kept, and threads can share a swapper."""
     for kind in (pa.string(), pa.large_string()):
         array = pa.array(["no", "he", None, "she is", ""], type=kind)
         found = SWAPPER.run(array.slice(1, 3)).texts
@@ -169,7 +177,9 @@ def test_arrow_types_slices_and_chunks_are_kept():
         assert all(found == wanted for found in pool.map(shared.swap, [texts] * 24))
 
 
-def test_a_swapper_is_pickled_without_what_it_has_read_and_goes_when_nobody_holds_it():
+def test_pickled_swapper():
+    """A swapper is pickled without the texts that it has read and is freed when it is no longer
+    used."""
     swapper = Swapper(whose="patient")
     texts = ["Mr. Xanthopoulos, 45M: she saw her card, and he gave her his."]
     before = pickle.dumps(swapper)
@@ -239,7 +249,8 @@ CASES = st.sampled_from([str.lower, str.capitalize, str.upper])
 
 @given(st.lists(st.tuples(WORDS, CASES, st.sampled_from([" ", "  ", "\n", ", "])), max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_swapping_twice_gives_the_text_back(parts):
+def test_swapping_twice(parts):
+    """Swapping twice gives the text back."""
     # "HE" may be an abbreviation: its neighbours decide, and they are others on the way back.
     cased = [
         (word if word in ("he", "she") and case is str.upper else case(word)) + gap
@@ -248,7 +259,8 @@ def test_swapping_twice_gives_the_text_back(parts):
     assert SWAPPER.swap(SWAPPER.swap(["".join(cased)])) == ["".join(cased)]
 
 
-def test_the_invertible_terms_are_most_of_the_table():
+def test_invertible_terms():
+    """The invertible terms are most of the table."""
     assert {"he", "she", "himself", "male", "women", "wife", "mother"} <= {*INVERTIBLE}
     assert len(INVERTIBLE) > 100
     assert not set(clinical_terms()) & set(SWAPPER.table.terms)
@@ -256,7 +268,8 @@ def test_the_invertible_terms_are_most_of_the_table():
     assert not invertible(PAPER.table, "him")  # him becomes her, and her always becomes his
 
 
-def test_a_table_of_ones_own(tmp_path):
+def test_table_of_a_user(tmp_path):
+    """A table of a user with other groups swaps its terms."""
     path = tmp_path / "own.csv"
     path.write_text(
         "young,old,neutral\nboy king,old king,king\nyouth,senior,person\n♂ él,♀ élla,\n",
@@ -282,14 +295,16 @@ def test_a_table_of_ones_own(tmp_path):
         ("male,female\nhe\n", "1 cells, expected 2"),
     ],
 )
-def test_a_broken_table_is_refused_in_one_sentence(tmp_path, content, said):
+def test_broken_table(tmp_path, content, said):
+    """A broken table is refused in one sentence."""
     path = tmp_path / "own.csv"
     path.write_text(content)
     with pytest.raises(ValueError, match=said):
         load_table(path)
 
 
-def test_wrong_requests_are_refused():
+def test_wrong_requests():
+    """Wrong requests are refused with what is expected."""
     with pytest.raises(UsageError, match="resolved or paper"):
         Swapper("nothing")
     with pytest.raises(UsageError, match="swap or neutralise"):
@@ -330,7 +345,8 @@ def accuracy(items):
 UD_DEV = "UniversalDependencies/UD_English-EWT/en_ewt-ud-dev.conllu"
 
 
-def test_his_or_him_agrees_with_universal_dependencies(upstream):
+def test_universal_dependencies(upstream):
+    """The choice between his and him agrees with Universal Dependencies in 72 of 73 cases."""
     items = list(pronouns_of(upstream / UD_DEV))
     assert len(items) == 73
     assert round(73 * accuracy(items)) == 72
@@ -341,13 +357,14 @@ def reports(clinical):
     return [row["text"] for row in rows_of(clinical / "mtsamples_first_half.csv")]
 
 
-LEFT_ALONE = [
+UNCHANGED_WORDS = [
     r"\([sS]\)he$", r"(X Y|CD), M$", r"\bmiss$", r"\bMS$", r"\bMR$", r"\d\.?\d*°? ?[MF]$", r"\bDr\. F$", r"[ap]\.m$",
     r"Theragran-M$", r"\d0 m$", r"SN60WF$", r"N1b M$", r"\(wo\)man$", r"\bm$", r"\d WF$", r"BIRADS CATEGORY M$",
 ]  # fmt: skip
 
 
-def test_no_gendered_term_is_left_in_real_reports(reports):
+def test_real_reports_have_no_term_left(reports):
+    """No gendered term is left in real reports but for those known to stay."""
     word = re.compile(r"[^\W\d_]+")
     swapped = SWAPPER.swap(reports)
     left = []
@@ -358,7 +375,7 @@ def test_no_gendered_term_is_left_in_real_reports(reports):
             if low in SWAPPER.table.terms and low not in GLUED and old.group() == new.group():
                 left.append(before[max(0, old.start() - 20) : old.end()])
     unexplained = [
-        text for text in left if not any(re.search(reason, text) for reason in LEFT_ALONE)
+        text for text in left if not any(re.search(reason, text) for reason in UNCHANGED_WORDS)
     ]
     assert unexplained == []
     assert len(left) < 40 < 2_000 < SWAPPER.run(reports).replaced.sum()

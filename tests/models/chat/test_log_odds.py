@@ -59,22 +59,26 @@ def first_tokens(local, text):
         logits = local.model(torch.tensor([local._encode(text)])).logits[0, -1].tolist()
     most = max(logits)
     total = math.log(math.fsum(math.exp(one - most) for one in logits)) + most
-    return [(named(local.tokenizer, number), one - total) for number, one in enumerate(logits)]
+    return [
+        (candidates_of(local.tokenizer, number), one - total) for number, one in enumerate(logits)
+    ]
 
 
-def bare(token):
+def without_letters(token):
     return token.strip(" (.)\n:*\"',;!").casefold()
 
 
 @cache
-def named(tokenizer, number):
+def candidates_of(tokenizer, number):
     """A token as a service tells it, which names those that are no text by their bytes."""
     text = tokenizer.decode([number])
     return f"bytes:{number}" if "\N{REPLACEMENT CHARACTER}" in text else text
 
 
 @pytest.mark.parametrize(("study", "config"), CONFIGS)
-def test_every_closed_question_is_asked_in_two_orders(study, config):
+def test_closed_questions_in_two_orders(study, config):
+    """Every closed question is put in two orders of its options, and turning twice gives the
+    prompt."""
     for prompt in as_prompts(config_rows(study, config)):
         (straight, _), (turned, places) = orders(prompt)
         said = prompt.candidates
@@ -89,7 +93,8 @@ def test_every_closed_question_is_asked_in_two_orders(study, config):
         assert orders(turned)[1][0] == prompt  # there and back
 
 
-def test_the_reverse_order_is_the_one_of_the_study():
+def test_reverse_order_of_the_study():
+    """The reverse order is the one that the study publishes."""
     published = {}
     turned = {}
     for prompt in as_prompts(config_rows("stigma_vignettes", "order")):
@@ -106,14 +111,17 @@ def test_the_reverse_order_is_the_one_of_the_study():
 
 
 @pytest.mark.parametrize("candidates", ["1=yes|1=no", "1=yes|=no"])
-def test_fewer_than_two_options_that_count_are_refused(candidates):
+def test_options_without_two_values(candidates):
+    """Options that do not count two different numbers are refused."""
     with pytest.raises(
         ValueError, match="expected two candidates at least that count different numbers"
     ):
         orders(row(candidates=candidates))
 
 
-def test_first_tokens_are_options_by_letter_or_word_and_what_is_left_is_hidden():
+def test_first_tokens():
+    """First tokens are read as options by letter or word, and the rest of the probability is
+    hidden."""
     told = [
         ("A", math.log(0.4)),
         (" A", math.log(0.1)),
@@ -157,7 +165,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("candidates", "tokens"), CASES)
-def test_a_first_token_is_an_option_in_every_case_that_answers_are_read_in(candidates, tokens):
+def test_first_token_in_every_case(candidates, tokens):
+    """A first token is an option in every case in which answers are read."""
     prompt = row(text="Is it? Answer.", candidates=candidates)
     for token in tokens:
         logs, hidden = shown_logs(prompt, [(token, math.log(0.7)), ("Well", math.log(0.1))])
@@ -167,7 +176,8 @@ def test_a_first_token_is_an_option_in_every_case_that_answers_are_read_in(candi
     assert hidden == pytest.approx(0.9 if "opinion" in candidates else 0.2)
 
 
-def test_a_letter_counts_as_sampled_answers_are_read():
+def test_letters():
+    """A letter counts as it does in sampled answers."""
     prompt = row()
     for place, tokens in enumerate((["A", "a", " (a", "A:", "A)"], ["b", "B"], ["c."])):
         for token in tokens:
@@ -193,8 +203,20 @@ def test_a_letter_counts_as_sampled_answers_are_read():
         ([("Yes", 1e-4)], False),
         ([("Yes", math.log(0.9))], False),
     ],
+    ids=[
+        "two above 1",
+        "certain and more",
+        "slightly above 1",
+        "far above 1",
+        "overflow",
+        "sum above 1",
+        "sum of 1",
+        "rounding",
+        "below 1",
+    ],
 )
-def test_first_tokens_beyond_the_whole_probability_are_no_score(tokens, overfull):
+def test_too_much_probability(tokens, overfull):
+    """First tokens whose probabilities sum to more than 1 have no score, and the run ends."""
     prompt = row(text="Is it? Yes or no.", candidates="1=Yes|0=No")
     assert (shown_logs(prompt, tokens) is None) == overfull
     with ChatServer(str, tokens=lambda asked: tokens) as server:
@@ -208,7 +230,8 @@ def test_first_tokens_beyond_the_whole_probability_are_no_score(tokens, overfull
             scorer.score([prompt])
 
 
-def test_a_few_answers_beyond_the_whole_probability_have_no_score_and_are_counted():
+def test_few_answers_with_too_much_probability():
+    """A few answers above the whole probability have no score and are counted."""
     prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(12)]
 
     def tokens(prompt):
@@ -239,8 +262,10 @@ def test_a_few_answers_beyond_the_whole_probability_have_no_score_and_are_counte
         },
         {"message": "top_logprobs is too large", "param": "top_logprobs"},
     ],
+    ids=["OpenAI", "vLLM", "plain"],
 )
-def test_a_service_that_shows_fewer_first_tokens_is_asked_for_fewer(refusal):
+def test_fewer_first_tokens(refusal):
+    """A service that shows fewer first tokens is asked for fewer."""
     prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(6)]
 
     def fault(prompt, n):
@@ -259,7 +284,8 @@ def test_a_service_that_shows_fewer_first_tokens_is_asked_for_fewer(refusal):
     assert "shows 5 first tokens at most, and 20 were" in scorer.notes["withheld"]
 
 
-def test_refused_questions_have_no_log_odds_and_the_others_do():
+def test_refused_questions():
+    """Refused questions have no log-odds, and the others do."""
     filtered = Reply({"error": {"code": "content_filter", "message": "no"}}, 400)
     prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(4)]
     tokens = [("Yes", math.log(0.6)), ("No", math.log(0.4))]
@@ -274,7 +300,8 @@ def test_refused_questions_have_no_log_odds_and_the_others_do():
     assert [one.score for one in others] == pytest.approx([0.6] * 3)
 
 
-def test_by_a_slow_definition_every_order_of_letters(local):
+def test_letters_equal_slow_definition(local):
+    """Scores of lettered options equal a slow mean over both orders."""
     for prompt in as_prompts(config_rows("stigma_vignettes", "conditions"))[::200]:
         by_text = {one.text: [] for one in prompt.candidates}
         for one, _ in orders(prompt):
@@ -282,7 +309,9 @@ def test_by_a_slow_definition_every_order_of_letters(local):
             for letter, said in zip("ABCDE", one.candidates, strict=True):
                 names = (letter.casefold(), said.text.casefold())
                 by_text[said.text].append(
-                    math.fsum(math.exp(log) for token, log in tokens if bare(token) in names)
+                    math.fsum(
+                        math.exp(log) for token, log in tokens if without_letters(token) in names
+                    )
                 )
         mean = {text: sum(masses) / 2 for text, masses in by_text.items()}
         values = {text: value for text, value in prompt.candidates if value is not None}
@@ -307,14 +336,15 @@ def test_by_a_slow_definition_every_order_of_letters(local):
         assert found.answer == max(mean, key=mean.get)
 
 
-def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_tokens(local):
+def test_words_equal_slow_definition(local):
+    """The probability of an option without a letter is the product of its tokens."""
     prompt = row(text="Is it so? It is", candidates="1=very likely|0=she|=nobody")
     (found,) = local.score([prompt])
     single = first_tokens(local, prompt.text)
     masses = [
         0.0,
         *(
-            math.fsum(math.exp(log) for token, log in single if bare(token) == name)
+            math.fsum(math.exp(log) for token, log in single if without_letters(token) == name)
             for name in ("she", "nobody")
         ),
     ]
@@ -327,7 +357,9 @@ def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_t
         every = {
             tuple(local.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in forms
         }
-        for ids in ([*one] for one in every if bare(local.tokenizer.decode([one[0]])) != name):
+        for ids in (
+            [*one] for one in every if without_letters(local.tokenizer.decode([one[0]])) != name
+        ):
             whole = torch.tensor([local._encode(prompt.text) + ids])
             with torch.no_grad():
                 each = torch.log_softmax(local.model(whole).logits[0].double(), -1)
@@ -340,9 +372,10 @@ def test_by_a_slow_definition_an_option_without_a_letter_is_the_product_of_its_t
     assert found.parts["outside"] == pytest.approx(1 - sum(masses), abs=1e-6)
 
 
-def test_a_prompt_longer_than_the_model_reads_is_counted_and_a_letter_of_two_tokens_is_refused(
+def test_long_prompt_and_long_letter(
     local,
 ):
+    """A prompt longer than the model reads is counted, and a letter of two tokens is refused."""
     long, short = local.score([row("long", QUESTION.replace("Is it?", "Is it? " * 600)), row()])
     assert math.isnan(long.score)
     assert (long.finite, long.parts["not_answered"], math.isnan(long.parts["outside"])) == (
@@ -364,7 +397,8 @@ def service(server, **more):
     return scorer_of(server, scoring="log-odds", **{"top_logprobs": 2_000, **more})
 
 
-def test_a_service_that_tells_all_tokens_says_what_the_local_model_says(gpt):
+def test_service_equals_local_model(gpt):
+    """A service that shows all tokens has the scores of the local model."""
     tokenizer = AutoTokenizer.from_pretrained(gpt)
     model = AutoModelForCausalLM.from_pretrained(gpt)
     here = LocalChatScorer(
@@ -394,7 +428,8 @@ def letters(prompt):
     ]
 
 
-def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
+def test_bounds_of_hidden_tokens():
+    """The first tokens that a service shows bound what it hides."""
     with ChatServer(str, tokens=letters) as server:
         (four,) = service(server).score([row()])
         (three,) = service(server, top_logprobs=3).score([row()])
@@ -408,9 +443,11 @@ def test_the_first_tokens_that_a_service_tells_bound_what_it_hides():
     assert (one.parts["outside"], one.parts["not_answered"]) == pytest.approx((0.4, 1.0))
 
 
-def test_a_service_without_log_probabilities_is_told_after_the_requests_under_way_and_never_asked_again(
+def test_service_without_log_probabilities(
     tmp_path,
 ):
+    """A service without log-probabilities ends the run after the requests in flight and is not
+    asked again."""
     with ChatServer(str) as server:
         asking = service(server, concurrency=1).keeping_answers(tmp_path)
         with pytest.raises(
@@ -437,7 +474,7 @@ def settings(server, *studies, **more):
     return Settings(studies=studies, limit=16, options=(chat,))
 
 
-def liking(prompt):
+def prefer_group(prompt):
     """Probabilities of the letters that hang on the prompt alone."""
     rng = np.random.default_rng(sum(prompt.encode()))
     return [
@@ -446,11 +483,13 @@ def liking(prompt):
     ]
 
 
-def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(tmp_path, quiet):
+def test_run_keeps_its_scoring(tmp_path, quiet):
+    """A run names its scoring, is resumed without repeated requests and never with another scoring."""
+
     def fault(prompt, n):
         return "401" if len(server.requests) == 12 else None
 
-    with ChatServer(str, tokens=liking, fault=fault) as server:
+    with ChatServer(str, tokens=prefer_group, fault=fault) as server:
         asked = settings(server, "stigma_vignettes:gender")
         told = " ".join(plan_sentences(asked))
         assert "16 prompts for tiny; 32 requests to send" in told
@@ -479,7 +518,8 @@ def test_a_run_says_its_way_goes_on_without_asking_twice_and_never_another_way(t
     assert primary.missing_data_low < 0 < primary.missing_data_high
 
 
-def test_what_has_no_options_or_compares_their_orders_is_left_out_and_says_why():
+def test_unfit_experiments():
+    """Experiments without options, or that compare their orders, are skipped with the reason."""
     chat = ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1", scoring="log-odds")
     tasks, skipped = plan_tasks(
         Settings(studies=("gendered_stigma", "stigma_vignettes"), limit=16, options=(chat,))

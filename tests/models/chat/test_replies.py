@@ -35,7 +35,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE)
-def test_a_reply_that_cannot_be_read_loses_its_prompt_alone(sent, tmp_path):
+def test_unreadable_reply(sent, tmp_path):
+    """A reply that cannot be read loses its prompt alone, with a short reason."""
     with ChatServer(upper, fault=first(sent, times=99)) as server:
         scorer = scorer_of(server, tmp_path / "answers.jsonl", attempts=2, concurrency=1)
         scorer.score(rows(5))
@@ -50,7 +51,9 @@ COUNTS = [math.nan, math.inf, 10**400, -1, True, "7", 2.5, [7], {}, None, 2**62]
 REASONS = ["x" * 10**5, {"a": 1}, ["stop"], 7, "\ud800"]
 
 
-def test_a_count_that_is_none_is_left_out_and_a_reason_of_any_kind_is_short(tmp_path):
+def test_wrong_counts_and_reasons(tmp_path):
+    """A wrong count of tokens is left out, and a reason of any kind is short."""
+
     def fault(prompt, n):
         place = int(prompt.split()[1])
         whole = reply(finish_reason=REASONS[place % len(REASONS)])
@@ -70,7 +73,8 @@ def test_a_count_that_is_none_is_left_out_and_a_reason_of_any_kind_is_short(tmp_
 
 
 @pytest.mark.parametrize("name", sorted(HOSTS))
-def test_a_known_key_goes_to_its_own_service_alone(name, monkeypatch):
+def test_known_key(name, monkeypatch):
+    """A key that is known for a service goes to that service alone."""
     monkeypatch.setenv(name, "secret-of-this-service")
     assert api_key(ChatOptions(model="m", base_url=HOSTS[name])) == "secret-of-this-service"
     host = HOSTS[name].removeprefix("https://").removesuffix("/v1")
@@ -89,7 +93,8 @@ def test_a_known_key_goes_to_its_own_service_alone(name, monkeypatch):
         assert server.authorizations == {"Bearer one"}
 
 
-def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
+def test_named_key(monkeypatch):
+    """A key that a user names goes where the user says."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-openai")
     named = ChatOptions(
         model="m", base_url="https://proxy.example/v1", api_key_env="OPENAI_API_KEY"
@@ -116,7 +121,8 @@ def test_a_key_that_is_named_goes_where_the_user_says(monkeypatch):
         "HTTP://API.OPENAI.COM/v1",
     ],
 )
-def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, monkeypatch):
+def test_other_machine_over_http(url, monkeypatch):
+    """Another machine is used over HTTP only where the user allows it."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     asked = ChatOptions(model="m", base_url=url)
     for refuse in (
@@ -131,7 +137,8 @@ def test_another_machine_is_asked_over_http_only_where_the_user_allows_it(url, m
         ChatOptions(model="m", base_url=f"http://{here}/v1").check_open()
 
 
-def test_the_command_refuses_and_allows(tmp_path, monkeypatch):
+def test_command_refuses_and_allows(tmp_path, monkeypatch):
+    """The command refuses HTTP to another machine and allows it where it is declared."""
     chosen = (
         "--study",
         "gendered_stigma:choices",
@@ -184,7 +191,8 @@ ECHOES = {
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 @pytest.mark.parametrize("scoring", ["sampled", "log-odds"])
-def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
+def test_echoed_key(echo, scoring, monkeypatch, tmp_path):
+    """A key that a service echoes reaches no answer, log or error."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     with ChatServer(upper, fault=lambda prompt, n: Reply(echo())) as server:
         scorer = scorer_of(server, tmp_path / "answers.jsonl", scoring=scoring)
@@ -200,7 +208,8 @@ def test_an_echoed_key_reaches_no_answer(echo, scoring, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_what_is_asked_follows_to_no_other_host(status, monkeypatch):
+def test_redirect_to_another_host(status, monkeypatch):
+    """A request follows no redirect to another host."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     with ChatServer(upper) as other:
         moved = Reply({}, status, {"Location": f"{other.base_url}/chat/completions"})
@@ -220,7 +229,8 @@ def refusing(server, setting, message="unknown field"):
     return lambda prompt, n: told if setting in server.requests[-1] else None
 
 
-def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
+def test_other_name_of_max_tokens():
+    """A model that uses another name for the limit of tokens is asked by that name."""
     message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
     with ChatServer(upper) as server:
         server.fault = refusing(server, "max_tokens", message)
@@ -243,7 +253,8 @@ def test_a_model_that_wants_another_name_for_the_most_tokens_is_asked_by_it():
     ("setting", "way"),
     [("temperature", "that it takes, mostly 1"), ("seed", "with -M no-seed, and trials")],
 )
-def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
+def test_refused_setting(setting, way):
+    """A setting that a model refuses is named with the way out."""
     message = f"Unsupported value: '{setting}' does not support 0 with this model."
     with ChatServer(upper) as server:
         server.fault = refusing(server, setting, message)
@@ -255,7 +266,8 @@ def test_a_setting_that_a_model_refuses_is_named_with_the_way_out(setting, way):
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["status", "body"])
-def test_a_limited_rate_is_outlasted_beyond_all_attempts_of_the_client(inside):
+def test_limited_rate(inside):
+    """A limited rate is waited for beyond all attempts of the client."""
     assert (ChatOptions().timeout, ChatOptions().attempts, request_pass.PATIENCE) == (60, 6, 120)
     reply = Reply({"error": {"message": "slow down", "code": 429}}, 200 if inside else 429)
     with ChatServer(upper, fault=lambda prompt, n: reply if n < 9 else None) as server:
@@ -263,7 +275,8 @@ def test_a_limited_rate_is_outlasted_beyond_all_attempts_of_the_client(inside):
     assert [one.answer for one in found] == ["TEXT 0", "TEXT 1"]
 
 
-def test_a_rate_that_stays_limited_ends_the_run_once_patience_does(monkeypatch):
+def test_rate_that_stays_limited(monkeypatch):
+    """A rate that stays limited ends the run after the patience."""
     monkeypatch.setattr(request_pass, "PATIENCE", 0.5)
     expected = pytest.raises(
         ValueError, match=r"did not answer s0/t0 in \d+ attempts .429: planned 429"
@@ -276,7 +289,8 @@ def test_a_rate_that_stays_limited_ends_the_run_once_patience_does(monkeypatch):
 @pytest.mark.parametrize(
     "name", ["reasoning_content", "reasoning"]
 )  # of vLLM, llama.cpp and DeepSeek; of others
-def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
+def test_reasoning_field(name, tmp_path):
+    """Reasoning in a field of its own is no answer."""
     reply = cut_off("B", **{name: "The clerk, so A"})
     reply.body["choices"][0]["finish_reason"] = "stop"
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
@@ -295,7 +309,8 @@ def test_thinking_in_a_field_of_its_own_is_no_answer(name, tmp_path):
     ],
     ids=["reasoning", "blank", "white", "think"],
 )
-def test_a_model_whose_first_answers_are_cut_off_before_any_text_is_not_asked_on(reply):
+def test_first_answers_cut(reply):
+    """A model whose first answers are all cut before any text is not asked further."""
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
         scorer = scorer_of(server, max_tokens=5)
         with pytest.raises(
@@ -319,7 +334,8 @@ def test_a_model_whose_first_answers_are_cut_off_before_any_text_is_not_asked_on
     [cut_off("The mechanic, as"), cut_off("<think>short</think>\nmechanic"), "null", None],
     ids=["text", "thought", "blank", "half"],
 )
-def test_answers_that_say_something_or_of_which_half_were_not_cut_off_go_on(reply):
+def test_partly_cut_answers(reply):
+    """Answers with text, or of which half were not cut, let the run go on."""
     half = [None, cut_off()] * 10
     with ChatServer(upper, fault=lambda prompt, n: reply or half[int(prompt[5:])]) as server:
         found = scorer_of(server, concurrency=1).score(rows(20))
@@ -327,7 +343,8 @@ def test_answers_that_say_something_or_of_which_half_were_not_cut_off_go_on(repl
     assert reply or [one.parts["truncated"] for one in found] == [0.0, 1.0] * 10
 
 
-def test_an_answer_of_which_nobody_says_why_it_ended_is_not_marked(tmp_path):
+def test_answer_without_finish_reason(tmp_path):
+    """An answer without a finish reason is not marked as truncated."""
     log = AnswerLog(tmp_path / "answers.jsonl")
     scorer = ChatScorer("tiny", ChatOptions(base_url="http://127.0.0.1:1/v1"))
     log.add(Answer(key=scorer._keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"))
@@ -338,14 +355,15 @@ def test_an_answer_of_which_nobody_says_why_it_ended_is_not_marked(tmp_path):
 OPTIONS = "1=Yes|0=No"
 
 
-def closed(server, **changes):
+def closed_scorer(server, **changes):
     """A scorer whose prompts are closed questions, as an audit makes it."""
     return scorer_of(server, concurrency=1, **changes).reading_with(
         read_option, fields=option_fields
     )
 
 
-def test_no_variable_of_the_client_reaches_a_service(monkeypatch):
+def test_client_variables(monkeypatch):
+    """No environment variable of the client reaches a service."""
     with ChatServer(upper) as elsewhere, ChatServer(upper) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", elsewhere.base_url)
         names = ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET")
@@ -370,7 +388,8 @@ def test_no_variable_of_the_client_reaches_a_service(monkeypatch):
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_to_a_service_of_ones_own_nothing_goes_by_way_of_a_proxy(declared, monkeypatch):
+def test_proxy(declared, monkeypatch):
+    """Requests to a user's service go through no proxy."""
     with ChatServer(upper) as proxy, ChatServer(upper) as server:
         monkeypatch.delenv("NO_PROXY")
         monkeypatch.delenv("no_proxy", raising=False)
@@ -384,9 +403,8 @@ def test_to_a_service_of_ones_own_nothing_goes_by_way_of_a_proxy(declared, monke
 
 
 @pytest.mark.parametrize("credentialed", [True, False])
-def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(
-    credentialed, caplog, monkeypatch
-):
+def test_logs_hold_no_secret(credentialed, caplog, monkeypatch):
+    """No log of any level holds a key, or anything of credentialed notes."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     monkeypatch.setenv("OPENAI_LOG", "debug")
     names = ("openai", "httpx2", "httpcore2")
@@ -401,13 +419,15 @@ def test_no_log_of_any_level_has_a_key_or_of_credentialed_notes_anything(
     assert bool(shown) is not credentialed
 
 
-def test_without_the_openai_package_one_sentence_says_how_to_get_it(monkeypatch):
+def test_missing_openai(monkeypatch):
+    """Without the openai package one sentence names the command to install it."""
     monkeypatch.setattr("swapbias.errors.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs openai.*pip install 'swapbias\[chat\]'"):
         load_chat(ChatOptions(model="tiny", base_url="http://127.0.0.1:1/v1"), Request())
 
 
-def test_a_provider_is_named_behind_the_model():
+def test_provider_behind_the_model():
+    """A provider is named behind the model."""
     with ChatServer(upper, model="tiny:together") as server:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(request_pass, "ROUTER", server.base_url)
@@ -418,9 +438,10 @@ def test_a_provider_is_named_behind_the_model():
         assert server.authorizations == {"Bearer hf_1"}
 
 
-def test_a_schema_of_the_options_is_sent_where_there_are_some_and_the_service_knows_it():
+def test_json_schema():
+    """A schema of the options is sent where there are options and the service knows it."""
     with ChatServer(lambda prompt: '{"answer": "Yes"}') as server:
-        found = closed(server, json_schema=True).score(
+        found = closed_scorer(server, json_schema=True).score(
             [row("s1", "Is it?", OPTIONS), row("s2", "(A) B?", OPTIONS)]
         )
         schemas = [one["response_format"]["json_schema"]["schema"] for one in server.requests]
@@ -429,7 +450,7 @@ def test_a_schema_of_the_options_is_sent_where_there_are_some_and_the_service_kn
     prompts = [row(f"s{n}", f"Is it {n}?", OPTIONS) for n in range(3)]
     with ChatServer(lambda prompt: "Yes") as server:
         server.fault = refusing(server, "response_format")
-        found = closed(server, json_schema=True).score(prompts)
+        found = closed_scorer(server, json_schema=True).score(prompts)
         assert [("response_format" in one) for one in server.requests] == [
             True,
             False,
@@ -438,14 +459,15 @@ def test_a_schema_of_the_options_is_sent_where_there_are_some_and_the_service_kn
         ]
     assert [one.score for one in found] == [1.0] * 3
     with ChatServer(upper) as server:
-        closed(server).score([row("s1", "Is it?", OPTIONS)])
+        closed_scorer(server).score([row("s1", "Is it?", OPTIONS)])
         scorer_of(server, json_schema=True).score(
             [row("s3", "Is it?", OPTIONS)]
         )  # answers in free text
         assert not any("response_format" in one for one in server.requests)
 
 
-def test_one_request_brings_several_trials_and_each_is_kept():
+def test_several_answers_a_request():
+    """One request brings several trials, and each is kept."""
     first, later = [row(f"s/t{trial}", "Is it?") for trial in (1, 2)]
     with ChatServer(upper, several=True) as server:
         scorer = scorer_of(server, answers_per_request=2, trials=3, seed=10)
@@ -460,7 +482,8 @@ def test_one_request_brings_several_trials_and_each_is_kept():
 
 
 @pytest.mark.parametrize("how", ["refused", "ignored"])
-def test_where_a_service_gives_one_answer_each_trial_is_asked_for(how):
+def test_one_answer_a_request(how):
+    """Where a service gives one answer a request each trial has its request."""
     trials = [[row(f"s{n}/t{trial}", f"Is it {n}?") for n in range(3)] for trial in (1, 2)]
     with ChatServer(upper) as server:
         server.fault = refusing(server, "n") if how == "refused" else server.fault
@@ -470,7 +493,9 @@ def test_where_a_service_gives_one_answer_each_trial_is_asked_for(how):
     assert found == [f"IS IT {n}?" for n in range(3)] * 2
 
 
-def test_a_full_disk_is_told_as_one(monkeypatch):
+def test_full_disk(monkeypatch):
+    """A full disk is reported as such."""
+
     def full(self, answer):
         raise OSError(28, "No space left on device")
 

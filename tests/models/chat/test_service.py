@@ -34,7 +34,7 @@ from swapbias.studies.chats import conversation
 from tests import tiny
 from tests.conftest import ROOT
 from tests.models.chat.server import ChatServer, Reply, cut_off
-from tests.models.engine.test_loglikelihood import plainly
+from tests.models.engine.test_loglikelihood import whole_log_likelihood
 
 SECRET = "sk-swapbias-secret-0123456789"
 # Asks 40 prompts within a loop that runs already, as in a notebook: argv is the base URL and the log.
@@ -78,7 +78,8 @@ def first(fault, prompt="text 3", times=1):
     return lambda asked, n: fault if asked == prompt and n <= times else None
 
 
-def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_first():
+def test_results_in_order():
+    """Results stand in the order of the prompts, whichever answer arrives first."""
     last = threading.Event()
 
     def answer(prompt):
@@ -102,7 +103,8 @@ def test_results_stand_in_the_order_of_the_prompts_whichever_answer_arrives_firs
         assert server.most_at_once == 3
 
 
-def test_what_is_sent_for_a_prompt_and_what_comes_of_its_answer():
+def test_request_and_answer():
+    """A prompt becomes one request, and its answer one score."""
     prompt = conversation(("system", "Be brief."), ("user", "Who?"))
     with ChatServer(upper) as server:
         scorer_of(server, seed=10, temperature=0.7, max_tokens=5).score(
@@ -142,7 +144,8 @@ def test_what_is_sent_for_a_prompt_and_what_comes_of_its_answer():
     assert sum(told) == 6
 
 
-def test_a_server_of_ones_own_is_asked_in_offline_mode_and_inference_providers_are_not(monkeypatch):
+def test_offline_mode(monkeypatch):
+    """A user's server is used in offline mode, and inference providers are not."""
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     with ChatServer(upper) as server:
         assert scorer_of(server).score(rows(1))[0].answer == "TEXT 0"
@@ -179,7 +182,8 @@ def error(message, **more):
     ],
     ids=str,
 )
-def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
+def test_passing_trouble(fault):
+    """Trouble that passes is retried and repeats no other request."""
     with ChatServer(upper, fault=first(fault, times=2)) as server:
         scorer = scorer_of(server, timeout=0.5)
         found = scorer.score(rows(8))
@@ -211,8 +215,21 @@ def test_trouble_that_passes_heals_and_asks_nothing_else_again(fault):
         (broken(), ValueError, "in 2 attempts .the answer broke off with an error"),
         (broken(error={"message": "down", "code": 503}), ValueError, "in 2 attempts .503: down"),
     ],
+    ids=[
+        "400",
+        "401",
+        "403",
+        "404",
+        "quota",
+        "key in body",
+        "gateway",
+        "word as code",
+        "broken",
+        "broken with code",
+    ],
 )
-def test_trouble_that_stays_stops_the_run_in_the_words_of_the_service(fault, kind, message):
+def test_lasting_trouble(fault, kind, message):
+    """Trouble that stays ends the run in the words of the service."""
     with ChatServer(upper, fault=lambda prompt, n: fault) as server:
         scorer = scorer_of(server, attempts=2, concurrency=1)
         with pytest.raises(kind, match=message):
@@ -221,7 +238,8 @@ def test_trouble_that_stays_stops_the_run_in_the_words_of_the_service(fault, kin
     assert len(scorer.log) == 0
 
 
-def test_requests_under_way_are_kept_when_another_stops_the_run():
+def test_requests_in_flight_are_kept():
+    """Answers to requests in flight are kept when another request ends the run."""
     both = threading.Event()
     refused = threading.Event()
 
@@ -245,7 +263,8 @@ def test_requests_under_way_are_kept_when_another_stops_the_run():
     assert [one.answer for one in scorer.log.values()] == ["TEXT 1"]
 
 
-def test_requests_are_counted_by_what_they_share_and_other_settings_ask_anew():
+def test_shared_requests():
+    """Requests are counted by what they share, and other settings have other keys."""
     # Texts of 6 characters are 2 tokens (6 / 4, rounded up); two of ten rows have one text.
     scorer = ChatScorer("tiny", ChatOptions(base_url="http://localhost/v1"))
     found = scorer.requests([*rows(9), row("twin/t0", "text 1")])
@@ -263,8 +282,8 @@ def test_requests_are_counted_by_what_they_share_and_other_settings_ask_anew():
 
 URL = "http://127.0.0.1:1/v1"  # nobody listens there
 # a folder; scored without trials
-HERE = {"model": ".", "base_url": None}
-ODDS = {"scoring": "log-odds"}
+LOCAL_FOLDER = {"model": ".", "base_url": None}
+LOG_ODDS = {"scoring": "log-odds"}
 
 
 @pytest.mark.parametrize(
@@ -289,20 +308,31 @@ ODDS = {"scoring": "log-odds"}
         ({"own_address": ("here",)}, "'here' is no address"),
         ({"provider": "together"}, "named with --base-url, and -M provider is given"),
         ({"provider": "local"}, "tiny runs on this machine, and --base-url is given"),
-        ({**HERE, "provider": "together"}, "is a folder of this machine, and -M provider is given"),
-        ({**HERE, "max_requests": 10}, "runs on this machine, and -M max-requests is given"),
-        ({**HERE, "price_in": 1.0, "price_out": 2.0}, "-M price-in and -M price-out is given"),
-        ({**ODDS, "trials": 2}, "samples nothing, and --trials is given"),
-        ({**ODDS, "temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
+        (
+            {**LOCAL_FOLDER, "provider": "together"},
+            "is a folder of this machine, and -M provider is given",
+        ),
+        (
+            {**LOCAL_FOLDER, "max_requests": 10},
+            "runs on this machine, and -M max-requests is given",
+        ),
+        (
+            {**LOCAL_FOLDER, "price_in": 1.0, "price_out": 2.0},
+            "-M price-in and -M price-out is given",
+        ),
+        ({**LOG_ODDS, "trials": 2}, "samples nothing, and --trials is given"),
+        ({**LOG_ODDS, "temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
         ({"top_logprobs": 5}, "Answers are sampled, and -M top-logprobs is given"),
     ],
 )
-def test_settings_that_contradict_each_other_or_are_out_of_range_are_refused(changes, sentence):
+def test_contradicting_settings(changes, sentence):
+    """Settings that contradict each other or are out of range are refused."""
     with pytest.raises(UsageError, match=re.escape(sentence)):
         ChatOptions(**{"model": "tiny", "base_url": URL, **changes}).check()
 
 
-def test_an_endpoint_may_call_its_model_by_a_path_and_a_judge_has_no_prices(tmp_path):
+def test_path_as_model_and_judge(tmp_path):
+    """An endpoint may name its model by a path, and a judge has no prices."""
     ChatOptions(model=str(tmp_path), base_url=URL).check()
     asked = ChatOptions(
         model="tiny", base_url=URL, judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0
@@ -311,7 +341,8 @@ def test_an_endpoint_may_call_its_model_by_a_path_and_a_judge_has_no_prices(tmp_
     assert (asked.of_judge().model, asked.of_judge().max_cost) == ("rater", None)
 
 
-def test_inference_providers_need_a_key_of_plain_characters_that_is_not_shown(monkeypatch):
+def test_provider_key(monkeypatch):
+    """Inference providers need a key of plain characters, which is not shown."""
     with pytest.raises(UsageError, match="neither SWAPBIAS_API_KEY nor HF_TOKEN is set"):
         ChatScorer("owner/model").score(rows(1))
     monkeypatch.setenv("SWAPBIAS_API_KEY", f"{SECRET}é")
@@ -321,7 +352,8 @@ def test_inference_providers_need_a_key_of_plain_characters_that_is_not_shown(mo
 
 
 @pytest.mark.parametrize("fault", [None, "500"])
-def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
+def test_key_is_never_shown(monkeypatch, tmp_path, fault):
+    """A key is never written or shown."""
     # The server repeats the key in its refusal, as some services do.
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
     accepted = SECRET if fault else "another"
@@ -337,7 +369,8 @@ def test_a_key_is_never_written_or_shown(monkeypatch, tmp_path, fault):
     assert SECRET[3:] not in "".join(shown)
 
 
-def test_a_line_of_the_log_tells_everything_about_an_answer(tmp_path):
+def test_line_of_the_log(tmp_path):
+    """A line of the log holds all about an answer."""
     path = tmp_path / "answers.jsonl"
     with ChatServer(lambda prompt: "Köchin \ud800 x") as server:
         scorer = scorer_of(server, path)
@@ -354,7 +387,8 @@ def test_a_line_of_the_log_tells_everything_about_an_answer(tmp_path):
 @pytest.mark.parametrize(
     "torn", [b'{"key": "b", "prom', b'{"key": "b"}\n', b"\0\0\0", b"\0\0\n", b"[]\n"]
 )
-def test_a_torn_last_line_is_cut_off(tmp_path, torn):
+def test_torn_last_line(tmp_path, torn):
+    """A torn last line of the log is cut."""
     path = tmp_path / "answers.jsonl"
     AnswerLog(path).add(Answer(key="a", prompt_id="1", answer="one"))
     whole = path.read_bytes()
@@ -366,8 +400,9 @@ def test_a_torn_last_line_is_cut_off(tmp_path, torn):
     assert list(AnswerLog(path)) == ["a", "b"]
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_that_is_stopped_keeps_what_arrived_and_goes_on_without_asking_again(by, tmp_path):
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT], ids=["SIGKILL", "SIGINT"])
+def test_stopped_run(by, tmp_path):
+    """A run that is stopped keeps the answers that arrived and repeats no request."""
     path = tmp_path / "answers.jsonl"
     with ChatServer(
         upper, fault=first("slow", "text 2") if by == signal.SIGINT else None, pause=0.02
@@ -414,9 +449,8 @@ def answers_of(scorer, prompts):
     return [one.answer for one in scorer.score(prompts)]
 
 
-def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_once(
-    chat_model, monkeypatch
-):
+def test_local_answer_and_batch(chat_model, monkeypatch):
+    """A local answer does not depend on the rows beside it and is generated once."""
     prompts = [
         *rows(6),
         row("long/t1", "He is a doctor and she is a nurse."),
@@ -437,7 +471,8 @@ def test_a_local_answer_does_not_depend_on_the_rows_beside_it_and_is_generated_o
     assert not set(found) & set(answers_of(local(chat_model, seed=2), trials))
 
 
-def test_answers_are_greedy_at_temperature_zero_and_else_drawn_from_the_softmax(chat_model):
+def test_greedy_and_sampled(chat_model):
+    """Answers are greedy at temperature zero and else drawn from the softmax."""
     tokenizer = AutoTokenizer.from_pretrained(chat_model)
     model = AutoModelForCausalLM.from_pretrained(chat_model)
     ids = ids_of(tokenizer, "She is a nurse.\n")
@@ -465,7 +500,8 @@ def test_answers_are_greedy_at_temperature_zero_and_else_drawn_from_the_softmax(
         assert found[answer] / n == pytest.approx(share, abs=4 * deviation), answer
 
 
-def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_system(chat_model):
+def test_conversation_by_turns(chat_model):
+    """A conversation is given turn by turn, also to a template without a system turn."""
     told = conversation(
         ("system", "Be brief."), ("user", "Yes?"), ("assistant", "A"), ("user", "No?")
     )
@@ -487,9 +523,11 @@ def test_a_conversation_is_told_turn_by_turn_also_to_a_template_that_knows_no_sy
     assert encoded == plain
 
 
-def test_a_local_prompt_that_is_too_long_an_answer_that_ends_and_a_reasoning_that_does_not(
+def test_local_limits(
     chat_model,
 ):
+    """A local prompt that is too long, an answer that ends and a reasoning that does not are
+    marked."""
     told = []
     scorer = local(chat_model).reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
     found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], told.append)
@@ -519,7 +557,8 @@ def odds(chat_model):
 
 
 @pytest.mark.parametrize("pair", ["the nurse|the construction worker", "the doctor|the nurse"])
-def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
+def test_odds_equal_slow_definition(odds, chat_model, pair):
+    """Odds of two answers equal a slow product of their tokens."""
     text = "The doctor met the nurse because she was ill. Who does 'she' refer to?"
     model = AutoModelForCausalLM.from_pretrained(chat_model).eval()
     tokenizer = odds.inner.tokenizer
@@ -527,7 +566,7 @@ def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
     owns = (
         tokenizer(f" {answer}", add_special_tokens=False)["input_ids"] for answer in pair.split("|")
     )
-    one, other = (plainly(model, ids + own, len(ids)) for own in owns)
+    one, other = (whole_log_likelihood(model, ids + own, len(ids)) for own in owns)
     found = odds.score([row("s", text, pair)])[0]
     assert found.parts["log_odds"] == pytest.approx(one - other, abs=1e-3)
     assert found.score == float(one > other)
@@ -537,7 +576,8 @@ def test_answer_odds_equal_the_slow_definition(odds, chat_model, pair):
 
 
 @pytest.mark.parametrize("candidates", ["", "the nurse", "a|b|c", "the nurse|"])
-def test_candidates_that_are_not_two_answers_are_named(odds, candidates):
+def test_wrong_candidates(odds, candidates):
+    """Candidates that are not two answers are refused with the prompt."""
     with pytest.raises(
         ValueError, match=r"s1: candidates .* expected a correct and an incorrect one"
     ):
@@ -560,7 +600,7 @@ def _healthy(url, process):
 
 
 @pytest.fixture
-def served(tmp_path):
+def transformers_service(tmp_path):
     """A tiny model with a chat template, and the address where ``transformers serve`` answers for it."""
     if not is_serve_available():
         pytest.skip("needs transformers serve: pip install 'transformers[serving]'")
@@ -588,9 +628,10 @@ def served(tmp_path):
         process.wait()
 
 
-def test_an_audit_over_transformers_serve_equals_that_of_the_model_here(served, tmp_path, quiet):
+def test_transformers_serve(transformers_service, tmp_path, quiet):
+    """An audit over transformers serve equals that of the local model."""
     # The vignettes have a system turn and a worked example; at temperature 0 both take the likeliest tokens.
-    folder, url = served
+    folder, url = transformers_service
     asked = {"model": str(folder), "trials": 1, "temperature": 0.0, "max_tokens": 6}
     items = []
     for name, options in (

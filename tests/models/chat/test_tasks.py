@@ -30,7 +30,8 @@ def answer(text):
     return "ABCDE"[code % 5] if code % 6 else "I cannot say that."
 
 
-def test_every_study_that_chat_models_answer_as_it_stands_is_a_task():
+def test_studies_are_tasks():
+    """Every study that chat models answer unchanged is a task."""
     from inspect_ai._util.registry import registry_find, registry_info
 
     named = {registry_info(one).name for one in registry_find(lambda info: info.type == "task")}
@@ -45,7 +46,8 @@ def test_every_study_that_chat_models_answer_as_it_stands_is_a_task():
     } == chat
 
 
-def test_a_task_asks_the_prompts_of_the_study_in_their_turns():
+def test_prompts_of_a_task():
+    """A task has the prompts of the study in their turns."""
     task = study_task(STUDY)
     configs = [
         name
@@ -61,7 +63,9 @@ def test_a_task_asks_the_prompts_of_the_study_in_their_turns():
     assert (task.epochs, task.config.temperature, task.config.max_tokens) == (5, 1.0, 16)
 
 
-def test_answers_are_read_as_audits_read_them_and_what_is_none_counts_in_no_mean(tmp_path):
+def test_answers_of_a_task(tmp_path):
+    """Answers are read as audits read them, and unread ones count in no mean."""
+
     def output(messages, tools, choice, config):
         made = ModelOutput.from_content("tiny-2026", answer(messages[-1].text))
         made.usage = ModelUsage(

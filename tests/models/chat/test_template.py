@@ -15,15 +15,18 @@ from tests.models.chat.test_log_odds import row
 from tests.models.chat.test_service import local as loaded
 
 TURNS = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}<assistant>"
-SOME = "{% for m in messages %}{% if CONDITION %}<{{ m.role }}> {{ m.content }}\n{% endif %}{% endfor %}<assistant>"
-USERS = SOME.replace("CONDITION", "m.role != 'system'")
+TURNS_IF = (
+    "{% for m in messages %}{% if CONDITION %}<{{ m.role }}> {{ m.content }}\n{% endif %}"
+    "{% endfor %}<assistant>"
+)
+USERS = TURNS_IF.replace("CONDITION", "m.role != 'system'")
 LAST = "<user> {{ messages[-1].content }}\n<assistant>"
-NO_REPLIES = SOME.replace("CONDITION", "m.role == 'user'")
+NO_REPLIES = TURNS_IF.replace("CONDITION", "m.role == 'user'")
 SWITCHED = (
     TURNS
     + "{% if enable_thinking | default(true) %}<think>\n{% else %}<think>\n\n</think>\n\n{% endif %}"
 )
-OTHERWISE = (
+SWITCH_OF_ANOTHER_NAME = (
     TURNS + "{% if thinking is defined and not thinking %}</think>{% else %}<think>{% endif %}"
 )
 SYSTEM = conversation(("system", "Be brief."), ("user", "Yes or no?"))
@@ -54,7 +57,8 @@ def score(scorer, text):
 
 
 @pytest.mark.parametrize("text", [SYSTEM, LONG])
-def test_a_system_turn_that_a_template_drops_is_said_by_the_user(gpt, text):
+def test_dropped_system_turn(gpt, text):
+    """A system turn that a template drops is put into the user's turn."""
     users = scorer_of(gpt, USERS)
     every = scorer_of(gpt, TURNS)
     merged = text.replace("<|system|>\nBe brief.\n<|user|>\n", "<|user|>\nBe brief.\n\n")
@@ -67,7 +71,8 @@ def test_a_system_turn_that_a_template_drops_is_said_by_the_user(gpt, text):
 
 @pytest.mark.parametrize("template", [LAST, NO_REPLIES])
 @pytest.mark.parametrize("scoring", ["sampled", "log-odds"])
-def test_a_template_that_drops_another_turn_is_refused(gpt, template, scoring):
+def test_dropped_turn(gpt, template, scoring):
+    """A template that drops another turn is refused."""
     with pytest.raises(
         UsageError, match="chat template of tiny leaves out a turn of the conversation"
     ):
@@ -78,7 +83,8 @@ TAGS = ["<think>", "<think>\n", "<thinking>\n", "[THINK]", "<|START_THINKING|>",
 
 
 @pytest.mark.parametrize("tag", TAGS)
-def test_log_odds_after_a_template_that_opens_a_reasoning_are_refused(gpt, tag):
+def test_template_that_opens_reasoning(gpt, tag):
+    """Log-odds after a template that opens a reasoning are refused."""
     assert opens_reasoning(tag)
     with pytest.raises(UsageError, match=r"tiny opens a reasoning.*Use -M scoring=sampled"):
         score(scorer_of(gpt, TURNS + tag), "Yes or no?")
@@ -86,9 +92,11 @@ def test_log_odds_after_a_template_that_opens_a_reasoning_are_refused(gpt, tag):
 
 
 @pytest.mark.parametrize(
-    ("template", "closed"), [(SWITCHED, "<think>\n\n</think>\n\n"), (OTHERWISE, "</think>")]
+    ("template", "closed"),
+    [(SWITCHED, "<think>\n\n</think>\n\n"), (SWITCH_OF_ANOTHER_NAME, "</think>")],
 )
-def test_a_reasoning_that_a_template_can_leave_out_is_left_out(gpt, template, closed):
+def test_optional_reasoning(gpt, template, closed):
+    """A reasoning that a template can leave out is left out."""
     found = score(scorer_of(gpt, template), "Yes or no?")
     assert found == pytest.approx(
         score(scorer_of(gpt, f"{TURNS}{{{{ {closed!r} }}}}"), "Yes or no?")
@@ -99,7 +107,8 @@ def test_a_reasoning_that_a_template_can_leave_out_is_left_out(gpt, template, cl
     assert "</" not in sampled[-8:]
 
 
-def test_sampled_answers_after_any_tag_are_marked_as_reasoning(gpt):
+def test_sampled_reasoning(gpt):
+    """Sampled answers after an opened tag are marked as reasoning."""
     scorer = loaded(gpt, max_tokens=4)
     scorer.tokenizer.chat_template = TURNS + "<think>\n"
     text, _ = scorer._decoded([40, 41], scorer._encode("Yes or no?"))

@@ -12,7 +12,7 @@ from swapbias.models.chat.answering import AnswerLog
 from swapbias.models.chat.replies import text_of
 from tests.cli.test_cli import swapbias as command
 from tests.models.chat.server import ChatServer, Reply
-from tests.models.chat.test_replies import OPTIONS, closed
+from tests.models.chat.test_replies import OPTIONS, closed_scorer
 from tests.models.chat.test_service import first, row, rows, scorer_of, upper
 
 
@@ -101,10 +101,11 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
-def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path):
+def test_refusal_of_the_service(refusal, tmp_path):
+    """A refusal of the service is a refusal and is not retried."""
     prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(6)]
     with ChatServer(lambda prompt: "Yes", fault=first(refusal, times=99)) as server:
-        scorer = closed(server).keeping_answers(tmp_path)
+        scorer = closed_scorer(server).keeping_answers(tmp_path)
         scored = scorer.score(prompts)
         assert server.asked("text 3") == 1
         assert [one.score for one in scored[:3] + scored[4:]] == [1.0] * 5
@@ -112,7 +113,7 @@ def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path)
         assert (scored[3].parts["refused"], scored[3].parts["unanswered"]) == (1.0, 1.0)
         assert sum(one.parts["refused"] for one in scored) == 1
         assert "withheld 1 of 6 answers (1 refused)" in scorer.notes["withheld"]
-        again = closed(server).keeping_answers(tmp_path)
+        again = closed_scorer(server).keeping_answers(tmp_path)
         asked = len(server.requests)
         assert [one.parts["refused"] for one in again.score(prompts)] == [
             one.parts["refused"] for one in scored
@@ -136,13 +137,12 @@ def test_a_refusal_of_the_service_is_a_refusal_and_asked_once(refusal, tmp_path)
     ],
     ids=["no choices", "null choices", "no message", "a number", "too long", "too long in words"],
 )
-def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked_again(
-    trouble, tmp_path
-):
+def test_prompt_without_answer(trouble, tmp_path):
+    """A prompt without an answer is left out after its attempts and not repeated by a resumed run."""
     with ChatServer(lambda prompt: "Yes", fault=first(trouble, "text 0", times=99)) as server:
         prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(4)]
         # One after the other: the first answer comes later.
-        scorer = closed(server, attempts=2).keeping_answers(tmp_path)
+        scorer = closed_scorer(server, attempts=2).keeping_answers(tmp_path)
         scored = scorer.score(prompts)
         assert [math.isnan(one.score) for one in scored] == [True, False, False, False]
         assert (scored[0].parts["refused"], scored[0].parts["unanswered"]) == (0.0, 1.0)
@@ -154,7 +154,7 @@ def test_a_prompt_without_an_answer_is_left_out_after_its_attempts_and_not_asked
             if one.get("withheld")
         ]
         assert line["reason"]
-        again = closed(server).keeping_answers(tmp_path)
+        again = closed_scorer(server).keeping_answers(tmp_path)
         asked = len(server.requests)
         again.score(prompts)
         assert len(server.requests) == asked
@@ -185,31 +185,31 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
-def test_one_prompt_that_a_service_cannot_answer_neither_ends_nor_repeats_the_run(
-    trouble, tmp_path
-):
+def test_prompt_of_no_service(trouble, tmp_path):
+    """A prompt that a service cannot answer neither ends nor repeats the run."""
     prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(6)]
     with ChatServer(lambda prompt: "Yes", fault=first(trouble, times=99)) as server:
-        scorer = closed(server, attempts=2).keeping_answers(tmp_path)
+        scorer = closed_scorer(server, attempts=2).keeping_answers(tmp_path)
         scored = scorer.score(prompts)
         assert [one.score for one in scored[:3] + scored[4:]] == [1.0] * 5
         assert math.isnan(scored[3].score)
         assert (scored[3].parts["refused"], scored[3].parts["unanswered"]) == (0.0, 1.0)
-        again = closed(server).keeping_answers(tmp_path)
+        again = closed_scorer(server).keeping_answers(tmp_path)
         asked = len(server.requests)
         again.score(prompts)
         assert len(server.requests) == asked
 
 
-def test_a_service_that_breaks_for_good_stops_the_run_and_is_asked_again(tmp_path):
-    """After answers, so many prompts in a row without one are no fault of theirs: none counts as unanswered."""
+def test_service_that_breaks(tmp_path):
+    """A service that breaks for good ends the run, no prompt counts as unanswered, and a resumed
+    run asks again."""
     prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(40)]
 
     def fault(prompt, number):
         return "500" if int(prompt.split()[1]) > 4 else None
 
     with ChatServer(lambda prompt: "Yes", fault=fault) as server:
-        scorer = closed(server, attempts=1).keeping_answers(tmp_path)
+        scorer = closed_scorer(server, attempts=1).keeping_answers(tmp_path)
         with pytest.raises(ServiceError, match=r"did not answer .*500.* Answers so far: 5"):
             scorer.score(prompts)
         server.fault = lambda prompt, number: None
@@ -224,15 +224,20 @@ def test_a_service_that_breaks_for_good_stops_the_run_and_is_asked_again(tmp_pat
         {"finish_reason": "model_length"},
         {"finish_reason": "stop", "native_finish_reason": "max_output_tokens"},
     ],
+    ids=["MAX_TOKENS", "max_tokens", "model_length", "native"],
 )
-def test_the_most_tokens_are_reached_in_the_words_of_any_service(ending, tmp_path):
+def test_words_for_truncation(ending, tmp_path):
+    """The limit of tokens is known in the words of any service."""
     cut = reply(message={"content": "Yes, for"}, **ending)
     with ChatServer(lambda prompt: "Yes", fault=first(cut, times=99)) as server:
-        scored = closed(server).score([row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(5)])
+        scored = closed_scorer(server).score(
+            [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(5)]
+        )
     assert [one.parts["truncated"] for one in scored] == [0, 0, 0, 1, 0]
 
 
-def test_a_service_that_answers_no_prompt_at_all_stops_the_run_and_keeps_nothing():
+def test_service_without_answers():
+    """A service that answers no prompt ends the run and leaves nothing."""
     empty = Reply({"choices": []})
     with ChatServer(upper, fault=lambda prompt, n: empty) as server:
         scorer = scorer_of(server, attempts=1, concurrency=1)
@@ -246,13 +251,14 @@ def test_a_service_that_answers_no_prompt_at_all_stops_the_run_and_keeps_nothing
         assert len(scorer.log) == 0
 
 
-def test_a_refusal_of_credentialed_notes_leaves_no_text(tmp_path):
+def test_refusal_of_credentialed_notes(tmp_path):
+    """A refusal of credentialed notes leaves no text."""
     refusal = reply(message={"content": None, "refusal": "Nothing about psoriasis."})
     filtered = error(400, message="The text psoriasis is filtered", code="content_filter")
     with ChatServer(
         upper, fault=lambda prompt, n: refusal if "0" in prompt else filtered
     ) as server:
-        scorer = closed(server).keeping_answers(tmp_path, text=False)
+        scorer = closed_scorer(server).keeping_answers(tmp_path, text=False)
         scored = scorer.score([row(f"s{n}", f"text {n}", OPTIONS) for n in range(2)])
     assert [one.parts["refused"] for one in scored] == [1.0, 1.0]
     assert "psoriasis" not in (tmp_path / "answers.jsonl").read_text()
@@ -283,8 +289,19 @@ TEXT = {"type": "text", "text": "Yes"}
         (None, ""),
         (7, None),
     ],
+    ids=[
+        "reasoning and text",
+        "two texts",
+        "strings",
+        "output text",
+        "one part",
+        "no part",
+        "none",
+        "number",
+    ],
 )
-def test_content_in_parts_is_one_text(content, text):
+def test_content_in_parts(content, text):
+    """Content in parts is one text."""
     assert text_of(content) == text
     if isinstance(content, list) and text:
         with ChatServer(
@@ -315,7 +332,8 @@ SPENT = {
 
 
 @pytest.mark.parametrize("spent", SPENT.values(), ids=SPENT)
-def test_a_spent_quota_stops_at_once(spent, monkeypatch):
+def test_spent_quota(spent, monkeypatch):
+    """A spent quota ends the run at once."""
     monkeypatch.setattr(request_pass, "PATIENCE", 0.5)
     with ChatServer(upper, fault=first(spent, times=99)) as server:
         scorer = scorer_of(server, concurrency=1)
@@ -327,7 +345,8 @@ def test_a_spent_quota_stops_at_once(spent, monkeypatch):
         assert len(server.requests) == 4
 
 
-def test_a_stopped_call_says_in_words_of_python_how_it_goes_on(tmp_path):
+def test_resume_in_words_of_python(tmp_path):
+    """A stopped call tells in words of Python how to go on."""
     named = {"chat": "tiny", "trials": 1, "limit": 8, "progress": False}
     study = "gendered_stigma:choices"
     with ChatServer(

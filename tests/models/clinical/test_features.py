@@ -26,7 +26,7 @@ OPTIONS = LoadOptions(device="cpu", batch_size=4)
 WORDS = {"he": [1.0, 0.0], "sad": [0.0, 1.0], "Mary": [0.0, -2.0], "fatigue": [3.0, 4.0]}
 
 
-def keyed(vectors=WORDS):
+def keyed_vectors(vectors=WORDS):
     models = pytest.importorskip(
         "gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'"
     )
@@ -36,7 +36,7 @@ def keyed(vectors=WORDS):
 
 
 def static(vectors=WORDS):
-    return StaticVectors(keyed(vectors), name="toy")
+    return StaticVectors(keyed_vectors(vectors), name="toy")
 
 
 def tables_with(female, male):
@@ -54,7 +54,8 @@ def word(text, construct="synonym"):
     return Prompt(text=text, construct=construct)
 
 
-def test_a_note_is_the_average_of_its_known_words():
+def test_note_is_average_of_words():
+    """A note is the average of its known words."""
     # He -> he (1, 0) and sad (0, 1); "was" and 12 are unknown: the mean is (.5, .5). Twice "sad": (1/3, 2/3).
     found = static().vectors(["He was sad 12", "he sad sad", "zzz 12", ""])
     np.testing.assert_allclose(found[:2], [[0.5, 0.5], [1 / 3, 2 / 3]])
@@ -69,8 +70,9 @@ def test_a_note_is_the_average_of_its_known_words():
 @pytest.mark.parametrize(
     "name", ["v.bin", "v.bin.gz", "v.txt", "bare.vec.gz"]
 )  # which gensim leaves open: the last
-def test_every_format_gives_the_vectors_back(name, tmp_path):
-    keyed().save_word2vec_format(
+def test_formats_of_vectors(name, tmp_path):
+    """Every format gives the vectors back."""
+    keyed_vectors().save_word2vec_format(
         str(tmp_path / name), binary=".bin" in name, write_header="bare" not in name
     )
     found = load_features(str(tmp_path / name), options=OPTIONS)
@@ -80,7 +82,8 @@ def test_every_format_gives_the_vectors_back(name, tmp_path):
     assert str(tmp_path) not in json.dumps(dict(found.identity))
 
 
-def test_a_file_that_fasttext_wrote_is_told_by_its_first_bytes(tmp_path):
+def test_fasttext_file(tmp_path):
+    """A file of fastText is recognised by its first bytes."""
     fasttext = pytest.importorskip(
         "gensim.models.fasttext", reason="needs gensim: pip install 'swapbias[clinical]'"
     )
@@ -94,8 +97,9 @@ def test_a_file_that_fasttext_wrote_is_told_by_its_first_bytes(tmp_path):
     assert found.name == "ft"
 
 
-def test_a_file_that_holds_no_vectors_is_told_in_one_sentence(tmp_path, monkeypatch):
-    keyed()
+def test_file_without_vectors(tmp_path, monkeypatch):
+    """A file that holds no vectors is refused in one sentence."""
+    keyed_vectors()
     for name, content in (("a.txt", b"no vectors here\nat all\n"), ("a.bin", b"junk")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(
@@ -113,7 +117,8 @@ def test_a_file_that_holds_no_vectors_is_told_in_one_sentence(tmp_path, monkeypa
         load_features("tfidf-lsa", options=OPTIONS)
 
 
-def test_tfidf_learns_from_training_texts_alone():
+def test_tfidf_learns_from_training():
+    """TF-IDF learns from training texts alone."""
     tfidf = TfidfLsa()
     # Two texts without a shared word span two directions: equal texts are parallel, the others at right angles.
     fitted = tfidf.fit(["sad tired sad", "pain fever pain"])
@@ -161,7 +166,8 @@ def slow_mean(folder, text):
         return model(**encoded).last_hidden_state[0][own].mean(dim=0).numpy()
 
 
-def test_an_encoder_gives_the_mean_of_a_texts_own_tokens(folder):
+def test_encoder_means_tokens(folder):
+    """An encoder gives the mean of a text's own tokens."""
     features = load_features(str(folder), options=OPTIONS)
     found = features.sentence_vectors(TEXTS)
     for text, row in zip(TEXTS, found, strict=True):
@@ -175,7 +181,8 @@ def bert(tmp_path_factory):
     return tiny.save("bert", tmp_path_factory.mktemp("encoder"))
 
 
-def test_a_long_note_is_read_in_windows_and_averaged_over_all_tokens(bert):
+def test_long_note_in_windows(bert):
+    """A long note is read in windows and averaged over all tokens."""
     # 80 words of one token each: the model reads 64 - 2 at once, so the windows hold 62 and 18 tokens.
     features = ContextualVectors.load(str(bert), OPTIONS)
     long = ["she", "is", "someone", "with", "depression", "has", "medication", "treatment"] * 10
@@ -188,7 +195,8 @@ def test_a_long_note_is_read_in_windows_and_averaged_over_all_tokens(bert):
     assert np.isfinite(found[1]).all()
 
 
-def test_a_text_and_a_window_that_notes_share_are_read_once(bert, monkeypatch):
+def test_shared_texts_are_read_once(bert, monkeypatch):
+    """Texts and windows that notes share are read once."""
     # numbers of tokens, special ones included
     read = []
     real = Engine.hidden_states
@@ -241,7 +249,8 @@ PLANE = {
 }
 
 
-def test_the_score_is_the_cosine_with_the_direction():
+def test_score_is_cosine():
+    """The score is the cosine with the gender direction."""
     sadness, gloom, unknown = direction().score([word("Sadness"), word("gloom"), word("x")])
     assert (sadness.score, sadness.answer) == (pytest.approx(0.6), "female")
     assert (gloom.score, gloom.answer) == (pytest.approx(-0.8), "male")
@@ -267,7 +276,8 @@ def test_the_score_is_the_cosine_with_the_direction():
     assert back.score == pytest.approx(-there.score)
 
 
-def test_random_words_have_a_like_rank_and_are_no_pair_words():
+def test_random_words():
+    """Random words have a like rank and are no words of pairs."""
     # sadness stands fifth: ranks 4 to 7 are within a factor 1.5 (5 / 1.5 = 3.3, 5 * 1.5 = 7.5): man, itself, gloom
     # and Zoe, of which only gloom is lower-case, alphabetic, no pair word and not itself.
     one = direction(null=7).score([word("sadness")])[0]
@@ -280,7 +290,8 @@ def test_random_words_have_a_like_rank_and_are_no_pair_words():
     assert [one.top_tokens for one in other] != [one.top_tokens for one in whole]
 
 
-def test_an_alphabetical_file_does_not_tell_frequency():
+def test_alphabetical_file():
+    """An alphabetical file does not reveal frequencies."""
     features = static({name: PLANE[name] for name in sorted(PLANE)})
     assert features.identity["frequency"] == "unknown"
     assert len(features.like_words("sadness")) == len(PLANE) - 2  # all but Zoe and dr.
@@ -300,7 +311,8 @@ def test_an_alphabetical_file_does_not_tell_frequency():
     assert told == ["counts", "rank", "unknown"]
 
 
-def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_others():
+def test_cosines_without_each_pair():
+    """The cosines without each pair are those with the direction of the others."""
     # mother - father differ along y alone. Without it g = (1, 0), so sadness, (3, 4) / 5, has a cosine of .6.
     # Without woman - man, whose difference is (2, 0), she - he differ by sqrt 2 along x and mother - father by
     # 2 / sqrt 5 * 2 along y: the first component is y, and sadness has .8.
@@ -317,7 +329,8 @@ def test_the_cosines_without_each_pair_are_those_with_the_direction_of_the_other
     assert math.isnan(unknown["without_pair_3"])
 
 
-def test_pairs_with_an_unknown_word_are_left_out():
+def test_pairs_with_unknown_word():
+    """Pairs with an unknown word are left out, and too few pairs are refused."""
     features = static({**PLANE, "girl": [1.0, 5.0]})
     assert DirectionScorer(features, tables_with("girl", "boy")).identity["definitional_pairs"] == 2
     with pytest.raises(ValueError, match="knows 1 of 2 definitional pairs"):
@@ -331,7 +344,8 @@ def test_pairs_with_an_unknown_word_are_left_out():
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
-def test_an_encoder_reads_words_in_their_frame(family, tmp_path):
+def test_encoder_reads_words_in_a_frame(family, tmp_path):
+    """An encoder reads words in their frame."""
     features = ContextualVectors.load(str(tiny.save(family, tmp_path)), OPTIONS)
     scorer = DirectionScorer(features, TABLES, null=5)
     one = scorer.score([word("depression")])[0]
@@ -344,7 +358,8 @@ def test_an_encoder_reads_words_in_their_frame(family, tmp_path):
     assert scorer.score([word(name)])[0].score == pytest.approx(cosine, abs=1e-6)
 
 
-def test_the_tables_fit_together():
+def test_tables_fit_together():
+    """The tables of pairs and templates fit together."""
     pairs, templates = read_direction_tables("phenotype_fairness")
     frames = {row["kind"]: row for row in templates}
     assert len(pairs) == 10

@@ -77,9 +77,10 @@ TRUTH = [row["label"] for row in notes(12, seed=5)]
 
 
 @pytest.mark.parametrize("classifier", ["svm", "rf", "mlp"])
-def test_words_that_separate_the_classes_are_learned_and_order_and_batches_change_no_score(
+def test_separating_words_are_learned(
     classifier,
 ):
+    """Words that separate the classes are learned, and order and batches change no score."""
     reader = scorer(classifier)
     scored = reader.score(prompts(TEST))
     assert [one.answer for one in scored] == TRUTH
@@ -96,7 +97,9 @@ def test_words_that_separate_the_classes_are_learned_and_order_and_batches_chang
         assert network.n_iter_ < network.max_iter  # it converges
 
 
-def test_an_svm_scores_by_the_logistic_a_target_may_be_gender_and_a_seed_pins_the_forest():
+def test_svm_and_forest():
+    """A support vector machine scores by the logistic function, a target may be gender, and a seed
+    fixes the forest."""
     reader = scorer()
     one = reader.score(prompts(TEST[:1]))[0]
     features, model = reader._trained["depression", "original"]
@@ -121,7 +124,8 @@ def test_an_svm_scores_by_the_logistic_a_target_may_be_gender_and_a_seed_pins_th
 
 
 @pytest.mark.parametrize("classifier", ["svm", "mlp"])
-def test_features_are_scaled_on_the_training_notes(classifier):
+def test_scaled_features(classifier):
+    """Features are scaled on the training notes."""
     # A feature measured in another unit is worth as much; without scaling the second one would drown the first.
     plain, stretched = (scorer(classifier, features=Summed(scale)) for scale in ((1, 1), (1, 1e4)))
     expected = [one.score for one in plain.score(prompts(TEST))]
@@ -133,7 +137,8 @@ def test_features_are_scaled_on_the_training_notes(classifier):
     assert [one.score for one in crowd[:-1]] == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_note_without_known_words_is_left_out_and_marked():
+def test_note_without_known_words():
+    """A note without known words is left out and has no score."""
     blank = {
         "note_id": "x",
         "subject_id": "x",
@@ -153,7 +158,8 @@ def test_a_note_without_known_words_is_left_out_and_marked():
     assert all(math.isnan(one.score) for one in scorer().score(prompts(["unheard", "endless"])))
 
 
-def test_each_phenotype_and_regime_has_its_own_classifier_trained_once():
+def test_classifier_of_each_regime():
+    """Each phenotype and regime has a classifier that is trained once."""
     asked = []
 
     def training(phenotype, regime):
@@ -181,7 +187,8 @@ def test_each_phenotype_and_regime_has_its_own_classifier_trained_once():
     assert set(reader._trained) == set(asked)
 
 
-def test_the_grid_chooses_what_the_data_need():
+def test_grid_search():
+    """The grid search chooses the kernel that the data need and splits by subject."""
     # Exclusive or: no line separates it, a radial kernel does.
     draw = np.random.default_rng(0)
     vectors = draw.choice([-1.0, 1.0], size=(60, 2)) + draw.normal(0, 0.1, (60, 2))
@@ -218,13 +225,16 @@ def test_the_grid_chooses_what_the_data_need():
         ),
         ([], "0 readable training notes"),
     ],
+    ids=["one class", "too few", "other label", "none"],
 )
-def test_training_notes_that_teach_nothing_are_named(rows, sentence):
+def test_useless_training_notes(rows, sentence):
+    """Training notes that teach nothing are refused with the reason."""
     with pytest.raises(ValueError, match=sentence):
         scorer(training=lambda phenotype, regime: rows).score(prompts(TEST))
 
 
-def test_without_scikit_learn_no_classifier_is_trained(monkeypatch):
+def test_missing_scikit_learn(monkeypatch):
+    """Without scikit-learn no classifier is trained."""
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(UsageError, match=r"needs scikit-learn.*swapbias\[clinical\]"):
         scorer()
@@ -241,8 +251,13 @@ def regression(labels):
     return make_pipeline(CountVectorizer(), LogisticRegression()).fit(TEXTS, labels)
 
 
-@pytest.mark.parametrize("labels", [[1, 0] * 2, ["positive", "negative"] * 2, [True, False] * 2])
-def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
+@pytest.mark.parametrize(
+    "labels",
+    [[1, 0] * 2, ["positive", "negative"] * 2, [True, False] * 2],
+    ids=["numbers", "words", "booleans"],
+)
+def test_saved_classifier(labels, tmp_path):
+    """A saved classifier is read with its classes."""
     skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
     skops.dump(regression(labels), tmp_path / "mine.skops")
     found = load_phenotype_classifier(str(tmp_path / "mine.skops"), options=OPTIONS)
@@ -261,7 +276,8 @@ def test_a_saved_classifier_is_read_with_its_own_classes(labels, tmp_path):
     )
 
 
-def test_what_is_no_classifier_is_refused(tmp_path):
+def test_no_classifier(tmp_path):
+    """A file that holds no classifier is refused."""
     skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'swapbias[clinical]'")
     skops.dump({"a": 1}, tmp_path / "dict.skops")
     skops.dump(regression(["sick", "well"] * 2), tmp_path / "named.skops")
@@ -278,7 +294,8 @@ def test_what_is_no_classifier_is_refused(tmp_path):
             load_phenotype_classifier(str(tmp_path / name), options=OPTIONS)
 
 
-def test_a_note_too_long_for_a_transformers_model_is_cut_at_a_word_and_counted(tmp_path):
+def test_long_note_for_transformers(tmp_path):
+    """A note too long for a transformers model is cut at a word and counted."""
     # The model reads 64 tokens, two of them its own: 62 words of one token each.
     folder = tiny.save_classifier(tmp_path, ["negative", "positive"])
     found = load_phenotype_classifier(str(folder), options=OPTIONS)
@@ -301,7 +318,8 @@ def word_rule(texts):
     return np.column_stack([1 - np.array(rows), rows])
 
 
-def test_lime_finds_the_words_that_speak_for_the_phenotype():
+def test_lime_finds_words():
+    """LIME finds the words that speak for the phenotype, the same for one seed."""
     texts = {"original": "she feels hopeless and tired", "swapped": "he feels hopeless and tired"}
     told = explain_pair(word_rule, texts, samples=500)
     assert [word for word, _ in told["original"]][:2] == ["hopeless", "she"]
@@ -313,7 +331,8 @@ def test_lime_finds_the_words_that_speak_for_the_phenotype():
     assert told != explain_pair(word_rule, texts, samples=500, seed=1)
 
 
-def test_a_version_without_a_probability_and_lime_that_is_missing_are_told(monkeypatch):
+def test_explanation_without_probability(monkeypatch):
+    """A version without a probability, and missing LIME, are refused."""
     with pytest.raises(ValueError, match=r"'swapped'.*has no probability"):
         explain_pair(word_rule, {"original": "she", "swapped": " "})
     monkeypatch.setitem(sys.modules, "lime", None)

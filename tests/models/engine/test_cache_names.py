@@ -7,7 +7,12 @@ import torch
 import transformers
 
 from swapbias.models.engine import cache_names, generation, loglikelihood
-from tests.models.engine.test_loglikelihood import made, plainly, texts_that_begin_alike, values_of
+from tests.models.engine.test_loglikelihood import (
+    make_model,
+    texts_that_begin_alike,
+    values_of,
+    whole_log_likelihood,
+)
 
 INSTALLED = cache_names.generation_cache_name()
 
@@ -66,32 +71,36 @@ class Wrapped(torch.nn.Module):
 
 
 MODELS = {
-    "cache": lambda: Later(made("GPT2"), "cache"),
-    "past_key_values": lambda: Earlier(made("GPT2"), "past_key_values"),
-    "that of generate": lambda: Wrapped(made("GPT2")),
+    "cache": lambda: Later(make_model("GPT2"), "cache"),
+    "past_key_values": lambda: Earlier(make_model("GPT2"), "past_key_values"),
+    "that of generate": lambda: Wrapped(make_model("GPT2")),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_texts_share_what_they_begin_with_by_either_name(name):
+def test_shared_beginnings_by_either_name(name):
+    """Texts share what they begin with by either name of the cache."""
     model = MODELS[name]()
     assert cache_names.cache_name(model.forward) == {"that of generate": INSTALLED}.get(name, name)
     texts = texts_that_begin_alike()
     assert loglikelihood.can_share(model, max((ids for ids, _ in texts), key=len))
     found = values_of(loglikelihood.ends(model, texts, batch_size=4))
-    whole = made("GPT2").double()
+    whole = make_model("GPT2").double()
     for place, (ids, begins) in enumerate(texts):
-        assert found[place] == pytest.approx(plainly(whole, ids, begins), abs=1e-5)
+        assert found[place] == pytest.approx(whole_log_likelihood(whole, ids, begins), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", cache_names.NAMES)
-def test_padded_prompts_after_a_beginning_are_tried_by_either_name(name):
+def test_padded_prompts_by_either_name(name):
+    """Padded prompts after a beginning are tried by either name."""
     prompt = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
     assert generation.can_pad(MODELS[name](), prompt, 4)
 
 
 @pytest.mark.parametrize("name", cache_names.NAMES)
-def test_generate_takes_the_name_of_the_installed_version(name, monkeypatch):
+def test_name_of_installed_version(name, monkeypatch):
+    """The name for generate is that of the installed version."""
+
     def later(self, input_ids, cache=None, **more):
         """As of 5.24."""
 
@@ -103,6 +112,7 @@ def test_generate_takes_the_name_of_the_installed_version(name, monkeypatch):
     assert cache_names.generation_cache_name() == name
 
 
-def test_an_output_without_a_cache_says_so():
+def test_output_without_cache():
+    """An output without a cache is an error."""
     with pytest.raises(AttributeError):
         cache_names.cache_of(SimpleNamespace(logits=None))

@@ -25,7 +25,7 @@ def sizes(vocabulary=300):
     return {"vocab_size": vocabulary, "max_position_embeddings": 64, **tiny.SIZES, **tiny.SPREAD}
 
 
-def made(family):
+def make_model(family):
     """A tiny random masked model; ids are enough for the engine, so no tokenizer."""
     torch.manual_seed(0)
     config = {
@@ -48,7 +48,7 @@ def ids(count=24, shortest=3, longest=14):
     ]
 
 
-def alone(model, encoded, positions):
+def one_by_one(model, encoded, positions):
     """The slow definition: one text at a time, the head on every token."""
     with torch.no_grad():
         return torch.stack(
@@ -71,17 +71,18 @@ def in_batches(engine, encoded, positions):
 
 
 @pytest.mark.parametrize("family", MASKED)
-def test_logits_and_hidden_states_equal_one_text_at_a_time_in_any_order_and_batch(family):
+def test_batches_equal_one_by_one(family):
+    """Logits and hidden states equal those of one text at a time in any order and batch."""
     encoded = ids()
     positions = [place % len(one) for place, one in enumerate(encoded)]
-    model = made(family)
-    expected = alone(model, encoded, positions)
+    model = make_model(family)
+    expected = one_by_one(model, encoded, positions)
     for size, step in ((2, 1), (64, -1)):
         found = in_batches(Engine(model, batch_size=size), encoded[::step], positions[::step])
         found = found.flip(0) if step < 0 else found
         assert torch.allclose(found.softmax(-1), expected.softmax(-1), atol=1e-5)
         assert torch.equal(found.argmax(-1), expected.argmax(-1))
-    model = made(family).base_model
+    model = make_model(family).base_model
     encoded = ids()
     engine = Engine(model, batch_size=2)
     for batch in engine.batches([len(one) for one in encoded]):
@@ -94,10 +95,11 @@ def test_logits_and_hidden_states_equal_one_text_at_a_time_in_any_order_and_batc
                 )
 
 
-def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
-    model = made("bert")
+def test_hooked_model():
+    """A model with a hook is read one length at a time."""
+    model = make_model("bert")
     encoded = ids(6)
-    expected = alone(model, encoded, [1] * 6)
+    expected = one_by_one(model, encoded, [1] * 6)
     model.bert.encoder.layer[0].register_forward_hook(lambda module, inputs, found: found)
     engine = Engine(model)
     assert all(
@@ -108,30 +110,33 @@ def test_a_model_that_was_added_to_is_read_one_length_at_a_time():
 
 
 @pytest.mark.parametrize("family", PACKED)
-def test_a_model_that_was_read_in_packed_rows_still_honours_a_mask(family):
-    model = made(family)
+def test_mask_after_packing(family):
+    """A model that was read in packed rows still uses a mask."""
+    model = make_model(family)
     encoded = ids(2, 6, 6)
-    expected = alone(model, encoded, [1, 1])
+    expected = one_by_one(model, encoded, [1, 1])
     Engine(model).logits(encoded, [1, 1])
-    assert torch.equal(alone(model, encoded, [1, 1]), expected)
+    assert torch.equal(one_by_one(model, encoded, [1, 1]), expected)
     padded = torch.tensor([encoded[0], [*encoded[1][:4], 0, 0]])
     mask = torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]])
-    short = alone(model, [encoded[1][:4]], [1])
+    short = one_by_one(model, [encoded[1][:4]], [1])
     with torch.no_grad():
         assert torch.allclose(model(padded, attention_mask=mask).logits[1, 1], short[0], atol=1e-4)
 
 
-def test_a_row_holds_many_texts_without_padding():
+def test_row_without_padding():
+    """A row holds many texts without padding."""
     encoded = ids()
-    batches = Engine(made("bert"), batch_size=64).batches([len(one) for one in encoded])
+    batches = Engine(make_model("bert"), batch_size=64).batches([len(one) for one in encoded])
     assert len(batches) == 1  # 24 texts of at most 14 tokens fit into one row
-    row = pack([encoded[at] for at in batches[0]], made("bert"))
+    row = pack([encoded[at] for at in batches[0]], make_model("bert"))
     assert row.ids.shape == (1, sum(map(len, encoded)))
 
 
-def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
-    roberta = made("roberta")
-    distilbert = made("distilbert")
+def test_wanted_tokens_only():
+    """Only the wanted tokens reach the last feed-forward layer and the head."""
+    roberta = make_model("roberta")
+    distilbert = make_model("distilbert")
     last = roberta.roberta.encoder.layer[-1]
     other = distilbert.distilbert.transformer.layer[-1]
     for model, feed in ((roberta, last.intermediate.dense), (distilbert, other.ffn.lin1)):
@@ -147,11 +152,12 @@ def test_only_the_asked_tokens_reach_the_last_feed_forward_layer_and_the_head():
         assert seen == [10, 10]  # of 70 tokens
 
 
-def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keeps_global_attention(
+def test_longformer(
     monkeypatch,
 ):
+    """A Longformer needs no window for short texts, shares its layers and keeps global attention."""
     # The window is 16: a token sees 8 on either side, so up to 9 tokens all see each other; 10 do not.
-    model = made("longformer")
+    model = make_model("longformer")
     engine = Engine(model)
     ran = []
     monkeypatch.setattr(
@@ -164,8 +170,8 @@ def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keep
     longer = ids(2, 10, 10)
     found = engine.logits(longer, [0, 9])
     assert ran
-    assert torch.allclose(found, alone(made("longformer"), longer, [0, 9]), atol=1e-4)
-    model = made("longformer")
+    assert torch.allclose(found, one_by_one(make_model("longformer"), longer, [0, 9]), atol=1e-4)
+    model = make_model("longformer")
     reader, reach = Engine(model)._packing
     assert reach == 9
     own = {id(one) for one in model.parameters()}
@@ -173,7 +179,7 @@ def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keep
     assert all(one.device.type != "meta" or name in kept for name, one in reader.named_parameters())
     assert not kept
     torch.manual_seed(0)
-    model = transformers.LongformerForSequenceClassification(made("longformer").config).eval()
+    model = transformers.LongformerForSequenceClassification(make_model("longformer").config).eval()
     encoded = ids(4, 6, 6)
     with torch.no_grad():
         expected = model(torch.tensor(encoded)).logits
@@ -181,7 +187,8 @@ def test_a_longformer_needs_no_window_for_short_texts_shares_its_layers_and_keep
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "longformer", "real"])
-def test_scores_are_those_of_the_fill_mask_pipeline(family, tmp_path, request):
+def test_fill_mask_pipeline(family, tmp_path, request):
+    """Scores are those of the fill-mask pipeline."""
     folder = str(
         request.getfixturevalue("real_masked_model")
         if family == "real"
@@ -204,9 +211,10 @@ def test_scores_are_those_of_the_fill_mask_pipeline(family, tmp_path, request):
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "xlnet"])
-def test_classifiers_equal_one_text_at_a_time(family):
+def test_classifiers_equal_one_by_one(family):
+    """Logits of classifiers equal those of one text at a time."""
     torch.manual_seed(0)
-    model = AutoModelForSequenceClassification.from_config(made(family).config).eval()
+    model = AutoModelForSequenceClassification.from_config(make_model(family).config).eval()
     encoded = ids()
     with torch.no_grad():
         expected = torch.cat([model(torch.tensor([one])).logits for one in encoded])
@@ -218,8 +226,9 @@ def test_classifiers_equal_one_text_at_a_time(family):
 
 @pytest.mark.parametrize("changed", [1, 2, None])
 @pytest.mark.parametrize("family", ["Roberta", "XLMRoberta", "Camembert"])
-def test_padding_tokens_within_a_text_have_the_position_that_the_model_gives_them(family, changed):
-    """The model keeps the padding index that it was made with, whatever its config says later."""
+def test_padding_tokens_within_a_text(family, changed):
+    """Padding tokens within a text have the position that the model gives them, by the padding
+    index that it was made with."""
     torch.manual_seed(0)
     settings = {**sizes(), "pad_token_id": 1, "max_position_embeddings": 66}
     config = getattr(transformers, f"{family}Config")(**settings)
@@ -234,7 +243,8 @@ def test_padding_tokens_within_a_text_have_the_position_that_the_model_gives_the
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_rounded_weights_give_nearly_the_scores_of_float32(dtype, tmp_path):
+def test_rounded_weights(dtype, tmp_path):
+    """Rounded weights give nearly the scores of float32."""
     folder = str(tiny.save("bert", tmp_path))
     asked = as_prompts(config_rows("gendered_stigma", "rq1"))[::9]
     exact = load_scorer(folder)

@@ -9,7 +9,7 @@ from transformers import GenerationConfig
 from swapbias.models.engine import generation, loglikelihood
 
 
-def made(family, **settings):
+def make_model(family, **settings):
     import transformers
 
     sizes = {
@@ -38,7 +38,7 @@ FAMILIES = {
     "Granite": {"num_key_value_heads": 1, "logits_scaling": 4.0},
     "Mistral": {"num_key_value_heads": 1, "sliding_window": 4},  # forgets the beginnings of most texts below
 }  # fmt: skip
-FORGET = ("Mistral",)
+FAMILIES_THAT_FORGET = ("Mistral",)
 MORE_THAN_PRODUCTS = ("Gemma2", "Granite")  # capped, scaled
 
 
@@ -64,7 +64,7 @@ def values_of(ends):
     }
 
 
-def plainly(model, ids, begins):
+def whole_log_likelihood(model, ids, begins):
     with torch.no_grad():
         each = [
             torch.log_softmax(model(torch.tensor([ids[:end]])).logits[0, -1], -1)[ids[end]]
@@ -74,17 +74,18 @@ def plainly(model, ids, begins):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("size", "held"), [(2, 0), (64, 2**28)])  # deepest first, shortest first
-def test_what_texts_share_is_read_once_and_changes_no_log_probability(
-    family, size, held, monkeypatch
-):
+@pytest.mark.parametrize(
+    ("size", "held"), [(2, 0), (64, 2**28)], ids=["small batches", "large batches"]
+)  # deepest first, shortest first
+def test_shared_beginning_is_read_once(family, size, held, monkeypatch):
+    """What texts share is read once and changes no log-probability."""
     monkeypatch.setattr(loglikelihood, "_PIECE", 16)
     monkeypatch.setattr(loglikelihood, "_MAX_CACHED", held)
-    model = made(family, **FAMILIES[family])
+    model = make_model(family, **FAMILIES[family])
     texts = texts_that_begin_alike()
     assert (loglikelihood._Pieces.of(model, [5, 6, 7]) is None) is (family in MORE_THAN_PRODUCTS)
     assert loglikelihood.can_share(model, max((ids for ids, _ in texts), key=len)) is (
-        family not in FORGET
+        family not in FAMILIES_THAT_FORGET
     )
     read = []
     counting = model.get_input_embeddings().register_forward_pre_hook(
@@ -95,25 +96,29 @@ def test_what_texts_share_is_read_once_and_changes_no_log_probability(
     exact = model.double()
     assert sorted(found) == list(range(len(texts)))
     for place, (ids, begins) in enumerate(texts):
-        assert found[place] == pytest.approx(plainly(exact, ids, begins), abs=1e-5)
+        assert found[place] == pytest.approx(whole_log_likelihood(exact, ids, begins), abs=1e-5)
     if (
-        family not in FORGET
+        family not in FAMILIES_THAT_FORGET
     ):  # the trial reads the longest of 28 tokens thrice at most; few are padded
         different = {tuple(ids[:end]) for ids, _ in texts for end in range(1, len(ids))}
         assert sum(read) <= 3 * 28 + 1.5 * len(different)
 
 
-def test_a_state_in_place_of_keys_and_values_is_not_shared():
-    assert not loglikelihood.can_share(made("Mamba"), [5, 6, 7, 8])
+def test_state_is_not_shared():
+    """A state in place of keys and values is not shared."""
+    assert not loglikelihood.can_share(make_model("Mamba"), [5, 6, 7, 8])
 
 
-def test_impossible_tokens_and_broken_weights_are_what_they_are_when_texts_are_read_whole(
+def test_impossible_tokens_and_broken_weights(
     monkeypatch,
 ):
+    """Impossible tokens and broken weights have the values of texts that are read whole."""
     monkeypatch.setattr(loglikelihood, "_PIECE", 16)
     texts = texts_that_begin_alike()
     for broken in (None, float("nan"), float("-inf")):
-        model = made("Llama", num_key_value_heads=1, attention_bias=True, tie_word_embeddings=False)
+        model = make_model(
+            "Llama", num_key_value_heads=1, attention_bias=True, tie_word_embeddings=False
+        )
         model.lm_head = torch.nn.Linear(16, 61, bias=True)
         if broken is not None:
             with torch.no_grad():
@@ -142,7 +147,7 @@ REFUSED = {
     "Mamba": {},  # no keys and values
 }
 END = 60
-MOST = 6
+MOST_TOKENS = 6
 
 
 def texts_to_answer():
@@ -157,13 +162,13 @@ def texts_to_answer():
 def greedy(model, ids):
     """Token by token, each time reading the whole text."""
     said = []
-    while len(said) < MOST and END not in said:
+    while len(said) < MOST_TOKENS and END not in said:
         with torch.no_grad():
             said.append(int(model(torch.tensor([[*ids, *said]])).logits[0, -1].argmax()))
     return said
 
 
-def answers_of(model, texts, batch_size, most=MOST):
+def answers_of(model, texts, batch_size, most=MOST_TOKENS):
     settings = GenerationConfig(
         do_sample=False, max_new_tokens=most, eos_token_id=[END], pad_token_id=2
     )
@@ -174,13 +179,14 @@ def answers_of(model, texts, batch_size, most=MOST):
 
 
 @pytest.mark.parametrize("family", [*PADDED, *REFUSED])
-def test_answers_are_those_of_each_prompt_alone(family):
-    model = made(family, initializer_range=0.5, **(PADDED | REFUSED)[family])
+def test_answers_equal_each_prompt_alone(family):
+    """Answers are those of each prompt alone."""
+    model = make_model(family, initializer_range=0.5, **(PADDED | REFUSED)[family])
     texts = texts_to_answer()
     texts = texts if family in PADDED else texts[-4:]
     with torch.no_grad():  # the end token is chosen now and then, so that rows end early
         model.get_output_embeddings().weight[END] *= 1.5
-    assert generation.can_pad(model, max(texts, key=len), MOST) is (family in PADDED)
+    assert generation.can_pad(model, max(texts, key=len), MOST_TOKENS) is (family in PADDED)
     expected = dict(enumerate(greedy(model, ids) for ids in texts))
     for size in (4, 64):
         assert answers_of(model, texts, size) == expected
@@ -188,8 +194,9 @@ def test_answers_are_those_of_each_prompt_alone(family):
         assert len({len(answer) for answer in expected.values()}) > 2
 
 
-def test_what_prompts_share_is_read_once():
-    model = made("Llama", **PADDED["Llama"])
+def test_shared_prompts_are_read_once():
+    """What prompts share is read once."""
+    model = make_model("Llama", **PADDED["Llama"])
     texts = texts_to_answer()[:6]
     assert generation.can_pad(model, max(texts, key=len), 2)
     read = []
@@ -205,14 +212,15 @@ def test_what_prompts_share_is_read_once():
     )  # the trial included
 
 
-def test_positions_that_are_counted_by_slots_are_seen():
-    model = made("Llama", initializer_range=0.5, **PADDED["Llama"])
+def test_positions_by_slots():
+    """A model that counts positions by slots is detected."""
+    model = make_model("Llama", initializer_range=0.5, **PADDED["Llama"])
     ids = max(texts_to_answer(), key=len)
     forward = model.model.forward
 
     def by_slots(*, position_ids=None, **rest):
         return forward(**rest)
 
-    assert generation.can_pad(model, ids, MOST)
+    assert generation.can_pad(model, ids, MOST_TOKENS)
     model.model.forward = by_slots
-    assert not generation.can_pad(model, ids, MOST)
+    assert not generation.can_pad(model, ids, MOST_TOKENS)

