@@ -27,7 +27,7 @@ from tests import cluster_workers, tiny
 from tests.cli.test_cli import refused, swapbias
 from tests.conftest import QUIET, ROOT
 from tests.models.chat.server import ChatServer
-from tests.privacy.test_quoting import MODULE, OWN, SECRET
+from tests.privacy.test_quoting import MODULE, OWN_NOTES, SECRET
 from tests.tables import write
 
 needs_ray = pytest.mark.skipif(
@@ -428,7 +428,7 @@ def test_ray_files_hold_no_note(cluster, tmp_path):
     (tmp_path / "own_quoting.py").write_text(
         f"{MODULE}\ndef printed(texts):\n    print(texts)\n    return [0.5 for _ in texts]\n"
     )
-    lines = OWN.splitlines()
+    lines = OWN_NOTES.splitlines()
     (tmp_path / "own.csv").write_text(
         "\n".join([f"{lines[0]},hadm_id", *(f"{one},1" for one in lines[1:])])
     )
@@ -446,7 +446,7 @@ def test_ray_files_hold_no_note(cluster, tmp_path):
 @needs_ray
 def test_swapped_notes_on_a_cluster(cluster, tmp_path):
     """A cluster swaps credentialed notes, and no file of Ray holds a word of them."""
-    (tmp_path / "own.csv").write_text(OWN)
+    (tmp_path / "own.csv").write_text(OWN_NOTES)
     asked = ["swap", "own.csv", "--credentialed", "--out", "swapped", "-M", "engine=ray"]
     done = python(tmp_path, "-m", "swapbias", *asked, "-M", f"address={cluster.address}")
     assert done.returncode == 0, done.stderr

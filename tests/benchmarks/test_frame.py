@@ -62,7 +62,8 @@ def finished(ours, peer, goals, **more):
     return table.result(workload, prepared, measured, scale=1.0, peaks={}, machine=MACHINE)
 
 
-def test_the_sides_run_in_turns_after_a_warm_up_of_each():
+def test_turns_after_a_warm_up():
+    """The sides run in turns after a warm-up of each."""
     work = Work()
     prepared = Prepared(
         (work.side("a", [1] * 4),), (work.side("b", [1] * 4), work.side("c", [1] * 4)), equal
@@ -84,7 +85,8 @@ def test_the_sides_run_in_turns_after_a_warm_up_of_each():
     assert work.order == ["ours", "peer"] * 3  # the warm-up alone
 
 
-def test_the_median_of_the_rounds_counts_and_the_warm_up_does_not():
+def test_median_of_rounds():
+    """The median of the rounds counts, without the warm-up."""
     # Rounds of ours: 1, 9, 2 (median 2), of the peer: 30, 10, 20 (median 20): ten times faster. The first run of
     # each, 100 s, is the warm-up.
     one = finished([100, 1, 9, 2], [100, 30, 10, 20], {("ours", "peer"): 9.0})
@@ -96,7 +98,8 @@ def test_the_median_of_the_rounds_counts_and_the_warm_up_does_not():
     assert "| 4.0 | 4.0 to 4.0 | 4.5 | no |" in table.page([one])
 
 
-def test_the_limit_of_the_hardware_gives_the_fraction_reached():
+def test_limit_of_the_hardware():
+    """The limit of the hardware gives the fraction that is reached."""
     # The hardware needs 1.5 s, we needed 2 s: 75 %. The peer has no limit of its own.
     one = finished([0, 2.0], [0, 4.0], {}, limit=lambda: (1.5, "products alone"))
     assert [timed.fraction for timed in one.timed] == [0.75, None]
@@ -106,7 +109,9 @@ def test_the_limit_of_the_hardware_gives_the_fraction_reached():
     assert (one.timed[0].limit_seconds, one.timed[0].fraction) == (1.0, 0.5)
 
 
-def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path):
+def test_least_favourable_run(tmp_path):
+    """Of several runs all are kept, and the least favourable one is reported."""
+
     # Ours 2, 4 and 3 s, the peer 20, 20 and 60: 10, 5 and 20 times. Of 1.5 s at least 75, 37.5 and 50 % is reached.
     def run(ours, peer):
         return finished(
@@ -136,8 +141,9 @@ def test_of_several_runs_all_are_kept_and_the_least_favourable_is_told(tmp_path)
         table.merged([one, replace(one, size="4 prompts")])
 
 
-def test_the_ratios_of_the_readme_are_those_of_the_page_of_results():
-    """``python -m benchmarks NAME`` writes both; nobody types them."""
+def test_ratios_of_the_readme():
+    """The ratios in the README are those of the page of results; ``python -m benchmarks NAME``
+    writes both."""
     rows = {}
     title = ""
     for line in (frame.FOLDER / "results.md").read_text(encoding="utf-8").splitlines():
@@ -175,7 +181,8 @@ def shares(title, place, effects=""):
     return sorted(100 * float(row[place]) for row in chosen)
 
 
-def test_the_rates_of_errors_on_the_pages_are_those_of_the_page_of_results():
+def test_error_rates_on_the_pages():
+    """The rates of errors on the pages are those of the page of results."""
     shipped = [
         one for place in (3, 5) for one in shares("Audits of every shipped experiment", place)
     ]
@@ -208,7 +215,8 @@ def test_the_rates_of_errors_on_the_pages_are_those_of_the_page_of_results():
         assert said in " ".join((ROOT / page).read_text(encoding="utf-8").split()), said
 
 
-def test_the_tables_of_swappers_are_those_of_the_page_of_results():
+def test_tables_of_swappers():
+    """The tables of swappers are those of the page of results."""
     rows = {
         (row[0].removeprefix("clinical_swaps, "), re.sub(r" \(to .*", "", row[1])): row[2:5]
         for row in rows_of("Whose gender")
@@ -234,13 +242,17 @@ def test_the_tables_of_swappers_are_those_of_the_page_of_results():
         ("verdicts", pages.CALLED, "called a gap without one"),
         ("gate", pages.PASSED, "passed at the margin"),
     ],
+    ids=["verdicts", "gate"],
 )
-def test_the_tables_of_own_prompts_are_those_of_the_page_of_results(page, column, what):
+def test_tables_of_own_prompts(page, column, what):
+    """The tables of prompts of a user are those of the page of results."""
     written = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert pages.edge_table(rows_of("The inference at its edges"), column, what) in written
 
 
-def test_a_table_of_own_prompts_has_a_row_for_each_design_and_a_column_for_each_kind_of_effects():
+def test_table_of_designs():
+    """The table of a user's prompts has a row for each design and a column for each kind of
+    effects."""
     rows = [
         ("templates", "4", "normal", "2,000", ".045"),
         ("templates", "4", "heavy", "2,000", ".031"),
@@ -253,7 +265,8 @@ def test_a_table_of_own_prompts_has_a_row_for_each_design_and_a_column_for_each_
     ]
 
 
-def test_the_rates_of_own_prompts_on_the_pages_are_those_of_the_page_of_results():
+def test_rates_of_own_prompts():
+    """The rates of a user's prompts on the pages are those of the page of results."""
     rows = rows_of("The inference at its edges")
     one_study = [row for row in rows if not row[0].startswith("five own studies")]
 

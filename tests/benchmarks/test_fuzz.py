@@ -19,7 +19,7 @@ from benchmarks.soak.inputs import targets
 from swapbias.errors import UsageError
 from swapbias.files import write_whole
 
-FOUND = [
+KNOWN_FAULTS = [
     json.loads(line) for line in (Path(__file__).parent / "found.jsonl").read_text().splitlines()
 ]
 
@@ -30,7 +30,7 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def known(place):
+def known_targets(place):
     """The targets; a first seed that is refused is an error, for such a target would fuzz its first check alone."""
     made = {one.name: one for one in targets(place)}
     for one in made.values():
@@ -54,17 +54,19 @@ def faults(target, contents, watch):
     }  # others use this machine too
 
 
-@pytest.mark.parametrize("found", FOUND, ids=lambda one: f"{one['target']}: {one['what']}")
-def test_what_was_found_is_read_or_refused_in_a_sentence(known, watch, found):
-    target = known[found["target"]]
+@pytest.mark.parametrize("found", KNOWN_FAULTS, ids=lambda one: f"{one['target']}: {one['what']}")
+def test_known_faults(known_targets, watch, found):
+    """Each input that once failed is read or refused in a sentence."""
+    target = known_targets[found["target"]]
     content = base64.b64decode(found["input"])
     assert not faults(target, [content], watch), found["what"]
 
 
 @pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
-def test_some_inputs_of_every_kind(known, watch):
+def test_random_inputs(known_targets, watch):
+    """Some random inputs of every kind are read or refused."""
     draw = random.Random(7)
-    for target in known.values():
+    for target in known_targets.values():
         assert not faults(target, [mutated(target, draw) for _ in range(10)], watch), target.name
 
 
@@ -93,8 +95,11 @@ def _import(content, place):
         (lambda content, place: exec(compile("1", "theirs.py", "exec")), "ran exec theirs.py"),
         (_import, "ran import planted_module"),
     ],
+    ids=["IndexError", "decode error", "long sentence", "process", "file", "code", "import"],
 )
-def test_the_watch_sees_what_it_looks_for(place, watch, does, what):
+def test_watch_sees_faults(place, watch, does, what):
+    """The watch reports each fault that it looks for."""
+
     def read(content):
         try:
             does(content, place)
@@ -105,7 +110,7 @@ def test_the_watch_sees_what_it_looks_for(place, watch, does, what):
     assert any(one.startswith(what) for one in found), found
 
 
-def lived(place, kind, at):
+def end_of_child(place, kind, at):
     """How a child ends that writes two files whole: the signal that killed it, or its exit code."""
     child = os.fork()
     if not child:
@@ -125,17 +130,18 @@ def lived(place, kind, at):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fault_comes_at_its_step(tmp_path):
-    """A file written whole takes five: opened, opened again, flushed, renamed, its temporary file looked for."""
+def test_fault_at_its_step(tmp_path):
+    """A fault comes at its step: a file written whole takes five, from opening to the look for its
+    temporary file."""
     place = tmp_path / "run"
     place.mkdir()
-    assert lived(place, KILL, 4) == signal.SIGKILL  # before the first file has its name
+    assert end_of_child(place, KILL, 4) == signal.SIGKILL  # before the first file has its name
     assert [one.suffix for one in place.iterdir()] == [".tmp"]
-    assert lived(place, FULL, 9) == errno.ENOSPC
+    assert end_of_child(place, FULL, 9) == errno.ENOSPC
     assert {one.name for one in place.iterdir() if one.suffix != ".tmp"} == {"a"}
-    assert lived(place, KILL, 0) == 0
+    assert end_of_child(place, KILL, 0) == 0
     assert (tmp_path / "steps").read_text() == "10"
     assert {one.name for one in place.iterdir() if one.suffix != ".tmp"} == {"a", "b"}
-    assert lived(place, TORN, 8) == signal.SIGKILL
+    assert end_of_child(place, TORN, 8) == signal.SIGKILL
     assert sorted(one.stat().st_size for one in place.glob(".b*.tmp")) == [len(b"content") // 2]
-    assert lived(place, CLOCK, 1) == 0
+    assert end_of_child(place, CLOCK, 1) == 0

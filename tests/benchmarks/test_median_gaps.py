@@ -7,13 +7,15 @@ from benchmarks import median_gaps
 
 
 @pytest.mark.parametrize("title", ["8 templates", "6 templates x 8 words"])
-def test_every_kind_of_effects_has_a_cell_for_each_column(title):
+def test_cells_of_effects(title):
+    """Every kind of effects has a cell for each column."""
     for kind in median_gaps.KINDS:
         assert len(median_gaps.measure_cell(title, kind, 2)) == len(median_gaps.COLUMNS)
 
 
-def test_lognormal_gaps_are_centred_at_what_the_measure_estimates():
-    """The average of two of them lies above their centre as often as below it."""
+def test_centre_of_lognormal_gaps():
+    """Lognormal gaps are centred at what the measure estimates: the average of two lies above as
+    often as below."""
     title = "30 templates"
     kind = "lognormal gaps"
     centre = median_gaps._centre(title, kind)
@@ -22,8 +24,9 @@ def test_lognormal_gaps_are_centred_at_what_the_measure_estimates():
     assert (both > centre).mean() == pytest.approx(0.5, abs=0.02)
 
 
-def test_another_measure_of_pairs_is_simulated_by_its_name():
-    """The mean of lognormal gaps is exp(1 / 2); that of two independent ones lies above their median."""
+def test_measure_by_its_name():
+    """Another measure of pairs is simulated by its name, and the mean of lognormal gaps is exp(1 /
+    2)."""
     assert [one.name for one in median_gaps.SERIES][:1] == ["median_gaps"]
     series = median_gaps.series_of("paired_gap")
     assert series.name == "median_gaps-paired_gap"

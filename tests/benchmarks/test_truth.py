@@ -17,7 +17,8 @@ def phase():
     return next(truth.designs())
 
 
-def test_planted_gaps_effects_and_spreads_are_those_of_the_design(phase):
+def test_planted_sizes(phase):
+    """Planted gaps, effects and spreads are those of the design."""
     still = replace(phase, spreads={"template": 0.0, "condition": 0.0, "": 0.0})
     (audit,) = truth.audits(still, "normal", 1, planted=0.3)
     assert [one.estimate.value for one in audit.primary] == pytest.approx([0.3])
@@ -37,19 +38,22 @@ def rejected(design, effects, count):
     return [truth._rejected(truth._flat(one)) for one in zip(*both, strict=True)]
 
 
-def test_null_audits_find_something_as_often_as_they_say_and_as_published_much_more_often(phase):
+def test_null_audits(phase):
+    """Null audits find something as often as stated, and the published test much more often."""
     wrong, published = rejected(phase, "normal", 150)
     assert 0.01 < wrong < 0.11
     assert published > 0.3
 
 
-def test_templates_and_acts_that_lean_by_group_are_no_gap_between_groups():
+def test_templates_that_lean():
+    """Templates and acts that lean by group are no gap between groups."""
     design = next(one for one in truth.designs() if one.title == "attitude")
     wrong, published = rejected(design, "0/1 at .1", 60)
     assert wrong <= stats.binom.isf(0.001, 60, 0.05) / 60 < 0.18 < published + 0.08
 
 
-def test_every_design_has_a_primary_finding_and_the_statistic_of_the_paper():
+def test_primary_finding_of_every_design():
+    """Every design has a primary finding and the statistic of the paper."""
     for design in truth.designs():
         (audit,) = truth.audits(design, "lognormal", 1)
         count = 4 if design.title == "clinical pairs" else 1
@@ -61,7 +65,8 @@ def test_every_design_has_a_primary_finding_and_the_statistic_of_the_paper():
         assert len(audit.subset) == len(audit.subset_published) == bool(design.subset)
 
 
-def test_the_tables_have_a_cell_for_each_column(phase, monkeypatch):
+def test_cells_of_the_tables(phase, monkeypatch):
+    """The tables have a cell for each column."""
     monkeypatch.setattr(truth, "designs", lambda: iter([replace(phase, reported=True)]))
     monkeypatch.setattr(truth, "worded_designs", lambda: iter([next(WORDED())]))
     monkeypatch.setattr(truth, "crossed_designs", lambda: iter([next(CROSSED())]))

@@ -41,13 +41,16 @@ def still(edge):
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_every_design_is_audited_with_a_cell_for_each_column(name):
+def test_cells_of_designs(name):
+    """Every design is audited with a cell for each column."""
     for measured in truth_edges.measure_edge(name, 2):
         assert len(measured.cells) == len(truth_edges.SERIES.columns)
         assert measured.cells[2] == measured.effects
 
 
-def test_of_five_studies_any_gap_counts(monkeypatch):
+def test_any_gap_of_five_studies(monkeypatch):
+    """Of five studies any gap counts."""
+
     def measure(name, count):
         called = (name == "10 x 10", False)
         return [
@@ -72,13 +75,16 @@ def test_of_five_studies_any_gap_counts(monkeypatch):
         ("variable names", {"group_fill": 8, "reference_fill": 8}),
         ("4 x 12", {"template": 4, "fill_pair": 12}),
     ],
+    ids=["uneven templates", "uneven names", "topics", "adjectives", "variable names", "4 x 12"],
 )
-def test_designs_have_the_levels_that_the_table_says(name, levels):
+def test_levels_of_designs(name, levels):
+    """Designs have the levels that the table states."""
     rows = EDGES[name]().design.rows
     assert {column: rows[column].nunique() for column in levels} == levels
 
 
-def test_rows_of_uneven_templates_are_1_to_40():
+def test_uneven_templates():
+    """Uneven templates have 1 to 40 rows."""
     counts = (
         EDGES["uneven templates"]()
         .design.rows.drop_duplicates("pair_id")["template"]
@@ -87,13 +93,15 @@ def test_rows_of_uneven_templates_are_1_to_40():
     assert (counts.min(), counts.max(), len(counts)) == (1, 40, 12)
 
 
-def test_effects_have_mean_0_and_a_spread_of_1():
+def test_effects_are_standardised():
+    """Effects have mean 0 and a spread of 1."""
     for effects in ALL_EFFECTS.values():
         drawn = effects(np.random.default_rng(0), 400_000)
         assert (drawn.mean(), drawn.std()) == pytest.approx((0, 1), abs=0.03)
 
 
-def test_replayed_audits_are_those_of_disaggregate(grid):
+def test_replayed_audits(grid):
+    """Replayed audits are those of disaggregate."""
     draw = grid.drawer(np.random.default_rng(1), "lognormal")
     conclude = conclusion(grid.design, draw(0.0))
     for planted in (0.0, 0.05, 0.3):
@@ -107,7 +115,8 @@ def test_replayed_audits_are_those_of_disaggregate(grid):
         assert replayed.minimum_detectable_effect == pytest.approx(whole.minimum_detectable_effect)
 
 
-def test_a_planted_gap_is_the_gap_of_every_group_without_effects():
+def test_planted_gap_of_every_group():
+    """A planted gap is the gap of every group without effects."""
     for name in ("10 x 10", "5 groups"):
         edge = still(EDGES[name]())
         scores = edge.drawer(np.random.default_rng(0), "normal")(0.2)
@@ -118,7 +127,8 @@ def test_a_planted_gap_is_the_gap_of_every_group_without_effects():
 
 
 @pytest.mark.parametrize("name", ["steps", "rate 0.02", "rate 0.98", "rankings"])
-def test_scores_that_are_read_have_the_gap_that_is_wanted(name, monkeypatch):
+def test_gap_of_rounded_scores(name, monkeypatch):
+    """Scores that are rounded or ranked have the intended gap."""
     monkeypatch.setattr(edge_designs, "_DRAWS", 200_000)
     edge = EDGES[name]()
     draw = edge.drawer(np.random.default_rng(2), "normal")
@@ -131,14 +141,16 @@ def test_scores_that_are_read_have_the_gap_that_is_wanted(name, monkeypatch):
     assert np.mean(gaps) == pytest.approx(edge.limit, abs=4 * np.std(gaps) / math.sqrt(800))
 
 
-def test_rates_at_their_limit_have_a_ratio_of_1_and_a_quarter():
+def test_rates_at_their_limit():
+    """Rates at their limit have a ratio of 1.25."""
     edge = EDGES["rate 0.02"]()
     assert (0.02 + edge.limit / 2) / (0.02 - edge.limit / 2) == pytest.approx(1.25)
     assert EDGES["rate 0.98"]().limit == pytest.approx(edge.limit)
     assert EDGES["rate 0.5"]().limit == 0.05
 
 
-def test_few_levels_that_are_affected_make_the_whole_gap():
+def test_few_affected_levels():
+    """A few affected levels make the whole gap."""
     edge = EDGES["few affected"]()
     simulated = replace(edge, read=None).drawer(np.random.default_rng(0), "1 of 20")
     rows = edge.design.rows
@@ -164,7 +176,8 @@ def test_few_levels_that_are_affected_make_the_whole_gap():
         (UNDECIDED, FAILS, True),
     ],
 )
-def test_words_and_gates_that_disagree_are_told_apart(grid, verdict, outcome, disagree):
+def test_disagreeing_verdicts(grid, verdict, outcome, disagree):
+    """A verdict and a gate that disagree are reported."""
     (finding,) = conclusion(grid.design, grid.drawer(np.random.default_rng(3), "normal")(0.0))(
         grid.drawer(np.random.default_rng(4), "normal")(0.0)
     )
@@ -173,7 +186,8 @@ def test_words_and_gates_that_disagree_are_told_apart(grid, verdict, outcome, di
 
 
 @pytest.mark.simulation
-def test_null_audits_of_a_balanced_grid_err_as_rarely_as_they_say(grid):
+def test_null_audits(grid):
+    """Null audits of a balanced grid err as rarely as stated."""
     auditor = truth_edges.Auditor(grid, "normal", 300, 5)
     called = share_of(
         check.finding.verdict in truth_edges.CALLED

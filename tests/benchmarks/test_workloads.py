@@ -25,7 +25,8 @@ def small():
     )
 
 
-def test_the_sides_fill_the_same_words(small):
+def test_sides_fill_the_same_words(small):
+    """The sides fill the same words."""
     texts = filling.every(prompts("gendered_stigma", "rq1"), 5)
     measured = measure(filling.sides(small, texts, slice_of=3, batched=True), repeat=1)
     assert "the same 50 likeliest tokens" in measured.equality
@@ -38,7 +39,8 @@ def test_the_sides_fill_the_same_words(small):
     }
 
 
-def test_texts_of_a_causal_model_have_the_log_probability_that_both_peers_give_them():
+def test_causal_log_probabilities():
+    """Texts have the log-probability that both peers give them."""
     texts = [
         f'"I am {word}", the {who}'
         for word in ("emotional", "a leader")
@@ -53,7 +55,8 @@ def test_texts_of_a_causal_model_have_the_log_probability_that_both_peers_give_t
         )
 
 
-def test_a_gpu_is_measured_beside_its_own_rate(small):
+def test_gpu_rate(small):
+    """A GPU is measured beside its own rate."""
     # The same steps, on the processor; how long they take there is another matter, for others may work on it too.
     texts = filling.every(prompts("gendered_stigma", "rq1"), 6)
     rows = gpu.filled(small, texts, device="cpu", repeat=1)

@@ -53,7 +53,8 @@ def check(*arguments, **environment):
 @pytest.mark.parametrize(
     ("name", "code", "word", "outcome"), [("fair", 0, "pass", PASSES), ("biased", 1, "fail", FAILS)]
 )
-def test_the_command_says_what_python_says(runs, name, code, word, outcome):
+def test_command_equals_python(runs, name, code, word, outcome):
+    """The command has the outcome and exit code of check_run, in its text, its table and its JSON."""
     done = check(runs / name)
     gate = check_run(runs / name)
     assert (done.exit_code, gate.code, gate.outcome) == (code, code, outcome)
@@ -68,7 +69,8 @@ def test_the_command_says_what_python_says(runs, name, code, word, outcome):
     assert json.loads(check(runs / name, "--json").output)["outcome"] == outcome
 
 
-def test_a_margin_that_cuts_the_interval_is_undecided_and_a_baseline_is_read_from_its_run(runs):
+def test_margin_within_the_interval(runs):
+    """A margin that cuts the interval is undecided, and a baseline is read from its run."""
     gap = abs(check_run(runs / "biased").checks[0].finding.estimate.value)
     done = check(runs / "biased", "--max-gap", gap)
     assert done.exit_code == 3
@@ -83,7 +85,8 @@ def test_a_margin_that_cuts_the_interval_is_undecided_and_a_baseline_is_read_fro
     assert check(runs / "fair", runs / "fair").exit_code == 0  # named twice is checked once
 
 
-def test_junit_holds_a_case_for_each_check_and_of_several_runs_the_worst_counts(runs, tmp_path):
+def test_junit(runs, tmp_path):
+    """JUnit holds a case for each check, and of several runs the worst outcome counts."""
     file = tmp_path / "new" / "junit.xml"
     assert check(runs / "biased", "--junit", file).exit_code == 1
     suite = ElementTree.parse(file).getroot()
@@ -106,7 +109,8 @@ def test_junit_holds_a_case_for_each_check_and_of_several_runs_the_worst_counts(
     assert "::error title=swapbias check::occupation_sentiment:sentences" in annotated
 
 
-def test_what_cannot_be_checked_is_refused(runs):
+def test_impossible_checks(runs):
+    """What cannot be checked is refused with the reason."""
     for arguments, part in (
         ([runs / "nothing"], "holds no run"),
         ([runs / "fair", "--study", "ocupation_sentiment"], "Did you mean occupation_sentiment?"),
@@ -146,7 +150,8 @@ def run_action(folder, **inputs):
     return done, output.read_text()
 
 
-def test_the_action_audits_and_checks(runs, tmp_path):
+def test_action(runs, tmp_path):
+    """The action audits, checks and reports the outcome."""
     (tmp_path / "gated_models.py").write_text(MODELS)
     done, output = run_action(
         tmp_path,
@@ -170,7 +175,8 @@ def test_the_action_audits_and_checks(runs, tmp_path):
     assert "::notice" in done.stdout
 
 
-def test_the_action_fails_where_the_command_does(runs, tmp_path):
+def test_action_fails_as_the_command(runs, tmp_path):
+    """The action fails where the command does."""
     done, output = run_action(tmp_path, install="", run=f"{runs / 'fair'}\n{runs / 'biased'}\n")
     assert (done.returncode, output.splitlines()[0]) == (1, "outcome=fails")
     assert "::error" in done.stdout

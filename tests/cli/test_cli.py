@@ -59,7 +59,8 @@ def refused(done, code, *parts):
         assert part in sentence
 
 
-def test_list_shows_what_each_kind_of_model_can_be_asked_on_one_screen():
+def test_list():
+    """The list shows on one screen what each kind of model can be audited with."""
     done = swapbias("list", COLUMNS="80")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
@@ -77,7 +78,9 @@ def test_list_shows_what_each_kind_of_model_can_be_asked_on_one_screen():
     )
 
 
-def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_sentence_for_bad_input():
+def test_fresh_process():
+    """A fresh process shows the version, collects garbage rarely and has one sentence for bad
+    input."""
     run = "import gc; from swapbias.cli import main\ntry: main()\nexcept SystemExit: print(gc.get_threshold()[0])"
     done = subprocess.run(
         [sys.executable, "-c", run, "--version"], capture_output=True, text=True, check=True
@@ -160,7 +163,8 @@ def test_a_fresh_process_shows_the_version_collects_garbage_rarely_and_has_one_s
         (["adit"], 2, ["Did you mean 'audit'? See swapbias --help."]),
     ],
 )
-def test_bad_input_is_one_sentence(arguments, code, parts):
+def test_bad_input(arguments, code, parts):
+    """Bad input is one sentence with its exit code."""
     done = swapbias(*arguments)
     refused(done, code, *parts)
     assert len(re.findall("^(?!Model: ).+$", done.stderr, re.MULTILINE)) == 1
@@ -175,7 +179,8 @@ def commands(command, path=()):
 @pytest.mark.parametrize(
     ("path", "command"), [(" ".join(path), one) for path, one in commands(get_command(app))]
 )
-def test_help_shows_every_option_with_its_default_and_every_bracket(path, command):
+def test_help(path, command):
+    """The help shows every option with its default and every bracket."""
     done = swapbias(*path.split(), "--help", COLUMNS="80")
     assert done.returncode == 0, done.stderr
     shown = re.sub(r"[\s│]", "", done.stdout)
@@ -190,7 +195,7 @@ def test_help_shows_every_option_with_its_default_and_every_bracket(path, comman
         assert bracket.replace(" ", "") in shown
 
 
-def broken(*arguments, **options):
+def raise_bug(*arguments, **options):
     raise KeyError("text")
 
 
@@ -201,10 +206,12 @@ def broken(*arguments, **options):
         (("push", "datasets", "--namespace", "me"), "swapbias.hub.commands.Hub"),
         (("list",), "swapbias.studies.studies"),
     ],
+    ids=["bad input", "bug in a push", "bug in the list"],
 )
-def test_debug_shows_the_traceback_wherever_it_stands(arguments, bug, tmp_path, monkeypatch):
+def test_debug(arguments, bug, tmp_path, monkeypatch):
+    """The option --debug shows the traceback wherever it stands, and only then."""
     if bug:
-        monkeypatch.setattr(bug, broken)
+        monkeypatch.setattr(bug, raise_bug)
     plain = swapbias(*arguments, cwd=tmp_path)
     assert plain.returncode
     assert "Traceback" not in plain.stderr
@@ -222,7 +229,8 @@ def test_debug_shows_the_traceback_wherever_it_stands(arguments, bug, tmp_path, 
     )  # nor does a later command show any
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypatch):
+def test_full_disk(tmp_path, monkeypatch):
+    """A full disk is one sentence and leaves no partial file."""
     written = []
     fsync = os.fsync
 
@@ -238,7 +246,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path, monkeypat
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_an_audit_names_its_report_last(tmp_path):
+def test_report_is_named_last(tmp_path):
+    """An audit names its report and the next command last."""
     done = swapbias("audit", "vader", "--study", "occupation_sentiment", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-2:] == [
@@ -249,9 +258,9 @@ def test_an_audit_names_its_report_last(tmp_path):
     assert "4840/4840" in done.stderr  # 840, and 800 in each of five wordings
 
 
-def test_build_writes_what_load_dataset_reads_offline_with_no_strange_upstream_file_and_list_cuts_no_name(
-    tmp_path, monkeypatch
-):
+def test_build(tmp_path, monkeypatch):
+    """A build writes what load_dataset reads offline, holds no upstream file of another licence,
+    and is listed with every name."""
     import datasets
 
     some = ["gendered_stigma", "gender_lexicon"]  # of all that there are, to be quick
@@ -284,7 +293,8 @@ def test_build_writes_what_load_dataset_reads_offline_with_no_strange_upstream_f
     )
 
 
-def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path):
+def test_second_build(tmp_path):
+    """A built corpus is built again, and another folder is left alone."""
     for _ in range(2):  # without docstrings and assertions, which it hangs on neither of
         assert (
             swapbias("build", "gender_lexicon", "--out", tmp_path, PYTHONOPTIMIZE="2").returncode
@@ -297,9 +307,9 @@ def test_a_built_corpus_is_built_again_and_a_strange_folder_left_alone(tmp_path)
     assert (tmp_path / "gendered_stigma" / "mine.txt").read_text() == "keep"
 
 
-def test_reproduce_matches_names_what_is_not_at_hand_and_prints_every_row_where_it_is_asked_to(
-    upstream, tmp_path
-):
+def test_reproduce(upstream, tmp_path):
+    """The command reproduce matches published numbers, names missing files and prints every row on
+    request."""
     done = swapbias("reproduce", "care_notes", "occupation_sentiment")
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
@@ -322,7 +332,8 @@ def invoke(*arguments, **environment):
     return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "80", **environment})
 
 
-def test_studies_may_stand_with_commas_between_them():
+def test_studies_with_commas():
+    """Studies may be separated by commas."""
     plan = ("audit", "--dry-run", "vader", "--study")
     together = invoke(*plan, "occupation_sentiment:control, social_distance").output
     apart = invoke(*plan, "occupation_sentiment:control", "--study", "social_distance").output
@@ -330,7 +341,8 @@ def test_studies_may_stand_with_commas_between_them():
     assert "social_distance sentiment" in together
 
 
-def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_own():
+def test_help_of_an_audit():
+    """The help of an audit fits a screen, and settings have a page."""
     shown = swapbias("audit", "--help", COLUMNS="80").stdout
     assert len(shown.splitlines()) <= 60
     options = [
@@ -360,13 +372,25 @@ def test_the_help_of_an_audit_fits_a_screen_and_settings_have_a_page_of_their_ow
         (("-M", "temperature=1", "-M", "temperature=2"), "-M temperature is given twice."),
         (("-M", "temperature=-1", "--chat", "m"), "Change -M temperature."),
     ],
+    ids=[
+        "option",
+        "flag",
+        "misspelt",
+        "own option",
+        "text",
+        "no value",
+        "given twice",
+        "below zero",
+    ],
 )
-def test_a_setting_that_does_not_fit_gets_one_sentence(given, said):
+def test_unfit_setting(given, said):
+    """A setting that does not fit is one sentence."""
     for command in ("audit", "plan"):
         assert said in str(invoke(command, *given).exception)
 
 
-def test_settings_are_read_by_their_types():
+def test_settings_by_type():
+    """Settings are read by their types."""
     given = ["embedding=a.kv", "embedding=b.kv", "max_tokens=20"]
     assert read_settings(given) == {"embedding": ["a.kv", "b.kv"], "max_tokens": 20}
     assert read_settings(["plausible", "no-seed=false", "judge=x=y"]) == {
@@ -376,7 +400,8 @@ def test_settings_are_read_by_their_types():
     }
 
 
-def test_a_file_says_everything_itself(tmp_path):
+def test_file_stands_alone(tmp_path):
+    """A file of settings takes no options beside it, and plans alike."""
     (tmp_path / "audit.toml").write_text(
         'model = "vader"\nstudies = ["occupation_sentiment:control"]\n'
     )
@@ -387,7 +412,8 @@ def test_a_file_says_everything_itself(tmp_path):
     assert invoke("plan", tmp_path / "audit.toml").output.startswith(planned)
 
 
-def test_a_file_that_names_a_service_gets_no_key_unasked(tmp_path):
+def test_file_gets_no_key(tmp_path):
+    """A file that names a service gets no key of the environment."""
     file = tmp_path / "audit.toml"
     service = '[chat]\nmodel = "m"\nbase_url = "https://collector.example/v1"\n'
     file.write_text(f'studies = ["adjective_coreference"]\n{service}')
@@ -400,7 +426,8 @@ def test_a_file_that_names_a_service_gets_no_key_unasked(tmp_path):
     assert invoke("plan", file, SWAPBIAS_API_KEY="sk-mine").exit_code == 0  # which asks no service
 
 
-def test_progress_ends_with_all_that_there_was_in_one_line(capsys):
+def test_progress(capsys):
+    """The progress ends with the whole count in one line."""
     with terminal.progress() as bar:
         advance = bar("study", 3)
         for _ in range(30):
@@ -408,7 +435,8 @@ def test_progress_ends_with_all_that_there_was_in_one_line(capsys):
     assert capsys.readouterr().err.splitlines()[-1].startswith("study: 100 % (3/3)")
 
 
-def test_several_models_are_named_with_their_reports(tmp_path):
+def test_several_models(tmp_path):
+    """Several models are named with their reports, and a failed one with its error."""
     (tmp_path / "pair.py").write_text(
         "def bad(texts):\n    raise KeyError('text')\n"
         "def one(texts):\n    return [.5 + .01 * (len(text) % 7) for text in texts]\n"
@@ -436,7 +464,8 @@ def test_several_models_are_named_with_their_reports(tmp_path):
     assert "KeyError" in again.stderr
 
 
-def test_a_model_that_does_not_fit_or_is_damaged_is_one_sentence_and_leaves_no_folder(tmp_path):
+def test_unfit_or_damaged_model(tmp_path):
+    """A model that does not fit or is damaged is one sentence and leaves no folder."""
     tiny.save_causal(tmp_path / "gpt")
     folder = tiny.save("bert", tmp_path / "model")
     shutil.copytree(folder, tmp_path / "config")
@@ -462,7 +491,8 @@ def test_a_model_that_does_not_fit_or_is_damaged_is_one_sentence_and_leaves_no_f
         assert not (tmp_path / "run").exists()
 
 
-def test_a_plan_says_what_an_audit_takes_could_find_and_what_is_not_known():
+def test_plan():
+    """A plan states the size of an audit, the gap that it could find and what is unknown."""
     done = swapbias("plan", "someone/model", "--kind", "masked", "--study", "gendered_stigma")
     assert done.returncode == 0, done.stderr
     # 17 templates x 22 diagnoses, each text in six wordings, 17 about no condition; at most 111 calls for each of

@@ -25,7 +25,7 @@ def hub(monkeypatch, tmp_path):
         yield running
 
 
-def on_hub(hub, folder, repo="bob/audits", name="theirs", **more):
+def put_on_hub(hub, folder, repo="bob/audits", name="theirs", **more):
     """A run on disk in a repository, its scored rows as sharing makes them."""
     files = {f"runs/{name}/{path}": content for path, content in files_below(folder).items()}
     items = shared_items(Run(folder), {"gendered_stigma": Run(folder).items("gendered_stigma")})
@@ -37,8 +37,9 @@ def printed(capsys):
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys):
-    on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **run_files("bad", status="running"))
+def test_folder_and_repository(hub, tmp_path, capsys):
+    """A folder and a repository stand in one comparison, and unreadable runs are left out by name."""
+    put_on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **run_files("bad", status="running"))
     on_disk(tmp_path / "mine", "small", 0.3)
     compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out")
     said = printed(capsys)
@@ -58,7 +59,7 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
     assert found["contrast"].unique().tolist() == ["other - small"]
     assert found["value"].iloc[0] == pytest.approx(-0.2)  # 0.1 - 0.3
     assert "\N{MINUS SIGN}20.0" in (tmp_path / "out" / "report.html").read_text()
-    on_hub(hub, tmp_path / "mine", "lab/audits", "ours")
+    put_on_hub(hub, tmp_path / "mine", "lab/audits", "ours")
     compare(["bob/audits/theirs", "lab/audits"], tmp_path / "both")
     assert "other and small compared" in (tmp_path / "both" / "report.html").read_text()
     compare(["bob/audits", "mine"], tmp_path / "turned")
@@ -69,7 +70,8 @@ def test_a_folder_and_a_repository_stand_in_one_comparison(hub, tmp_path, capsys
         )
 
 
-def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys):
+def test_runs_without_scored_rows(hub, tmp_path, capsys):
+    """Runs without scored rows stand side by side without differences."""
     hub.add_repo(
         "dataset", "bob/audits", files=run_files("theirs", [replace(GAP, model_id="other")])
     )
@@ -78,7 +80,8 @@ def test_runs_without_scored_rows_stand_side_by_side_alone(hub, tmp_path, capsys
     assert not (tmp_path / "out" / "comparison.csv").exists()
 
 
-def test_what_cannot_be_compared_is_one_sentence(hub, tmp_path):
+def test_impossible_comparison(hub, tmp_path):
+    """What cannot be compared is one sentence."""
     on_disk(tmp_path / "mine", "small")
     hub.add_repo(
         "dataset",

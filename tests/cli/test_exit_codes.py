@@ -56,7 +56,8 @@ def files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", WRONG)
-def test_wrong_input_is_2_and_no_traceback(files, arguments, capsys):
+def test_wrong_input(files, arguments, capsys):
+    """Wrong input exits with code 2 and no traceback."""
     assert command(*arguments.split()) == 2
     said = capsys.readouterr().err
     assert "swapbias: " in said
@@ -76,6 +77,8 @@ def test_wrong_input_is_2_and_no_traceback(files, arguments, capsys):
         (OSError("x"), 1),
         (KeyError("x"), 1),
     ],
+    ids=["usage", "study", "value", "extra", "Hub", "service", "system", "bug"],
 )
-def test_trouble_on_the_way_is_1(error, code):
+def test_exit_code_of_an_error(error, code):
+    """An error of the user has the exit code 2, and any other has 1."""
     assert exit_code(error) == code

@@ -22,7 +22,8 @@ from tests.hub.clients import command
         ("0", 0.0),
     ],
 )
-def test_a_margin_is_a_share_or_points(text, share):
+def test_share_or_points(text, share):
+    """A margin is a share of the range or a number of points."""
     assert share_of_range(text) == pytest.approx(share)
 
 
@@ -40,9 +41,12 @@ def test_a_margin_is_a_share_or_points(text, share):
     ],
 )
 @pytest.mark.parametrize(
-    "option", [("audit", "vader", "--margin"), ("check", "nowhere", "--max-gap")]
+    "option",
+    [("audit", "vader", "--margin"), ("check", "nowhere", "--max-gap")],
+    ids=["audit", "check"],
 )
-def test_any_other_margin_is_refused_with_what_points_are(option, text, hint, capsys):
+def test_wrong_margin(option, text, hint, capsys):
+    """Any other margin is refused with the share that its points are."""
     assert command(*option, text) == 2
     said = capsys.readouterr().err
     assert option[-1] in said
@@ -50,7 +54,8 @@ def test_any_other_margin_is_refused_with_what_points_are(option, text, hint, ca
     assert "Traceback" not in said
 
 
-def test_python_and_a_gate_say_the_same():
+def test_python_and_gate():
+    """Python and the gate refuse a margin in the same words."""
     run = swapbias.audit(
         lambda texts: [0.5 + len(text) / 1000 for text in texts], "occupation_sentiment:control"
     )
@@ -64,7 +69,8 @@ def test_python_and_a_gate_say_the_same():
         )
 
 
-def test_points_pass_as_the_share_that_they_are(tmp_path):
+def test_points_as_shares(tmp_path):
+    """Points pass as the share that they are."""
     run = swapbias.audit(
         lambda texts: [0.5 + len(text) / 1000 for text in texts],
         "occupation_sentiment",
@@ -74,7 +80,8 @@ def test_points_pass_as_the_share_that_they_are(tmp_path):
     assert codes[0] == codes[1]
 
 
-def test_the_folder_of_a_chat_run_carries_the_name_of_its_model():
+def test_folder_of_a_chat_run():
+    """The folder of a chat run carries the name of its model."""
     chat = Settings(options=(ChatOptions(model="owner/some-chat"),))
     assert default_folder(chat).name.startswith("owner-some-chat-")
     assert default_folder(Settings(model="roberta-base")).name.startswith("roberta-base-")

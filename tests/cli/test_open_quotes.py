@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.test_cli import swapbias
 
-OWN = [f"She left {number}.,{number % 2},{'FM'[number % 2]}" for number in range(9)]
+OWN_NOTES = [f"She left {number}.,{number % 2},{'FM'[number % 2]}" for number in range(9)]
 PAIRS = [
     f"{who} left {number}.,{group},{number}"
     for number in range(5)
@@ -29,12 +29,12 @@ CHAT = (
 )
 # What is read, its header and rows, the row (the header is row 1) in which a quote opens, and the command.
 FILES = {
-    "swap": ("text,label,gender", OWN, ("swap", "FILE", "--out", "OUT")),
-    "swap of a folder": ("text,label,gender", OWN, ("swap", "FOLDER", "--out", "OUT")),
-    "notes": ("text,label,gender", OWN, NOTES),
+    "swap": ("text,label,gender", OWN_NOTES, ("swap", "FILE", "--out", "OUT")),
+    "swap of a folder": ("text,label,gender", OWN_NOTES, ("swap", "FOLDER", "--out", "OUT")),
+    "notes": ("text,label,gender", OWN_NOTES, NOTES),
     "build": (
         "text,label,gender",
-        OWN,
+        OWN_NOTES,
         ("build", "clinical_notes", "--data", "FILE", "--out", "OUT"),
     ),
     "own prompts": (
@@ -53,7 +53,7 @@ FILES = {
 }
 
 
-def opened(rows, at, last=False):
+def with_open_quote(rows, at, last=False):
     """The rows with a quote that opens a cell of one and is never closed, or closed before the cell's end."""
     return [
         f'"{row[:3]}" {row[3:]}' if number == at and last else f'"{row}' if number == at else row
@@ -66,20 +66,21 @@ PLACES = [
     (-1, False),
     (2, True),
 ]  # of the opened quote, and whether it is closed before the cell's end
-EACH = [(name, *PLACES[number % 3]) for number, name in enumerate(FILES)]
+CASES = [(name, *PLACES[number % 3]) for number, name in enumerate(FILES)]
 
 
 @pytest.mark.parametrize(
-    ("name", "at", "ended"), dict.fromkeys([*EACH, *(("notes", *place) for place in PLACES)])
+    ("name", "at", "ended"), dict.fromkeys([*CASES, *(("notes", *place) for place in PLACES)])
 )
-def test_a_file_with_an_open_quote_is_refused_with_the_row(name, at, ended, tmp_path):
+def test_open_quote(name, at, ended, tmp_path):
+    """A file with an open quote is refused with the row by every command that reads it."""
     header, rows, command = FILES[name]
     at %= len(rows)
     (tmp_path / "in").mkdir()
     file = tmp_path / "in" / "file.csv"
     good = tmp_path / "good.csv"
-    file.write_text("\n".join([header, *opened(rows, at, ended), ""]))
-    (tmp_path / "notes.csv").write_text("\n".join(["text,label,gender", *OWN, ""]))
+    file.write_text("\n".join([header, *with_open_quote(rows, at, ended), ""]))
+    (tmp_path / "notes.csv").write_text("\n".join(["text,label,gender", *OWN_NOTES, ""]))
     good.write_text("\n".join(["text,group,pair", *PAIRS, ""]))
     places = {
         "FILE": file,

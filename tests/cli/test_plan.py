@@ -104,7 +104,8 @@ def table_of(output):
     return {int(points): re.findall(r"(?:under |> )?[\d,]+", rest) for points, rest in rows}
 
 
-def test_a_plan_like_a_run_of_the_same_prompts_says_the_gap_that_the_run_says(folder):
+def test_plan_like_a_run(folder):
+    """A plan like a run of the same prompts states the gap that the run states."""
     output = plan(folder, "mine.csv", "--like", "run")
     (of_run,) = detectable(folder / "run")
     assert detected(output) == pytest.approx(of_run, abs=0.05001)
@@ -115,7 +116,8 @@ def test_a_plan_like_a_run_of_the_same_prompts_says_the_gap_that_the_run_says(fo
     assert shown.returncode == 0
 
 
-def test_a_plan_of_another_size_is_scaled(folder):
+def test_plan_of_another_size(folder):
+    """A plan of another size is scaled."""
     whole = detected(plan(folder, "mine.csv", "--like", "run"))
     write_prompts(folder / "more.csv", 40, 8)
     write_prompts(folder / "fewer.csv", 5, 6)
@@ -123,7 +125,8 @@ def test_a_plan_of_another_size_is_scaled(folder):
     assert detected(plan(folder, "fewer.csv", "--like=run")) > whole
 
 
-def test_as_many_templates_as_the_table_says_find_that_gap_and_fewer_do_not(folder):
+def test_templates_of_the_table(folder):
+    """As many templates as the table lists find that gap, and fewer do not."""
     rows = table_of(plan(folder, "mine.csv", "--like", "run"))
     assert list(rows) == [2, 5, 10]
     for points in (5, 10):
@@ -138,7 +141,8 @@ def test_as_many_templates_as_the_table_says_find_that_gap_and_fewer_do_not(fold
         assert detected(plan(folder, "needed.csv", "--like", "run")) > points
 
 
-def test_a_plan_like_a_masked_run_says_its_gap(tmp_path):
+def test_plan_like_a_masked_run(tmp_path):
+    """A plan like a run of a masked model states its gap."""
     tiny.save("bert", tmp_path / "model")
     asks = ("./model", "--study", "gendered_stigma:rq1", "--no-wordings")
     assert swapbias("audit", *asks, "--out", "run", cwd=tmp_path).returncode == 0
@@ -163,7 +167,8 @@ def test_a_plan_like_a_masked_run_says_its_gap(tmp_path):
     assert "as in the released outputs of gendered_stigma for roberta-large." in both.stdout
 
 
-def test_prompts_that_the_earlier_run_could_not_score_are_left_out(folder):
+def test_unscored_prompts(folder):
+    """Prompts that the earlier run could not score are left out."""
     shutil.copy(folder / "scoring.py", folder / "gaps.py")
     with (folder / "gaps.py").open("a") as file:
         file.write(
@@ -190,7 +195,8 @@ def test_prompts_that_the_earlier_run_could_not_score_are_left_out(folder):
     )
 
 
-def test_spreads_of_unequal_levels_give_the_same_gap_too(folder):
+def test_unequal_levels(folder):
+    """Spreads of unequal levels give the same gap too."""
     # One factor whose levels have from 1 to 6 pairs: the error of the run is not that of its components.
     with (folder / "unequal.csv").open("w", newline="") as file:
         writer = csv.writer(file)
@@ -208,7 +214,8 @@ def test_spreads_of_unequal_levels_give_the_same_gap_too(folder):
     )
 
 
-def test_no_detectable_gap_is_beyond_the_scale(folder):
+def test_gap_within_the_scale(folder):
+    """No detectable gap is beyond the scale."""
     write_prompts(folder / "four.csv", 4, 4)
     asks = ("--prompts", "four.csv", "--reference", "male")
     done = swapbias("audit", "scoring:extreme", *asks, "--out", "extreme", cwd=folder)
@@ -225,7 +232,8 @@ def test_no_detectable_gap_is_beyond_the_scale(folder):
         assert float(points) <= 100
 
 
-def test_fewer_templates_than_a_verdict_takes_are_said_in_place_of_a_gap(folder):
+def test_too_few_templates(folder):
+    """Fewer templates than a verdict takes are reported instead of a gap."""
     write_prompts(folder / "three.csv", 3, 8)
     output = plan(folder, "three.csv")
     assert "3 templates are too few for a verdict; at least 4 are needed" in output
@@ -233,7 +241,8 @@ def test_fewer_templates_than_a_verdict_takes_are_said_in_place_of_a_gap(folder)
     assert table_of(output)
 
 
-def test_a_plan_says_which_spreads_it_assumes_and_of_what_nothing_is_known(folder):
+def test_assumed_spreads(folder):
+    """A plan names the spreads that it assumes and where nothing is known."""
     output = plan(folder, "mine.csv")
     assert (
         "Assumed: SD 12.5 points between templates, 12.5 between pairs of names, 13.6 left, as in the released "
@@ -257,7 +266,8 @@ def test_a_plan_says_which_spreads_it_assumes_and_of_what_nothing_is_known(folde
     assert "Assumed" not in done.stdout
 
 
-def test_minutes_are_those_of_the_earlier_run(folder):
+def test_minutes(folder):
+    """Minutes are those of the earlier run, and none are stated for kept scores."""
     manifest = folder / "run" / "manifest.json"
     slow = folder / "slow"
     shutil.copytree(folder / "run", slow)
@@ -279,7 +289,8 @@ def test_minutes_are_those_of_the_earlier_run(folder):
     assert "Time:" not in plan(folder, "mine.csv", "--like", "slow")
 
 
-def test_a_table_is_aligned_in_80_columns(folder):
+def test_table_in_80_columns(folder):
+    """The table of a plan is aligned in 80 columns."""
     for output in (
         plan(folder, "mine.csv"),
         plan(folder, "mine.csv", "--like", "run"),
@@ -293,7 +304,8 @@ def test_a_table_is_aligned_in_80_columns(folder):
         assert not re.search(r"\b(inf|nan)\b", output)
 
 
-def test_own_prompts_take_the_spreads_of_others_with_the_same_random_factors(folder):
+def test_spreads_of_other_prompts(folder):
+    """Prompts of a user take the spreads of others with the same random factors."""
     # The earlier study has the name of the planned one, and other prompts.
     (folder / "other").mkdir()
     write_prompts(folder / "other" / "mine.csv", 20, 5)
@@ -341,8 +353,10 @@ def test_own_prompts_take_the_spreads_of_others_with_the_same_random_factors(fol
         (("plan", "vader", "--like", "nowhere"), ("nowhere holds no run",)),
         (("plan", "vader", "--like", "bare"), ("bare has no scored prompts",)),
     ],
+    ids=["audit", "other study", "other factors", "missing run", "no rows"],
 )
-def test_a_run_that_says_nothing_of_a_plan_is_one_sentence(folder, arguments, parts):
+def test_unusable_run(folder, arguments, parts):
+    """A run that is no use for a plan is refused in one sentence."""
     write_prompts(folder / "plain.csv", 8, 1, columns=())
     if not (folder / "bare").exists():
         shutil.copytree(folder / "run", folder / "bare")
@@ -355,7 +369,8 @@ def test_a_run_that_says_nothing_of_a_plan_is_one_sentence(folder, arguments, pa
     refused(swapbias(*arguments, cwd=folder), 2, *parts)
 
 
-def test_a_run_in_which_nothing_varies_gives_no_spread(folder):
+def test_run_without_spread(folder):
+    """A run in which nothing varies gives no spread."""
     asks = ("scoring:flat", "--prompts", "mine.csv", "--reference", "male")
     assert swapbias("audit", *asks, "--out", "flat", cwd=folder).returncode == 0
     output = plan(folder, "mine.csv", "--like", "flat", model="scoring:flat")
@@ -383,8 +398,10 @@ def test_a_run_in_which_nothing_varies_gives_no_spread(folder):
             ),
         ),
     ],
+    ids=["masked", "chat"],
 )
-def test_the_examples_of_the_docs_are_what_a_plan_prints(page, arguments):
+def test_examples_of_the_docs(page, arguments):
+    """The examples of the docs are what a plan prints."""
     blocks = re.findall(
         r"^```\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL
     )
@@ -394,7 +411,8 @@ def test_the_examples_of_the_docs_are_what_a_plan_prints(page, arguments):
         assert " ".join(sentence.split()) in printed
 
 
-def test_an_earlier_run_that_scored_nothing_says_so(tmp_path):
+def test_run_without_scores(tmp_path):
+    """An earlier run that scored nothing is reported as such."""
     tiny.save("bert", tmp_path / "model")
     asks = ("./model", "--study", "social_distance:attitude", "--no-wordings", "--limit", "40")
     assert swapbias("audit", *asks, "--out", "run", cwd=tmp_path).returncode == 0

@@ -20,7 +20,7 @@ TOY = "def fixed(texts): return [0.5] * len(texts)\n"
 
 
 @pytest.fixture(autouse=True)
-def heard():
+def send_signal():
     """Ctrl-C is heard: tests that run in the background of a shell are told to ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -40,7 +40,7 @@ def raising(name, real, after=0):
     return stop
 
 
-def stopped(done, code, *parts):
+def assert_stopped(done, code, *parts):
     """One sentence, no traceback, the exit status of the signal."""
     assert done.returncode == code, done.stderr
     assert not re.search("Traceback|Aborted", done.stderr)
@@ -50,7 +50,8 @@ def stopped(done, code, *parts):
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatch):
+def test_stopped_audit(name, code, tmp_path, monkeypatch):
+    """A stopped audit states how to go on, and that command finishes it."""
     (tmp_path / "stopped_toy.py").write_text(TOY)
     place = tmp_path / "a run"
     arguments = (
@@ -65,7 +66,7 @@ def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(ScoreCache, "write", raising(name, ScoreCache.write, after=1))
         done = swapbias(*arguments, "--out", place, cwd=tmp_path)
-    stopped(done, code, str(place), f"swapbias audit --resume '{place}'")
+    assert_stopped(done, code, str(place), f"swapbias audit --resume '{place}'")
     assert not (place / LOCK).exists()
     parts = [pq.read_table(one).num_rows for one in (place / ".scores").rglob("*.parquet")]  # whole
     assert min(parts) > 0
@@ -75,7 +76,8 @@ def test_an_audit_says_how_to_go_on_and_goes_on(name, code, tmp_path, monkeypatc
         assert Run(place).manifest()["status"] == "complete"
 
 
-def test_an_audit_that_has_begun_nothing_says_so(tmp_path, monkeypatch):
+def test_audit_stopped_before_its_start(tmp_path, monkeypatch):
+    """An audit that has saved nothing says so."""
     (tmp_path / "stopped_toy.py").write_text(TOY)
     arguments = (
         "audit",
@@ -88,12 +90,15 @@ def test_an_audit_that_has_begun_nothing_says_so(tmp_path, monkeypatch):
     # The package names the function itself "audit", which hides the module of that name.
     module = import_module("swapbias.runs.audit")
     monkeypatch.setattr(module, "load_readers", raising("SIGTERM", module.load_readers))
-    stopped(swapbias(*arguments, cwd=tmp_path), 143, "nothing is saved", str(tmp_path / "run"))
+    assert_stopped(
+        swapbias(*arguments, cwd=tmp_path), 143, "nothing is saved", str(tmp_path / "run")
+    )
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["direct bias", "several"])
-def test_an_audit_that_saved_no_score_goes_on(several, tmp_path, monkeypatch):
+def test_audit_without_saved_scores(several, tmp_path, monkeypatch):
+    """An audit that saved no score can be repeated."""
     (tmp_path / "stopped_toy.py").write_text(f"{TOY}other = lambda texts: [0.4] * len(texts)\n")
     arguments = (
         "stopped_toy:fixed",
@@ -111,19 +116,20 @@ def test_an_audit_that_saved_no_score_goes_on(several, tmp_path, monkeypatch):
         patched.setattr(ScoreCache, "write", raising("SIGINT", ScoreCache.write))
         done = swapbias("audit", *arguments, "--out", place, cwd=tmp_path)
     goes_on = "the same command goes on" if several else f"swapbias audit --resume '{place}'"
-    stopped(done, 130, str(place), goes_on)
+    assert_stopped(done, 130, str(place), goes_on)
     assert not list(place.rglob("*.parquet"))
     if not several:
         assert swapbias("audit", "--resume", place, "--trust", cwd=tmp_path).returncode == 0
 
 
-def test_a_swap_keeps_whole_parts_and_goes_on(tmp_path, monkeypatch):
+def test_stopped_swap(tmp_path, monkeypatch):
+    """A stopped swap keeps whole parts and is finished by the same command."""
     (tmp_path / "a.csv").write_text("text\n" + "She left.\n" * 5)
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
         jobs = import_module("swapbias.swapping.jobs")
         patched.setattr(jobs, "_finish", raising("SIGTERM", jobs._finish))
-        stopped(
+        assert_stopped(
             swapbias("swap", tmp_path / "a.csv", "--out", out),
             143,
             str(out),
@@ -133,10 +139,11 @@ def test_a_swap_keeps_whole_parts_and_goes_on(tmp_path, monkeypatch):
     assert pq.read_table(out / "data").num_rows == 5
 
 
-def test_a_build_leaves_nothing_half(tmp_path, monkeypatch):
+def test_stopped_build(tmp_path, monkeypatch):
+    """A stopped build leaves no partial file."""
     corpora = import_module("swapbias.hub.datasets")
     monkeypatch.setattr(corpora, "write_config", raising("SIGTERM", corpora.write_config))
-    stopped(
+    assert_stopped(
         swapbias("build", "occupation_sentiment", "--out", tmp_path / "out"),
         143,
         str(tmp_path / "out"),
@@ -155,16 +162,19 @@ def test_a_build_leaves_nothing_half(tmp_path, monkeypatch):
         ("swapbias.runs.write_figures", ("figures", "RUN"), "The same command"),
         ("swapbias.runs.read_run", ("compare", "RUN", "RUN"), "The same command"),
     ],
+    ids=["share", "figures", "compare"],
 )
-def test_other_commands_end_with_a_sentence(function, arguments, part, tmp_path, monkeypatch):
+def test_other_stopped_commands(function, arguments, part, tmp_path, monkeypatch):
+    """Other commands end with a sentence."""
     (tmp_path / "manifest.json").write_text(
         '{"swapbias": "0", "status": "complete", "settings": {}, "corpora": [], "skipped": [], "versions": {}}'
     )
     monkeypatch.setattr(function, raising("SIGTERM", lambda *_, **__: None))
-    stopped(swapbias(*(tmp_path if one == "RUN" else one for one in arguments)), 143, part)
+    assert_stopped(swapbias(*(tmp_path if one == "RUN" else one for one in arguments)), 143, part)
 
 
-def test_a_folder_that_a_process_left_before_its_first_whole_file_counts_as_empty(tmp_path, quiet):
+def test_folder_of_a_killed_process(tmp_path, quiet):
+    """A folder that a process left before its first whole file counts as empty."""
     for place in (tmp_path / "run", tmp_path / "swap"):
         place.mkdir()
         (place / LOCK).touch()

@@ -11,7 +11,7 @@ FUNCTION = "def score(texts):\n    return [0.7 if 'She' in text else 0.5 for tex
 
 
 @pytest.fixture
-def typed(monkeypatch, tmp_path, capsys):
+def run_command(monkeypatch, tmp_path, capsys):
     from swapbias.cli import app
 
     monkeypatch.chdir(tmp_path)
@@ -26,7 +26,8 @@ def typed(monkeypatch, tmp_path, capsys):
     return type_in
 
 
-def test_the_readmes_second_example_runs(typed, tmp_path):
+def test_second_example_of_the_readme(run_command, tmp_path):
+    """The second example of the README runs and prints the answer shown there."""
     section = (
         (ROOT / "README.md").read_text().partition("## Your own question")[2].partition("\n## ")[0]
     )
@@ -35,7 +36,7 @@ def test_the_readmes_second_example_runs(typed, tmp_path):
         next(one for one in blocks if one.startswith("text,group,pair"))
     )
     commands = re.findall(r"^swapbias (?!study push).*", "\n".join(blocks), re.MULTILINE)
-    said = [typed(*shlex.split(one, comments=True)[1:])[1] for one in commands]
+    said = [run_command(*shlex.split(one, comments=True)[1:])[1] for one in commands]
     parts = (
         "study.toml",
         "It can be audited.",
@@ -59,7 +60,8 @@ def test_the_readmes_second_example_runs(typed, tmp_path):
     assert " ".join(answer.split()) in " ".join(said[3].split())
 
 
-def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed, tmp_path):
+def test_prompts_of_a_csv_file(run_command, tmp_path):
+    """Prompts of a CSV file are audited, and the run can be resumed without the file."""
     rows = [
         f"{who} is late on day {day}.,{who == 'She'},{day}\n"
         for day in "123"
@@ -67,29 +69,31 @@ def test_prompts_of_a_csv_file_are_audited_and_the_run_is_whole_without_it(typed
     ]
     (tmp_path / "my.csv").write_text("text,group,pair\n" + "".join(rows))
     own = ("--prompts", "my.csv", "--reference", "False")
-    code, said = typed("audit", "own_scorer:score", *own, "--out", "run", "--verbose")
+    code, said = run_command("audit", "own_scorer:score", *own, "--out", "run", "--verbose")
     assert code == 0
     assert "is +20.0 points" in " ".join(said.split())
     (tmp_path / "my.csv").unlink()
-    typed("report", "run")
+    run_command("report", "run")
     assert (tmp_path / "run" / "studies" / "my" / "prompts.csv").is_file()
-    _, said = typed("audit", "--resume", "run", "--trust", "--verbose")
+    _, said = run_command("audit", "--resume", "run", "--trust", "--verbose")
     assert "is +20.0 points" in " ".join(said.split())
 
 
-def test_a_plan_tells_what_a_folder_could_find(typed):
-    typed("study", "new", "at_work")
-    _, said = typed("plan", "vader", "--study", "./at_work")
+def test_plan_of_a_folder(run_command):
+    """A plan states what a folder could find."""
+    run_command("study", "new", "at_work")
+    _, said = run_command("plan", "vader", "--study", "./at_work")
     assert "240 pairs, 5 templates x 6 pairs of words x 8 conditions" in said
-    _, said = typed("plan", "vader", "--study", "at_work:texts", "--no-wordings")
+    _, said = run_command("plan", "vader", "--study", "at_work:texts", "--no-wordings")
     assert "at_work classifier: 480 prompts for vader" in said
 
 
-def test_a_check_exits_with_1_where_an_audit_would_refuse(typed, tmp_path):
-    typed("study", "new", "at_work")
+def test_failed_check(run_command, tmp_path):
+    """A check exits with code 1 where an audit would refuse the study."""
+    run_command("study", "new", "at_work")
     (tmp_path / "at_work" / "slots.csv").write_text(
         "pair,group,name,subject,object\n1,female,Emily,she,her\n"
     )
-    code, said = typed("study", "check", "at_work")
+    code, said = run_command("study", "check", "at_work")
     assert code == 1
     assert "templates.csv:2: pair 'works/1/nurse' has no row of 'male'" in said

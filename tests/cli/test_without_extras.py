@@ -21,14 +21,14 @@ class Hiding(PathFinder):
         return None if name.partition(".")[0] in HIDDEN else super().find_spec(name, path, target)
 
 
-def loaded(*roots):
+def hidden_modules(*roots):
     return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in roots}
 
 
 @pytest.fixture
 def plain(monkeypatch, tmp_path):
     """swapbias as a process imports it that cannot import those libraries, in this process."""
-    before = loaded("swapbias", *HIDDEN)
+    before = hidden_modules("swapbias", *HIDDEN)
     monkeypatch.setattr(
         sys, "meta_path", [Hiding if one is PathFinder else one for one in sys.meta_path]
     )
@@ -37,15 +37,15 @@ def plain(monkeypatch, tmp_path):
         del sys.modules[name]
     try:
         yield importlib.import_module("swapbias")
-        assert not loaded(*HIDDEN)
+        assert not hidden_modules(*HIDDEN)
     finally:
-        for name in loaded("swapbias"):
+        for name in hidden_modules("swapbias"):
             del sys.modules[name]
         sys.modules.update(before)
 
 
 @pytest.fixture
-def go(plain, monkeypatch, capsys):
+def run_command(plain, monkeypatch, capsys):
     main = importlib.import_module("swapbias.cli").main
 
     def command(*arguments):
@@ -58,24 +58,27 @@ def go(plain, monkeypatch, capsys):
     return command
 
 
-def test_corpora_are_listed_built_and_swapped(go, tmp_path):
-    assert go("list")[0] == 0
-    assert go("build", "occupation_sentiment", "--out", "corpora")[0] == 0
+def test_corpora_without_extras(run_command, tmp_path):
+    """Without the extras corpora are listed, built and swapped."""
+    assert run_command("list")[0] == 0
+    assert run_command("build", "occupation_sentiment", "--out", "corpora")[0] == 0
     assert (tmp_path / "corpora" / "occupation_sentiment" / "README.md").exists()
     (tmp_path / "texts.csv").write_text("text\nShe is a nurse and her brother left.\n")
-    assert go("swap", "texts.csv", "--out", "swapped")[0] == 0
-    assert go("study", "new", "mine")[0] == go("study", "check", "mine")[0] == 0
+    assert run_command("swap", "texts.csv", "--out", "swapped")[0] == 0
+    assert run_command("study", "new", "mine")[0] == run_command("study", "check", "mine")[0] == 0
 
 
-def test_an_audit_is_planned_without_what_swaps_texts(go):
-    assert "prompts" in go("plan", "--study", "gendered_stigma:rq1")[1]
+def test_plan_without_swapping(run_command):
+    """An audit is planned without loading the module that swaps texts."""
+    assert "prompts" in run_command("plan", "--study", "gendered_stigma:rq1")[1]
     assert "swapbias.runs.plan" in sys.modules
     assert "swapbias.swapping.swapper" not in sys.modules  # whose patterns take long to compile
 
 
-def test_corpora_and_metrics_are_published(hub, go):  # noqa: F811
-    assert go("push", "datasets", "--namespace", "lab", "occupation_sentiment")[0] == 0
-    assert go("push", "metrics", "--namespace", "lab", "direct_bias")[0] == 0
+def test_publishing_without_extras(hub, run_command):  # noqa: F811
+    """Without the extras corpora and metrics are published."""
+    assert run_command("push", "datasets", "--namespace", "lab", "occupation_sentiment")[0] == 0
+    assert run_command("push", "metrics", "--namespace", "lab", "direct_bias")[0] == 0
     assert {name for _, name in hub.repositories} == {"lab/occupation_sentiment", "lab/direct_bias"}
     assert b"evaluate.load" in hub.files("space", "lab/direct_bias")["app.py"]
 
@@ -87,16 +90,18 @@ def folder(request):
     return request.getfixturevalue("run").folder
 
 
-def test_a_finished_run_is_checked(folder, go):
-    assert go("check", folder, "--max-gap", "0.9")[0] in (0, 1, 3)
-    assert go("report", folder)[0] == 0
+def test_check_without_extras(folder, run_command):
+    """Without the extras a finished run is checked, and figures name the command to install."""
+    assert run_command("check", folder, "--max-gap", "0.9")[0] in (0, 1, 3)
+    assert run_command("report", folder)[0] == 0
     sentence = f"swapbias: A figure needs matplotlib, which is not installed. {INSTALL}\n"
-    assert go("figures", folder, "--out", "f") == (2, "", sentence)
+    assert run_command("figures", folder, "--out", "f") == (2, "", sentence)
 
 
-def test_published_numbers_are_recomputed(go, monkeypatch):
+def test_reproduce_without_extras(run_command, monkeypatch):
+    """Without the extras published numbers are recomputed."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    code, out, err = go("reproduce", "occupation_sentiment")
+    code, out, err = run_command("reproduce", "occupation_sentiment")
     assert code in (0, 1)
     assert INSTALL not in out + err
 
@@ -110,18 +115,21 @@ def test_published_numbers_are_recomputed(go, monkeypatch):
         ("plan", "model"),
         ("train", "bilstm", "--data", "folder", "--out", "trained"),
     ],
+    ids=["audit", "audit of VADER", "audit of a folder", "plan", "train"],
 )
-def test_what_reads_a_model_says_in_a_sentence_what_to_install(go, tmp_path, arguments):
+def test_model_without_extras(run_command, tmp_path, arguments):
+    """What needs a model names the command to install in one sentence."""
     (tmp_path / "texts.csv").write_text("text\nIt is his.\n")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
-    code, _, err = go(*arguments)
+    code, _, err = run_command(*arguments)
     assert code == 2
     assert re.fullmatch(rf".*(torch|transformers).* not installed\. {re.escape(INSTALL)}\n", err)
     assert not (tmp_path / "run").exists()
 
 
-def test_python_says_the_same(plain, tmp_path):
+def test_python_without_extras(plain, tmp_path):
+    """Python gives the same sentence."""
     sentence = (
         "An audit needs torch, transformers and matplotlib, which are not installed. Install with"
     )
@@ -136,7 +144,8 @@ def test_python_says_the_same(plain, tmp_path):
         plain.load_scorer("OWNER/NAME")
 
 
-def test_a_library_of_nobody_is_a_fault_and_not_an_extra():
+def test_unknown_library():
+    """A missing library of no extra is an ordinary import error."""
     from swapbias.errors import extras_named
 
     with (

@@ -16,7 +16,8 @@ NOTEBOOKS = sorted(one.stem for one in FOLDER.glob("*.ipynb"))
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 
-def test_there_are_three():
+def test_three_notebooks():
+    """There are three notebooks."""
     assert NOTEBOOKS == ["clinical", "first_audit", "own_question"]
 
 
@@ -36,7 +37,7 @@ def executed(tmp_path_factory):
     ]
     whole = nbformat.v4.new_notebook(cells=cells, metadata=every["clinical"].metadata)
     place = {"metadata": {"path": str(tmp_path_factory.mktemp("notebooks"))}}
-    before = {name: [shown(cell) for cell in one.cells] for name, one in every.items()}
+    before = {name: [shown_outputs(cell) for cell in one.cells] for name, one in every.items()}
     nbclient.NotebookClient(whole, timeout=300, resources=place).execute()
     for name, one in every.items():
         for count, cell in enumerate(
@@ -52,10 +53,12 @@ def executed(tmp_path_factory):
                     output.execution_count = count
         if os.environ.get("SWAPBIAS_STORE_NOTEBOOKS"):
             nbformat.write(one, FOLDER / f"{name}.ipynb")
-    return before, {name: [shown(cell) for cell in one.cells] for name, one in every.items()}
+    return before, {
+        name: [shown_outputs(cell) for cell in one.cells] for name, one in every.items()
+    }
 
 
-def shown(cell):
+def shown_outputs(cell):
     """The text that a cell shows, pictures left out, numbers as printed."""
     texts = [
         one.get("data", {}).get("text/plain", one.get("text", ""))
@@ -65,7 +68,8 @@ def shown(cell):
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_what_is_stored_in_a_notebook_is_what_it_shows(executed, name):
+def test_stored_outputs(executed, name):
+    """The outputs stored in a notebook are those that it produces."""
     before, after = executed
     assert any(after[name])
     if not os.environ.get("SWAPBIAS_STORE_NOTEBOOKS"):

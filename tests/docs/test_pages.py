@@ -32,22 +32,26 @@ def commands(page):
     return [line for line in lines if line.startswith(("swapbias ", "make "))]
 
 
-TYPED = [
+COMMAND_LINES = [
     pytest.param(line, id=f"{page.name}: {line.split('#')[0].strip()}")
     for page in PAGES
     for line in dict.fromkeys(commands(page))
 ]
 
 
-def test_the_readme_is_short_and_every_page_is_found_from_it():
+def test_readme_links_every_page():
+    """The README is short and links every page."""
     assert len(PAGES[0].read_text().splitlines()) <= 190
     linked = {Path(link).name for link in LINK.findall(PAGES[0].read_text())}
     assert {one.name for one in PAGES[1:]} <= linked
 
 
-@pytest.mark.parametrize("line", [one for one in TYPED if one.values[0].startswith("swapbias ")])
-def test_a_command_is_one_that_the_program_takes(line):
-    """Names, options, their types and how many arguments: all but whether the files and models exist."""
+@pytest.mark.parametrize(
+    "line", [one for one in COMMAND_LINES if one.values[0].startswith("swapbias ")]
+)
+def test_commands_are_valid(line):
+    """A command on a page has the names, options, types and number of arguments that the program
+    takes."""
     import typer
 
     from swapbias.cli import app
@@ -63,20 +67,25 @@ def test_a_command_is_one_that_the_program_takes(line):
     assert not left
 
 
-@pytest.mark.parametrize("line", [one for one in TYPED if one.values[0].startswith("make ")])
-def test_a_target_of_make_exists(line):
+@pytest.mark.parametrize(
+    "line", [one for one in COMMAND_LINES if one.values[0].startswith("make ")]
+)
+def test_make_targets(line):
+    """A target of make on a page exists."""
     target = shlex.split(line, comments=True)[1]
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page):
+def test_links(page):
+    """Links lead to files."""
     made = ("commands.md", "columns.md", "choose.md")  # by scripts/docs_pages.py
     for link in LINK.findall(page.read_text()):
         assert link.startswith("https://") or link in made or (page.parent / link).is_file(), link
 
 
-def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
+def test_keys_and_files_are_explained():
+    """Every key of study.toml and every file of a run is explained."""
     assert (ROOT / "docs" / "study_toml.md").read_text() == write_study_keys.page()
     from swapbias.models.chat.answering import ANSWERS
     from swapbias.runs import results, run
@@ -97,8 +106,9 @@ def test_every_key_of_study_toml_and_every_file_of_a_run_is_explained():
     }
 
 
-def test_the_page_of_audit_toml_is_made_of_the_fields_and_its_example_is_read(tmp_path):
-    """After a change: python scripts/audit_toml_page.py."""
+def test_page_of_audit_toml(tmp_path):
+    """The page of audit.toml is made from the fields by scripts/audit_toml_page.py, and its example
+    is read."""
     from swapbias.runs import read_request
 
     made = runpy.run_path(str(ROOT / "scripts" / "audit_toml_page.py"))
@@ -108,7 +118,8 @@ def test_the_page_of_audit_toml_is_made_of_the_fields_and_its_example_is_read(tm
     assert (len(models), settings.load.batch_size, settings.margin) == (2, 32, 0.05)
 
 
-def test_every_experiment_is_in_the_table_of_studies_with_the_model_that_it_needs():
+def test_table_of_studies():
+    """Every experiment is in the table of studies with the model that it needs."""
     from swapbias.studies import load_study, studies
 
     needs = {
@@ -136,7 +147,7 @@ def test_every_experiment_is_in_the_table_of_studies_with_the_model_that_it_need
     assert [key for key, model in wanted.items() if model not in found[key]] == []
 
 
-def told(statement, code):
+def expected_output(statement, code):
     """The comment on the lines after a statement: what it gives."""
     lines = code.splitlines()[statement.end_lineno :]
     said = [
@@ -157,7 +168,7 @@ def run(code, names, capsys):
             if isinstance(statement, ast.Assign):
                 value = names[statement.targets[0].id]
         printed = capsys.readouterr().out.strip()
-        if said := told(statement, code):
+        if said := expected_output(statement, code):
             assert " ".join((printed or repr(value)).split()) == said
 
 
@@ -189,7 +200,8 @@ def reader(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "page", [one for one in PAGES if blocks(one, "python")], ids=lambda page: page.name
 )
-def test_snippets_run_and_give_what_they_say(page, reader, capsys):
+def test_snippets_run(page, reader, capsys):
+    """Snippets run and give what the page shows."""
     import swapbias
 
     names = {"swapbias": swapbias}
@@ -197,15 +209,15 @@ def test_snippets_run_and_give_what_they_say(page, reader, capsys):
         run(code, names, capsys)
 
 
-RUNS = ("swapbias check", "swapbias compare RUN RUN", "swapbias swap notes")
-RUNS += (
+READER_COMMANDS = ("swapbias check", "swapbias compare RUN RUN", "swapbias swap notes")
+READER_COMMANDS += (
     "swapbias audit my_module",
     "swapbias list",
     "swapbias plan --study",
     "swapbias plan roberta-large",
     "swapbias build gendered_stigma",
 )
-RUNS += (
+READER_COMMANDS += (
     "swapbias audit --study adjective_coreference --chat MODEL --base-url https://host/v1 -M price-in",
 )  # dry
 # Of the others the test above parses the line alone. The second example of the README runs in cli/test_study; share,
@@ -214,7 +226,7 @@ RUNS += (
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def reader_folder(tmp_path_factory):
     """A folder with what the commands of the pages name: runs, notes, a function."""
     import swapbias
 
@@ -230,12 +242,15 @@ def place(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("line", [one for one in TYPED if one.values[0].startswith(RUNS)])
-def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "line", [one for one in COMMAND_LINES if one.values[0].startswith(READER_COMMANDS)]
+)
+def test_commands_of_a_reader_run(line, reader_folder, monkeypatch, capsys):
+    """A command on files that a reader has runs."""
     from swapbias.cli import app
 
-    monkeypatch.chdir(place)
-    monkeypatch.syspath_prepend(place)
+    monkeypatch.chdir(reader_folder)
+    monkeypatch.syspath_prepend(reader_folder)
     other = line.replace(" ...", "").replace("RUN RUN", "RUN OLD_RUN").replace("OTHER_RUN", "RUN")
     words = shlex.split(other, comments=True)[1:]
     if "my_module:predict" in words:
@@ -244,7 +259,8 @@ def test_a_command_on_what_a_reader_has_runs(line, place, monkeypatch, capsys):
     assert code in ((0, 1, 3) if words[0] == "check" else (0,)), capsys.readouterr().err
 
 
-def test_the_site_builds_strictly_with_no_address_to_load_from(tmp_path):
+def test_site_builds(tmp_path):
+    """The site builds strictly and loads nothing from outside."""
     command = [
         sys.executable,
         "-m",

@@ -26,8 +26,8 @@ CONFIGS = [
     for study in studies()
     for experiment in load_study(study).experiments
     for config in experiment.reads.configs[:1]
-    # Causal models read the rows of a masked experiment; notes are read in regimes (test_phenotyping) and answers of
-    # chat models in trials (test_chat_audit). Several groups have tests of their own (test_groups, test_packs).
+    # Causal models read the rows of a masked experiment; notes are read in regimes (test_clinical) and answers of
+    # chat models in trials (test_chat). Several groups have tests of their own (test_groups, test_packs).
     if experiment.kind not in ("causal", "embedding", "chat") and not experiment.compares.groups[1:]
 ]
 

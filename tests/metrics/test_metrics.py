@@ -26,7 +26,8 @@ KEYS = ["value", "ci_low", "ci_high", "effect_size", "effect_size_z", "p_value",
 @pytest.mark.parametrize(
     ("name", "without", "n"), [("paired_gap", "", 3), ("group_gap", "effect_size_z", 6)]
 )
-def test_a_gap_gives_the_keys_as_native_floats(name, without, n):
+def test_keys_of_a_gap(name, without, n):
+    """A gap gives its keys as native floats."""
     rows = {
         column: values
         for column, values in ROWS.items()
@@ -40,7 +41,8 @@ def test_a_gap_gives_the_keys_as_native_floats(name, without, n):
     assert found.get("effect_size_z", 2) == pytest.approx(2)
 
 
-def test_a_module_compares_two_groups_with_a_reference():
+def test_two_groups():
+    """A module compares two groups with a reference."""
     module = evaluate.load(studies.metric_path("group_gap"))
     with pytest.raises(ValueError, match=r"groups \['a', 'b', 'c'\], expected exactly two"):
         module.compute(predictions=[1.0, 2.0, 3.0], groups=["a", "b", "c"])
@@ -51,8 +53,9 @@ PLAIN = {"paired_gap", "group_gap", "flip_rate", "rate_ratio"}
 
 
 @pytest.mark.parametrize("name", sorted(PLAIN))
-@pytest.mark.parametrize("kind", [list, np.array])
-def test_numbers_are_ids_and_arrays_are_columns(name, kind):
+@pytest.mark.parametrize("kind", [list, np.array], ids=["list", "array"])
+def test_numbers_as_ids(name, kind):
+    """Numbers can be ids, and arrays can be columns."""
     rows = {"predictions": [1, 0, 1, 1, 0, 0, 1, 0], "references": [1, 1, 1, 1, 0, 0, 0, 0], **IDS}
     module = evaluate.load(studies.metric_path(name))
     taken = {
@@ -91,16 +94,17 @@ def test_numbers_are_ids_and_arrays_are_columns(name, kind):
         ({"she": "female"}, [0.9, 0.9], "at most 1"),
         ({"she": "female"}, [0.5], "expected one for each"),
     ],
+    ids=["key n", "key n_unscored", "key ci_low", "two cases", "above 1", "lengths"],
 )
-def test_a_lexicon_that_would_count_nothing_or_hide_a_label_and_no_shares_are_refused(
-    lexicon, shares, sentence
-):
+def test_wrong_lexicon(lexicon, shares, sentence):
+    """A lexicon that would count nothing or hide a label, and wrong shares, are refused."""
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
     with pytest.raises(ValueError, match=sentence):
         mass.compute(predictions=[["she", "he"]], probabilities=[shares], lexicon=lexicon)
 
 
 def test_masses_by_hand():
+    """Masses have the values worked out by hand."""
     # she .5 and mother .1 are female, he .2 male, it .05 neither; with threshold .1 "it" falls out.
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
     rows = {
@@ -115,7 +119,8 @@ def test_masses_by_hand():
     assert mass.compute(**rows, threshold=0.1)["unspecified"] == 0
 
 
-def test_capitals_and_marks_of_tokenizers_change_no_mass():
+def test_marks_of_tokenizers():
+    """Capitals and marks of tokenizers change no mass."""
     mass = evaluate.load(studies.metric_path("lexicon_mass"))
     tokens = ["ĠShe", "▁he", "##he", " she", "He</w>"]
     shares = [0.25, 0.125, 0.25, 0.125, 0.0625]
@@ -156,8 +161,10 @@ def test_capitals_and_marks_of_tokenizers_change_no_mass():
             "takes no refernce_group, expected predictions",
         ),
     ],
+    ids=["columns", "combined columns", "missing column", "option"],
 )
-def test_columns_or_options_that_a_module_does_not_take_are_one_sentence(names, given, sentence):
+def test_unknown_columns_and_options(names, given, sentence):
+    """Columns or options that a module does not take are one sentence."""
     first, *others = names.split()
     modules = evaluate.combine([studies.metric_path(name) for name in (first, *others)])
     with pytest.raises(ValueError, match=f"{first} {sentence}") as raised:
@@ -165,7 +172,8 @@ def test_columns_or_options_that_a_module_does_not_take_are_one_sentence(names, 
     assert "\n" not in str(raised.value)
 
 
-def test_modules_of_the_same_columns_combine():
+def test_combined_modules():
+    """Modules with the same columns can be combined."""
     pair = [evaluate.load(studies.metric_path(name)) for name in ("paired_gap", "flip_rate")]
     found = evaluate.combine(pair).compute(
         **{**ROWS, "predictions": [1, 0, 1, 0, 1, 1]}, reference_group="male"
@@ -178,7 +186,8 @@ def test_modules_of_the_same_columns_combine():
 
 
 @pytest.mark.parametrize("name", studies.metrics())
-def test_a_module_says_where_it_comes_from_and_what_types_it_takes(name):
+def test_sources_and_types(name):
+    """A module names its sources and the types that it takes."""
     module = evaluate.load(studies.metric_path(name))
     assert module.codebase_urls == ["https://github.com/swapbias/swapbias"]
     assert module.reference_urls
@@ -189,7 +198,8 @@ def test_a_module_says_where_it_comes_from_and_what_types_it_takes(name):
 
 
 @pytest.mark.parametrize("name", studies.metrics())
-def test_a_card_ends_with_code_from_rows_to_a_finding_that_runs(name, monkeypatch, capsys):
+def test_card_code_runs(name, monkeypatch, capsys):
+    """The code at the end of a card leads from rows to a finding and runs."""
     card = (Path(studies.metric_path(name)) / "README.md").read_text()
     code = re.fullmatch(r"(?s).*\n## From rows to a finding\n\n```python\n(.+)```\n", card)[1]
     assert len(code.splitlines()) <= 20
@@ -221,7 +231,7 @@ KEYED = {
     "sides": ["pro", "anti"] * 4,
     "pair_ids": list("aabbccdd"),
 }
-SAID = ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"]
+ANSWERS = ["mechanic", "Clerk", "mechanic", "unsure", "clerk", "clerk", "the clerk", "him"]
 BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts, names
     (
         "flip_rate",
@@ -304,7 +314,7 @@ BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts
     # differences 100, 100, 0, 100: t = 75 / 25 = 3 on 3 degrees of freedom.
     (
         "answer_bias",
-        {**KEYED, "predictions": SAID},
+        {**KEYED, "predictions": ANSWERS},
         {
             "accuracy_pro": 100,
             "accuracy_anti": 25,
@@ -315,7 +325,7 @@ BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts
         },
     ),
     # "Clerk" is read in lower case, "the clerk" is the exception for two words: nothing changes but sentences.
-    ("answer_bias", {**KEYED, "predictions": SAID, "parser": "strict"}, {"bias": 75}),
+    ("answer_bias", {**KEYED, "predictions": ANSWERS, "parser": "strict"}, {"bias": 75}),
     (
         "answer_bias",
         {**KEYED, "predictions": ["It is the mechanic.", *["clerk"] * 7]},
@@ -330,13 +340,15 @@ BY_HAND = [  # what a module adds to its measure: directions, thresholds, counts
 
 
 @pytest.mark.parametrize(("name", "given", "expected"), BY_HAND)
-def test_a_module_by_hand(name, given, expected):
+def test_module_by_hand(name, given, expected):
+    """A module has the values worked out by hand."""
     found = evaluate.load(studies.metric_path(name)).compute(**given)
     assert {type(value) for value in found.values()} == {float}
     assert {key: found[key] for key in expected} == pytest.approx(expected, nan_ok=True)
 
 
-def test_probabilities_without_a_threshold_and_crossed_factors_of_rates_are_refused():
+def test_refused_inputs():
+    """Probabilities without a threshold and crossed factors of rates are refused."""
     rates = {**LABELLED, "predictions": [1, 0] * 4}
     both = {"a": list("aabbaabb"), "b": list("aaaabbbb")}
     guesses = {"predictions": list("aabb") * 2, "references": list("abab") * 2}

@@ -304,7 +304,8 @@ def lexicon_mass(folder):
 
 
 @pytest.mark.parametrize("name", metrics())
-def test_a_module_gives_what_an_audit_reports(name, tmp_path):
+def test_module_equals_audit(name, tmp_path):
+    """A module gives what an audit reports."""
     case = globals()[name]  # a new module needs a case of its own here
     exact = (
         1e-12 if name == "answer_bias" else 0

@@ -18,7 +18,8 @@ from tests.tables import rows_of, write
 
 
 @pytest.mark.parametrize("gz", [False, True])
-def test_mimic3_notes_come_back_as_written(tmp_path, gz):
+def test_mimic3_notes(tmp_path, gz):
+    """Notes of MIMIC-III come back as written."""
     write_mimic3(tmp_path / "in", notes=60, gz=gz)
     write_mimic3(tmp_path / "plain", notes=60)
     written = [row for row in rows_of(tmp_path / "plain/NOTEEVENTS.csv") if row["ISERROR"] != "1"]
@@ -34,7 +35,8 @@ def test_mimic3_notes_come_back_as_written(tmp_path, gz):
 
 
 @pytest.mark.parametrize("gz", [False, True])
-def test_mimic4_notes_come_back_with_the_patients_gender(tmp_path, gz):
+def test_mimic4_notes(tmp_path, gz):
+    """Notes of MIMIC-IV come back with the patient's gender."""
     write_mimic4(tmp_path, notes=30, gz=gz)
     assert kind_of_folder(tmp_path) == "mimic4"
     found = list(stream_notes(tmp_path))
@@ -47,7 +49,8 @@ def test_mimic4_notes_come_back_with_the_patients_gender(tmp_path, gz):
     assert {row["gender"] for row in stream_notes(tmp_path)} == {""}
 
 
-def test_streaming_holds_a_small_part_of_the_file(tmp_path):
+def test_streaming(tmp_path):
+    """Streaming holds a small part of the file in memory."""
     write_mimic3(tmp_path, notes=12_600, annotated=False)  # 24 MB
     tracemalloc.start()
     try:
@@ -59,7 +62,8 @@ def test_streaming_holds_a_small_part_of_the_file(tmp_path):
     assert peak < 12e6  # a batch of rows, not 24 MB
 
 
-def test_an_unknown_folder_says_what_was_looked_for(tmp_path):
+def test_unknown_folder(tmp_path):
+    """An unknown folder is refused with the files that were expected."""
     with pytest.raises(UsageError, match=r"Looked for NOTEEVENTS.csv and PATIENTS.csv"):
         kind_of_folder(tmp_path)
     write_mimic3(tmp_path, notes=5)
@@ -77,7 +81,8 @@ def test_an_unknown_folder_says_what_was_looked_for(tmp_path):
 
 
 @pytest.mark.parametrize("by_row", [False, True])
-def test_annotated_notes_have_the_labels_that_were_planted(tmp_path, by_row):
+def test_annotated_notes(tmp_path, by_row):
+    """Annotated notes have the planted labels."""
     planted = write_mimic3(tmp_path, notes=120, by_row=by_row)
     texts = {row["note_id"]: row["text"] for row in stream_notes(tmp_path)}
     rows = local_notes(tmp_path)
@@ -113,7 +118,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_splits_share_no_subject_and_the_seed_decides_them(folder):
+def test_splits(folder):
+    """Splits share no subject and depend on the seed alone."""
     before = local_notes(folder)
     no_subject_is_in_both_splits(before)
     assert local_notes(folder) == before
@@ -126,7 +132,8 @@ def test_splits_share_no_subject_and_the_seed_decides_them(folder):
     assert local_notes(folder) == before
 
 
-def test_annotations_that_cannot_be_used_say_why(folder):
+def test_unusable_annotations(folder):
+    """Annotations that cannot be used are refused with the reason."""
     path = folder / "annotations.csv"
     text = path.read_text()
     path.write_text(text.replace(",0,0", ",0,maybe", 1))
@@ -148,7 +155,8 @@ def test_annotations_that_cannot_be_used_say_why(folder):
         local_notes(folder)
 
 
-def test_a_split_with_too_few_notes_shrinks_in_proportion():
+def test_small_split():
+    """A split with too few notes shrinks in proportion."""
     # 30 were wanted 20 : 10, nine are there: six and three.
     cell = ("female", "positive")
     plenty = ("male", "negative")
@@ -163,7 +171,8 @@ def test_a_split_with_too_few_notes_shrinks_in_proportion():
     assert counts == {(split, one): n for split, cells in quota.items() for one, n in cells.items()}
 
 
-def test_the_first_report_of_an_admission_stands_for_its_discharge_summaries(tmp_path):
+def test_first_report_of_an_admission(tmp_path):
+    """The first report of an admission stands for its discharge summaries."""
     write_mimic3(tmp_path, notes=12)
     path = tmp_path / "NOTEEVENTS.csv"
     rows = rows_of(path)
@@ -195,13 +204,29 @@ def test_the_first_report_of_an_admission_stands_for_its_discharge_summaries(tmp
         ("29570", "9", {"psychiatric_disorders"}),
         ("", "10", set()),
     ],
+    ids=[
+        "depression",
+        "without point",
+        "two phenotypes",
+        "other version",
+        "delirium",
+        "alcohol",
+        "abuse of alcohol",
+        "tobacco",
+        "tobacco 10",
+        "opioids",
+        "psychosis",
+        "none",
+    ],
 )
-def test_codes_stand_for_phenotypes_as_published(code, version, wanted):
+def test_codes_of_phenotypes(code, version, wanted):
+    """Codes stand for phenotypes as published."""
     assert coded(code, version) == wanted
 
 
 @pytest.mark.parametrize("gz", [False, True])
-def test_notes_of_mimic4_have_the_labels_of_their_admission(tmp_path, gz):
+def test_labels_of_mimic4(tmp_path, gz):
+    """Notes of MIMIC-IV have the labels of their admission."""
     planted = write_mimic4(tmp_path, notes=240, gz=gz)
     texts = {row["note_id"]: row["text"] for row in stream_notes(tmp_path)}
     rows = local_notes(tmp_path)
@@ -217,7 +242,8 @@ def test_notes_of_mimic4_have_the_labels_of_their_admission(tmp_path, gz):
     assert local_notes(tmp_path) == rows
 
 
-def test_mimic4_without_codes_can_be_swapped_and_says_what_labels_need(tmp_path):
+def test_mimic4_without_codes(tmp_path):
+    """Notes of MIMIC-IV without codes can be swapped, and labels are refused with what they need."""
     write_mimic4(tmp_path, notes=20)
     codes = tmp_path / "hosp" / "diagnoses_icd.csv"
     codes.write_text("subject_id,hadm_id,seq_num,icd_code,icd_version\n1,999999,1,F329,10\n")
@@ -231,7 +257,9 @@ def test_mimic4_without_codes_can_be_swapped_and_says_what_labels_need(tmp_path)
     assert sum(1 for _ in stream_notes(tmp_path)) == 20
 
 
-def test_only_texts_that_are_read_are_too_long_and_as_they_are_not_as_they_are_spelled(tmp_path):
+def test_too_long_texts(tmp_path):
+    """Only texts that are read are refused as too long, by the length of the text and not of its
+    encoding."""
     beside = {"text": ["one", "two"], "image": [b"x" * (LONGEST + 99)] * 2}
     pq.write_table(pa.table(beside), tmp_path / "beside.parquet", use_dictionary=False)
     assert [row["text"] for row in named_rows(tmp_path / "beside.parquet", ("text",))] == [
@@ -252,20 +280,21 @@ def test_only_texts_that_are_read_are_too_long_and_as_they_are_not_as_they_are_s
         list(named_rows(tmp_path / "coded.parquet", ("text",)))
 
 
-OWN = [
+OWN_NOTES = [
     {"Text": 'He said, "fine".\nShe left.', "label": "1", "gender": "F", "subject_id": "a"},
     {"Text": "He left.", "label": "false", "gender": "male", "subject_id": "b"},
 ]
 
 
 @pytest.mark.parametrize("name", ["own.csv", "own.csv.gz", "own.jsonl", "own.parquet"])
-def test_own_notes_are_the_same_in_every_format(tmp_path, name):
-    path = write(tmp_path / name, OWN)
+def test_formats_of_own_notes(tmp_path, name):
+    """Notes of a user are the same in every format."""
+    path = write(tmp_path / name, OWN_NOTES)
     assert kind_of_folder(path) == "own"
     first, second = local_notes(path)
     assert tuple(first) == NOTE_COLUMNS
     assert (first["text"], first["label"], first["gender"]) == (
-        OWN[0]["Text"],
+        OWN_NOTES[0]["Text"],
         "positive",
         "female",
     )
@@ -275,9 +304,10 @@ def test_own_notes_are_the_same_in_every_format(tmp_path, name):
         assert (row["phenotype"], row["split"], row["credentialed"]) == ("own", "test", "False")
 
 
-def test_a_folder_with_train_and_test_files_says_the_split(tmp_path):
-    write(tmp_path / "train.csv", OWN[:1])
-    write(tmp_path / "test.csv", OWN[1:])
+def test_train_and_test_files(tmp_path):
+    """A folder with train and test files declares the split."""
+    write(tmp_path / "train.csv", OWN_NOTES[:1])
+    write(tmp_path / "test.csv", OWN_NOTES[1:])
     named = [(row["split"], row["note_id"]) for row in own_notes(tmp_path)]
     assert named == [("train", "train-1"), ("test", "test-1")]
     (row,) = own_notes(
@@ -309,6 +339,7 @@ WRONG = [
         ({"text": [], "label": []}, "own.csv: no rows"),
     ],
 )
-def test_a_wrong_cell_or_table_of_own_notes_is_named(tmp_path, rows, sentence):
+def test_wrong_cell_of_own_notes(tmp_path, rows, sentence):
+    """A wrong cell or table of a user's notes is refused with its place."""
     with pytest.raises(ValueError, match=sentence):
         own_notes(write(tmp_path / "own.csv", rows))

@@ -23,7 +23,7 @@ from tests.privacy import reads_notes
 
 
 @pytest.fixture(scope="module")
-def lies(tmp_path_factory):
+def files_by_call(tmp_path_factory):
     """By call where the planted word lies after it."""
     root = tmp_path_factory.mktemp("canary")
     for name in ("tmp", "home"):
@@ -45,10 +45,11 @@ def lies(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", reads_notes.CALLS)
-def test_nothing_of_credentialed_notes_lies_below_hf_home_or_open_to_others(name, lies):
-    assert lies[name]["hub"] == []
-    assert lies[name]["open"] == []
-    assert lies[name]["held"] > 0
+def test_files_below_hf_home(name, files_by_call):
+    """No file of credentialed notes is below HF_HOME or open to others."""
+    assert files_by_call[name]["hub"] == []
+    assert files_by_call[name]["open"] == []
+    assert files_by_call[name]["held"] > 0
 
 
 @pytest.fixture
@@ -75,7 +76,8 @@ print(sum("fine" in text for text in swapbias.load_prompts("clinical_notes", dat
 """
 
 
-def test_changed_notes_are_read_again_in_this_process_and_in_another(notes):
+def test_changed_notes(notes):
+    """Changed notes are read again, in this process and in another."""
     before = load_texts(notes)
     assert any("fine" in text for text in before)
     edit(notes / "NOTEEVENTS.csv", "fine", "sore")
@@ -87,14 +89,16 @@ def test_changed_notes_are_read_again_in_this_process_and_in_another(notes):
     assert int(shown) == sum("fine" in text for text in before)
 
 
-def test_a_changed_table_of_patients_is_read_again(notes):
+def test_changed_patients(notes):
+    """A changed table of patients is read again."""
     genders = swapbias.load_prompts("clinical_notes", data=notes)["gender"][:]
     edit(notes / "PATIENTS.csv", ",F,", ",M,")
     assert set(genders) == {"female", "male"}
     assert set(swapbias.load_prompts("clinical_notes", data=notes)["gender"]) == {"male"}
 
 
-def test_code_that_reads_notes_otherwise_reads_them_again(notes, monkeypatch):
+def test_changed_code(notes, monkeypatch):
+    """Changed code that reads notes reads them again."""
     load_texts(notes)
     monkeypatch.setattr(store, "rooms_sha256", lambda *rooms: "c" * 64)
     monkeypatch.setattr(
@@ -103,7 +107,8 @@ def test_code_that_reads_notes_otherwise_reads_them_again(notes, monkeypatch):
     assert load_texts(notes) == []
 
 
-def test_the_cache_is_marked_its_users_alone_and_holds_the_newest_rows_alone(notes, tmp_path):
+def test_cache_is_private(notes, tmp_path):
+    """The cache is marked, open to its user alone and holds the newest rows alone."""
     previous = os.umask(0)
     try:
         load_texts(notes)
@@ -121,13 +126,15 @@ def test_the_cache_is_marked_its_users_alone_and_holds_the_newest_rows_alone(not
     assert modes == {0o700, 0o600}
 
 
-def test_rows_that_are_stored_are_not_read_again(notes, monkeypatch):
+def test_stored_rows(notes, monkeypatch):
+    """Rows that are stored are not read again."""
     texts = load_texts(notes)
     monkeypatch.setattr(store, "_write", None)  # whoever called it would fail
     assert load_texts(notes) == texts
 
 
-def test_rows_are_written_in_batches_and_lack_nothing(notes, monkeypatch):
+def test_rows_in_batches(notes, monkeypatch):
+    """Rows are written in batches, and none is missing."""
     texts = load_texts(notes)
     monkeypatch.setattr(store, "_BATCH", 7)
     monkeypatch.setattr(store, "rooms_sha256", lambda *rooms: "c" * 64)
@@ -137,7 +144,8 @@ def test_rows_are_written_in_batches_and_lack_nothing(notes, monkeypatch):
     assert rows.cache_files  # read from the file, not held in memory
 
 
-def test_a_broken_table_is_one_sentence_and_leaves_nothing(notes, tmp_path):
+def test_broken_table(notes, tmp_path):
+    """A broken table is one sentence and leaves no file."""
     table = notes / "NOTEEVENTS.csv"
     table.write_text(table.read_text() + "1,2,3\n")
     with pytest.raises(ValueError, match=r"NOTEEVENTS.csv: row \d+ .* has 3 cells, expected 11"):
@@ -145,14 +153,17 @@ def test_a_broken_table_is_one_sentence_and_leaves_nothing(notes, tmp_path):
     assert [*(tmp_path / "cache" / "notes").iterdir()] == []
 
 
-def test_a_folder_of_notes_is_text_or_a_path_everywhere(notes):
+def test_folder_as_text_or_path(notes):
+    """A folder of notes is accepted as text and as a path."""
     assert kind_of_folder(str(notes)) == kind_of_folder(notes) == "mimic3"
     for options in (NoteOptions, lambda **given: TrainSettings(kind="bow", **given)):
         assert options(data=notes).data == str(notes)
     assert NoteOptions(embeddings=(Path("a.bin"), "b.bin")).embeddings == ("a.bin", "b.bin")
 
 
-def test_measures_keep_what_they_are_given_in_memory():
+def test_measures_keep_in_memory():
+    """Measures keep their inputs in memory."""
+
     class Module:
         keep_in_memory = False
 

@@ -56,14 +56,14 @@ def marked(folder):
     return notes("deep/own.csv")(folder)
 
 
-def saying(folder):
+def marked_by_column(folder):
     path = notes("data/own.parquet")(folder)
     (folder / "swap.json").write_text('{"credentialed": true}')
     return path
 
 
 MIMIC4 = {"subject_id": "11", "charttime": ["2180-05-07"] * 2}
-HELD = {
+CREDENTIALED_NOTES = {
     "beside NOTEEVENTS.csv": notes(beside="NOTEEVENTS.csv"),
     "beside noteevents.csv.gz": notes(beside="noteevents.csv.gz"),
     "beside NoteEvents.parquet": notes(beside="NoteEvents.parquet"),
@@ -81,10 +81,10 @@ HELD = {
     "layout of MIMIC-IV-Note": notes("mine.csv", **MIMIC4, hadm_id="22"),
     "layout of MIMIC-IV-Note without hadm_id": notes("mine.csv", **MIMIC4),
     "a marked folder above": marked,
-    "a swap.json above": saying,
+    "a swap.json above": marked_by_column,
     "column credentialed": notes(credentialed=["TRUE"] * 2),
 }
-FREE = {
+OTHER_NOTES = {
     "own notes": notes(),
     "patients of another hospital beside": notes(
         beside="patients.csv", rows=[{"mrn": "1", "sex": "F"}]
@@ -105,10 +105,11 @@ def open_umask():
     assert after == 0
 
 
-@pytest.mark.parametrize("case", HELD)
-def test_credentialed_notes_are_known_to_every_reader(case, tmp_path, monkeypatch):
+@pytest.mark.parametrize("case", CREDENTIALED_NOTES)
+def test_readers_know_credentialed_notes(case, tmp_path, monkeypatch):
+    """Every reader recognises credentialed notes."""
     monkeypatch.chdir(tmp_path)
-    path = HELD[case](tmp_path / "in")
+    path = CREDENTIALED_NOTES[case](tmp_path / "in")
     assert all(row["credentialed"] == "True" for row in local_notes(path))
     done = swap_files(Job(str(path)), tmp_path / "out")
     assert done.credentialed_because
@@ -119,9 +120,10 @@ def test_credentialed_notes_are_known_to_every_reader(case, tmp_path, monkeypatc
             own_study(path, reference="M")
 
 
-@pytest.mark.parametrize("case", FREE)
-def test_other_notes_are_not(case, tmp_path):
-    path = FREE[case](tmp_path)
+@pytest.mark.parametrize("case", OTHER_NOTES)
+def test_other_notes(case, tmp_path):
+    """Other notes are not taken for credentialed ones."""
+    path = OTHER_NOTES[case](tmp_path)
     assert {row["credentialed"] for row in local_notes(path)} == {"False"}
     with open_umask():
         done = swap_files(Job(str(path)), tmp_path / "out")
@@ -131,8 +133,11 @@ def test_other_notes_are_not(case, tmp_path):
     assert stat.S_IMODE(done.folder.stat().st_mode) == 0o777
 
 
-@pytest.mark.parametrize("cells", [("False", "True"), (False, True), ("False", "")])
-def test_one_row_that_says_so_marks_all_that_are_swapped(cells, tmp_path):
+@pytest.mark.parametrize(
+    "cells", [("False", "True"), (False, True), ("False", "")], ids=["text", "booleans", "blank"]
+)
+def test_marked_row(cells, tmp_path):
+    """One row that is marked as credentialed marks all that are swapped."""
     done = swap_files(
         Job(str(notes("own.parquet", credentialed=cells)(tmp_path))), tmp_path / "out"
     )
@@ -148,7 +153,7 @@ def open_to_others(*folders):
 
 
 @pytest.fixture(scope="module")
-def held(tmp_path_factory, quiet):
+def credentialed_runs(tmp_path_factory, quiet):
     """Two finished runs of credentialed notes, made with a umask that hides nothing."""
     place = tmp_path_factory.mktemp("held")
     runs = []
@@ -168,8 +173,9 @@ def held(tmp_path_factory, quiet):
     return path, runs
 
 
-def test_a_run_of_credentialed_notes_is_marked_and_its_users_alone(held):
-    _, runs = held
+def test_credentialed_run(credentialed_runs):
+    """A run of credentialed notes is marked and open to its user alone."""
+    _, runs = credentialed_runs
     for run in runs:
         assert run.manifest()["credentialed"] is True
         assert (run.folder / CREDENTIALED).is_file()
@@ -205,11 +211,11 @@ REFUSES = {
     "study push": lambda notes, runs, out: ("study", "push", notes.parent, "me/study", "--dry-run"),
     "study check": None,  # reads; of credentialed prompts no study is made
 }
-ELSEWHERE = {
-    "audit": "test_a_run_of_credentialed_notes_is_marked_and_its_users_alone",
+TESTED_ELSEWHERE = {
+    "audit": "test_credentialed_run",
     "train": "tests/models/sentiment/test_training.py",
 }
-NOTHING = {"list", "plan", "reproduce", "study new", "push", "pull", "help", "export"}
+WITHOUT_NOTES = {"list", "plan", "reproduce", "study new", "push", "pull", "help", "export"}
 
 
 def commands(group=app, before=""):
@@ -221,13 +227,15 @@ def commands(group=app, before=""):
         )
 
 
-def test_every_command_is_in_a_list_that_says_what_it_does_with_credentialed_notes():
-    assert sorted([*WRITES, *REFUSES, *ELSEWHERE, *NOTHING]) == sorted(commands())
+def test_commands_are_listed():
+    """Every command is in a list that states what it does with credentialed notes."""
+    assert sorted([*WRITES, *REFUSES, *TESTED_ELSEWHERE, *WITHOUT_NOTES]) == sorted(commands())
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_what_a_command_writes_of_credentialed_notes_is_its_users_alone(name, held, tmp_path):
-    notes, runs = held
+def test_written_files(name, credentialed_runs, tmp_path):
+    """What a command writes of credentialed notes is open to its user alone."""
+    notes, runs = credentialed_runs
     out = tmp_path / "out"
     with open_umask():
         out.mkdir()
@@ -244,12 +252,14 @@ def test_what_a_command_writes_of_credentialed_notes_is_its_users_alone(name, he
 
 
 @pytest.mark.parametrize("name", [name for name, arguments in REFUSES.items() if arguments])
-def test_what_would_leave_is_refused(name, held, tmp_path):
-    done = swapbias(*REFUSES[name](*held, tmp_path))
+def test_refused_commands(name, credentialed_runs, tmp_path):
+    """A command that would publish credentialed data is refused."""
+    done = swapbias(*REFUSES[name](*credentialed_runs, tmp_path))
     refused(done, 2, "holds credentialed clinical data, which must not be")
 
 
-def test_an_exception_leaves_the_umask_and_the_folder_as_they_should_be(tmp_path):
+def test_exception_restores_umask(tmp_path):
+    """An exception leaves umask and folder as they should be."""
     with open_umask(), pytest.raises(KeyError), writing(tmp_path / "a" / "b", credentialed=True):
         raise KeyError
     assert open_to_others(tmp_path / "a") == []

@@ -15,7 +15,7 @@ from swapbias.privacy import credentialed
 from swapbias.privacy.upload_check import check_upload as check
 
 KEY = "hf_" + "aBcDeFgHiJ" * 3  # of the form of a token, and no token
-HELD = pd.DataFrame({"text": ["", ""], "credentialed": ["False", "True"]})
+MARKED_ROWS = pd.DataFrame({"text": ["", ""], "credentialed": ["False", "True"]})
 
 
 def written(table):
@@ -56,9 +56,8 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_keys_and_places_of_this_machine_are_found_wherever_they_stand_and_not_repeated(
-    place, monkeypatch
-):
+def test_keys_and_paths(place, monkeypatch):
+    """Keys and paths of this machine are found wherever they stand and not repeated."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", "correct horse battery")  # of no known form
     check(PLACES[place]("an ordinary sentence"), never=["/data/private"])
     for text, said in (
@@ -100,8 +99,8 @@ REFUSED = [
     ("a.txt", json.dumps({"a": SECRET}).encode(), AS_SECRET),
     ("a.txt", b"gr\xc3\xbc&quot;n &amp; blau", AS_SECRET),
     ("a.txt", b"?k=gr%C3%BC%22n%20%26%20blau", AS_SECRET),
-    ("items/a.parquet", parquet(HELD), AS_NOTES),
-    ("items/a.csv", HELD.to_csv(index=False).encode(), AS_NOTES),
+    ("items/a.parquet", parquet(MARKED_ROWS), AS_NOTES),
+    ("items/a.csv", MARKED_ROWS.to_csv(index=False).encode(), AS_NOTES),
     ("manifest.json", b'{"credentialed": true}', AS_NOTES),
     ("manifest.json", b'{\n  "credentialed" :\n true}', AS_NOTES),
     ("README.md", f"{credentialed.WARNING}\n".encode(), AS_NOTES),
@@ -119,15 +118,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), REFUSED, ids=range(len(REFUSED)))
-def test_what_may_not_leave_or_cannot_be_looked_into_is_refused(
-    name, content, sentence, monkeypatch
-):
+def test_refused_files(name, content, sentence, monkeypatch):
+    """A file that may not be uploaded, or cannot be searched, is refused."""
     monkeypatch.setenv("MY_SECRET", SECRET)
     with pytest.raises((UsageError, ValueError), match=sentence):
         check({name: content})
 
 
-def test_a_file_from_a_marked_folder_is_refused_whatever_it_holds(tmp_path):
+def test_marked_folder(tmp_path):
+    """A file from a marked folder is refused whatever it holds."""
     (tmp_path / "items").mkdir()
     file = tmp_path / "items" / "a.txt"
     file.write_text("nothing of note")
@@ -137,8 +136,14 @@ def test_a_file_from_a_marked_folder_is_refused_whatever_it_holds(tmp_path):
         check({"a.txt": file})
 
 
-def test_rows_that_say_they_are_not_credentialed_pass():
-    check({"a.parquet": parquet(HELD.head(1)), "a.csv": HELD.head(1).to_csv(index=False).encode()})
+def test_unmarked_rows():
+    """Rows that are marked as not credentialed pass."""
+    check(
+        {
+            "a.parquet": parquet(MARKED_ROWS.head(1)),
+            "a.csv": MARKED_ROWS.head(1).to_csv(index=False).encode(),
+        }
+    )
     check(
         {"a.parquet": parquet(pd.DataFrame({"answer": ["data:application/zlib;base64,AAAA"]}))}
     )  # no report

@@ -45,17 +45,17 @@ NOTES = (
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory):
+def planted_run(tmp_path_factory):
     """A finished run of own notes, in places whose names are planted, with a manifest that names all the others."""
     place = tmp_path_factory.mktemp("leaks") / "home" / PLACES["user"]
     notes = place / PLACES["folder of the notes"] / f"{PLACES['file of the notes']}.csv"
     notes.parent.mkdir(parents=True)
     notes.write_text(f"{COLUMNS}\n{NOTES}")
     run = audit_own(notes, place / PLACES["folder of the run"])
-    return planted_in(run, place), place
+    return with_planted_files(run, place), place
 
 
-def planted_in(run, place):
+def with_planted_files(run, place):
     """The run with a manifest that names all places, and with stray files."""
     manifest = run.manifest()
     settings = manifest["settings"]
@@ -77,7 +77,7 @@ def planted_in(run, place):
 
 
 @pytest.fixture
-def told(planted, tmp_path):
+def output_of(planted_run, tmp_path):
     """Run a command: every byte that it says and writes into a folder of its own."""
     key = PLACES["key in the environment"]
     out = tmp_path / "out"
@@ -97,7 +97,7 @@ def told(planted, tmp_path):
     return tell
 
 
-def found(files):
+def planted_words(files):
     """The planted words in files by place: in their names, bytes, tables, embedded images and compressed parts."""
     held = {}
     for name, content in files.items():
@@ -131,15 +131,15 @@ def inflated(data):
 
 # Ways out: arguments of the command that puts something out, for each of the forms that it has.
 RUN_WAYS = {
-    "share": [],  # in test_what_reaches_the_hub
+    "share": [],  # in test_files_on_the_hub
     "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
-    "report": [],  # report.html of the run, in test_the_files_of_a_run
+    "report": [],  # report.html of the run, in test_files_shown_to_others
     "compare": [("compare", "RUN", "OTHER", "--out", "OUT")],
     "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],
 }
 OTHER_WAYS = {
     "export": "a study of the package", "push": "corpora and measures of the package",
-    "swap": "its card, in test_a_card_of_swapped_rows", "study push": "in test_a_study_that_is_pushed",
+    "swap": "its card, in test_card_of_swapped_rows", "study push": "in test_pushed_study",
     "help": "reads no file", "audit": "keeps everything in its folder; what it says of trouble is in test_quoting",
     "plan": "says what an audit would do, and puts nothing out",
     "build": "writes a folder of this machine: one made of own notes is refused where it would be pushed",
@@ -158,13 +158,15 @@ ALLOWED = {
 
 
 def test_every_command_is_listed():
+    """Every command is listed with its arguments."""
     assert {*RUN_WAYS, *OTHER_WAYS} == set(commands())
 
 
-def test_every_place_is_planted(planted):
-    """The words are where they are said to be: in the run, its manifest and its notes, or planted by a test."""
-    run, place = planted
-    held = found(files_below(place))
+def test_every_place_is_planted(planted_run):
+    """Every setting and file that may name a path holds a planted word, in the run, its manifest
+    and its notes."""
+    run, place = planted_run
+    held = planted_words(files_below(place))
     own = {"key in the environment", "stray file of a study"}
     assert set(PLACES) - set(held) == own
     known = set(Run.open(run.folder).manifest()["settings"]["chat"])
@@ -180,67 +182,74 @@ def test_every_place_is_planted(planted):
 @pytest.mark.parametrize(
     "arguments", [one for ways in RUN_WAYS.values() for one in ways], ids=" ".join
 )
-def test_nothing_planted_comes_out_of_a_run(planted, told, tmp_path, arguments):
-    run, _ = planted
+def test_output_of_commands(planted_run, output_of, tmp_path, arguments):
+    """Nothing planted comes out of a run by any command."""
+    run, _ = planted_run
     other = tmp_path / "other"
     if "OTHER" in arguments:
         shutil.copytree(run.folder, other)
     places = {"RUN": run.folder, "OTHER": other}
-    held = found(told(*(places.get(one, one) for one in arguments), said=arguments[0] == "check"))
+    held = planted_words(
+        output_of(*(places.get(one, one) for one in arguments), said=arguments[0] == "check")
+    )
     assert not {
         place: names for place, names in held.items() if place not in ALLOWED.get(arguments[0], ())
     }
 
 
-def test_what_reaches_the_hub(planted, told, monkeypatch, tmp_path):
-    """Results with their card, a model's card: every byte that lies on the Hub then."""
+def test_files_on_the_hub(planted_run, output_of, monkeypatch, tmp_path):
+    """No planted word is in any byte that lies on the Hub after a share, with its cards."""
     assert (
         b"findings of notes may tell"
-        in told("share", planted[0].folder, "--results", "a/a", said=True)["said"]
+        in output_of("share", planted_run[0].folder, "--results", "a/a", said=True)["said"]
     )
     place = tmp_path / PLACES["user"]
-    run = planted_in(start(ASKED, place / PLACES["folder of the run"], **QUIET)[0], place)
+    run = with_planted_files(start(ASKED, place / PLACES["folder of the run"], **QUIET)[0], place)
     with LocalHub() as hub:
         hub.add_user("alice", token="hf_alice")
         hub.add_repo("model", "alice/m", files={"README.md": b"# Mine\n", **WEIGHTS})
         of_weights(run)
         with online(monkeypatch, hub, home=tmp_path / "hf", token="hf_alice"):
             card = ("--model", "alice/m", "--audited", MODEL, "--commit")
-            told("share", run.folder, "--results", "alice/a", "--findings-only", *card, said=True)
+            output_of(
+                "share", run.folder, "--results", "alice/a", "--findings-only", *card, said=True
+            )
             held = {
                 f"{kind}/{name}/{path}": content
                 for kind, name in hub.repositories
                 for path, content in hub.files(kind, name).items()
             }
     assert {name.split("/")[2] for name in held} >= {"a", "m"}
-    assert not found(held)
+    assert not planted_words(held)
 
 
-def test_the_files_of_a_run_that_are_shown_to_others(planted):
-    run, _ = planted
+def test_files_shown_to_others(planted_run):
+    """The files of a run that are shown to others hold no planted word."""
+    run, _ = planted_run
     shown = {
         name: (run.folder / name).read_bytes()
         for name in ("findings.csv", "results.json", "report.html")
     }
-    assert not found(shown)
+    assert not planted_words(shown)
 
 
-def test_a_card_of_swapped_rows(tmp_path):
-    """The folder may be uploaded as it is: card, settings and counts name no place of this machine."""
+def test_card_of_swapped_rows(tmp_path):
+    """The card, settings and counts of swapped rows name no path of the machine."""
     place = tmp_path / PLACES["folder of the notes"]
     place.mkdir(parents=True)
     (place / "rows.csv").write_text("text\nHis wife is well.\n")
     swap_files(Job(str(place / "rows.csv")), tmp_path / "out")
-    assert not found(files_below(tmp_path / "out"))
+    assert not planted_words(files_below(tmp_path / "out"))
 
 
-def test_a_study_that_is_pushed(told, tmp_path):
+def test_pushed_study(output_of, tmp_path):
+    """A pushed study holds no planted word and no stray file."""
     folder = tmp_path / PLACES["user"] / "mine"
     new_study(folder)
     (folder / f"{PLACES['stray file of a study']}.csv").write_text(PLACES["stray file of a study"])
     files = study_files(folder)
-    assert not found(dict(files))
-    assert not found({"study": repr(corpus_from_files(files)).encode()})
+    assert not planted_words(dict(files))
+    assert not planted_words({"study": repr(corpus_from_files(files)).encode()})
 
 
 _TELLING = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_OFFLINE", "DISABLE_TELEMETRY", "DO_NOT_TRACK")
@@ -248,7 +257,8 @@ _TELLING = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_OFFLINE", "DISABLE_TELEMETRY", "
 
 @pytest.mark.parametrize("first", ["swapbias", "huggingface_hub.constants"])
 @pytest.mark.parametrize(("chosen", "off"), [(None, True), ("0", False)])
-def test_no_library_tells_the_hub_of_this_machine_unless_the_user_wants_it(first, chosen, off):
+def test_telemetry(first, chosen, off):
+    """No library sends data about this machine to the Hub unless the user wants it."""
     script = f"import {first}, swapbias, huggingface_hub.constants as told; print(told.HF_HUB_DISABLE_TELEMETRY)"
     known = {name: value for name, value in os.environ.items() if name not in _TELLING}
     asked = {**known, **({"HF_HUB_DISABLE_TELEMETRY": chosen} if chosen else {})}

@@ -16,7 +16,7 @@ SECRET = "Xanthippe"  # stands in every note
 STUDY = ("--study", "phenotype_fairness")
 FALLER = ("-M", "classifier=tests.hub.own_runs:faller")
 NOTE = f"{SECRET} was seen for her knee"
-OWN = "text,label,gender\n" + "".join(
+OWN_NOTES = "text,label,gender\n" + "".join(
     f"{NOTE} {number},{number % 2},{'FM'[number % 2]}\n" for number in range(12)
 )
 MODULE = f"""
@@ -68,7 +68,8 @@ def shows_nothing(done, *codes):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_broken_file_is_told_without_its_cells(name, tmp_path):
+def test_broken_file(name, tmp_path):
+    """An error about a broken file quotes none of its cells."""
     path = tmp_path / name
     path.write_bytes(FILES[name] if isinstance(FILES[name], bytes) else FILES[name].encode())
     lexicon = ("--prompts", path, "--reference", "a", "-M", f"lexicon={path}")
@@ -84,7 +85,8 @@ def test_a_broken_file_is_told_without_its_cells(name, tmp_path):
         assert done.returncode in (0, 1, 2)
 
 
-def test_folders_of_headerless_files_are_told_without_their_cells(tmp_path):
+def test_headerless_files(tmp_path):
+    """An error about headerless files in a folder quotes none of their cells."""
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv").write_text(f"{NOTE} {name},1\n")
     shows_nothing(swapbias("swap", tmp_path, "--out", tmp_path / "out", "--debug"), 1, 2)
@@ -93,9 +95,10 @@ def test_folders_of_headerless_files_are_told_without_their_cells(tmp_path):
 @pytest.mark.parametrize(
     "name", ["raises", "floats", "frames", "arrow", "strings", "remote", "model"]
 )
-def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
+def test_error_of_a_classifier(name, tmp_path):
+    """An error of a user's classifier is reported by its type."""
     (tmp_path / "own_quoting.py").write_text(MODULE)
-    (tmp_path / "own.csv").write_text(OWN)
+    (tmp_path / "own.csv").write_text(OWN_NOTES)
     done = swapbias(
         "audit",
         *STUDY,
@@ -114,7 +117,7 @@ def test_what_an_own_classifier_raises_is_told_by_its_type(name, tmp_path):
 
 
 @pytest.fixture
-def unread():
+def no_notes_read():
     """No notes are read yet, and after the test none are either."""
     forget_notes()
     yield
@@ -130,8 +133,10 @@ def unread():
         lambda: json.loads(NOTE),
         lambda: {}[NOTE],
     ],
+    ids=["float", "date", "arrow", "JSON", "key"],
 )
-def test_what_a_library_says_is_shown_only_while_no_notes_are_read(attack, unread, caplog):
+def test_message_of_a_library(attack, no_notes_read, caplog):
+    """The message of a library is shown only while no notes are read."""
     caplog.set_level("DEBUG")
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of any library
         attack()
@@ -143,8 +148,11 @@ def test_what_a_library_says_is_shown_only_while_no_notes_are_read(attack, unrea
     assert type(caught.value).__name__ in safe_message(caught.value)
 
 
-@pytest.mark.parametrize(("first", "kind"), [(1, "int"), ({"a": NOTE}, "dict")])
-def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not(first, kind, unread, caplog):
+@pytest.mark.parametrize(
+    ("first", "kind"), [(1, "int"), ({"a": NOTE}, "dict")], ids=["int", "dict"]
+)
+def test_own_sentence(first, kind, no_notes_read, caplog):
+    """A sentence of swapbias is shown, and the error that it came from is not."""
     caplog.set_level("DEBUG")
     notes_read()
     with pytest.raises(ValueError, match=f"some are {kind}, expected strings") as caught:
@@ -154,7 +162,8 @@ def test_a_sentence_of_ours_is_shown_and_what_it_came_from_is_not(first, kind, u
     assert SECRET not in str(caught.value) + caplog.text
 
 
-def test_a_note_without_a_probability_is_told_by_its_length():
+def test_note_without_probability():
+    """A note without a probability is described by its length."""
     with pytest.raises(ValueError, match="has no probability") as caught:
         explain_pair(lambda texts: [[float("nan")] * 2] * len(texts), {"original": NOTE})
     assert SECRET not in str(caught.value)

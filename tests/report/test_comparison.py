@@ -21,10 +21,18 @@ from swapbias.report import (
 )
 from swapbias.report.model_comparison import _answer
 from tests.hub.shared_runs import GAP
-from tests.report.test_page import CONTRAST, HOSTILE, LONG, OPENED, SEEN, manifest, scored
+from tests.report.test_page import (
+    CONTRAST,
+    HOSTILE,
+    LONG,
+    OPEN_DETAILS,
+    VISIBLE_HOSTILE,
+    manifest,
+    scored,
+)
 
 
-def of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, **more):
+def gap_of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, **more):
     subset = "mental_health - other_health" if measure == "gap_difference" else "mental_health"
     ends = (value - 0.02, value + 0.02)
     estimate = Estimate(value, *ends, std_error=std_error, df=20, p_value=0.5, p_adjusted=0.5, n=9)
@@ -39,27 +47,32 @@ def of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, **mo
     return replace(GAP, estimate=estimate, **facts)
 
 
-of_two = partial(of_model, "other - ref", measure="model_difference", contrast="other - ref")
+difference_of_two = partial(
+    gap_of_model, "other - ref", measure="model_difference", contrast="other - ref"
+)
 
 
 def differences(found, reference):
     return text.of_models([text.between(one, name, reference) for name, one in found])
 
 
-def test_few_models_are_said_by_name_in_the_order_given():
+def test_few_models_by_name():
+    """Few models are described by name in the given order."""
     found = [
-        of_model(name, 0.2, verdict) for name, verdict in (("zeta", VERDICTS[0]), ("alpha", NONE))
+        gap_of_model(name, 0.2, verdict)
+        for name, verdict in (("zeta", VERDICTS[0]), ("alpha", NONE))
     ]
     assert text.of_models(found) == " ".join(str(text.verdict(one)) for one in found)
 
 
 @pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
-def test_of_many_models_it_is_said_how_many_and_of_none_its_name(measure):
+def test_many_models_by_count(measure):
+    """Of many models the text states how many have each verdict and names none."""
     verdicts = [VERDICTS[0]] * 3 + [SMALL] + [NONE] * 2 + [UNDECIDED]
     values = [0.2, 0.1, -0.3, 0.02, 0.0, 0.01, 0.06]
     each = zip(values, verdicts, strict=True)
-    found = [of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
-    output = text.of_models([*found, of_model("m9", math.nan, "")])
+    found = [gap_of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
+    output = text.of_models([*found, gap_of_model("m9", math.nan, "")])
     assert output.startswith("Of 8 models: ")
     for part in (
         "toward women in 3, ",
@@ -75,8 +88,9 @@ def test_of_many_models_it_is_said_how_many_and_of_none_its_name(measure):
 @pytest.mark.parametrize(
     ("verdict", "sign"), [*product((VERDICTS[0], SMALL, NONE, UNDECIDED), (1, -1))]
 )
-def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
-    one = of_two(sign * 0.12, verdict)
+def test_side_of_the_other_model(verdict, sign):
+    """A difference states to which side the other model lies."""
+    one = difference_of_two(sign * 0.12, verdict)
     output = differences([("other", one)], "ref")
     toward = "women" if sign > 0 else "men"  # the other model minus the reference
     sign_shown = "+" if sign > 0 else "\N{MINUS SIGN}"
@@ -97,20 +111,21 @@ def test_a_difference_says_which_way_the_other_model_lies(verdict, sign):
     assert text.word(one) == output.partition(":")[0]
 
 
-def test_what_was_not_tested_is_said():
-    lost = differences([("other", of_two(math.nan, ""))], "ref")
+def test_untested_differences():
+    """What was not tested is stated as such."""
+    lost = differences([("other", difference_of_two(math.nan, ""))], "ref")
     assert lost == "Not measured: other could not be compared with ref."
-    same = differences([("other", of_two(0.0, NONE, std_error=math.nan))], "ref")
+    same = differences([("other", difference_of_two(0.0, NONE, std_error=math.nan))], "ref")
     assert same == "No difference: other and ref score the same."
-    little = differences([("other", of_two(-0.1, UNDECIDED, std_error=math.nan))], "ref")
+    little = differences([("other", difference_of_two(-0.1, UNDECIDED, std_error=math.nan))], "ref")
     assert little.endswith("There is no interval, because too little varies or was scored.")
     assert (
-        text.of_models([of_model("a", math.nan, "")])
+        text.of_models([gap_of_model("a", math.nan, "")])
         == "Not measured: a could not score what the question needs."
     )
 
 
-def paged(names):
+def comparison_of(names):
     """The page of models with such names, the first of which the others are compared with."""
     rows = scored()
     higher = 0.05 * (rows["group"] == "female")
@@ -143,7 +158,7 @@ def paged(names):
 
 @pytest.fixture(scope="module")
 def output():
-    return paged([f"{HOSTILE} one", f"{HOSTILE} {LONG}"])
+    return comparison_of([f"{HOSTILE} one", f"{HOSTILE} {LONG}"])
 
 
 @pytest.fixture(scope="module")
@@ -158,13 +173,16 @@ def report(page, tmp_path_factory):
     return path
 
 
-def test_gaps_below_zero_are_drawn_there_beside_a_test_of_all_groups_and_none_in_another_unit():
-    below = [of_model(name, -0.3, VERDICTS[0]) for name in ("a", "b")]
+def test_dots_below_zero():
+    """Gaps below zero are drawn there, beside a test of all groups, and none in another unit."""
+    below = [gap_of_model(name, -0.3, VERDICTS[0]) for name in ("a", "b")]
     spread = [
-        replace(of_model(name, 0.1, VERDICTS[0]), measure="group_spread", contrast="all groups")
+        replace(gap_of_model(name, 0.1, VERDICTS[0]), measure="group_spread", contrast="all groups")
         for name in "ab"
     ]
-    odds = [replace(of_model(name, -5.0, VERDICTS[0]), unit="natural log-odds") for name in "ab"]
+    odds = [
+        replace(gap_of_model(name, -5.0, VERDICTS[0]), unit="natural log-odds") for name in "ab"
+    ]
     models = [
         ComparedModel(name, "run", manifest(), [one]) for name, one in zip("ab", below, strict=True)
     ]
@@ -177,7 +195,8 @@ def test_gaps_below_zero_are_drawn_there_beside_a_test_of_all_groups_and_none_in
     assert [[2 < at < chart.axis.at(0) for at in each] for each in dots] == [[], [True, True]]
 
 
-def test_the_sentences_stand_first_and_a_model_has_one_look(output, page):
+def test_sentences_come_first(output, page):
+    """The sentences come first, and a model has one colour and shape on the whole page."""
     shown = html.unescape(page)
     (said,) = [one for _, one in sentences(output)]
     own = text.of_models(output.quantities[0].found)
@@ -198,7 +217,8 @@ def test_the_sentences_stand_first_and_a_model_has_one_look(output, page):
     assert "compared with" in first
 
 
-def test_a_question_without_charts_has_no_section_and_no_link_leads_nowhere(output, page):
+def test_question_without_charts(output, page):
+    """A question without charts has no section, and no link leads nowhere."""
     whole = [
         replace(one, found=[each for each in one.found if each.slice_by == "all"])
         for one in output.models
@@ -210,9 +230,10 @@ def test_a_question_without_charts_has_no_section_and_no_link_leads_nowhere(outp
     assert len(re.findall("<h2", alone)) == len(re.findall("<h2", page)) - 1
 
 
-def test_of_many_models_none_is_named_in_the_sentence():
+def test_many_models_on_the_page():
+    """Of many models none is named in the sentence."""
     names = [f"lab/model-{number:02}" for number in range(14)]
-    made = render_comparison(paged(names))
+    made = render_comparison(comparison_of(names))
     text = html.unescape(made)
     assert "<h1>14 models compared</h1>" in text
     (own,) = re.findall(r'<p class="said">([^<]+)</p>', text)
@@ -222,7 +243,8 @@ def test_of_many_models_none_is_named_in_the_sentence():
     assert "Gap by phase" not in text
 
 
-def test_it_works_alone_and_what_strangers_wrote_is_text(browser, report):
+def test_page_works_alone(browser, report):
+    """The page loads nothing from outside, and text from outside stays text."""
     browser.open(report)
     assert browser.run("window.hit") is None
     assert browser.faults() == []
@@ -230,18 +252,20 @@ def test_it_works_alone_and_what_strangers_wrote_is_text(browser, report):
     assert browser.run("document.querySelectorAll('main script, main [onerror]').length") == 0
     body = browser.run("document.body.textContent")
     assert not {"\0", "\u202e"} & {*body}
-    assert SEEN in body
+    assert VISIBLE_HOSTILE in body
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1100, True)])
-def test_it_fits_and_can_be_read_at_every_size(browser, report, width, dark):
+def test_page_at_every_size(browser, report, width, dark):
+    """The page fits and has enough contrast at every size."""
     browser.open(report, width=width, dark=dark)
-    browser.run(OPENED)
+    browser.run(OPEN_DETAILS)
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run(CONTRAST) == []
 
 
-def test_without_scripts_and_on_paper_all_is_there(browser, report):
+def test_page_without_scripts(browser, report):
+    """Without scripts and on paper the whole page is there."""
     browser.open(report, scripts=False, width=794, media="print", dark=True)
     shown = browser.run("document.body.innerText")
     for part in ("The answer", "minus ", "Gaps by phase", "side_by_side.csv"):

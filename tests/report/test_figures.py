@@ -44,28 +44,30 @@ def lines(figure):
     ]
 
 
-def drawn(found):
+def draw(found):
     return forest([replace(one, subset="") for one in found])
 
 
-def test_intervals_end_where_their_quantity_does_and_none_is_made_up():
+def test_interval_ends():
+    """Intervals end where their quantity does, and none is invented."""
     found = [mean("female", 0.1, "a", -0.2, 0.4), mean("male", 0.9, "a", 0.5, 1.3)]
-    assert [tuple(round(end) for end in ends) for ends in lines(drawn(found))] == [
+    assert [tuple(round(end) for end in ends) for ends in lines(draw(found))] == [
         (0, 40),
         (50, 100),
     ]
-    assert all(math.isnan(end) for ends in lines(drawn([mean("female", 0.1, "a")])) for end in ends)
+    assert all(math.isnan(end) for ends in lines(draw([mean("female", 0.1, "a")])) for end in ends)
     in_order = (
-        drawn([gap(0.1, "diagnosis"), gap(-0.3, "intention"), gap(0.2, "action")])
+        draw([gap(0.1, "diagnosis"), gap(-0.3, "intention"), gap(0.2, "action")])
         .axes[0]
         .get_yticklabels()
     )
     assert [one.get_text() for one in in_order] == ["diagnosis", "intention", "action"]
 
 
-def test_a_group_has_one_colour_and_one_shape_whichever_others_are_there():
+def test_looks_of_groups():
+    """A group has one colour and one shape, whichever other groups there are."""
     for groups in (("female", "male", "unspecified"), ("male",)):
-        figure = drawn([mean(group, 0.1, "a") for group in groups])
+        figure = draw([mean(group, 0.1, "a") for group in groups])
         (men,) = [one for one in figure.axes[0].lines if one.get_label() == "men"]
         assert (men.get_color(), men.get_marker()) == LOOKS[1]
     assert (
@@ -73,7 +75,8 @@ def test_a_group_has_one_colour_and_one_shape_whichever_others_are_there():
     )
 
 
-def test_values_that_are_all_alike_are_not_drawn():
+def test_equal_values_are_not_drawn():
+    """Values that are all equal are not drawn."""
     same = [mean(group, 0.1, phase) for phase in "abc" for group in ("female", "male")]
     assert not draw_figures([*same, *(gap(0.0, phase) for phase in "abc")], "svg")
     other = [*same, gap(0.0, "a"), gap(0.0, "b"), gap(0.1, "c")]
@@ -81,14 +84,16 @@ def test_values_that_are_all_alike_are_not_drawn():
 
 
 @pytest.mark.parametrize(("value", "at"), [(-100, 2), (-1e9, 2), (0, 50), (50, 74), (1e9, 98)])
-def test_a_strip_holds_every_value_within_its_scale(value, at):
+def test_strip_holds_every_value(value, at):
+    """A strip holds every value within its scale."""
     axis = Axis.over([-1e9, 1e9], margin=5, least=-100, most=100)
     assert (axis.low, axis.high) == (-100, 100)
     assert axis.at(value) == at
     assert f'x="{at}.0%"' in strip([Dot(value)], axis)
 
 
-def test_a_scale_of_nothing_is_still_one_and_holds_no_dot():
+def test_empty_scale():
+    """A scale of no values has ticks and no dot."""
     for least, most in ((-math.inf, math.inf), (0.0, 100.0), (-100.0, 100.0)):
         axis = Axis.over([math.nan], least=least, most=most)
         assert axis.low < axis.high
@@ -118,7 +123,8 @@ def rq1_findings():
     return [*found, primary]
 
 
-def test_a_paper_gets_text_in_truetype_no_date_and_the_same_bytes_again():
+def test_paper_figures():
+    """Figures for papers have TrueType text, no date and the same bytes again."""
     papers = draw_figures(rq1_findings(), "pdf")
     assert [*papers] == [
         "results",
@@ -137,7 +143,8 @@ def test_a_paper_gets_text_in_truetype_no_date_and_the_same_bytes_again():
         assert all(b"<text" in one or kind != "svg" for one in drawings.values())
 
 
-def test_a_dollar_in_a_name_is_a_dollar():
+def test_dollar_in_a_name():
+    """A dollar in a name is drawn as a dollar."""
     found = [
         replace(one, slice_value=one.slice_value and f"${one.slice_value}_x$^")
         for one in rq1_findings()

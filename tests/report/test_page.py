@@ -26,7 +26,7 @@ from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 
 HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>\u202eright\0left'
-SEEN = HOSTILE.replace("\0", "\ufffd").replace("\u202e", "\ufffd")
+VISIBLE_HOSTILE = HOSTILE.replace("\0", "\ufffd").replace("\u202e", "\ufffd")
 LONG = "w" * 10_000
 EXPERIMENT = load_study("gendered_stigma").experiments[0]
 PLACE = "gendered_stigma.rq1"
@@ -72,18 +72,18 @@ def rows():
 
 
 @pytest.fixture(scope="module")
-def found(rows):
-    found = disaggregate(rows, "gendered_stigma", expected={})
+def page_findings(rows):
+    page_findings = disaggregate(rows, "gendered_stigma", expected={})
     bounds = {"missing_data_low": -0.2, "missing_data_high": 0.3}
-    return [replace(one, **bounds) if one.primary else one for one in found]
+    return [replace(one, **bounds) if one.primary else one for one in page_findings]
 
 
 @pytest.fixture(scope="module")
-def page(rows, found):
+def page(rows, page_findings):
     coverage = pd.DataFrame(
         {"lexicon": [HOSTILE], "label": ["a"], "word": [HOSTILE], "in_vocabulary": [False]}
     )
-    return render(manifest(), found, {"gendered_stigma": rows}, coverage)
+    return render(manifest(), page_findings, {"gendered_stigma": rows}, coverage)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def report(page, tmp_path_factory):
 @pytest.fixture(scope="module")
 def broken_down(tmp_path_factory):
     """A page of notes and answers: rates and classes."""
-    found = [
+    page_findings = [
         rate(name, 0.1, HOSTILE, higher_group=HOSTILE)
         for name in ("flip_rate", "tpr_difference", "macro_f1")
     ]
@@ -107,23 +107,26 @@ def broken_down(tmp_path_factory):
         contrast="pro",
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    made = render(manifest(), [*found, mean], {"adjective_coreference": answered()}, pd.DataFrame())
+    made = render(
+        manifest(), [*page_findings, mean], {"adjective_coreference": answered()}, pd.DataFrame()
+    )
     path.write_text(made, encoding="utf-8")
     return path
 
 
-def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found, rows):
-    (primary,) = primary_findings(found)
+def test_answer_comes_first(page, page_findings, rows):
+    """The answer comes first, and the terminal has the same sentence."""
+    (primary,) = primary_findings(page_findings)
     text = html.unescape(page)
-    out = " ".join(terminal(found).split())
-    for verdict in (said := verdicts([primary], found)):
+    out = " ".join(terminal(page_findings).split())
+    for verdict in (said := verdicts([primary], page_findings)):
         assert text.index(f"{verdict.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
     assert words.certainty(primary) in text
     assert text.count('<span class="v ') == len([one for one in said if one.word])
     assert f"{len(rows):,} prompts from {rows['template'].nunique()} templates" in text
     assert all(part in text and part in out for part in words.cautions(primary, every=False))
-    details = " ".join(terminal(found, verbose=True).split())
+    details = " ".join(terminal(page_findings, verbose=True).split())
     for part in (words.certainty(primary), *words.cautions(primary)):
         assert part in details
     strange = terminal([replace(primary, slice_by="phenotype", slice_value="\x1b[2Jgone")])
@@ -131,7 +134,8 @@ def test_the_answer_stands_first_and_the_terminal_says_the_same(page, found, row
     assert "\x1b" not in strange
 
 
-def test_gaps_stand_by_slice_and_the_same_is_counted_in_other_ways(page):
+def test_gaps_by_slice(page):
+    """Gaps stand by slice, with the same gap counted in other ways."""
     assert {f"{PLACE}.gaps-by-phase", f"{PLACE}.gaps-by-diagnosis"} <= {
         *re.findall(r'<h3 id="([^"]+)"', page)
     }
@@ -146,21 +150,24 @@ def test_gaps_stand_by_slice_and_the_same_is_counted_in_other_ways(page):
     assert page.count("<details") == 3
 
 
-def test_every_scored_prompt_is_in_the_page(page, rows):
+def test_scored_prompts_in_the_page(page, rows):
+    """Every scored prompt is in the page."""
     (packed,) = re.findall(r"data:application/zlib;base64,([^<]+)<", page)
     pairs = json.loads(zlib.decompress(b64decode(packed)))
     assert sum(len(entry[1]) for entry in pairs["entries"]) == len(rows)
     assert set(pairs["values"]["text"]) == set(rows["text"])
 
 
-def test_prompts_that_are_too_many_are_left_in_their_folder(rows, found, monkeypatch):
+def test_too_many_prompts(rows, page_findings, monkeypatch):
+    """Prompts that are too many stay in their folder, and the page tells how to read them."""
     monkeypatch.setattr("swapbias.report.page.MOST_BYTES", 100)
-    made = render(manifest(), found, {"gendered_stigma": rows}, pd.DataFrame())
+    made = render(manifest(), page_findings, {"gendered_stigma": rows}, pd.DataFrame())
     parts = ("application/zlib", "too many to stand in this page", "pandas.read_parquet")
     assert [part in made for part in parts] == [False, True, True]
 
 
-def test_only_what_the_page_itself_says_may_run(page):
+def test_content_security_policy(page):
+    """Only the scripts of the page itself may run."""
     policy = html.unescape(
         re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1]
     )
@@ -170,7 +177,8 @@ def test_only_what_the_page_itself_says_may_run(page):
     assert page.count("<script>") == 1
 
 
-def test_the_page_works_alone_and_what_strangers_wrote_is_text(browser, report):
+def test_page_works_alone(browser, report):
+    """The page loads nothing from outside, and text from outside stays text."""
     browser.open(f"{report}#{PLACE}.pairs?search=onerror")
     browser.wait("document.querySelectorAll('.pair').length > 3")
     assert browser.faults() == []
@@ -181,7 +189,7 @@ def test_the_page_works_alone_and_what_strangers_wrote_is_text(browser, report):
     texts = browser.run(
         "[...document.querySelectorAll('.pair .text')].map((one) => one.textContent)"
     )
-    assert all(text.endswith(SEEN) for text in texts)
+    assert all(text.endswith(VISIBLE_HOSTILE) for text in texts)
     assert not {"\0", "\u202e"} & {*browser.run("document.body.textContent")}
     assert (
         browser.run("getComputedStyle(document.querySelector('.pair .text')).unicodeBidi")
@@ -189,7 +197,8 @@ def test_the_page_works_alone_and_what_strangers_wrote_is_text(browser, report):
     )
 
 
-def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
+def test_link_to_pairs(browser, report, rows):
+    """A link opens the pairs that it names."""
     condition = next(one for one in rows["condition"] if one != HOSTILE)
     browser.open(f"{report}#{PLACE}.pairs?condition={condition}&order=lowest+gap+first")
     browser.wait("document.querySelector('.pair')")
@@ -210,11 +219,11 @@ def test_a_link_opens_the_pairs_that_it_names(browser, report, rows):
     assert browser.run("document.querySelectorAll('.pair').length") == 0
 
 
-NAMES = {"white": "Emily", "black": "Lakisha", "latina": "Maria"}
+NAMES_OF_GROUPS = {"white": "Emily", "black": "Lakisha", "latina": "Maria"}
 THREE = [
     {"text": f"{name} is late{'.' * number}", "group": group, "pair": str(number)}
     for number in range(1, 9)
-    for group, name in NAMES.items()
+    for group, name in NAMES_OF_GROUPS.items()
 ]
 
 
@@ -224,7 +233,7 @@ def of_names(texts):
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory):
+def page_of_several_groups(tmp_path_factory):
     """The page of an audit of three groups, of which the first contrast has no gap."""
     run = swapbias.audit(
         of_names, prompts=pd.DataFrame(THREE), reference="white", group="", progress=False
@@ -233,8 +242,9 @@ def several(tmp_path_factory):
     return run.report(tmp_path_factory.mktemp("several") / "report.html")
 
 
-def test_pairs_that_differ_most_are_of_every_contrast(several):
-    page = several.read_text(encoding="utf-8")
+def test_pairs_of_every_contrast(page_of_several_groups):
+    """The pairs that differ most are of every contrast."""
+    page = page_of_several_groups.read_text(encoding="utf-8")
     table = page.partition("Pairs that differ most")[2].partition("</section>")[0]
     assert re.search(
         r"<mark>Maria</mark> is late\.{8}.*?latina minus white.*?\N{MINUS SIGN}8\.0", table, re.S
@@ -243,29 +253,35 @@ def test_pairs_that_differ_most_are_of_every_contrast(several):
     assert heads[:5] == ["sentence", "groups", "first", "second", "gap"]
 
 
-def test_the_pair_browser_has_the_gaps_of_every_contrast_and_marks_what_differs(browser, several):
+def test_pair_browser(browser, page_of_several_groups):
+    """The pair browser has the gaps of every contrast and marks what differs."""
     place = "prompts.classifier"
     pair = "document.querySelector('.pair')"
     texts = f"(name) => [...{pair}.querySelectorAll(name)].map((one) => one.textContent)"
-    browser.open(f"{several}#{place}.pairs?order=largest+gap+first")
+    browser.open(f"{page_of_several_groups}#{place}.pairs?order=largest+gap+first")
     browser.wait(pair)
     assert browser.run(f"({texts})('strong')") == [
         "gap black minus white 0.0",
         "gap latina minus white \u22128.0",
     ]
-    assert browser.run(f"({texts})('mark')") == list(NAMES.values())
-    browser.open(f"{several}#{place}.pairs?contrast=latina+minus+white&order=highest+gap+first")
+    assert browser.run(f"({texts})('mark')") == list(NAMES_OF_GROUPS.values())
+    browser.open(
+        f"{page_of_several_groups}#{place}.pairs?contrast=latina+minus+white&order=highest+gap+first"
+    )
     browser.wait(pair)
     assert browser.run(f"({texts})('strong')") == ["gap latina minus white \u22121.0"]
     assert browser.run(f"({texts})('mark')") == ["Emily", "Maria"]
-    browser.open(f"{several}#{place}.pairs?contrast=black+minus+white")
+    browser.open(f"{page_of_several_groups}#{place}.pairs?contrast=black+minus+white")
     browser.wait(pair)
     assert browser.run(f"({texts})('mark')") == ["Emily", "Lakisha"]
 
 
-def test_a_picture_of_several_contrasts_is_not_named_after_the_first(several):
+def test_picture_of_several_contrasts(page_of_several_groups):
+    """A picture of several contrasts is not named after the first."""
     answer = (
-        several.read_text(encoding="utf-8").partition('class="answer"')[2].partition("</table>")[0]
+        page_of_several_groups.read_text(encoding="utf-8")
+        .partition('class="answer"')[2]
+        .partition("</table>")[0]
     )
     assert ">groups</th>" in answer
     assert re.findall(r'scope="row"[^>]*>([^<]*)<', answer) == [
@@ -274,7 +290,8 @@ def test_a_picture_of_several_contrasts_is_not_named_after_the_first(several):
     ]
 
 
-def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):
+def test_sorted_table(browser, report):
+    """A table is sorted by its numbers within its parts."""
     browser.open(report)
     table = f"document.getElementById('{PLACE}.gaps-by-diagnosis').nextElementSibling"
     column = (
@@ -292,7 +309,8 @@ def test_a_table_is_sorted_by_its_numbers_within_its_parts(browser, report):
     assert browser.run(f"{table}.tBodies[0].rows[0].classList.contains('group')")
 
 
-def test_without_scripts_sentences_tables_and_pictures_are_there(browser, report):
+def test_page_without_scripts(browser, report):
+    """Without scripts sentences, tables and pictures are there."""
     browser.open(report, scripts=False)
     shown = browser.run("document.body.innerText")
     assert "prefers men's words" in shown
@@ -301,7 +319,7 @@ def test_without_scripts_sentences_tables_and_pictures_are_there(browser, report
     assert browser.run("document.querySelectorAll('.strip .dot').length") > 5
 
 
-OPENED = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+OPEN_DETAILS = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 CONTRAST = """(() => {
   const output = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
   const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
@@ -321,32 +339,38 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (3840, False)])
-def test_the_page_fits_and_can_be_read_at_every_size(browser, report, width, dark):
+def test_page_at_every_size(browser, report, width, dark):
+    """The page fits and has enough contrast at every size."""
     browser.open(report, width=width, dark=dark)
-    browser.run(OPENED)
+    browser.run(OPEN_DETAILS)
     browser.wait("document.querySelector('.pair')")
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run(CONTRAST) == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing_to_complain_of(browser, report, broken_down, dark):
+def test_accessibility(browser, report, broken_down, dark):
+    """The accessibility checker axe reports nothing."""
     if not AXE.is_file():
         pytest.skip(
             "needs axe-core: make build/node/.ready, which needs npm; or set SWAPBIAS_AXE to an axe.min.js"
         )
-    found = "axe.run().then((output) => output.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
+    violations = (
+        "axe.run().then((output) =>"
+        " output.violations.map((one) => [one.id, one.nodes[0].html.slice(0, 200)]))"
+    )
     for page in (report, broken_down):
         browser.open(page, dark=dark)
-        browser.run(OPENED)
+        browser.run(OPEN_DETAILS)
         browser.wait("document.querySelector('.pair')")
         browser.run(AXE.read_text(encoding="utf-8") + "; 0")
-        assert browser.run(found) == []
+        assert browser.run(violations) == []
 
 
-def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
+def test_rates_answers_and_words(browser, broken_down):
+    """Rates, answers and words fit and stay text."""
     browser.open(broken_down, width=390)
-    browser.run(OPENED)
+    browser.run(OPEN_DETAILS)
     assert browser.run("document.documentElement.scrollWidth") <= 390
     assert browser.run(CONTRAST) == []
     assert browser.run("window.hit") is None
@@ -359,7 +383,8 @@ def test_rates_answers_and_words_fit_and_are_text(browser, broken_down):
     assert browser.faults() == []
 
 
-def test_everything_is_open_and_uncut_on_paper(browser, report):
+def test_page_on_paper(browser, report):
+    """On paper everything is open and uncut."""
     browser.open(report, width=794, media="print", dark=True)
     tables = "[...document.querySelectorAll('details:not(.pairs) table')]"
     assert (
@@ -373,7 +398,8 @@ def test_everything_is_open_and_uncut_on_paper(browser, report):
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
-def test_a_screen_reader_finds_its_way(browser, report):
+def test_screen_reader(browser, report):
+    """A screen reader finds language, headings, tables and links."""
     browser.open(report)
     assert browser.run("document.documentElement.lang") == "en"
     assert browser.run("document.querySelectorAll('main, header, h1').length") == 3
@@ -418,9 +444,8 @@ def audited(place, model):
 
 
 @pytest.mark.parametrize(("model", "code"), [(uneven, 0), (constant, 3)])
-def test_other_sentences_give_the_same_findings_verdicts_and_exit_codes(
-    tmp_path, monkeypatch, model, code
-):
+def test_sentences_change_no_verdict(tmp_path, monkeypatch, model, code):
+    """Other sentences give the same findings, verdicts and exit codes."""
     before = audited(tmp_path / "before", model)
     rewritten = 0
     for name, function in inspect.getmembers(text, inspect.isfunction):
@@ -456,9 +481,10 @@ def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, *
     )
 
 
-def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
+def test_rates_by_phenotype():
+    """Rates stand by phenotype with intervals and what they are shares of."""
     output = "female higher (positive in the female version alone: 3, male: 0)"
-    found = [
+    page_findings = [
         rate(
             "flip_rate",
             0.3,
@@ -472,7 +498,7 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
         rate("macro_f1", 0.9, "depression", width=0.2),
         replace(rate("flip_rate", 0.1, ""), slice_by="all", slice_value=""),
     ]
-    flips, gap, f1 = rate_charts(NOTES, found)
+    flips, gap, f1 = rate_charts(NOTES, page_findings)
     assert [one.name for one in (flips, gap, f1)] == ["flips", "TPR gap", "macro F1"]
     assert [*flips.parts] == ["depression", "alcohol abuse"]
     (row,) = flips.parts["depression"]
@@ -485,15 +511,18 @@ def test_rates_stand_by_phenotype_with_intervals_and_what_they_are_of():
     (row,) = f1.parts["depression"]
     assert row.cells[0][0] == "0.900"
     assert f1.axis.at(row.dots[0].high) == 98.0  # drawn to where the scale ends, at 1
-    assert not list(rate_charts(NOTES, found[-1:]))
+    assert not list(rate_charts(NOTES, page_findings[-1:]))
 
 
-def test_a_mean_of_each_group_has_the_colours_of_its_groups():
-    found = [
+def test_colours_of_means():
+    """A mean of each group has the colours of its groups."""
+    page_findings = [
         rate("mean", value, "action", contrast=group)
         for group, value in (("male", 0.8), ("female", 0.6))
     ]
-    means = [replace(one, slice_by="phase", unit=EXPERIMENT.compares.unit.name) for one in found]
+    means = [
+        replace(one, slice_by="phase", unit=EXPERIMENT.compares.unit.name) for one in page_findings
+    ]
     (chart,) = slice_charts(EXPERIMENT, means)
     assert [label for _, label in chart.keys] == ["women", "men"]
     ((row,),) = chart.parts.values()
@@ -540,7 +569,8 @@ def answered():
     return pd.DataFrame(rows)
 
 
-def test_answers_stand_by_class_with_shares_and_counts():
+def test_answers_by_class():
+    """Answers stand by class with shares and counts."""
     (table,) = answer_tables(ANSWERS, answered())
     assert table.heads == ("right", "wrong", "unsure", "refused", "no answer")
     assert [*table.parts] == ["all of them", "baseline"]

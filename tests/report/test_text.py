@@ -18,8 +18,8 @@ from swapbias.studies import config_rows, load_study, studies
 from tests.conftest import ROOT
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
-SURE_ONES = (FOUND, SMALL, UNSTABLE)
-SURE = ("prefers women's words", "prefers men's words")
+SURE_VERDICTS = (FOUND, SMALL, UNSTABLE)
+SURE_WORDS = ("prefers women's words", "prefers men's words")
 
 
 def summary(results, found=()):
@@ -57,9 +57,9 @@ def change(value, verdict, **more):
 
 
 WOMEN = "m's gap, women minus men, is"
-INSIDE = "The whole interval is within the margin of 5 points."
-LESS = "The gap is smaller than the margin of 5 points."
-CHANCE = "This may be chance, and may be larger than the margin of 5 points."
+WITHIN_MARGIN = "The whole interval is within the margin of 5 points."
+BELOW_MARGIN = "The gap is smaller than the margin of 5 points."
+MAY_BE_CHANCE = "This may be chance, and may be larger than the margin of 5 points."
 STIGMA = {"study": "social_distance", "contrast": "stigmatized - other"}
 LOG_ODDS = "mean log-odds of the disapproving antonym"
 
@@ -81,21 +81,24 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
         ),
         (
             gap(-0.012, SMALL, width=0.01),
-            f"Gap: m prefers men's words by 1.2 points (95 % interval 0.2 to 2.2). {LESS}",
+            f"Gap: m prefers men's words by 1.2 points (95 % interval 0.2 to 2.2). {BELOW_MARGIN}",
         ),
         (
             gap(0.1, UNSTABLE, sign_agreement=0.4),
             "Gap: m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). Not robust: only 40 % of "
             "rewordings have the same sign.",
         ),
-        (gap(0.01, NONE), f"No gap: {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {INSIDE}"),
+        (
+            gap(0.01, NONE),
+            f"No gap: {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {WITHIN_MARGIN}",
+        ),
         (
             gap(0.0, NONE, std_error=math.nan),
             "No gap: all 10 pairs about women and men score the same.",
         ),
         (
             gap(-0.06, UNDECIDED, width=0.07),
-            f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). {CHANCE}",
+            f"Undecided: {WOMEN} −6.0 points (95 % interval −13.0 to +1.0). {MAY_BE_CHANCE}",
         ),
         (
             gap(0.06, UNDECIDED, std_error=math.nan),
@@ -122,7 +125,7 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
         (gap(math.nan, UNDECIDED), "Not measured: m could not score what the question needs."),
         (
             gap(0.0001, SMALL, width=0.0),
-            f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). {LESS}",
+            f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). {BELOW_MARGIN}",
         ),
         (
             gap(0.3, FOUND, **STIGMA, experiment="antonyms", unit=LOG_ODDS, width=0.1),
@@ -161,14 +164,15 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
         ),
     ],
 )
-def test_each_verdict_has_its_sentence(finding, said):
+def test_sentence_of_each_verdict(finding, said):
+    """Each verdict has its sentence."""
     assert answer(finding).sentence == said
 
 
 CERTAINTIES = {"sure": {}, "unsure": {"width": 0.2}, "no interval": {"std_error": math.nan}}
-KEPT = (math.nan, 0.4, 1.0)
-TURNED = ("", '[["score", "x", "-0.1"]]')
-LOST = (math.nan, 0.3)
+SIGN_AGREEMENTS = (math.nan, 0.4, 1.0)
+INFLUENTIAL_ITEMS = ("", '[["score", "x", "-0.1"]]')
+UNSCORED_SHARES = (math.nan, 0.3)
 
 
 def parts(first, second, *verdicts):
@@ -182,7 +186,7 @@ def parts(first, second, *verdicts):
         (
             change(0.007, NONE),
             parts(-0.105, -0.112, FOUND),
-            f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7). {INSIDE} "
+            f"No gap: {MOVES} by +0.7 points (95 % interval −1.3 to +2.7). {WITHIN_MARGIN} "
             "Gap: in each case m prefers men's words, by 10.5 points with mental-health conditions and by 11.2 "
             "points with other health conditions. Each interval leaves out zero.",
         ),
@@ -191,12 +195,12 @@ def parts(first, second, *verdicts):
             parts(0.1, 0.0, FOUND, NONE),
             f"Gap: {MOVED} toward women by 10.0 points (95 % interval 8.0 to 12.0). With mental-health "
             "conditions, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). With other health "
-            f"conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0). {INSIDE}",
+            f"conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0). {WITHIN_MARGIN}",
         ),
         (
             change(-0.01, UNDECIDED),
             [],
-            f"Undecided: {MOVES} by −1.0 points (95 % interval −3.0 to +1.0). {CHANCE}",
+            f"Undecided: {MOVES} by −1.0 points (95 % interval −3.0 to +1.0). {MAY_BE_CHANCE}",
         ),
         (
             change(-0.1, FOUND),
@@ -204,12 +208,16 @@ def parts(first, second, *verdicts):
             f"Gap: {MOVED} toward men by 10.0 points (95 % interval 8.0 to 12.0).",
         ),
     ],
+    ids=["no gap", "gap", "undecided", "gap toward men"],
 )
-def test_a_difference_of_gaps_is_said_with_both_gaps(difference, beside, said):
+def test_difference_of_gaps(difference, beside, said):
+    """A difference of gaps is described with both gaps."""
     assert answer(difference, beside).sentence == said
 
 
-def test_gaps_of_several_phenotypes_are_never_pooled():
+def test_phenotypes_are_not_pooled():
+    """Gaps of several phenotypes are never pooled."""
+
     def of(value, verdict, name):
         return gap(value, verdict, slice_by="phenotype", slice_value=name)
 
@@ -218,11 +226,12 @@ def test_gaps_of_several_phenotypes_are_never_pooled():
     assert summary(found) == (
         "Gap: for b, m prefers women's words by 30.0 points (95 % interval 28.0 to 32.0). Gap: for c, m prefers "
         "men's words by 20.0 points (95 % interval 18.0 to 22.0). Gap: the gaps for a and e lie toward women by up "
-        f"to 10.0 points. No gap: for d, {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {INSIDE}"
+        f"to 10.0 points. No gap: for d, {WOMEN} +1.0 points (95 % interval −1.0 to +3.0). {WITHIN_MARGIN}"
     )
 
 
-def test_a_study_without_words_of_its_own_has_plain_ones(monkeypatch):
+def test_study_without_words(monkeypatch):
+    """A study without words of its own has plain ones."""
     monkeypatch.setattr("swapbias.report.text.experiment_of", lambda finding: None)
     one = gap(0.1, FOUND, contrast="cats - dogs", group="cats", reference_group="dogs")
     assert (
@@ -255,7 +264,8 @@ def spread(p, experiment="occupation_nationality", value=0.04, **more):
     )
 
 
-def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_differs():
+def test_several_groups():
+    """Several groups are described by the test of all, the largest gap and the groups that differ."""
     found = [
         nation(-0.12, FOUND, "Egyptian"),
         nation(-0.064, FOUND, "Nigerian"),
@@ -293,15 +303,18 @@ def test_several_groups_are_told_by_the_test_of_all_the_largest_gap_and_who_diff
             "Undecided: no difference among the 10 groups of m was found (too little varies for a test).",
         ),
     ],
+    ids=["below .05", "above .05", "equal", "too little varies"],
 )
-def test_the_test_of_all_groups_says_no_more_than_its_p_value(p, value, said):
+def test_of_all_groups(p, value, said):
+    """The test of all groups states no more than its p-value."""
     assert summary([nation(0.01, NONE, "Polish"), spread(p, value=value)]).startswith(said)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("verdict", VERDICTS)
-def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, sign):
-    """Every verdict beside every other, each way round, of gaps, effects and differences of gaps."""
+def test_claims_about_several_groups(verdict, sign):
+    """No sentence about several groups claims more than its verdicts, for each pair of verdicts of
+    gaps, effects and differences of gaps."""
     effect = of_groups(
         "occupation_names",
         "main_effect",
@@ -324,7 +337,7 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
             first, second = one(sign * 0.2, verdict), more(way * 0.07, other)
             output = summary([spread(0.01, "occupation_names"), first, second])
             for word, names in (
-                ("Gap: ", SURE_ONES),
+                ("Gap: ", SURE_VERDICTS),
                 ("No gap: ", (NONE,)),
                 ("Undecided: ", (UNDECIDED,)),
                 ("Not measured: ", (UNMEASURED,)),
@@ -334,7 +347,7 @@ def test_no_sentence_of_several_groups_claims_more_than_its_verdicts(verdict, si
                     one in names for one in (verdict, other)
                 ]  # unsure ones are said in one sentence
                 assert output.count(word) == (1 + sum(of_both) if word == "Gap: " else any(of_both))
-            if verdict in SURE_ONES:
+            if verdict in SURE_VERDICTS:
                 toward = {
                     effect: ("black higher than white", "white higher than black"),
                     both: ("toward woman", "toward man"),
@@ -353,12 +366,13 @@ SIZES = (0.002, 0.049, 0.05, 0.2)  # below, just below, at and above the margin
 @pytest.mark.parametrize(
     "beside", [None, (), (FOUND, FOUND), (FOUND, NONE), (UNDECIDED, SMALL)], ids=str
 )
-def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
-    """Every combination of sign, size, certainty, rewordings, influences and missing scores, of a gap alone."""
+def test_claims_of_a_sentence(verdict, certainty, beside):
+    """No sentence claims more than its verdict, for each combination of sign, size, certainty,
+    rewordings, influences and missing scores."""
     exact = certainty == "no interval"
-    sure = verdict in SURE_ONES
+    sure = verdict in SURE_VERDICTS
     both = parts(0.1, -0.1, *beside) if beside else []
-    known = [*product(KEPT, TURNED, LOST)]
+    known = [*product(SIGN_AGREEMENTS, INFLUENTIAL_ITEMS, UNSCORED_SHARES)]
     for sign, size, (kept, turned, lost) in product(
         (1, -1), SIZES, (known[0], known[-1]) if beside else known
     ):
@@ -377,12 +391,15 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
         output = answer(finding, both)
         first = str(text.verdict(finding))
         if beside is None:
-            assert [words in first for words in SURE] == [sure and sign > 0, sure and sign < 0]
+            assert [words in first for words in SURE_WORDS] == [
+                sure and sign > 0,
+                sure and sign < 0,
+            ]
             assert ("no interval" in output.certainty) == exact
         else:
             assert (f" toward {'women' if sign > 0 else 'men'} by " in first) == sure
-            claims = [one in SURE_ONES for one in beside or (NONE, NONE)]
-            assert [claim in output.sentence for claim in SURE] == claims
+            claims = [one in SURE_VERDICTS for one in beside or (NONE, NONE)]
+            assert [claim in output.sentence for claim in SURE_WORDS] == claims
             assert ("no interval" in first) == (exact and verdict == UNDECIDED)
         assert output.sentence.startswith(first)
         assert ("smaller than the margin of 5 points" in first) == (verdict == SMALL)
@@ -401,7 +418,8 @@ def test_no_sentence_claims_more_than_its_verdict(verdict, certainty, beside):
         )
 
 
-def test_a_lost_gap_is_named_and_a_test_of_rates_says_what_differs():
+def test_lost_gap_and_test_of_rates():
+    """A lost gap is named, and a test of rates states what differs."""
     lost = [
         gap(math.nan, "", slice_by="phenotype", slice_value="lost"),
         gap(0.1, FOUND, slice_by="phenotype"),
@@ -415,9 +433,10 @@ def test_a_lost_gap_is_named_and_a_test_of_rates_says_what_differs():
 
 
 @pytest.mark.parametrize("verdict", ["", *(one for one in VERDICTS if one != UNMEASURED)])
-def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
+def test_unscored_is_no_answer(verdict):
+    """What was not scored is no answer, whatever else is known."""
     for kept, turned, measure in product(
-        KEPT, TURNED, ("paired_gap", "gap_difference", "flip_rate")
+        SIGN_AGREEMENTS, INFLUENTIAL_ITEMS, ("paired_gap", "gap_difference", "flip_rate")
     ):
         sets = SETS if measure == "gap_difference" else {}
         finding = gap(
@@ -448,8 +467,10 @@ def test_what_was_not_scored_is_no_answer_whatever_else_is_known(verdict):
         ),
         (gap(0.3, FOUND, std_error=math.nan), "–"),
     ],
+    ids=["upper end", "lower end", "difference", "mean", "rate", "log-odds", "no interval"],
 )
-def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
+def test_interval_within_the_range(finding, said):
+    """No interval reaches beyond the range of its quantity."""
     assert text.interval(finding) == said
 
 
@@ -475,20 +496,24 @@ def test_no_interval_reaches_beyond_what_its_quantity_can_be(finding, said):
         ),
         (change(0.1, FOUND), "difference of gaps, women minus men"),
     ],
+    ids=["gap", "matched", "parser", "other groups", "difference"],
 )
-def test_what_is_subtracted_from_what_is_said_in_the_names_of_groups(finding, said):
+def test_direction_of_a_subtraction(finding, said):
+    """The direction of a subtraction is stated in the names of groups."""
     assert text.compared(finding) == said
 
 
 FURTHER = "The gap lies further toward {} with mental-health conditions than with other health conditions."
-ALIKE = "The gap is the same with mental-health conditions and with other health conditions."
+SAME_GAP = "The gap is the same with mental-health conditions and with other health conditions."
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0.02, FURTHER.format("women")), (-0.02, FURTHER.format("men")), (0.0, ALIKE)],
+    [(0.02, FURTHER.format("women")), (-0.02, FURTHER.format("men")), (0.0, SAME_GAP)],
+    ids=["toward women", "toward men", "zero"],
 )
-def test_the_caption_of_a_difference_of_gaps_has_the_sign_of_the_number(value, said):
+def test_sign_of_a_caption(value, said):
+    """The caption of a difference of gaps has the sign of the number."""
     # Whatever both gaps are: of -11.2 and -10.5 points the second is the smaller one, and lies further toward women.
     rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(
         experiment="rq1", model_id="m"
@@ -512,7 +537,8 @@ REPLACED = (
 )
 
 
-def test_no_phrase_that_was_replaced_is_written_again():
+def test_replaced_phrases():
+    """No phrase that was replaced is used again."""
     library = [one for one in (ROOT / "swapbias").rglob("*") if one.suffix in (".py", ".j2", ".js")]
     files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *library]
     assert len(files) > 100
@@ -532,7 +558,8 @@ def long_sentences(said):
 
 
 @pytest.mark.parametrize("study", studies())
-def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
+def test_length_of_verdicts(study):
+    """No verdict on any study is longer than a reader can hold."""
     for experiment, verdict, value in product(load_study(study).experiments, VERDICTS, (0.2, -0.2)):
         sides = {
             "group": experiment.compares.group,
@@ -565,7 +592,8 @@ def test_no_verdict_on_any_study_is_longer_than_a_reader_can_hold(study):
         assert long_sentences(" ".join(map(str, output))) == []
 
 
-def test_one_question_fits_a_screen_with_its_table():
+def test_question_fits_a_screen():
+    """One question with its table fits a screen."""
     rows = pd.DataFrame(config_rows("gendered_stigma", "rq1")).assign(
         experiment="rq1", model_id="OWNER/some-model"
     )
@@ -585,7 +613,8 @@ def test_one_question_fits_a_screen_with_its_table():
     assert "An audit of this size detects" in " ".join(text.terminal(found, verbose=True).split())
 
 
-def test_low_rates_are_compared_by_their_ratio_as_well():
+def test_low_rates():
+    """Low rates are compared by their ratio as well."""
     rates = {
         "unit": "share of answers",
         "unit_low": 0.0,

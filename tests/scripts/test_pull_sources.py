@@ -51,14 +51,15 @@ def host(monkeypatch, tmp_path):
         server.shutdown()
 
 
-def pinned(monkeypatch, *paths):
+def pin_files(monkeypatch, *paths):
     pins = {path: pin(path) for path in paths}
     monkeypatch.setattr(sources, "pinned_files", lambda corpus: pins)
     monkeypatch.setattr(script, "pinned_files", lambda corpus: pins)
 
 
-def test_the_right_file_is_fetched_from_its_commit_and_kept(host, monkeypatch, tmp_path, capsys):
-    pinned(monkeypatch, "data/a file.csv")
+def test_right_file(host, monkeypatch, tmp_path, capsys):
+    """The right file is fetched from its commit and kept."""
+    pin_files(monkeypatch, "data/a file.csv")
     assert script.main([CORPUS]) == 0
     assert host == [f"/lab/code/{COMMIT}/data/a%20file.csv"]
     assert files_below(tmp_path) == {f"upstream/lab/code/{COMMIT}/data/a file.csv": GOOD}
@@ -67,14 +68,13 @@ def test_the_right_file_is_fetched_from_its_commit_and_kept(host, monkeypatch, t
     assert len(host) == 1  # it is at hand now
 
 
-def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(
-    host, monkeypatch, tmp_path, capsys
-):
+def test_line_for_each_file(host, monkeypatch, tmp_path, capsys):
+    """Each file has a line, and the failure of one does not stop the others."""
     said = {
         "a.csv": "ok", "missing.csv": "could not be fetched", "cut.csv": "IncompleteRead",
         "wrong.csv": "not the pinned one", "b.csv": "ok",
     }  # fmt: skip
-    pinned(monkeypatch, *said)
+    pin_files(monkeypatch, *said)
     assert script.main([CORPUS]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[1] for line in lines] == list(said)
@@ -82,10 +82,9 @@ def test_each_file_has_a_line_and_trouble_of_one_does_not_stop_the_others(
     assert sorted(path.rpartition("/")[2] for path in files_below(tmp_path)) == ["a.csv", "b.csv"]
 
 
-def test_checking_fetches_nothing_and_finds_a_file_that_was_changed_since(
-    host, monkeypatch, tmp_path, capsys
-):
-    pinned(monkeypatch, "a.csv")
+def test_check(host, monkeypatch, tmp_path, capsys):
+    """A check fetches nothing and finds a file that was changed."""
+    pin_files(monkeypatch, "a.csv")
     assert script.main([CORPUS, "--check"]) == 1
     assert "is not at hand" in capsys.readouterr().out
     assert host == []
@@ -100,10 +99,9 @@ def test_checking_fetches_nothing_and_finds_a_file_that_was_changed_since(
     assert len(host) == 2
 
 
-def test_a_folder_of_ones_own_is_read_and_its_wrong_file_is_not_replaced(
-    host, monkeypatch, tmp_path, capsys
-):
-    pinned(monkeypatch, "a.csv")
+def test_folder_of_a_user(host, monkeypatch, tmp_path, capsys):
+    """A folder of the user is read, and a wrong file in it is not replaced."""
+    pin_files(monkeypatch, "a.csv")
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path / "mine"))
     assert script.main([CORPUS]) == 1
     (tmp_path / "mine" / "lab" / "code").mkdir(parents=True)
@@ -116,6 +114,7 @@ def test_a_folder_of_ones_own_is_read_and_its_wrong_file_is_not_replaced(
     assert host == []
 
 
-def test_an_unknown_corpus_is_one_sentence_and_code_2(capsys):
+def test_unknown_corpus(capsys):
+    """An unknown corpus is one sentence with exit code 2."""
     assert script.main(["imdb"]) == 2
     assert "Unknown corpus 'imdb'" in capsys.readouterr().err

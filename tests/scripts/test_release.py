@@ -17,12 +17,12 @@ from swapbias.studies.tables import outside_sources, pinned_files
 from tests.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-READ_ALONE = {"reproduce", "check", "fit", "fit and check", "recursive masking word list"}
+USED_WITHOUT_COPY = {"reproduce", "check", "fit", "fit and check", "recursive masking word list"}
 LINK = re.compile(r"https?://(?!doi\.org|arxiv\.org)([^\s)>]+)")
 # Addresses on a card that hold no tables: of papers and of this project.
 PAPERS = ("swapbias", "www.bloomberg.com/graphics", "uvasrg.github.io")
 # Sources that READMEs name in words, by corpus.
-IN_WORDS = {
+MARKS_OF_SOURCES = {
     "group_packs": ("jaeyk/validated_names", "countryinfo", "cldr", "Xe/pronouns"),
     "spanish_occupations": ("cldr",),
     "gender_lexicon": (
@@ -34,7 +34,8 @@ IN_WORDS = {
 }  # fmt: skip
 
 
-def test_no_later_python_is_refused_and_each_that_is_named_is_tried():
+def test_python_versions():
+    """No later Python is refused, and each named one is tested."""
     takes = SpecifierSet(PROJECT["requires-python"])
     assert {one.operator for one in takes} == {">="}
     named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if "Python :: 3." in text]
@@ -46,7 +47,8 @@ def test_no_later_python_is_refused_and_each_that_is_named_is_tried():
 
 
 @pytest.mark.parametrize("corpus", corpora())
-def test_each_outside_source_that_a_card_names_stands_in_its_table_with_a_licence(corpus):
+def test_outside_sources(corpus):
+    """Each outside source that a card names stands in its table with a licence."""
     rows = outside_sources(corpus)
     assert all(row["licence"] for row in rows)
     known = " ".join(f"{row['repository']} {row['path']}".lower() for row in rows)
@@ -57,7 +59,7 @@ def test_each_outside_source_that_a_card_names_stands_in_its_table_with_a_licenc
                 address.lower().removeprefix("github.com/").removeprefix("pypi.org/project/")
                 in known
             )
-    for name in IN_WORDS.get(corpus, ()):
+    for name in MARKS_OF_SOURCES.get(corpus, ()):
         assert name.lower() in known
     marks = ("(MIT)", "Apache-2.0", "Unicode-3.0", "CC BY", "WordNet")
     if any(mark in text for mark in marks):
@@ -65,7 +67,8 @@ def test_each_outside_source_that_a_card_names_stands_in_its_table_with_a_licenc
 
 
 @pytest.mark.parametrize("corpus", corpora())
-def test_a_card_says_that_no_outside_source_is_in_it_only_where_there_is_none(corpus):
+def test_card_without_outside_source(corpus):
+    """A card states that it has no outside source only where there is none."""
     leaf = load_corpus(corpus)
     card = building.dataset_card(leaf, {})
     part = building.section(card, "Sources and licences")
@@ -74,7 +77,8 @@ def test_a_card_says_that_no_outside_source_is_in_it_only_where_there_is_none(co
         assert building.source_url(row["repository"], row["commit"]) in part
 
 
-def test_what_states_no_licence_is_not_published():
+def test_no_licence():
+    """What states no licence is not published."""
     withheld = building.withheld_configs(load_corpus("group_packs"))
     claims = ("occupation_full_names", "diagnosis_full_names")
     configs = ["people", *claims, *(f"{claim}_wordings" for claim in claims)]
@@ -83,7 +87,8 @@ def test_what_states_no_licence_is_not_published():
         assert building.withheld_configs(load_corpus(corpus)) == {}
 
 
-def test_a_notice_of_what_is_passed_on_has_the_text_of_its_licence():
+def test_text_of_licences():
+    """A notice of what is passed on has the text of its licence."""
     text = building.licences_file(load_corpus("spanish_occupations")).decode()
     assert "(https://github.com/unicode-org/cldr/tree/release-47)" in text
     assert "Copyright © 2004-2025 Unicode, Inc." in text
@@ -92,7 +97,8 @@ def test_a_notice_of_what_is_passed_on_has_the_text_of_its_licence():
     assert "Licence: not stated. What is taken from there is quoted" in quoted
 
 
-def test_the_notice_is_that_of_the_tables():
+def test_notice():
+    """The notice is that of the tables."""
     assert (ROOT / "NOTICE").read_text() == notice(), "run python scripts/write_notice.py"
     for corpus in corpora():
         for row in outside_sources(corpus):
@@ -105,10 +111,13 @@ def test_the_notice_is_that_of_the_tables():
 def included(row):
     """Whether a source is in the package: it is not only read to reproduce, fit or check."""
     use = row["used_for"]
-    return not (use.partition(":")[0].partition(" ")[0] in READ_ALONE or use.endswith("(tests)"))
+    return not (
+        use.partition(":")[0].partition(" ")[0] in USED_WITHOUT_COPY or use.endswith("(tests)")
+    )
 
 
-def test_the_metadata_has_the_licence_of_every_table_and_the_files_with_their_texts():
+def test_metadata_licences():
+    """The metadata has the licence of every table and the files with their texts."""
     expression = PROJECT["license"]
     assert canonicalize_license_expression(expression) == expression
     licences = {load_corpus(corpus).licence for corpus in corpora()}
@@ -124,14 +133,16 @@ def test_the_metadata_has_the_licence_of_every_table_and_the_files_with_their_te
     assert files == {"LICENSE", "NOTICE"} | texts
 
 
-def test_a_file_without_a_sha256_is_named_and_never_fetched():
+def test_file_without_sha256():
+    """A file without a sha256 is listed and never fetched."""
     unread = [row for row in pinned_files("group_packs").values() if not row["sha256"]]
     assert len(unread) == 4
     command = [sys.executable, "scripts/pull_sources.py", "group_packs"]
     assert subprocess.check_output(command, cwd=ROOT, text=True) == ""
 
 
-def test_a_wheel_has_these_licences_in_its_metadata(tmp_path):
+def test_wheel_licences(tmp_path):
+    """A wheel has these licences in its metadata."""
     code = f"from setuptools.build_meta import prepare_metadata_for_build_wheel as made; made({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     (folder,) = tmp_path.glob("*.dist-info")
