@@ -45,41 +45,36 @@ def page() -> str:
     parts = [INTRODUCTION]
     for options in setting_classes():
         if options is Settings or options.key in Settings().saved():
-            rows = [MODELS, *_rows(options)] if options is Settings else [*_rows(options)]
-            parts.append(
-                "\n".join(
-                    [f"## {TITLES.get(options.key, f'`[{options.key}]`')}", "", HEAD, *rows, ""]
-                )
-            )
+            rows = list(_rows(options))
+            if options is Settings:
+                rows.insert(0, MODELS)
+            title = TITLES.get(options.key, f"`[{options.key}]`")
+            parts.append("\n".join([f"## {title}", "", HEAD, *rows, ""]))
     return "\n".join(parts)
 
 
 def _rows(options: Any) -> Iterator[str]:
-    """The row of each setting that a file can have."""
+    """Yield the row of each setting that a file can have."""
     for setting in options.settings():
-        if not setting.use.unsaved:
-            written = (
-                BY_HAND.get(setting.name, f"`{setting.written}`")
-                if setting.use.elsewhere
-                else f"`{setting.written}`"
-            )
-            cells = (
-                f"`{setting.name}`",
-                setting.expected,
-                _default(setting),
-                written,
-                setting.help,
-            )
-            yield f"| {' | '.join(cells)} |"
+        if setting.use.unsaved:
+            continue
+        written = f"`{setting.written}`"
+        if setting.use.elsewhere:
+            written = BY_HAND.get(setting.name, written)
+        name = f"`{setting.name}`"
+        cells = (name, setting.expected, _default(setting), written, setting.help)
+        yield f"| {' | '.join(cells)} |"
 
 
 def _default(setting: Setting) -> str:
-    """The value where nothing is set, as TOML writes it."""
+    """Return the value where nothing is set, as TOML writes it."""
     if setting.default in (None, (), ""):
         return "none"
     if isinstance(setting.default, bool):
         return f"`{str(setting.default).lower()}`"
-    return f'`"{setting.default}"`' if isinstance(setting.default, str) else f"`{setting.default}`"
+    if isinstance(setting.default, str):
+        return f'`"{setting.default}"`'
+    return f"`{setting.default}`"
 
 
 if __name__ == "__main__":

@@ -183,20 +183,20 @@ def cognitive_complexity(function: FunctionNode) -> int:
 def _complexity(node: ast.AST, depth: int, *, is_elif: bool = False) -> int:
     if isinstance(node, ast.If):
         return _complexity_of_if(node, depth, is_elif=is_elif)
-    own = 0
+    cost = 0
     inner = depth
     if isinstance(node, FunctionNode | ast.Lambda):
         inner = depth + 1
     elif isinstance(
         node, ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.Match | ast.IfExp
     ):
-        own = 1 + depth
+        cost = 1 + depth
         inner = depth + 1
     elif isinstance(node, COMPREHENSIONS):
-        own = sum(len(generator.ifs) for generator in node.generators)
+        cost = sum(len(generator.ifs) for generator in node.generators)
     elif isinstance(node, ast.BoolOp):
-        own = 1
-    return own + sum(_complexity(child, inner) for child in ast.iter_child_nodes(node))
+        cost = 1
+    return cost + sum(_complexity(child, inner) for child in ast.iter_child_nodes(node))
 
 
 def _complexity_of_if(node: ast.If, depth: int, *, is_elif: bool) -> int:

@@ -22,12 +22,13 @@ from swapbias.cli import app
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import Finding, planned_gap
 from swapbias.measures import Estimate
-from swapbias.studies import config_rows, load_study, studies
+from swapbias.studies import Experiment, Study, config_rows, load_study, studies
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "https://github.com/swapbias/swapbias/blob/main"
 DOCTEST = re.compile(r"^(>>> .*(?:\n(?!\n).+)*)", re.MULTILINE)
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}  # of a terminal
+RECORDS = ("estimate", "published")  # fields that are no column: their own fields are
 CARDS = {"studies": "datasets_src", "measures": "metrics"}
 OUTSIDE = re.compile(
     r"\]\((?:\.\./)*((?:benchmarks|datasets_src|metrics|swapbias)/[^)]*|[A-Z]\w*\.\w+|action\.yml)\)"
@@ -53,10 +54,11 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the made pages; take out the notebooks themselves."""
-    for uri, text in made():
+    for uri, text in generated_pages():
         files.append(File.generated(config, uri, content=text))
-    for file in [one for one in files if one.src_uri.endswith(".ipynb")]:
-        files.remove(file)
+    notebooks = [file for file in files if file.src_uri.endswith(".ipynb")]
+    for notebook in notebooks:
+        files.remove(notebook)
     return files
 
 
@@ -68,15 +70,10 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     return OUTSIDE.sub(rf"]({REPOSITORY}/\1)", markdown)
 
 
-def made() -> Iterator[tuple[str, str]]:
-    """Path and Markdown of each page that is made."""
-    yield (
-        "index.md",
-        (ROOT / "README.md")
-        .read_text(encoding="utf-8-sig")
-        .replace("](docs/", "](")
-        .replace(".ipynb)", ".md)"),
-    )
+def generated_pages() -> Iterator[tuple[str, str]]:
+    """Yield path and Markdown of each page that is made and not written."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8-sig")
+    yield "index.md", readme.replace("](docs/", "](").replace(".ipynb)", ".md)")
     for room, folder in CARDS.items():
         for card in cards(folder):
             yield f"{room}/{card.parent.name}.md", body(card.read_text(encoding="utf-8-sig"))
@@ -85,24 +82,22 @@ def made() -> Iterator[tuple[str, str]]:
     yield "columns.md", columns()
     yield "choose.md", choose()
     for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
-        yield (
-            f"notebooks/{notebook.stem}.md",
-            "\n\n".join(shown(json.loads(notebook.read_text(encoding="utf-8")))),
-        )
+        cells = notebook_blocks(json.loads(notebook.read_text(encoding="utf-8")))
+        yield f"notebooks/{notebook.stem}.md", "\n\n".join(cells)
 
 
 def cards(folder: str) -> list[Path]:
-    """The cards of a folder of leaves, by name."""
+    """Return the cards in the folders of ``folder``, by name."""
     return sorted((ROOT / folder).glob("*/README.md"))
 
 
 def body(card: str) -> str:
-    """A card without its header."""
+    """Return a card without its header."""
     return card.split("---\n", 2)[2].lstrip() if card.startswith("---\n") else card
 
 
 def measures() -> str:
-    """The list of measures, from the headers of their cards."""
+    """Return the list of measures, from the headers of their cards."""
     lines = [
         "# Measures",
         "",
@@ -119,7 +114,7 @@ def measures() -> str:
 
 
 def choose() -> str:
-    """Which study answers which question: what it takes and what it can find, as ``swapbias plan`` would say."""
+    """Return the table of studies by question: what each takes and can find, as ``swapbias plan`` would say."""
     lines = [
         "# Which study answers my question?",
         "",
@@ -133,24 +128,8 @@ def choose() -> str:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for study in (load_study(name) for name in studies()):
-        for one in study.experiments if study.family == "study" else ():
-            try:
-                corpus = one.reads.notes.corpus or study.name
-                rows = [
-                    row
-                    for name in one.reads.configs
-                    for row in config_rows(corpus, name, download=False)
-                ]
-            except UpstreamMissingError:
-                rows = []
-            texts = len({row["text"] for row in rows if "text" in row})
-            pace = 5 / 8 if one.kind == "chat" else 1 / 10
-            gap = planned_gap(study, one, rows) if rows else math.nan
-            cells = [f"{texts:,}", f"{max(1, round(texts * pace / 60))}"] if texts else ["–", "–"]
-            found = "–" if math.isnan(gap) else f"{gap:.2g} {one.compares.unit.name}"
-            lines.append(
-                f"| {one.question} | `{study.name}:{one.name}` | {one.kind} | {' | '.join(cells)} | {found} |"
-            )
+        if study.family == "study":
+            lines += [question_row(study, experiment) for experiment in study.experiments]
     people = (
         "race, nationality, religion, sexual orientation, social class, age, disability and pronoun"
     )
@@ -160,54 +139,83 @@ def choose() -> str:
     )
 
 
+def question_row(study: Study, experiment: Experiment) -> str:
+    """Return the row of the table about one experiment."""
+    corpus = experiment.reads.notes.corpus or study.name
+    try:
+        rows = [
+            row
+            for name in experiment.reads.configs
+            for row in config_rows(corpus, name, download=False)
+        ]
+    except UpstreamMissingError:
+        rows = []
+    texts = len({row["text"] for row in rows if "text" in row})
+    seconds_per_text = 5 / 8 if experiment.kind == "chat" else 1 / 10
+    prompts = minutes = smallest_gap = "–"
+    if texts:
+        prompts = f"{texts:,}"
+        minutes = f"{max(1, round(texts * seconds_per_text / 60))}"
+    if rows:
+        gap = planned_gap(study, experiment, rows)
+        if not math.isnan(gap):
+            smallest_gap = f"{gap:.2g} {experiment.compares.unit.name}"
+    name = f"`{study.name}:{experiment.name}`"
+    cells = [experiment.question, name, experiment.kind, prompts, minutes, smallest_gap]
+    return f"| {' | '.join(cells)} |"
+
+
 def commands() -> str:
-    """The help of every command, and the settings of each kind of model."""
-    found = [
+    """Return the help of every command, and the settings of each kind of model."""
+    sections = [
         "# Commands, options and settings",
         "What each command takes, as `swapbias COMMAND --help` prints it.",
     ]
-    for words in [*leaves(typer.main.get_command(app)), ["help", "settings"]]:
-        text = (
-            CliRunner()
-            .invoke(
-                app,
-                words if words[0] == "help" else [*words, "--help"],
-                env=PLAIN,
-                prog_name="swapbias",
-            )
-            .output
-        )
-        found += [f"## swapbias {' '.join(words)}", f"```\n{text.strip()}\n```"]
-    return "\n\n".join(found) + "\n"
+    for words in [*command_words(typer.main.get_command(app)), ["help", "settings"]]:
+        options = (
+            () if words[0] == "help" else ("--help",)
+        )  # what `swapbias help` prints is its help
+        sections += [f"## swapbias {' '.join(words)}", printed(*words, *options)]
+    return "\n\n".join(sections) + "\n"
 
 
-def leaves(command: Any, *words: str) -> Iterator[list[str]]:
-    """The words of every command below one."""
-    for name, one in getattr(command, "commands", {}).items():
-        yield from leaves(one, *words, name) if hasattr(one, "commands") else [[*words, name]]
+def printed(*words: str) -> str:
+    """Return what a command prints, as a block of code."""
+    text = CliRunner().invoke(app, list(words), env=PLAIN, prog_name="swapbias").output
+    return f"```\n{text.strip()}\n```"
+
+
+def command_words(command: Any, *words: str) -> Iterator[list[str]]:
+    """Yield the words of every command below one."""
+    for name, below in getattr(command, "commands", {}).items():
+        if hasattr(below, "commands"):
+            yield from command_words(below, *words, name)
+        else:
+            yield [*words, name]
 
 
 def columns() -> str:
-    """The columns of findings.csv, from what its records say of themselves."""
+    """Return the columns of findings.csv, from what its records say of themselves."""
     lines = ["# Columns of findings.csv", "", "| column | meaning |", "| --- | --- |"]
     for record in (Finding, Estimate):
-        said = inspect.getdoc(record).partition("Attributes:\n")[2].partition("\n\n")[0]
-        for entry in re.split(r"\n(?=    \w)", said.rstrip()):
+        attributes = inspect.getdoc(record).partition("Attributes:\n")[2].partition("\n\n")[0]
+        for entry in re.split(r"\n(?=    \w)", attributes.rstrip()):
             names, _, meaning = entry.strip().partition(": ")
-            shown = ", ".join(
-                f"`{name}`" for name in names.split(", ") if name not in ("estimate", "published")
-            )
-            lines += (
-                [f"| {shown} | {' '.join(meaning.split()).replace('``', '`')} |"] if shown else []
-            )
+            shown_names = [f"`{name}`" for name in names.split(", ") if name not in RECORDS]
+            if shown_names:
+                meaning = " ".join(meaning.split()).replace("``", "`")
+                lines.append(f"| {', '.join(shown_names)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
-def shown(notebook: Any) -> Iterator[str]:
-    """A notebook's cells and stored outputs as Markdown."""
+def notebook_blocks(notebook: Any) -> Iterator[str]:
+    """Yield a notebook's cells and stored outputs as Markdown."""
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
-        yield source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```"
+        if cell["cell_type"] == "markdown":
+            yield source
+        else:
+            yield f"```python\n{source}\n```"
         for output in cell.get("outputs", ()):
             data = output.get("data", {"text/plain": output.get("text", "")})
             if "text/html" in data:

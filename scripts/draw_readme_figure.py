@@ -16,14 +16,15 @@ FIGURE = "gendered_stigma-rq1-phase-levels"
 
 def main() -> None:
     """Write docs/<figure>.png; needs the released outputs (SWAPBIAS_UPSTREAM or the network)."""
-    released = next(
-        one for one in load_corpus(NAME).released if (one.model, one.experiment) == (MODEL, "rq1")
-    )
-    rows = released.rows({path: upstream_file(NAME, path) for path in released.files})
-    found = disaggregate(pd.DataFrame([{**row, "model_id": MODEL} for row in rows]), NAME)
-    (Path(__file__).parent.parent / "docs" / f"{FIGURE}.png").write_bytes(
-        draw_figures(found, "png")[FIGURE]
-    )
+    (outputs,) = [
+        outputs
+        for outputs in load_corpus(NAME).released
+        if (outputs.model, outputs.experiment) == (MODEL, "rq1")
+    ]
+    rows = outputs.rows({path: upstream_file(NAME, path) for path in outputs.files})
+    findings = disaggregate(pd.DataFrame([{**row, "model_id": MODEL} for row in rows]), NAME)
+    picture = Path(__file__).parent.parent / "docs" / f"{FIGURE}.png"
+    picture.write_bytes(draw_figures(findings, "png")[FIGURE])
 
 
 if __name__ == "__main__":

@@ -44,38 +44,36 @@ class Recorder:
 
 
 def labelled(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[MarkedNote, list[int]]]:
-    """Each note with the class of each gendered word, a place in ``CLASSES``; notes without one are left out."""
+    """Yield each note that has gendered words, with the class of each word, an index of ``CLASSES``."""
     recorder = Recorder()
     swapper = Swapper(whose="patient", resolver=recorder)
     for row in rows:
         recorder.notes.clear()
         swapper.run([row["text"]], genders=[row["gender"]])
         spans = [
-            (one["start"], one["end"], CLASSES.index(one["whose"]))
-            for one in json.loads(row["spans"])
+            (span["start"], span["end"], CLASSES.index(span["whose"]))
+            for span in json.loads(row["spans"])
         ]
         for note in recorder.notes:
-            yield (
-                note,
-                [
-                    next(
-                        (whose for first, last, whose in spans if first < end and start < last),
-                        OTHER,
-                    )
-                    for start, end in note.words
-                ],
-            )
+            yield note, [class_at(start, end, spans) for start, end in note.words]
+
+
+def class_at(start: int, end: int, spans: Sequence[tuple[int, int, int]]) -> int:
+    """Return the class of the first span that overlaps a word, ``OTHER`` where none does."""
+    for first, last, word_class in spans:
+        if first < end and start < last:
+            return word_class
+    return OTHER
 
 
 def examples(rows: Sequence[Mapping[str, Any]], tokenizer: Any, limit: int) -> Dataset:
     """Windows of the notes as inputs of the model, with a label for each token."""
-    found = []
+    inputs_with_labels = []
     for note, classes in labelled(rows):
         for inputs, words in windows(tokenizer, note, limit):
-            found.append(
-                {**inputs, "labels": [IGNORED if word is None else classes[word] for word in words]}
-            )
-    return Dataset.from_list(found)
+            labels = [IGNORED if word is None else classes[word] for word in words]
+            inputs_with_labels.append({**inputs, "labels": labels})
+    return Dataset.from_list(inputs_with_labels)
 
 
 def fit(

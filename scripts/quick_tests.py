@@ -95,7 +95,7 @@ def tests_of(changed: list[str]) -> list[str]:
         Path(name).parent.name for name in changed if name.startswith(("datasets_src/", "metrics/"))
     }
     modules = {module_name(name) for name in changed if name.endswith(".py")}
-    named = []
+    same_name = []
     importing = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         name = path.relative_to(ROOT).as_posix()
@@ -103,10 +103,10 @@ def tests_of(changed: list[str]) -> list[str]:
         for module, imported in imported_names(path):
             imports |= {module, f"{module}.{imported}", homes.get((module, imported), "")}
         if name in changed or path.stem.removeprefix("test_") in stems:
-            named.append(name)
+            same_name.append(name)
         elif imports & modules:
             importing.append(name)
-    return list(dict.fromkeys([ARCHITECTURE, *named, *importing]))
+    return list(dict.fromkeys([ARCHITECTURE, *same_name, *importing]))
 
 
 def main() -> None:

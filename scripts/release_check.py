@@ -34,27 +34,27 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="swapbias-release-") as name:
         folder = Path(name)
         run("git", "clone", "--quiet", ROOT, folder / "source")
-        said = run(
-            sys.executable,
-            "-m",
-            "build",
-            "--no-isolation",
-            "--outdir",
-            folder / "dist",
-            folder / "source",
-        )
-        if "warning" in said.lower():
-            sys.exit(
-                f"The build warns: {next(line for line in said.splitlines() if 'warning' in line.lower())}"
-            )
+        build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist")
+        printed = run(*build, folder / "source")
+        warnings = [line for line in printed.splitlines() if "warning" in line.lower()]
+        if warnings:
+            sys.exit(f"The build warns: {warnings[0]}")
         wheel, archive = (
             next((folder / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz")
         )
         print(run(sys.executable, "-m", "twine", "check", "--strict", wheel, archive).strip())
         check_content(wheel)
         check_licences(wheel)
-        named = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if "Python :: 3." in one]
-        tried = [one for one in named if not subprocess.getstatusoutput(f"python{one} -V")[0]]
+        versions = [
+            classifier.rpartition(" ")[2]
+            for classifier in PROJECT["classifiers"]
+            if "Python :: 3." in classifier
+        ]
+        tried = [
+            version
+            for version in versions
+            if subprocess.getstatusoutput(f"python{version} -V")[0] == 0
+        ]
         for version in tried:
             try_out(folder / version, version, wheel)
             print(f"{wheel.name} can be released: it works with Python {version}.")
@@ -62,22 +62,24 @@ def main() -> None:
 
 
 def run(*command: str | Path, cwd: Path = ROOT, code: int = 0) -> str:
-    """What a command prints; exits where it ends with another code."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    """Return what a command prints; exit where it ends with another code."""
+    words = list(map(str, command))
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    }
     done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=own, capture_output=True, text=True, check=False
+        words, cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != code:
-        sys.exit(
-            f"{' '.join(map(str, command))} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
-        )
+        end = (done.stdout + done.stderr)[-4000:]
+        sys.exit(f"{' '.join(words)} ended with {done.returncode}:\n{end}")
     return done.stderr + done.stdout
 
 
 def check_content(wheel: Path) -> None:
-    """The wheel holds the package's files that git knows, and no others."""
-    known = (name.partition("/") for name in run("git", "ls-files").splitlines())
-    wanted = {f"{PACKAGED[top]}/{rest}" for top, _, rest in known if rest and top in PACKAGED}
+    """Exit unless the wheel holds the package's files that git knows, and no others."""
+    names = [name.partition("/") for name in run("git", "ls-files").splitlines()]
+    wanted = {f"{PACKAGED[top]}/{rest}" for top, _, rest in names if rest and top in PACKAGED}
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     if wanted != packed:
         sys.exit(
@@ -86,7 +88,7 @@ def check_content(wheel: Path) -> None:
 
 
 def check_licences(wheel: Path) -> None:
-    """The wheel names the licences of all that it holds, with their texts and the notices by corpus."""
+    """Exit unless the wheel names the licences of all that it holds, with texts and notices by corpus."""
     archive = zipfile.ZipFile(wheel)
     files = {
         name.partition("/licenses/")[2]: name
@@ -95,8 +97,8 @@ def check_licences(wheel: Path) -> None:
     }
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for one in PROJECT["license-files"]
-        for path in ROOT.glob(one)
+        for pattern in PROJECT["license-files"]
+        for path in ROOT.glob(pattern)
     }
     if files.keys() != wanted:
         sys.exit(f"The wheel has the licence files {sorted(files)}, expected {sorted(wanted)}.")
@@ -107,28 +109,18 @@ def check_licences(wheel: Path) -> None:
         sys.exit(f"The wheel does not say that its licence is {PROJECT['license']}.")
 
 
-def try_out(place: Path, version: str, wheel: Path) -> None:
+def try_out(folder: Path, version: str, wheel: Path) -> None:
     """Install the wheel for an interpreter into a new environment, and use it there."""
-    run(shutil.which(f"python{version}") or "", "-m", "venv", "--without-pip", place)
-    python = place / "bin" / "python"
-    command = place / "bin" / "swapbias"
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "-q",
-        "-c",
-        ROOT / "constraints.txt",
-        wheel,
-    )
+    run(shutil.which(f"python{version}") or "", "-m", "venv", "--without-pip", folder)
+    python = folder / "bin" / "python"
+    command = folder / "bin" / "swapbias"
+    install = (sys.executable, "-m", "pip", "--python", python, "install", "-q")
+    run(*install, "-c", ROOT / "constraints.txt", wheel)
     for arguments in (["list"], ["build", "occupation_sentiment", "--out", "corpora"]):
-        run(command, *arguments, cwd=place)
-    if not run(python, "-c", SMOKE, cwd=place).splitlines()[-1].startswith(str(place)):
+        run(command, *arguments, cwd=folder)
+    if not run(python, "-c", SMOKE, cwd=folder).splitlines()[-1].startswith(str(folder)):
         sys.exit(f"Python {version} used something else than what was installed.")
-    if not run(command, "audit", cwd=place, code=2).strip().endswith(REFUSED):
+    if not run(command, "audit", cwd=folder, code=2).strip().endswith(REFUSED):
         sys.exit(f"Without its extra an audit does not end with {REFUSED}")
 
 
