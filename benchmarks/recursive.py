@@ -25,14 +25,14 @@ def _asked(count: int) -> list[Prompt]:
 
 def _scored(masked: Any, prompts: Sequence[Prompt]) -> list[Any]:
     """By a scorer that knows no sequence yet."""
-    from swapbias.models.masked import PhraseScorer
+    from swapbias.models.phrase_scorer import PhraseScorer
 
     return PhraseScorer(masked).score(prompts)
 
 
 def _sequences(masked: Any, texts: Sequence[str]) -> list[str]:
     """Every sequence of the three steps where no branch ends, which is the most there can be."""
-    from swapbias.models.masked import BEAM
+    from swapbias.models.phrase_scorer import BEAM
 
     def words(texts: Sequence[str]) -> Iterator[list[str]]:
         for members, probabilities in masked.read(texts):
@@ -78,7 +78,7 @@ def _prepare(scale: Scale) -> Prepared:
 
 def compare(masked: Any, pipe: Any, few: Sequence[str]) -> str:
     """How equal the step's words are to the pipeline's; a ValueError for a probability that differs."""
-    from swapbias.models.masked import BEAM
+    from swapbias.models.phrase_scorer import BEAM
 
     worst = 0.0
     for text in few:

@@ -551,7 +551,7 @@ def _chat(place: Path) -> Iterator[Target]:
 
 def _models(place: Path) -> Iterator[Target]:
     from swapbias.models import model_kind, model_names
-    from swapbias.models.loading import is_saved
+    from swapbias.models.formats import is_saved
 
     def config(path: Path) -> None:
         model_names.is_callable(str(path.parent))

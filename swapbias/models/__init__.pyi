@@ -10,10 +10,8 @@ from .base import (
     Request as Request,
 )
 from .kind import Kind as Kind, Reading as Reading, RowSource as RowSource
-from .loading import (
-    length_limit as length_limit,
-    load_model as load_model,
-)
+from .lengths import length_limit as length_limit
+from .loading import load_model as load_model
 from .options import (
     STRICT as STRICT,
     Fault as Fault,

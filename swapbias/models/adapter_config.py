@@ -11,31 +11,37 @@ from swapbias.models.model_names import split_revision
 ADAPTER_CONFIG = "adapter_config.json"
 
 
-def read_adapter_config(place: str, subfolder: str, *, offline: bool) -> Mapping[str, Any] | None:
-    """What the ``adapter_config.json`` of a folder, or of a model of the Hub at a commit, says; None without one."""
-    name, commit = split_revision(place)
-    path = (
-        Path(place, subfolder, ADAPTER_CONFIG)
-        if is_there(place)
-        else _fetched_config(name, commit, subfolder, offline=offline)
-    )
+def read_adapter_config(model: str, subfolder: str, *, offline: bool) -> Mapping[str, Any] | None:
+    """Read the ``adapter_config.json`` of a folder, or of a model of the Hub at a commit.
+
+    Args:
+        model: a folder, or ``OWNER/NAME@COMMIT``.
+        subfolder: in which the file is; empty: at the root.
+        offline: whether nothing is fetched from the Hub.
+
+    Returns:
+        The values of the file; None where there is no such file.
+
+    Raises:
+        ValueError: It cannot be fetched, or is no JSON.
+    """
+    name, commit = split_revision(model)
+    if is_there(model):
+        path: Path | None = Path(model, subfolder, ADAPTER_CONFIG)
+    else:
+        path = _fetched_config(name, commit, subfolder, offline=offline)
     if path is None or not path.is_file():
         return None
     try:
-        read = parse_json(path.read_bytes())
+        config = parse_json(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} cannot be read ({error}). Save the adapter again.") from error
-    return read if isinstance(read, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _fetched_config(name: str, commit: str, subfolder: str, *, offline: bool) -> Path | None:
-    """The ``adapter_config.json`` of a model of the Hub at a commit; None where it has none."""
-    from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    """Return the path of the ``adapter_config.json`` of a model of the Hub at a commit; None where it has none."""
+    from huggingface_hub import errors, hf_hub_download, try_to_load_from_cache
 
     if not commit:
         return None
@@ -45,24 +51,27 @@ def _fetched_config(name: str, commit: str, subfolder: str, *, offline: bool) ->
         return Path(cached) if isinstance(cached, str) else None
     try:
         return Path(hf_hub_download(name, file, revision=commit, local_files_only=offline))
-    except EntryNotFoundError:  # also of a model that was fetched whole before
+    except errors.EntryNotFoundError:  # also of a model that was fetched whole before
         return None
-    except (RepositoryNotFoundError, RevisionNotFoundError):  # whoever reads the model says it
-        return None
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError):
+        return None  # whoever reads the model says it
     except Exception as error:
-        raise ValueError(
-            f"{file} of {name} cannot be read ({first_line(error)}). Check the connection."
-        ) from error
+        fault = f"{file} of {name} cannot be read ({first_line(error)}). Check the connection."
+        raise ValueError(fault) from error
 
 
-def base_of(declared: Mapping[str, Any]) -> str:
-    """The model that an adapter's config names, with its revision; blank where it names none."""
-    base = declared.get("base_model_name_or_path")
-    revision = declared.get("revision")
+def base_of(config: Mapping[str, Any]) -> str:
+    """Name the model that an adapter is of.
+
+    Args:
+        config: the config of the adapter.
+
+    Returns:
+        A folder, or a Hub id with its revision; empty where the config names none.
+    """
+    base = config.get("base_model_name_or_path")
+    revision = config.get("revision")
     if not isinstance(base, str):
         return ""
-    return (
-        f"{base}@{revision}"
-        if isinstance(revision, str) and revision and not is_there(base)
-        else base
-    )
+    has_revision = isinstance(revision, str) and revision
+    return f"{base}@{revision}" if has_revision and not is_there(base) else base

@@ -11,20 +11,16 @@ from swapbias.models.options import STRICT, Options, Place, Use, as_tuple
 
 VADER = "vader"
 TFIDF = "tfidf-lsa"
-CLASSIFIERS = (
-    "svm",
-    "rf",
-    "mlp",
-)  # phenotype classifiers trained here; any other name is one of the user's
-REGRESSION = "regression"  # a kind of text classifiers
+CLASSIFIERS = ("svm", "rf", "mlp")
+"""Phenotype classifiers that are trained here; any other name is one of the user's."""
+REGRESSION = "regression"
+"""A kind of text classifiers."""
 
-Training = Callable[[str, str], Sequence[Mapping[str, str]]]  # phenotype, regime -> training notes
+Training = Callable[[str, str], Sequence[Mapping[str, str]]]
+"""Gives training notes by phenotype and regime."""
 T = TypeVar("T")
-
-
-Labels = Annotated[
-    str | tuple[str, ...] | None, BeforeValidator(as_tuple)
-]  # of a classifier: one, or several
+Labels = Annotated[str | tuple[str, ...] | None, BeforeValidator(as_tuple)]
+"""Labels of a classifier: one, or several."""
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -33,6 +29,7 @@ class LoadOptions(Options):
     """How a model is loaded and run."""
 
     key: ClassVar[str] = "load"
+    """The table of files and manifests that has these settings."""
 
     device: Annotated[
         str,
@@ -67,11 +64,20 @@ class LoadOptions(Options):
     """What a pipeline in memory applies to its logits."""
 
     def refuse_weights_settings(self, model: str) -> None:
-        """Refuse settings of how weights are read, with a UsageError, for a model that has none here."""
+        """Refuse settings of how weights are read for a model that has none here.
+
+        Args:
+            model: its name for the sentence.
+
+        Raises:
+            UsageError: Such a setting has another value than its default.
+        """
         changed = [setting.written for setting in self.not_usual() if setting.use.weights]
         if changed:
-            why = f"{' and '.join(changed)} changes how weights are read, and {model} has none that are loaded here"
-            raise UsageError(f"{why}. Drop it.")
+            raise UsageError(
+                f"{' and '.join(changed)} changes how weights are read, "
+                f"and {model} has none that are loaded here. Drop it."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -90,17 +96,28 @@ class Request(Options):
     """Settings of single kinds of models, an object of each class."""
 
     def of(self, options: type[T]) -> T:
-        """The settings of this class, or their defaults."""
+        """Return the settings of a class of single kinds of models.
+
+        Args:
+            options: the class.
+
+        Returns:
+            The object that the user set, or one with all defaults.
+        """
         return next((chosen for chosen in self.options if isinstance(chosen, options)), options())
 
     def places(self) -> list[str]:
-        """The models and files that are named: some may be Python functions, whose loading runs code."""
+        """Return the models and files that are named: some may be Python functions, whose loading runs code."""
         places = [self.model]
         for options in (self.load, *self.options):
             for setting in options.settings():
-                if setting.use.place:
-                    value = getattr(options, setting.name)
-                    places += value if isinstance(value, tuple) else [value]
+                if not setting.use.place:
+                    continue
+                value = getattr(options, setting.name)
+                if isinstance(value, tuple):
+                    places += value
+                else:
+                    places.append(value)
         return [place for place in places if place]
 
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from swapbias.errors import UsageError
 from swapbias.models.chat.local import open_ids
 from swapbias.models.engine.loglikelihood import Text, ends_within
-from swapbias.models.loading import length_limit
+from swapbias.models.lengths import length_limit
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import DerivedScorer, Scored, not_scored, ranked
 from swapbias.models.tokens import refuse_unknown_tokens

@@ -16,8 +16,9 @@ from swapbias.files import file_sha256
 from swapbias.measures import UNNAMED_SCORE, Unit
 from swapbias.models import model_names
 from swapbias.models.base import LoadOptions, need_vader
+from swapbias.models.formats import SKOPS, refuse_pickle
 from swapbias.models.labels import Sides, find_sides
-from swapbias.models.loading import SKOPS, module_file, refuse_pickle
+from swapbias.models.loading import module_file
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import DerivedScorer, Scored, Scorer, checked_labels, not_scored
 from swapbias.studies import Prompt

@@ -1,4 +1,4 @@
-"""Formats of models that are not read here, each with the way that works."""
+"""Formats of models: those of scikit-learn, and those that are not read here, each with the way that works."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -9,37 +9,23 @@ from swapbias.errors import UsageError
 from swapbias.files import is_there
 
 _SERVE = "Serve it with a program of that format, and name it with --chat and --base-url"
+_EXPORTED = "Name the model that they were exported from, or give a function that runs them"
+_MADE = "Name the model that they were made from, or give a function"
+_OLDER = "Save them as safetensors with an older transformers, and name that folder"
+_SAVE = "Save the model with save_pretrained, and name that folder"
 _WEIGHTS = ("*.safetensors", "*.bin")
 # Weights of other libraries, by how their files end, and the way that works.
 _OTHER_WEIGHTS: Mapping[str, tuple[str, str]] = {
     ".gguf": ("GGUF weights (llama.cpp)", _SERVE),
     ".ggml": ("GGML weights (llama.cpp)", _SERVE),
-    ".onnx": (
-        "ONNX weights",
-        "Name the model that they were exported from, or give a function that runs them",
-    ),
-    ".tflite": (
-        "TensorFlow Lite weights",
-        "Name the model that they were made from, or give a function",
-    ),
-    ".mlmodel": ("Core ML weights", "Name the model that they were made from, or give a function"),
-    ".h5": (
-        "TensorFlow weights",
-        "Save them as safetensors with an older transformers, and name that folder",
-    ),
-    ".msgpack": (
-        "Flax weights",
-        "Save them as safetensors with an older transformers, and name that folder",
-    ),
-    ".ckpt": (
-        "a checkpoint of a training program",
-        "Save the model with save_pretrained, and name that folder",
-    ),
-    ".pt": ("a checkpoint of PyTorch", "Save the model with save_pretrained, and name that folder"),
-    ".pth": (
-        "a checkpoint of PyTorch",
-        "Save the model with save_pretrained, and name that folder",
-    ),
+    ".onnx": ("ONNX weights", _EXPORTED),
+    ".tflite": ("TensorFlow Lite weights", _MADE),
+    ".mlmodel": ("Core ML weights", _MADE),
+    ".h5": ("TensorFlow weights", _OLDER),
+    ".msgpack": ("Flax weights", _OLDER),
+    ".ckpt": ("a checkpoint of a training program", _SAVE),
+    ".pt": ("a checkpoint of PyTorch", _SAVE),
+    ".pth": ("a checkpoint of PyTorch", _SAVE),
     ".engine": ("a TensorRT engine", _SERVE),
 }
 # Packages that read weights quantised in a way, by quant_method of a config.
@@ -58,7 +44,7 @@ def refuse_other_formats(model: str, folder: Path) -> None:
         folder: the file or folder itself, which may not exist.
 
     Raises:
-        UsageError: a folder of a SentenceTransformer without a model at its root, of optimum-quanto, an adapter, or
+        UsageError: A folder of a SentenceTransformer without a model at its root, of optimum-quanto, an adapter, or
             weights that transformers does not read.
     """
     suffix = folder.suffix.lower()
@@ -69,33 +55,53 @@ def refuse_other_formats(model: str, folder: Path) -> None:
     if not is_there(folder):
         return
     if (folder / "quanto_qmap.json").is_file():
-        what = f"{model} was saved by optimum-quanto, whose folders transformers does not read"
         raise UsageError(
-            f"{what}. Load it with optimum-quanto in Python, and pass the model and its tokenizer."
+            f"{model} was saved by optimum-quanto, whose folders transformers does not read. "
+            "Load it with optimum-quanto in Python, and pass the model and its tokenizer."
         )
     if (folder / "config.json").is_file():
         return
     if is_sentence_transformer(folder):
         raise UsageError(sentence_transformer(model))
     if (folder / "adapter_config.json").is_file():
-        missing = f"{model} is no model folder: it has no config.json"
-        raise UsageError(f"{missing}. It is an adapter: name its model, and it with -M adapter.")
+        raise UsageError(
+            f"{model} is no model folder: it has no config.json. "
+            "It is an adapter: name its model, and it with -M adapter."
+        )
     refuse_without_weights(model, folder)
 
 
 def is_sentence_transformer(folder: Path) -> bool:
-    """Return whether a folder is one of sentence-transformers: its encoder has no head that gives scores."""
+    """Return whether a folder is one of sentence-transformers: its encoder has no head that gives scores.
+
+    Args:
+        folder: any path.
+    """
     return (folder / "modules.json").is_file()
 
 
 def sentence_transformer(model: str) -> str:
-    """Return the sentence that refuses a SentenceTransformer as the model of an audit."""
-    what = f"{model} is a SentenceTransformer, which gives vectors and no scores of texts"
-    return f"{what}. Audit its vectors with -M embedding, or name a masked, causal or classifier model."
+    """Return the sentence that refuses a SentenceTransformer as the model of an audit.
+
+    Args:
+        model: its name for the sentence.
+    """
+    return (
+        f"{model} is a SentenceTransformer, which gives vectors and no scores of texts. Audit its "
+        "vectors with -M embedding, or name a masked, causal or classifier model."
+    )
 
 
 def refuse_without_weights(model: str, folder: Path) -> None:
-    """Raise a UsageError for a local folder with weights of another library alone."""
+    """Refuse a local folder with weights of another library alone.
+
+    Args:
+        model: its name for the sentence.
+        folder: any path.
+
+    Raises:
+        UsageError: It has such weights, and none that transformers reads.
+    """
     if not folder.is_dir() or any(path for pattern in _WEIGHTS for path in folder.glob(pattern)):
         return
     suffixes = sorted({path.suffix.lower() for path in folder.rglob("*")} & set(_OTHER_WEIGHTS))
@@ -104,27 +110,35 @@ def refuse_without_weights(model: str, folder: Path) -> None:
 
 
 def refuse_quantized(model: str, config: Any) -> None:
-    """Raise a UsageError for weights that are saved quantised where the package that reads them is missing."""
+    """Refuse weights that are saved quantised where the package that reads them is missing.
+
+    Args:
+        model: its name for the sentence.
+        config: of transformers.
+
+    Raises:
+        UsageError: The package is not installed.
+    """
     settings = getattr(config, "quantization_config", None)
     if settings is None:
         return
-    method = (
-        settings.get("quant_method")
-        if isinstance(settings, Mapping)
-        else getattr(settings, "quant_method", None)
-    )
+    if isinstance(settings, Mapping):
+        method = settings.get("quant_method")
+    else:
+        method = getattr(settings, "quant_method", None)
     name = str(getattr(method, "value", method) or "").lower()
     package = _READERS.get(name, "")
     if not package or _is_installed(package):
         return
     wheel = {"optimum.quanto": "optimum-quanto"}.get(package, package.replace("_", "-"))
-    how = f"Install it (pip install {wheel}), or name the model that is not quantised"
     raise UsageError(
-        f"The weights of {model} are quantised with {name}, which needs the package {wheel}. {how}."
+        f"The weights of {model} are quantised with {name}, which needs the package {wheel}. "
+        f"Install it (pip install {wheel}), or name the model that is not quantised."
     )
 
 
 def _is_installed(package: str) -> bool:
+    """Return whether a package, which may be inside another one, is installed."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # the package around it is missing
@@ -132,5 +146,43 @@ def _is_installed(package: str) -> bool:
 
 
 def _other_weights(model: str, suffix: str) -> str:
-    what, step = _OTHER_WEIGHTS[suffix]
-    return f"{model} has {what}, which are not read here. {step}."
+    """Return the sentence that refuses weights of another library, by how their file ends."""
+    weights, step = _OTHER_WEIGHTS[suffix]
+    return f"{model} has {weights}, which are not read here. {step}."
+
+
+PICKLES = (".joblib", ".kv", ".pkl")
+
+
+# a file of ``swapbias train``
+SKOPS = "model.skops"
+
+
+def is_saved(model: str) -> bool:
+    """Return whether a model is one of scikit-learn: a file of skops or a pickle, or a folder of ``swapbias train``.
+
+    Args:
+        model: a name of any form.
+    """
+    return model.lower().endswith((".skops", *PICKLES)) or Path(model, SKOPS).is_file()
+
+
+def refuse_pickle(path: Path) -> None:
+    """Refuse a file of a format that runs code when it is read, by its name, before it is read.
+
+    Args:
+        path: of a model or of word vectors.
+
+    Raises:
+        UsageError: It is a pickle.
+    """
+    name = path.name.lower()
+    if not name.endswith(PICKLES):
+        return
+    save = "with skops.io.dump as .skops"
+    if name.endswith(".kv"):
+        save = "with save_word2vec_format as .bin"
+    raise UsageError(
+        f"{path.name} is a pickle: it may run code of its maker. "
+        f"If you trust it, load it in Python and save it {save}."
+    )

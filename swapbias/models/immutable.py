@@ -24,9 +24,12 @@ class _Whole(ABCMeta):
 
 
 def _refuse_lacking(cls: Any, names: Sequence[str]) -> None:
+    """Raise a TypeError where an object of a class lacks these names."""
     if names:
-        needed = f"{cls.noun} needs {joined(cls.needs)}: set them in the class or in __init__"
-        raise TypeError(f"{cls.__name__} has no {joined(names)}. {needed}.")
+        raise TypeError(
+            f"{cls.__name__} has no {joined(names)}. "
+            f"{cls.noun} needs {joined(cls.needs)}: set them in the class or in __init__."
+        )
 
 
 class Immutable(metaclass=_Whole):
@@ -51,14 +54,15 @@ class Immutable(metaclass=_Whole):
         super().__delattr__(name)
 
     def _has(self, need: str) -> bool:
-        """Whether it has one of its ``needs``; None is nothing."""
+        """Return whether it has one of its ``needs``; None is nothing."""
         return getattr(self, need, None) is not None
 
     def _refuse_change(self, name: str) -> None:
+        """Raise a FrozenInstanceError once the constructor has ended."""
         if _IS_MADE in vars(self):
-            claim = f"{type(self).__name__}.{name} cannot be changed after __init__"
             raise FrozenInstanceError(
-                f"{claim}. Set it there, and keep what changes later in a dict or list."
+                f"{type(self).__name__}.{name} cannot be changed after __init__. "
+                "Set it there, and keep what changes later in a dict or list."
             )
 
     def _changed(self, **attributes: Any) -> Self:

@@ -15,7 +15,8 @@ from swapbias.models.progress import Bar, Say, no_bar, silent
 from swapbias.models.scorer import Scorer
 from swapbias.studies import JUDGED, Experiment, Row, column, option_texts
 
-Fit = tuple[str, str]  # a model, and why it does not fit: blank where it does
+Fit = tuple[str, str]
+"""A model, and why it does not fit: blank where it does."""
 _LOAD = "load or scorer"  # a need of which one is enough
 
 
@@ -68,41 +69,81 @@ class Kind(Immutable):
     """The model that is read where none is named."""
 
     def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
-        """Load a model, which ``read`` makes scorers of."""
+        """Load a model, which ``read`` makes scorers of.
+
+        Args:
+            model: a name as ``fits`` yields it.
+            request: says how it is loaded.
+            say: called with sentences for the user.
+            bar: begins a bar for work that takes long.
+
+        Returns:
+            The loaded model, whose type is a matter of the kind.
+        """
         return imported(self.scorer).load(model, request.load)
 
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        """Yield the models that read an experiment, or why none does; ``found``: the kind of ``request.model``."""
-        if found is None:
-            yield (
-                self.default,
-                "" if self.default else f"it needs a {self.name} model, {self._way_to_give}",
-            )
-        elif found != self.name:
-            yield (
-                "",
-                f"it needs a {self.name} model and {short_name(request.model)} is of kind {found}",
-            )
-        else:
+    def fits(
+        self, experiment: Experiment, request: Request, model_kind: str | None
+    ) -> Iterator[Fit]:
+        """Find the models that read an experiment, or why none does.
+
+        Args:
+            experiment: an experiment of this kind.
+            request: the model that the user names, and settings.
+            model_kind: the kind of ``request.model``; None: no model is named.
+
+        Yields:
+            A model with an empty reason, or an empty name and the reason as half a sentence.
+        """
+        if model_kind == self.name:
             yield request.model or "", ""
+        elif model_kind is not None:
+            model = short_name(request.model)
+            yield "", f"it needs a {self.name} model and {model} is of kind {model_kind}"
+        elif self.default:
+            yield self.default, ""
+        else:
+            yield "", f"it needs a {self.name} model, {self._way_to_give}"
 
     @property
     def _way_to_give(self) -> str:
-        """How a model of this kind is given where it has no default."""
+        """Say how a model of this kind is given where it has no default."""
         if self.architectures:
             return "and none is embedded; name one"
         return f"given to swapbias.audit in Python as a Scorer of kind {self.name!r}"
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
-        """Raise a MissingExtraError where a library is missing that reads this experiment with this model."""
+        """Check that the libraries are there that read an experiment with a model.
+
+        Args:
+            model: a name as ``fits`` yields it.
+            experiment: what is read.
+            request: settings of the model.
+
+        Raises:
+            MissingExtraError: One is not installed.
+        """
         return
 
     def rows(self, experiment: Experiment) -> RowSource:
-        """Return which rows an experiment reads."""
+        """Return which rows an experiment reads.
+
+        Args:
+            experiment: an experiment of this kind.
+        """
         return RowSource.PROMPTS
 
     def unit_of(self, experiment: Experiment, score: str) -> Unit:
-        """Return the unit of a score column, as this kind declares it; else that of the experiment's score."""
+        """Return the unit of a score column.
+
+        Args:
+            experiment: an experiment of this kind.
+            score: name of the column.
+
+        Returns:
+            The unit that the experiment declares for ``score``; for another column that of its reading; for a column
+            that the reading does not declare that of ``score``.
+        """
         units = self.readings[experiment.reads.reading].units
         if score == "score":
             return experiment.compares.unit
@@ -123,11 +164,30 @@ class Kind(Immutable):
         corpus: str,
         training: Training,
     ) -> Scorer:
-        """Return the scorer that reads an experiment on a corpus with a loaded model, configured for it."""
+        """Return the scorer that reads an experiment on a corpus, configured for it.
+
+        Args:
+            model: a model that ``load`` returned.
+            experiment: what is read.
+            request: settings of the model.
+            corpus: name of the corpus whose rows are read.
+            training: gives training notes, for models that are trained on them.
+
+        Raises:
+            UsageError: The kind has no reading of the name that the experiment declares.
+        """
         return self.read_as(model, experiment.reads.reading)
 
     def read_as(self, model: Any, reading: str) -> Scorer:
-        """Return a loaded model, read in one of the ways of its kind; a UsageError if there is no such way."""
+        """Return the scorer that reads a model in one of the ways of its kind.
+
+        Args:
+            model: a model that ``load`` returned.
+            reading: name of the way; empty for the usual one.
+
+        Raises:
+            UsageError: There is no such way.
+        """
         if reading not in self.readings:
             names = listed(self.readings)
             raise UsageError(
@@ -140,7 +200,16 @@ class Kind(Immutable):
     def expand(
         self, rows: Sequence[Row], request: Request, experiment: Experiment
     ) -> Sequence[Row]:
-        """Return the rows that the model reads: those of an experiment, for a chat model one for each trial."""
+        """Return the rows that the model reads.
+
+        Args:
+            rows: rows of an experiment.
+            request: settings of the model.
+            experiment: what is read.
+
+        Returns:
+            The same rows; for a chat model one for each trial.
+        """
         return rows
 
     def announce(
@@ -150,13 +219,31 @@ class Kind(Immutable):
         experiment: Experiment,
         seen: set[str],
     ) -> str:
-        """Return requests of these rows but for those ``seen``, which they join, in a sentence; blank for none."""
+        """Say how many requests rows take.
+
+        Args:
+            rows: rows of an experiment.
+            request: settings of the model.
+            experiment: what is read.
+            seen: requests that are counted already; those of these rows are added to it.
+
+        Returns:
+            A sentence; empty where there are no requests.
+        """
         return ""
 
     def calls(self, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Return the forward passes for these rows, of a model without requests."""
+        """Say how many forward passes rows take, of a model without requests.
+
+        Args:
+            experiment: what is read.
+            rows: its rows; each text is read once.
+        """
         passes = self.readings[experiment.reads.reading].passes
-        return f"{'at most ' if passes > 1 else ''}{passes * len(set(column(rows, 'text'))):,} model calls"
+        texts = set(column(rows, "text"))
+        if passes > 1:
+            return f"at most {passes * len(texts):,} model calls"
+        return f"{len(texts):,} model calls"
 
     def _has(self, need: str) -> bool:
         if need == _LOAD:
@@ -165,6 +252,10 @@ class Kind(Immutable):
 
 
 def imported(name: str) -> Any:
-    """Import ``module:name`` of this room on use."""
+    """Import an object of this room on use.
+
+    Args:
+        name: ``module:name``, the module without ``swapbias.models``.
+    """
     module, _, attribute = name.partition(":")
     return getattr(import_module(f"swapbias.models.{module}"), attribute)

@@ -11,9 +11,8 @@ from swapbias.errors import UsageError, did_you_mean
 from swapbias.measures import Unit
 from swapbias.models.scorer import Scored, not_scored, ranked
 
-Named = (
-    str | Sequence[str] | None
-)  # labels as a user gives them: one, several, or one text with commas between
+Named = str | Sequence[str] | None
+"""Labels as a user gives them: one, several, or one text with commas between."""
 POSITIVE = ("positive", "pos")
 NEGATIVE = ("negative", "neg")
 NEUTRAL = ("neutral", "neu")
@@ -23,47 +22,45 @@ _STEP = "Pass -M positive-label with each label that means positive, commas betw
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The labels of a classifier by what they mean.
-
-    Attributes:
-        labels: every label, in the order of the model's outputs.
-        positive: the places of those that mean positive sentiment; none where nobody named them.
-        negative: the places of those that mean negative sentiment; none where it is not known.
-    """
+    """The labels of a classifier by what they mean."""
 
     labels: tuple[str, ...]
+    """Every label, in the order of the model's outputs."""
     positive: tuple[int, ...]
+    """Indices of the labels that mean positive sentiment; none where nobody named them."""
     negative: tuple[int, ...] = ()
+    """Indices of the labels that mean negative sentiment; none where it is not known."""
 
     @property
     def positive_label(self) -> str | tuple[str, ...] | None:
-        """The name of the positive label, or the names of several."""
+        """Return the name of the positive label, or the names of several."""
         return self._names(self.positive)
 
     @property
     def negative_label(self) -> str | tuple[str, ...] | None:
-        """The name of the negative label, or the names of several; None where it is not known."""
+        """Return the name of the negative label, or the names of several; None where it is not known."""
         return self._names(self.negative)
 
     @property
     def unit(self) -> Unit | None:
-        """What the score of these labels is; None where they say positive sentiment themselves."""
-        names = [self.labels[place] for place in self.positive]
+        """Return the unit of the score of these labels; None where they say positive sentiment themselves."""
+        names = [self.labels[index] for index in self.positive]
         if all(_is(name, POSITIVE) for name in names):
             return None
-        return Unit(
-            f"probability of the label{'s' if len(names) > 1 else ''} {', '.join(names)}", 0.0, 1.0
-        )
+        if len(names) > 1:
+            return Unit(f"probability of the labels {', '.join(names)}", 0.0, 1.0)
+        return Unit(f"probability of the label {names[0]}", 0.0, 1.0)
 
-    def _names(self, places: Sequence[int]) -> str | tuple[str, ...] | None:
-        names = tuple(self.labels[place] for place in places)
+    def _names(self, indices: Sequence[int]) -> str | tuple[str, ...] | None:
+        """Return the label at an index, or the labels at several; None for none."""
+        names = tuple(self.labels[index] for index in indices)
         if len(names) > 1:
             return names
         return names[0] if names else None
 
     @property
     def are_summed(self) -> bool:
-        """Whether a side has several labels, whose probabilities are summed."""
+        """Return whether a side has several labels, whose probabilities are summed."""
         return max(len(self.positive), len(self.negative)) > 1
 
     def check_positive(self) -> None:
@@ -72,7 +69,7 @@ class Sides:
             raise UsageError(_unclear(self.labels))
 
     def scored(self, probabilities: NDArray[Any]) -> Scored:
-        """Give the score of a text from the probabilities of its labels.
+        """Score a text by the probabilities of its labels.
 
         Args:
             probabilities: one for each label.
@@ -90,13 +87,13 @@ class Sides:
                 likeliest = max(members, key=probabilities.__getitem__)
                 likelihoods[members] = -np.inf
                 likelihoods[likeliest] = probabilities[members].sum()
+        answer = self.labels[int(likelihoods.argmax())]
         order = np.argsort(-probabilities, kind="stable")
-        ranking = ranked([self.labels[place] for place in order], probabilities[order].tolist())
-        return Scored(
-            self._positive_score(probabilities), self.labels[int(likelihoods.argmax())], ranking
-        )
+        ranking = ranked([self.labels[index] for index in order], probabilities[order].tolist())
+        return Scored(self._positive_score(probabilities), answer, ranking)
 
     def _positive_score(self, probabilities: NDArray[Any]) -> float:
+        """Sum the probabilities of the positive labels; NaN where there are none."""
         if not self.positive:
             return float("nan")
         total = float(probabilities[list(self.positive)].sum())
@@ -123,27 +120,29 @@ def find_sides(labels: Sequence[str], positive: Named = None, negative: Named = 
         The sides. Where only ``negative`` is named, ``positive`` may be empty.
 
     Raises:
-        UsageError: a name that is no label, a label named for both sides, or labels whose meaning is not clear.
+        UsageError: A name that is no label, a label named for both sides, or labels whose meaning is not clear.
     """
-    named_positive = _places(labels, positive, "positive-label")
-    named_negative = _places(labels, negative, "negative-label")
-    if both := set(named_positive) & set(named_negative):
+    positive_indices = _indices(labels, positive, "positive-label")
+    negative_indices = _indices(labels, negative, "negative-label")
+    if both := set(positive_indices) & set(negative_indices):
         label = labels[min(both)]
         raise UsageError(
             f"{label!r} is named by positive_label and negative_label. Correct one of them."
         )
-    if not named_positive and not named_negative:
+    if not positive_indices and not negative_indices:
         return _plain_sides(labels)
-    found_positive = named_positive or _rest(labels, named_negative, POSITIVE)
-    found_negative = named_negative or _rest(labels, named_positive, NEGATIVE)
-    return Sides(tuple(labels), found_positive, found_negative)
+    return Sides(
+        tuple(labels),
+        positive_indices or _only_rest(labels, negative_indices, POSITIVE),
+        negative_indices or _only_rest(labels, positive_indices, NEGATIVE),
+    )
 
 
 def binary(label: str, positive: Named = None, negative: Named = None) -> Sides:
     """Find the sides of a model with one output: its label, or not.
 
     Args:
-        label: what the output is the probability of; ``LABEL_0`` counts as positive.
+        label: of the output, which is its probability; ``LABEL_0`` counts as positive.
         positive: as of ``find_sides``.
         negative: as of ``find_sides``.
 
@@ -160,71 +159,80 @@ def binary(label: str, positive: Named = None, negative: Named = None) -> Sides:
     return find_sides(labels, positive, negative)
 
 
-def _places(labels: Sequence[str], named: Named, setting: str) -> tuple[int, ...]:
-    """The places of labels that a user named: exactly so, else in any case."""
-    if not named:
-        return ()
-    if not isinstance(named, str):
-        names = list(named)
-    elif _matching(labels, named):
-        names = [named]  # a label may have a comma of its own
-    else:
-        names = [name.strip() for name in named.split(",") if name.strip()]
-    places: dict[int, None] = {}
-    for name in names:
+def _indices(labels: Sequence[str], names: Named, setting: str) -> tuple[int, ...]:
+    """Return the indices of labels that a user named: exactly so, else in any case."""
+    indices: set[int] = set()
+    for name in _split_names(labels, names):
         matches = _matching(labels, name)
-        if len(matches) != 1:
-            problem = (
-                f"none is {name!r}" if not matches else f"{name!r} could be {len(matches)} of them"
-            )
-            hint = did_you_mean(name, list(labels)) if not matches else ""
-            raise UsageError(
-                f"The model's labels are {_listed(labels)}: {problem}.{hint} Correct -M {setting}."
-            )
-        places[matches[0]] = None
-    return tuple(sorted(places))
+        if len(matches) == 1:
+            indices.add(matches[0])
+            continue
+        begin = f"The model's labels are {_list_labels(labels)}"
+        if matches:
+            problem = f"{name!r} could be {len(matches)} of them."
+        else:
+            problem = f"none is {name!r}.{did_you_mean(name, list(labels))}"
+        raise UsageError(f"{begin}: {problem} Correct -M {setting}.")
+    return tuple(sorted(indices))
+
+
+def _split_names(labels: Sequence[str], names: Named) -> list[str]:
+    """Split labels as a user names them; a label may have a comma of its own."""
+    if not names:
+        return []
+    if not isinstance(names, str):
+        return list(names)
+    if _matching(labels, names):
+        return [names]
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def _matching(labels: Sequence[str], name: str) -> list[int]:
-    exact = [place for place, label in enumerate(labels) if label == name]
+    """Return the indices of the labels of a name: exactly so, else in any case."""
+    exact = [index for index, label in enumerate(labels) if label == name]
+    if exact:
+        return exact
     folded = name.strip().casefold()
-    return exact or [
-        place for place, label in enumerate(labels) if label.strip().casefold() == folded
-    ]
+    return [index for index, label in enumerate(labels) if label.strip().casefold() == folded]
 
 
 def _plain_sides(labels: Sequence[str]) -> Sides:
-    """The sides of plain labels; a UsageError where more than one label, or another one, could be of a side."""
-    positive = [place for place, label in enumerate(labels) if _is(label, POSITIVE)]
-    negative = [place for place, label in enumerate(labels) if _is(label, NEGATIVE)]
-    neutral = [place for place, label in enumerate(labels) if _is(label, NEUTRAL)]
+    """Return the sides of plain labels; a UsageError where more than one, or another one, could be of a side."""
+    positive = [index for index, label in enumerate(labels) if _is(label, POSITIVE)]
+    negative = [index for index, label in enumerate(labels) if _is(label, NEGATIVE)]
+    neutral = [index for index, label in enumerate(labels) if _is(label, NEUTRAL)]
     are_plain = len(positive) == 1 and len(negative) <= 1
     if not are_plain or len(positive) + len(negative) + len(neutral) < len(labels):
         raise UsageError(_unclear(labels))
     return Sides(tuple(labels), tuple(positive), tuple(negative))
 
 
-def _rest(labels: Sequence[str], side: Collection[int], names: Sequence[str]) -> tuple[int, ...]:
-    """The other side of labels of which one was named: the only label left, where its meaning is clear."""
+def _only_rest(
+    labels: Sequence[str], side: Collection[int], names: Sequence[str]
+) -> tuple[int, ...]:
+    """Return the other side of labels of which one was named: the only label left, where its meaning is clear."""
     rest = [
-        place for place, label in enumerate(labels) if place not in side and not _is(label, NEUTRAL)
+        index for index, label in enumerate(labels) if index not in side and not _is(label, NEUTRAL)
     ]
     is_clear = len(rest) == 1 and (len(labels) == 2 or _is(labels[rest[0]], names))
     return tuple(rest) if is_clear else ()
 
 
 def _is(label: str, names: Sequence[str]) -> bool:
+    """Return whether a label has one of these names, in any case."""
     return label.strip().casefold() in names
 
 
 def _unclear(labels: Sequence[str]) -> str:
+    """Return the sentence that refuses labels of which none, or more than one, could be positive."""
     problem = f"none is {' or '.join(POSITIVE)}"
     if any(_is(label, POSITIVE) for label in labels):
         problem = "others than positive, neutral and negative are among them"
-    return f"The model's labels are {_listed(labels)}: {problem}. {_STEP}"
+    return f"The model's labels are {_list_labels(labels)}: {problem}. {_STEP}"
 
 
-def _listed(labels: Sequence[str]) -> str:
+def _list_labels(labels: Sequence[str]) -> str:
+    """Write labels for a sentence, the first of them where there are many."""
     if len(labels) <= _LISTED:
         return str(list(labels))
     return f"{list(labels[:_LISTED])} and {len(labels) - _LISTED} more"

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from swapbias.models.base import LoadOptions
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-_PATH = re.compile(
-    r"[/\\~.]|[A-Za-z]:[/\\]|[^/]*/[^/]*/"
-)  # how a path begins, which no Hub id does
+# How a path begins, which no Hub id does.
+_PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]|[^/]*/[^/]*/")
 _WEIGHTS = (
     r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin",
     r"adapter_model\.safetensors", r"adapter_model\.bin",
@@ -22,87 +21,143 @@ _WEIGHTS = (
 
 
 def split_revision(model: str) -> tuple[str, str]:
-    """A model's name and the branch, tag or commit in it; blank where there is none, and for folders.
+    """Split a model's name from the branch, tag or commit in it.
 
     >>> split_revision("owner/name@v1"), split_revision("owner/name")
     (('owner/name', 'v1'), ('owner/name', ''))
+
+    Args:
+        model: a Hub id with or without a revision, or a folder.
+
+    Returns:
+        The name and the revision, which is empty where there is none, and for folders.
     """
-    name, _, revision = (model, "", "") if is_there(model) else model.partition("@")
+    if is_there(model):
+        return model, ""
+    name, _, revision = model.partition("@")
     return name, revision
 
 
 def model_name(model: str) -> str:
-    """Its name in findings: the Hub id, or the last part of a folder's path (never a path of this machine)."""
+    """Name a model as findings do.
+
+    Args:
+        model: a Hub id with or without a revision, or a folder.
+
+    Returns:
+        The Hub id, or the last part of a folder's path (never a path of this machine).
+    """
     if is_there(model):
         return Path(model).resolve().name
     name, _ = split_revision(model)
     return PureWindowsPath(model).name if _PATH.match(name) else name
 
 
+def short_name(model: str | None) -> str:
+    """Name a model without the path of this machine.
+
+    Args:
+        model: a name of any form; a revision stays in it.
+    """
+    return Path(model).resolve().name if model and is_there(model) else str(model)
+
+
+def is_callable(model: str) -> bool:
+    """Return whether a model name is ``module:function``.
+
+    Args:
+        model: a name of any form.
+    """
+    module, _, function = model.partition(":")
+    return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
 def read_name(model: str, pin: Mapping[str, Any]) -> str:
-    """The name in findings of what was read of a model: ``BASE + ADAPTER (4bit)``, or its own name where it is whole.
+    """Name what was read of a model, as findings do.
 
     >>> read_name("owner/name@v1", {"adapter": {"name": "lab/lora"}, "quantization": "4bit"})
     'owner/name + lab/lora (4bit)'
+
+    Args:
+        model: a Hub id with or without a revision, or a folder.
+        pin: what identifies the model in a manifest.
+
+    Returns:
+        ``BASE + ADAPTER (4bit)``, or the model's own name where it is read whole.
     """
     parts = [str(pin.get("base") or model_name(model))]
     if adapter := pin.get("adapter"):
         parts.append(str(adapter["name"]))
-    changes = ", ".join(str(pin[name]) for name in ("subfolder", "quantization") if pin.get(name))
-    return manifest_schema.AND.join(parts) + (f" ({changes})" if changes else "")
+    name = manifest_schema.AND.join(parts)
+    changes = [str(pin[key]) for key in ("subfolder", "quantization") if pin.get(key)]
+    return f"{name} ({', '.join(changes)})" if changes else name
 
 
 def planned_name(model: str | None, options: "LoadOptions") -> str:
-    """``read_name`` of a model before it is loaded, by the settings that name its adapter and its quantization."""
+    """Name a model before it is loaded, as ``read_name`` will.
+
+    Args:
+        model: a Hub id with or without a revision, or a folder; None: no model is named.
+        options: name its adapter and its quantization.
+
+    Returns:
+        The name; empty where no model is named.
+    """
     if not model:
         return ""
-    adapter = {"adapter": {"name": model_name(options.adapter)}} if options.adapter else {}
-    return read_name(
-        model, {**adapter, "subfolder": options.subfolder, "quantization": options.quantization}
-    )
+    pin: dict[str, Any] = {"subfolder": options.subfolder, "quantization": options.quantization}
+    if options.adapter:
+        pin["adapter"] = {"name": model_name(options.adapter)}
+    return read_name(model, pin)
 
 
-def as_pinned(model: str, pinned: Sequence[Mapping[str, Any]]) -> str:
-    """A model or adapter of the Hub at its commit in a manifest's ``models``, wherever its branch is by now."""
+def as_pinned(model: str, pins: Sequence[Mapping[str, Any]]) -> str:
+    """Name a model or adapter of the Hub at its commit in a manifest, wherever its branch is by now.
+
+    Args:
+        model: a Hub id with or without a revision, or a folder.
+        pins: the ``models`` of the manifest.
+
+    Returns:
+        ``OWNER/NAME@COMMIT``; the same name for a folder, and where the manifest has no commit of it.
+    """
     if is_there(model):
         return model
     name, _ = split_revision(model)
-    commits = (commit for known, commit in _commits(pinned) if known == name)
-    commit = next(commits, "")
-    return f"{name}@{commit}" if commit else model
+    for pinned_name, commit in _commits(pins):
+        if pinned_name == name:
+            return f"{name}@{commit}"
+    return model
 
 
 def _commits(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Each model of a manifest's ``models`` with its commit, however nested; ``name``: of what it is a part."""
+    """Yield each model of a manifest's ``models`` with its commit, however nested; ``name``: of what it is a part."""
     if isinstance(value, Mapping):
-        read = names_within(str(value.get("name") or value.get("model_id") or name))[0]
+        inner_name = names_within(str(value.get("name") or value.get("model_id") or name))[0]
         revision = str(value.get("revision"))
         if COMMIT.fullmatch(revision):
-            yield read, revision
+            yield inner_name, revision
         for inner in value.values():
-            yield from _commits(inner, read)
+            yield from _commits(inner, inner_name)
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _commits(inner, name)
 
 
 def weight_files(names: Iterable[str]) -> list[str]:
-    """Those files of a model's or adapter's folder or repository from which its weights are read.
+    """Find the files from which the weights of a model or adapter are read.
 
     >>> weight_files(["config.json", "model.safetensors", "pytorch_model.bin"])
     ['model.safetensors']
+
+    Args:
+        names: the files of a folder or repository.
+
+    Returns:
+        Their names in order, of the first format that is there; none where there are no weights.
     """
     ordered = sorted(names)
-    found = ([file for file in ordered if re.fullmatch(pattern, file)] for pattern in _WEIGHTS)
-    return next(filter(None, found), [])
-
-
-def is_callable(model: str) -> bool:
-    """Whether a model name is ``module:function``."""
-    module, _, function = model.partition(":")
-    return function.isidentifier() and all(part.isidentifier() for part in module.split("."))
-
-
-def short_name(model: str | None) -> str:
-    """A model's name without the path of this machine."""
-    return Path(model).resolve().name if model and is_there(model) else str(model)
+    for pattern in _WEIGHTS:
+        if matching := [file for file in ordered if re.fullmatch(pattern, file)]:
+            return matching
+    return []

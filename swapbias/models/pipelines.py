@@ -16,7 +16,7 @@ from transformers import (
 
 from swapbias.errors import UsageError, first_line
 from swapbias.measures import RAW_SCORE
-from swapbias.models import base, loading
+from swapbias.models import base, model_pins
 from swapbias.models.base import LoadOptions
 from swapbias.models.labels import Sides, binary, find_sides
 from swapbias.models.progress import Progress, silent
@@ -147,7 +147,7 @@ class PipelineScorer(Scorer):
             raise UsageError(f"{gives}. Name one label with -M positive-label.")
         self.negative_label = None if self._is_raw else self.sides.negative_label
         pin = (
-            loading.loaded_pin(pipeline.model)
+            model_pins.loaded_pin(pipeline.model)
             if isinstance(pipeline.model, torch.nn.Module)
             else {}
         )

@@ -38,26 +38,29 @@ def check_readings(study: Study) -> None:
 
 
 def _faults(number: int, experiment: Experiment) -> Iterator[declared.Found]:
-    place = ("experiments", number)
-    known = KINDS.names()
-    yield from declared.unknown_names((*place, "kind"), [experiment.kind], known, "kind of model")
+    """Find kinds, readings and score columns that an experiment names and that there are not."""
+    location = ("experiments", number)
+    kinds = KINDS.names()
+    yield from declared.unknown_names(
+        (*location, "kind"), [experiment.kind], kinds, "kind of model"
+    )
     try:
         readings = kind_of(experiment.kind).readings
     except UsageError:  # one from outside may not load, which is told where it is read
         return
-    reading = experiment.reads.reading
-    if reading not in readings:
+    name = experiment.reads.reading
+    if name not in readings:
         yield from declared.unknown_names(
-            (*place, "reads", "reading"), [reading], [*readings], "reading"
+            (*location, "reads", "reading"), [name], [*readings], "reading"
         )
         return
-    columns = [*dict.fromkeys(("score", *readings[reading].units, *readings[reading].columns))]
-    yield from declared.unknown_names(
-        (*place, "shows", "scores"), experiment.shows.scores, columns, "score column"
-    )
-    yield from declared.unknown_names(
-        (*place, "shows", "reported"), experiment.shows.reported, columns, "score column"
-    )
+    reading = readings[name]
+    columns = list(dict.fromkeys(("score", *reading.units, *reading.columns)))
+    shows = experiment.shows
+    for key, scores in (("scores", shows.scores), ("reported", shows.reported)):
+        yield from declared.unknown_names(
+            (*location, "shows", key), scores, columns, "score column"
+        )
 
 
 def package_faults(name: str) -> tuple[list[str], list[str]]:
@@ -77,27 +80,19 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
         check_readings(study)
         catalogue.check_notes(study)
     except Exception as error:  # noqa: BLE001 - builders may raise anything
-        return [*dict.fromkeys([*faults, *_sentences(error)])], []
+        return list(dict.fromkeys([*faults, *_sentences(error)])), []
+    experiments = [
+        experiment for experiment in study.experiments if not experiment.reads.notes.corpus
+    ]
     unread: list[str] = []
-    for experiment in study.experiments:
-        if experiment.reads.notes.corpus:
-            continue
+    for experiment in experiments:
         try:
-            configs = [
-                config_rows(name, config, download=False) for config in experiment.reads.configs
-            ]
-            row_check.check_rows(study, experiment, [*chain.from_iterable(configs)])
+            _check_rows(study, experiment)
         except UpstreamMissingError as error:
             unread.append(f"The rows of {experiment.name} are not looked at: {error}")
         except Exception as error:  # noqa: BLE001 - builders may raise anything
             faults += _sentences(error)
-    more = [
-        config
-        for one in study.experiments
-        if not one.reads.notes.corpus
-        for config in _further_configs(one)
-    ]
-    for config in dict.fromkeys(more):
+    for config in dict.fromkeys(chain.from_iterable(map(_further_configs, experiments))):
         try:
             config_rows(name, config, download=False)
         except UpstreamMissingError as error:
@@ -105,6 +100,16 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
         except Exception as error:  # noqa: BLE001 - builders may raise anything
             faults += _sentences(error)
     return list(dict.fromkeys(faults)), unread
+
+
+def _check_rows(study: Study, experiment: Experiment) -> None:
+    """Check an experiment against the rows of its configs."""
+    rows = [
+        row
+        for config in experiment.reads.configs
+        for row in config_rows(study.name, config, download=False)
+    ]
+    row_check.check_rows(study, experiment, rows)
 
 
 def _further_configs(experiment: Experiment) -> Iterator[str]:
@@ -131,7 +136,7 @@ def _file_faults(name: str) -> Iterator[str]:
 
 
 def _sentences(error: Exception) -> list[str]:
-    """What an error that a builder raises says, a sentence a line; any other error is raised again."""
+    """Split what an error of a builder says into sentences, one a line; any other error is raised again."""
     if isinstance(error, UsageError) and str(error).startswith("Unknown study"):
         return []  # it has no study.toml, which is told already
     if contributed := contributed_fault(error):

@@ -17,28 +17,46 @@ from swapbias.studies import Lexicon, Prompt, tables
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The score of one prompt, NaN where it has none, in the scorer's unit, and further columns (``parts``).
-
-    ``answer``: likeliest token or label, else blank; ``top_tokens``: JSON of [token or label, probability], likeliest
-    first; ``finite``: False where the model returned NaN or infinity, and all scores are NaN.
-    """
+    """The score of one prompt and what stands beside it."""
 
     score: float
+    """In the scorer's unit; NaN where the prompt has none."""
     answer: str = ""
+    """Likeliest token or label; empty where there is none."""
     top_tokens: str = "[]"
+    """JSON of [token or label, probability] pairs, likeliest first."""
     parts: Mapping[str, float] = field(default_factory=dict)
+    """Further columns by name."""
     finite: bool = True
+    """False where the model returned NaN or infinity, and all scores are NaN."""
 
 
 def not_scored(parts: Iterable[str] = (), *, finite: bool = True) -> Scored:
-    """A prompt without a score: NaN, as are the columns ``parts``; not ``finite``: the model gave NaN or infinity."""
+    """Return what a prompt without a score has.
+
+    Args:
+        parts: names of further columns, which are NaN as well.
+        finite: False where the model gave NaN or infinity.
+    """
     return Scored(math.nan, parts=dict.fromkeys(parts, math.nan), finite=finite)
 
 
 def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int = 6) -> str:
-    """JSON of [name, probability] pairs."""
-    pairs = zip(names, probabilities, strict=True)
-    return json.dumps([[name, round(float(p), decimals)] for name, p in pairs], ensure_ascii=False)
+    """Write names with their probabilities as JSON.
+
+    Args:
+        names: tokens or labels, likeliest first.
+        probabilities: one for each name.
+        decimals: to which probabilities are rounded.
+
+    Returns:
+        A list of [name, probability] pairs.
+    """
+    pairs = [
+        [name, round(float(probability), decimals)]
+        for name, probability in zip(names, probabilities, strict=True)
+    ]
+    return json.dumps(pairs, ensure_ascii=False)
 
 
 class Scorer(Immutable):
@@ -94,23 +112,50 @@ class Scorer(Immutable):
         """
 
     def labelled(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """Score as ``score``, for those who read labels alone (``answer``)."""
+        """Score as ``score``, for those who read labels alone (``answer``).
+
+        Args:
+            prompts: any number of them.
+            on_progress: called with the number of further prompts that are done.
+        """
         return self.score(prompts, on_progress)
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """Return what the model gets of each prompt, such as its tokens; None where nothing shows it."""
+        """Return what the model gets of each prompt, such as its tokens; None where nothing shows it.
+
+        Args:
+            prompts: any number of them.
+        """
         return [None] * len(prompts)
 
     def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
-        """Return a row for each word: ``in_vocabulary`` (it is one token), ``matched`` (as frequent as others)."""
+        """Say which words of a lexicon the model can give.
+
+        Args:
+            lexicon: words with labels.
+
+        Returns:
+            A row for each word: ``in_vocabulary`` (it is one token), ``matched`` (as frequent as others).
+        """
         return []
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
-        """Return why requests for these prompts would exceed a limit; blank if they do not."""
+        """Say why requests for prompts would exceed a limit.
+
+        Args:
+            prompts: any number of them.
+
+        Returns:
+            A sentence; empty if they do not.
+        """
         return ""
 
     def reading_in(self, unit: Unit) -> Self:
-        """Return the scorer that gives its numbers in this unit."""
+        """Return the scorer that gives its numbers in a unit.
+
+        Args:
+            unit: as the study declares it.
+        """
         return self._changed(unit=unit.name)
 
     def reading_notes(self) -> Self:
@@ -141,25 +186,37 @@ def checked_scores(
         on_progress: called with the number of further prompts that are done.
 
     Raises:
-        UsageError: it gives more or fewer scores than there are prompts.
+        UsageError: It gives more or fewer scores than there are prompts.
     """
-    return _one_for_each(scorer, prompts, scorer.score(prompts, on_progress))
+    return _check_counts(scorer, prompts, scorer.score(prompts, on_progress))
 
 
 def checked_labels(
     scorer: Scorer, prompts: Sequence[Prompt], on_progress: Progress = silent
 ) -> list[Scored]:
-    """Score as ``checked_scores``, for those who read labels alone (``answer``)."""
-    return _one_for_each(scorer, prompts, scorer.labelled(prompts, on_progress))
+    """Score as ``checked_scores``, for those who read labels alone (``answer``).
+
+    Args:
+        scorer: reads them.
+        prompts: any number of them.
+        on_progress: called with the number of further prompts that are done.
+
+    Raises:
+        UsageError: It gives more or fewer scores than there are prompts.
+    """
+    return _check_counts(scorer, prompts, scorer.labelled(prompts, on_progress))
 
 
-def _one_for_each(
+def _check_counts(
     scorer: Scorer, prompts: Sequence[Prompt], returned: Iterable[Scored]
 ) -> list[Scored]:
+    """Return scores as a list; a UsageError where they are not one for each prompt."""
     scored = [*returned]
     if len(scored) != len(prompts):
-        counts = f"{scorer.model_id} gave {len(scored):,} scores for {len(prompts):,} prompts"
-        raise UsageError(f"{counts}. Have its score method return one for each, in order.")
+        raise UsageError(
+            f"{scorer.model_id} gave {len(scored):,} scores for {len(prompts):,} prompts. "
+            "Have its score method return one for each, in order."
+        )
     return scored
 
 

@@ -20,7 +20,7 @@ from swapbias import hub_http
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import atomic_directory, not_utf8
 from swapbias.measures import Estimate, group_gap
-from swapbias.models import loading, model_names
+from swapbias.models import devices, formats, lengths, loading, model_names
 from swapbias.models.base import Count, LoadOptions
 from swapbias.models.bilstm import BiLstmConfig, BiLstmForSequenceClassification, word_tokenizer
 from swapbias.models.classifier import ProbabilityScorer
@@ -187,7 +187,7 @@ class TrainSettings(Options):
                     f"--{name} is for {' and '.join(able)}, and {self.kind} is to be trained. Drop it."
                 )
         found = self.vectors.name if self.vectors else "no file"
-        if self.kind == BILSTM and not found.lower().endswith((*SUFFIXES, *loading.PICKLES)):
+        if self.kind == BILSTM and not found.lower().endswith((*SUFFIXES, *formats.PICKLES)):
             raise UsageError(
                 f"A bilstm needs a file of word vectors ({listed(SUFFIXES)}), not {found}."
             )
@@ -251,7 +251,7 @@ def _train_bow(
         model.fit(train["text"], [LABELS[label] for label in train["label"]])
     except ValueError as error:  # an empty vocabulary
         raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
-    skops.io.dump(model, folder / loading.SKOPS)
+    skops.io.dump(model, folder / formats.SKOPS)
     advance(1)
     return ProbabilityScorer(model, model_id=BOW, options=LoadOptions()), {
         "words": len(model[0].vocabulary_)
@@ -330,7 +330,7 @@ def fit_network(
     rate = settings.rate or RATES[settings.kind]
     stops = settings.kind == BILSTM
     advance = bar(f"Training {settings.kind}", epochs)
-    limit = loading.length_limit(tokenizer, model)
+    limit = lengths.length_limit(tokenizer, model)
     when = "epoch" if stops else "no"
     cut = sum(
         len(ids) > limit for ids in tokenizer(list(train["text"]), verbose=False)["input_ids"]
@@ -362,7 +362,7 @@ def fit_network(
             logging_strategy="no",
             report_to="none",
             disable_tqdm=True,
-            use_cpu=loading.pick_device(settings.device).type == "cpu",
+            use_cpu=devices.pick_device(settings.device).type == "cpu",
         )
         callbacks = [
             _Advance(advance),

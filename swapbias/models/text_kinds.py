@@ -1,10 +1,10 @@
-"""TODO: what this module holds."""
+"""Kinds of models that read texts as they are: masked, classifiers, regression heads, causal."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from swapbias.measures import RAW_SCORE, named_unit
-from swapbias.models import base, loading, model_names
+from swapbias.models import base, formats, model_names
 from swapbias.models.base import Request, Training, need_vader
 from swapbias.models.kind import Fit, Kind, Reading, imported
 from swapbias.models.progress import Bar, Say, no_bar, silent
@@ -12,11 +12,8 @@ from swapbias.models.scorer import Scorer
 from swapbias.studies import Experiment, catalogue
 
 CALIBRATION = "calibration"
-
-
+_MASS = "probability mass at the mask"
 _POSITIVE = "probability of positive sentiment"
-
-
 _DISAPPROVAL = "mean log-odds of the disapproving antonym"
 
 
@@ -35,41 +32,43 @@ class Masked(Kind):
     readings: Mapping[str, Reading] = {
         "": Reading(
             {
-                **dict.fromkeys(
-                    ("score", "closed_list_mass", "matched_mass"), "probability mass at the mask"
-                ),
+                "score": _MASS,
+                "closed_list_mass": _MASS,
+                "matched_mass": _MASS,
                 "log_odds": "natural log-odds of the words at the mask",
             }
         ),
         "phrases": Reading(
             {"score": "probability mass of phrases"},
-            "masked:PhraseScorer",
+            "phrase_scorer:PhraseScorer",
             passes=111,  # 1 + 10 + 100
         ),
         "attitude": Reading(
             {"score": "P(negative)", "antonym_log_odds": _DISAPPROVAL},
-            "masked:AttitudeScorer",
+            "masked_readings:AttitudeScorer",
             columns=("unrated_mass", "top_mass"),
         ),
-        "log_mass": Reading({"score": "natural log-probability"}, "masked:LogMassScorer"),
+        "log_mass": Reading({"score": "natural log-probability"}, "masked_readings:LogMassScorer"),
     }
 
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        if found is None and not experiment.reads.calibrated:
-            names = ", ".join(one.name for _, one in catalogue.calibrated())
+    def fits(
+        self, experiment: Experiment, request: Request, model_kind: str | None
+    ) -> Iterator[Fit]:
+        if model_kind is None and not experiment.reads.calibrated:
+            names = ", ".join(trained.name for _, trained in catalogue.calibrated())
             yield "", f"the calibration model is trained for {names} alone; name a model to run it"
         else:
-            yield from super().fits(experiment, request, found)
+            yield from super().fits(experiment, request, model_kind)
 
     def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
-        if model == CALIBRATION and request.model is None:
-            say(
-                "Calibration model: a tiny masked language model with a planted bias, trained once and kept."
-            )
-            request.load.refuse_weights_settings("the calibration model")
-            make = imported("calibration:load_calibration")
-            return make(seed=request.seed, options=request.load, bar=bar)
-        return super().load(model, request)
+        if model != CALIBRATION or request.model is not None:
+            return super().load(model, request)
+        say(
+            "Calibration model: a tiny masked language model with a planted bias, trained once and kept."
+        )
+        request.load.refuse_weights_settings("the calibration model")
+        load_calibration = imported("calibration:load_calibration")
+        return load_calibration(seed=request.seed, options=request.load, bar=bar)
 
 
 class Classifier(Kind):
@@ -88,14 +87,14 @@ class Classifier(Kind):
         ),
     }
 
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        if found != base.REGRESSION:
-            yield from super().fits(experiment, request, found)
+    def fits(
+        self, experiment: Experiment, request: Request, model_kind: str | None
+    ) -> Iterator[Fit]:
+        if model_kind != base.REGRESSION:
+            yield from super().fits(experiment, request, model_kind)
         elif experiment.reads.reading:
-            yield (
-                "",
-                f"it needs a label, and {model_names.short_name(request.model)} gives a raw score",
-            )
+            name = model_names.short_name(request.model)
+            yield "", f"it needs a label, and {name} gives a raw score"
         else:
             yield request.model or "", ""
 
@@ -103,15 +102,14 @@ class Classifier(Kind):
         if model == base.VADER:
             need_vader()
 
-    def load(self, model: str, request: Request, **more: Any) -> Any:
+    def load(self, model: str, request: Request, **_progress: Any) -> Any:
         if model == base.VADER:
             return imported("classifier:VaderScorer")()
-        if loading.is_saved(model):
+        if formats.is_saved(model):
             return imported("classifier:load_saved")(model, request.load)
         if model_names.is_callable(model):
-            return imported("classifier:CallableScorer").load(
-                model, batch_size=request.load.batch_size
-            )
+            scorer = imported("classifier:CallableScorer")
+            return scorer.load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
 
     def read_as(self, model: Any, reading: str) -> Scorer:
@@ -129,17 +127,14 @@ class Classifier(Kind):
         corpus: str,
         training: Training,
     ) -> Scorer:
-        """The scorer; a function's numbers are read in the unit of a study of the user's."""
-        reader: Any = super().read(model, experiment, request, corpus=corpus, training=training)
-        own = type(reader) is imported(
-            "classifier:CallableScorer"
-        ) and experiment.compares.unit != named_unit(reader.unit)
-        scorer: Scorer = (
-            reader.reading_in(experiment.compares.unit)
-            if own and not experiment.reads.reading
-            else reader
-        )
-        return scorer
+        """Return the scorer; a function's numbers are read in the unit of a study of the user's."""
+        scorer = super().read(model, experiment, request, corpus=corpus, training=training)
+        is_function = type(scorer) is imported("classifier:CallableScorer")
+        if not is_function or experiment.reads.reading:
+            return scorer
+        if experiment.compares.unit == named_unit(scorer.unit):
+            return scorer
+        return scorer.reading_in(experiment.compares.unit)
 
 
 class Regression(Classifier):
@@ -173,12 +168,6 @@ class Causal(Kind):
 
 
 MASKED = Masked()
-
-
 CLASSIFIER = Classifier()
-
-
 REGRESSOR = Regression()
-
-
 CAUSAL = Causal()

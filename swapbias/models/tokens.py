@@ -5,7 +5,14 @@ from typing import Any
 
 
 def token_rows(model: Any) -> int | None:
-    """The number of tokens that a model has embeddings of; None where it has no such table, as CANINE."""
+    """Count the tokens that a model has embeddings of.
+
+    Args:
+        model: of transformers.
+
+    Returns:
+        Their number; None where it has no such table, as CANINE.
+    """
     try:
         table = model.get_input_embeddings()
     except NotImplementedError:
@@ -17,7 +24,16 @@ def token_rows(model: Any) -> int | None:
 
 
 def refuse_other_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
-    """ValueError for a tokenizer of another model; tokens that were added to it without training may be more."""
+    """Refuse a tokenizer of another model; tokens that were added to it without training may be more.
+
+    Args:
+        name: of the model for the sentence.
+        model: of transformers.
+        tokenizer: as it was loaded with the model.
+
+    Raises:
+        ValueError: It knows more tokens than the model, or less than half of them.
+    """
     rows = token_rows(model)
     if rows is None:
         return
@@ -25,26 +41,45 @@ def refuse_other_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
     words = len(tokenizer) - added
     # Without tokenizer files it is an empty one: every text would read the same.
     if words < rows / 2 or words > rows:
-        belongs = f"Model {name!r} has embeddings of {rows} tokens and its tokenizer knows {words}"
-        raise ValueError(f"{belongs}: they do not belong together. Add the tokenizer's own files.")
+        raise ValueError(
+            f"Model {name!r} has embeddings of {rows} tokens and its tokenizer knows {words}: "
+            "they do not belong together. Add the tokenizer's own files."
+        )
 
 
 def refuse_unknown_tokens(
     name: str, model: Any, tokenizer: Any, encoded: Iterable[Sequence[int]]
 ) -> None:
-    """ValueError for texts with tokens that the model has no embedding of."""
+    """Refuse texts with tokens that the model has no embedding of.
+
+    Args:
+        name: of the model for the sentence.
+        model: of transformers.
+        tokenizer: of the model.
+        encoded: token ids of each text.
+
+    Raises:
+        ValueError: A text has such a token.
+    """
     rows = token_rows(model)
-    unknown = {token for ids in encoded for token in ids if rows is not None and token >= rows}
+    if rows is None:
+        return
+    unknown = {token for ids in encoded for token in ids if token >= rows}
     if unknown:
         token = tokenizer.convert_ids_to_tokens(min(unknown))
-        lacks = f"The tokenizer of {name} gives the token {token!r}, and the model has embeddings of {rows} tokens"
         raise ValueError(
-            f"{lacks} only. Resize the embeddings and train them, or take the tokenizer's own files."
+            f"The tokenizer of {name} gives the token {token!r}, and the model has embeddings of "
+            f"{rows} tokens only. "
+            "Resize the embeddings and train them, or take the tokenizer's own files."
         )
 
 
 def output_rows(model: Any) -> int:
-    """The number of tokens that a masked language model gives a probability."""
+    """Count the tokens that a masked language model gives a probability.
+
+    Args:
+        model: of transformers.
+    """
     head = model.get_output_embeddings()
     if hasattr(head, "out_features"):
         return int(head.out_features)

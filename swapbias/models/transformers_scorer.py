@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification
 
 from swapbias.errors import UsageError
 from swapbias.measures import RAW_SCORE
-from swapbias.models import base, loading
+from swapbias.models import base, lengths, loading, model_pins
 from swapbias.models.base import LoadOptions
 from swapbias.models.engine.encoder import Engine, twin
 from swapbias.models.labels import Sides, binary, find_sides
@@ -63,7 +63,7 @@ class TransformersScorer(Scorer):
         cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any
     ) -> Self:
         """From a loaded model, which stays as it is; it is read on its device and in its own type."""
-        pin = loading.loaded_pin(model)
+        pin = model_pins.loaded_pin(model)
         return cls(
             twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings
         )
@@ -83,7 +83,7 @@ class TransformersScorer(Scorer):
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Batches: indices into ``encoded``, and what ``read`` gives; too long or empty texts are in none."""
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded)
-        limit = loading.length_limit(self.tokenizer, self.model)
+        limit = lengths.length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= limit]
         for batch in self.engine.batches([len(encoded[index]) for index in fits]):
             members = [fits[index] for index in batch]

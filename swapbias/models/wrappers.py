@@ -26,10 +26,7 @@ def without_containers(model: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         return model
-    sharding = sys.modules.get("torch.distributed.fsdp")
-    if sharding and any(
-        isinstance(module, sharding.FullyShardedDataParallel) for module in model.modules()
-    ):
+    if _is_sharded(model):
         raise UsageError(
             "The weights lie in parts on several devices. Audit the saved checkpoints."
         )
@@ -38,6 +35,15 @@ def without_containers(model: Any) -> Any:
         model = inner
         inner = _without_container(inner)
     return model
+
+
+def _is_sharded(model: Any) -> bool:
+    """Return whether weights of a module lie in parts on several devices."""
+    sharding = sys.modules.get("torch.distributed.fsdp")
+    if sharding is None:
+        return False
+    sharded_class = sharding.FullyShardedDataParallel
+    return any(isinstance(module, sharded_class) for module in model.modules())
 
 
 def _without_container(model: Any) -> Any:
@@ -60,7 +66,11 @@ def _without_container(model: Any) -> Any:
 
 
 def is_adapted(model: Any) -> bool:
-    """Tell whether an object is a model of PEFT: a wrapper with adapters, with a transformers model inside."""
+    """Return whether an object is a model of PEFT: a wrapper with adapters, with a transformers model inside.
+
+    Args:
+        model: any object.
+    """
     torch = sys.modules.get("torch")
     transformers = sys.modules.get("transformers")
     if torch is None or transformers is None or not isinstance(model, torch.nn.Module):
@@ -85,16 +95,17 @@ def adapted_model(model: Any, tokenizer: Any) -> Any:
 
     from swapbias.models.engine.encoder import twin
 
-    copied = _without_mixed_precision(twin(model))
-    encoded = tokenizer(_PROBE, return_tensors="pt").to(_inner(copied).device)
+    wrapper = _without_mixed_precision(twin(model))
+    inner = _inner(wrapper)
+    encoded = tokenizer(_PROBE, return_tensors="pt").to(inner.device)
     inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
     with torch.inference_mode():
-        outputs = [reader(**inputs, return_dict=True).logits for reader in (copied, _inner(copied))]
-    same_shape = outputs[0].shape == outputs[1].shape
-    if not (
-        same_shape
-        and torch.allclose(outputs[0], outputs[1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
-    ):
+        expected = wrapper(**inputs, return_dict=True).logits
+        logits = inner(**inputs, return_dict=True).logits
+    is_same = expected.shape == logits.shape and torch.allclose(
+        expected, logits, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True
+    )
+    if not is_same:
         raise UsageError(
             f"The adapter of {type(model).__name__} is not in the layers of its model, so an audit would read the "
             "model without it. Audit a model whose adapter is in its layers, as that of LoRA is."
@@ -126,15 +137,12 @@ def adapter_name(model: Any) -> str:
     active = model.active_adapters
     try:
         names = active() if callable(active) else active
-    except (
-        ValueError
-    ):  # adapters that PEFT put into the layers, of which transformers does not know
+    except ValueError:  # PEFT put adapters into the layers, of which transformers does not know
         names = list(configs)
     types = [configs[name].peft_type for name in names]
     kinds = [str(getattr(kind, "value", kind)).lower() for kind in types]
-    return " ".join(
-        [*dict.fromkeys(kinds), "adapter", *(name for name in names if name != "default")]
-    )
+    chosen_names = [name for name in names if name != "default"]
+    return " ".join([*dict.fromkeys(kinds), "adapter", *chosen_names])
 
 
 def _inner(model: Any) -> Any:

@@ -7,7 +7,8 @@ import pytest
 
 from swapbias.findings import disaggregate
 from swapbias.models.base import LoadOptions
-from swapbias.models.masked import LogMassScorer, MaskedScorer
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.masked_readings import LogMassScorer
 from swapbias.studies import as_prompts, config_rows
 from swapbias.studies.answer_scores import read_option
 from swapbias.studies.tables import upstream_file

@@ -10,7 +10,7 @@ from swapbias import hub_http
 from swapbias.errors import HubError, UsageError
 from swapbias.hub.client import Change, Hub, Repo, difference
 from swapbias.hub_http import timeouts
-from swapbias.models.loading import at_commit
+from swapbias.models.model_config import at_commit
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import swapbias
 from tests.hub.clients import online

@@ -12,8 +12,8 @@ from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.share import COMMIT, ShareOptions, share_run
 from swapbias.models import load_scorer
-from swapbias.models.loading import at_commit
 from swapbias.models.masked import MaskedScorer
+from swapbias.models.model_config import at_commit
 from swapbias.privacy import public_manifest
 from swapbias.runs import read_request, settings_of, start
 from swapbias.runs.audit import resume

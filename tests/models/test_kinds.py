@@ -20,7 +20,9 @@ from swapbias.models.classifier import CallableScorer, NegativeLabelScorer
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.kind import Reading
-from swapbias.models.masked import AttitudeScorer, MaskedScorer, PhraseScorer
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.masked_readings import AttitudeScorer
+from swapbias.models.phrase_scorer import PhraseScorer
 from swapbias.runs import Settings, plan_tasks, read_request, settings_of
 from swapbias.studies import load_lexicon, load_study, studies
 from tests.scoring import read_as

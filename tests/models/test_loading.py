@@ -12,8 +12,15 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils.logging import is_progress_bar_enabled
 
 from swapbias.errors import UsageError
-from swapbias.models import LoadOptions, load_model, load_scorer, loading, model_kind, model_names
-from swapbias.models.loading import pick_device
+from swapbias.models import (
+    LoadOptions,
+    devices,
+    load_model,
+    load_scorer,
+    model_kind,
+    model_names,
+)
+from swapbias.models.devices import pick_device
 from swapbias.studies import as_prompts, config_rows
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
@@ -40,7 +47,7 @@ def loaded(folder, **how):
 )
 def test_dtype_auto(folder, monkeypatch, caplog, times, chosen):
     """The dtype auto is bfloat16 where that is four times as fast."""
-    monkeypatch.setattr(loading, "_times_faster", lambda device: times)
+    monkeypatch.setattr(devices, "_speed_of_bfloat16", lambda device: times)
     with caplog.at_level("INFO", "swapbias"):
         scorer = loaded(folder, dtype="auto")
     assert f"dtype auto: {chosen}" in caplog.text
@@ -51,7 +58,7 @@ def test_dtype_auto(folder, monkeypatch, caplog, times, chosen):
 
 def test_speed_is_measured():
     """The speed of bfloat16 is measured on the device."""
-    assert 0.001 < loading._times_faster("cpu") < 1000
+    assert 0.001 < devices._speed_of_bfloat16("cpu") < 1000
 
 
 def test_causal_model_in_float16(tmp_path):

@@ -11,8 +11,10 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, XLNetLMHeadModel
 
 from swapbias.models import load_scorer
-from swapbias.models.masked import BEAM, TOP_K, matched_words
+from swapbias.models.masked import TOP_K
+from swapbias.models.phrase_scorer import BEAM
 from swapbias.models.vocabulary import Vocabulary
+from swapbias.models.word_matches import matched_words
 from swapbias.studies import Prompt, as_prompts, config_rows, load_lexicon
 from tests import tiny
 from tests.scoring import read_as

@@ -317,7 +317,7 @@ def test_plan_of_a_hub_model(tmp_path, monkeypatch):
         read.append(model)
         return AutoConfig.from_pretrained(folder)
 
-    monkeypatch.setattr("swapbias.models.loading.read_config", config)
+    monkeypatch.setattr("swapbias.models.model_config.read_config", config)
     told = list(plan_sentences(Settings(model="owner/name", studies=STUDY, limit=32)))
     assert (told[0], read) == (
         "adjective_coreference odds: 32 prompts for owner/name",

@@ -16,7 +16,8 @@ from swapbias.models.chat.log_odds import Logs, core, lettered, log_sum, names_o
 from swapbias.models.chat.template import ChatTemplate, opens_reasoning
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import ends_within
-from swapbias.models.loading import length_limit, load_model
+from swapbias.models.lengths import length_limit
+from swapbias.models.loading import load_model
 from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.tokens import refuse_unknown_tokens

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
 from swapbias.models.base import TFIDF, LoadOptions
+from swapbias.models.formats import PICKLES, refuse_pickle
 from swapbias.models.immutable import Immutable
-from swapbias.models.loading import PICKLES, length_limit, load_model, refuse_pickle
+from swapbias.models.lengths import length_limit
+from swapbias.models.loading import load_model
 from swapbias.models.model_names import read_name
 from swapbias.models.tokens import refuse_unknown_tokens
 

@@ -17,7 +17,7 @@ from swapbias.errors import UsageError, need
 from swapbias.models import base
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import Features, Floats
-from swapbias.models.loading import length_limit
+from swapbias.models.lengths import length_limit
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import DerivedScorer, Scored, Scorer, checked_scores, not_scored
 from swapbias.models.text_kinds import CLASSIFIER

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from swapbias.models.engine.loglikelihood import same_odds
-from swapbias.models.loading import length_batches, position_padding
+from swapbias.models.lengths import length_batches, position_padding
 
 # Tokens of a row per text of the batch size: 64 texts make rows of 1,024 tokens, beyond which a CPU gains nothing.
 _ROOM = {"cpu": 16}

@@ -11,7 +11,7 @@ from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorL
 
 from swapbias.models.engine.cache_names import cache_name, cache_of, generation_cache_name
 from swapbias.models.engine.loglikelihood import cached_rows, continued, same_odds
-from swapbias.models.loading import length_batches
+from swapbias.models.lengths import length_batches
 
 Answers = tuple[list[int], list[list[int]]]  # indices of prompts, and the tokens of their answers
 Weigh = Callable[

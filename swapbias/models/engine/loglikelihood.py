@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers import DynamicCache
 
 from swapbias.models.engine.cache_names import cache_name, cache_of
-from swapbias.models.loading import length_batches
+from swapbias.models.lengths import length_batches
 
 Text = tuple[
     list[int], int

@@ -31,7 +31,7 @@ from swapbias.models import (
 )
 from swapbias.models.bilstm import word_tokenizer
 from swapbias.models.clinical.features import StaticVectors
-from swapbias.models.loading import is_saved
+from swapbias.models.formats import is_saved
 from swapbias.models.sentiment import HUB_ID, gender_audit, load_sentiment_data, new_bilstm
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies import Prompt, config_rows, corpus_dir, read_table

@@ -1,0 +1,112 @@
+"""Other scores of a masked model at one mask: log-mass of words, and the attitude of the words that it fills in."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from swapbias.measures import mass_by_label
+from swapbias.models.masked import MaskedScorer
+from swapbias.models.progress import Progress, silent
+from swapbias.models.scorer import DerivedScorer, Scored, not_scored, ranked
+from swapbias.studies import Lexicon, Prompt, load_lexicon
+
+ATTITUDE_TOP_K = 50
+"""Words rated per prompt (Mei et al. 2023)."""
+ATTITUDES = ("positive", "negative", "neutral", "irrelevant", "unrated")
+_RATED = ATTITUDES[:3]
+_ATTITUDE_PARTS = (*(f"{label}_mass" for label in ATTITUDES), "top_mass", "antonym_log_odds")
+
+
+class MaskedReading(DerivedScorer):
+    """Another score of a masked model."""
+
+    kind = "masked"
+
+    def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
+        return list(self.inner.coverage(lexicon, matched=False))
+
+
+class LogMassScorer(MaskedReading):
+    """Score: natural log of the probability mass of the lexicon's words, however rare; NaN: too long, or no mass."""
+
+    unit = "natural log-probability"
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        results = []
+        for scored in self.inner.score(prompts, on_progress):
+            mass = scored.parts["closed_list_mass"]
+            score = math.log(mass) if mass > 0 else math.nan
+            results.append(replace(scored, score=score, parts={}))
+        return results
+
+
+class AttitudeScorer(MaskedReading):
+    """Score: P(negative), the share of disapproving words in the rated mass of the 50 likeliest words.
+
+    NEG / (POS + NEG + NEUT). NaN: no rated word among the 50, or not finite. ``antonym_log_odds``: mean over known
+    antonym pairs of log p(disapproving) - log p(approving).
+    """
+
+    unit = "P(negative)"
+
+    def __init__(self, masked: MaskedScorer) -> None:
+        super().__init__(masked, top_k=ATTITUDE_TOP_K)
+        self._pairs: dict[str, list[tuple[int, int]]] = {}
+
+    def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
+        for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
+            lexicons = [prompts[index].lexicon.rpartition("/")[0] for index in members]
+            corpora = [lexicon.partition("/")[0] for lexicon in lexicons]
+            top = probabilities.topk(min(ATTITUDE_TOP_K, probabilities.shape[1]), dim=1)
+            # each copy waits for the device: of all at once
+            values = top.values.cpu()
+            tokens = top.indices.cpu()
+            odds = {corpus: self._log_odds(probabilities, corpus) for corpus in set(corpora)}
+            for place, index in enumerate(members):
+                results[index] = self._scored(
+                    values[place], tokens[place], lexicons[place], odds[corpora[place]][place]
+                )
+            on_progress(len(members))
+        return results
+
+    def _scored(
+        self, top: torch.Tensor, tokens: torch.Tensor, lexicon: str, log_odds: float
+    ) -> Scored:
+        """Score a text by the probabilities of its likeliest tokens."""
+        labels, label_of_token = self.inner.labels_of_tokens(lexicon)
+        if math.isnan(float(top[0])):
+            return not_scored(_ATTITUDE_PARTS, finite=False)
+        masses = mass_by_label(top[None].numpy(), label_of_token[tokens.numpy()], len(labels))[0]
+        sums = {**dict.fromkeys(ATTITUDES, 0.0), **dict(zip(labels, masses.tolist(), strict=True))}
+        rated = sum(sums[label] for label in _RATED)
+        words = [self.inner.words[token] for token in tokens.tolist()]
+        parts = {f"{label}_mass": mass for label, mass in sums.items()}
+        parts |= {"top_mass": float(top.sum()), "antonym_log_odds": log_odds}
+        score = sums["negative"] / rated if rated > 0 else math.nan
+        return Scored(score, words[0], ranked(words, top.tolist()), parts)
+
+    def _log_odds(self, probabilities: torch.Tensor, corpus: str) -> list[float]:
+        """Return the mean over antonym pairs of each text, shape (texts, vocabulary); NaN where no pair is known."""
+        if corpus not in self._pairs:
+            self._pairs[corpus] = self._antonyms(f"{corpus}/antonyms")
+        pairs = self._pairs[corpus]
+        if not pairs:
+            return [math.nan] * len(probabilities)
+        approving, disapproving = (
+            torch.log(probabilities[:, list(side)].cpu().clamp_min(1e-12))
+            for side in zip(*pairs, strict=True)
+        )
+        return [float(row.mean()) for row in disapproving - approving]
+
+    def _antonyms(self, name: str) -> list[tuple[int, int]]:
+        """Return token ids of the pairs whose two words are single tokens, a word's commonest form first."""
+        words = [word for word, _ in load_lexicon(name).entries()]
+        tokens_of_word = self.inner.vocabulary.tokens_of(words)
+        # at this mask words begin with a space
+        ids = {word: tokens[0] for word, tokens in tokens_of_word.items() if tokens}
+        pairs = zip(words[::2], words[1::2], strict=True)
+        return [(ids[good], ids[bad]) for good, bad in pairs if good in ids and bad in ids]
