@@ -31,7 +31,7 @@ def _synthetic() -> Notes:
         for note in synthetic_notes(phenotype=one, counterfactual=True)
     )
     known = {note["text"]: other["text"] for note, other in zip(mine, others, strict=True)}
-    return Notes("synthetic", tuple(mine), other_of=known)
+    return Notes("synthetic", tuple(mine), known_swaps=known)
 
 
 def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator[Mapping[str, str]]:

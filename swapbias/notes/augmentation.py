@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from swapbias import swapping
 from swapbias.notes.note_rows import NAME
@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap not
     from swapbias.swapping import Swapped, Swapper
 
 REGIMES = ("original", "swapped", "neutralised", "augmented")
-VERSIONS = ("original", "neutralised")  # in which gender leakage is measured
+VERSIONS = ("original", "neutralised")  # of a note, by which gender leakage is measured
 AS_TRAINED = "as trained"  # the regime of a classifier that was trained elsewhere
 FEWEST = 3  # training notes of each label: one for each fold of the cross-validation
-OTHER = {"female": "male", "male": "female", "": ""}
+OTHER_GENDER = {"female": "male", "male": "female", "": ""}
 PAIR_COLUMNS = (
     *PROMPT_COLUMNS,
     "subject_id",
@@ -29,7 +29,7 @@ PAIR_COLUMNS = (
     "specific",
     "credentialed",
 )
-WORDINGS = 5
+WORDINGS = 5  # of the test notes
 
 Note = Mapping[str, str]
 
@@ -38,87 +38,116 @@ def in_regime(
     notes: Sequence[Note],
     regime: str,
     swapper: "Swapper",
-    other_of: Mapping[str, str] | None = None,
+    known_swaps: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
-    """The notes as a regime has them: as they are, in the other gender, without gender, or as they are and swapped.
+    """Return notes in a regime: as they are, in the other gender, without gender, or as they are and swapped.
 
-    ``other_of`` has texts whose other version is known, and not left to the swapper. Both versions of an augmented
-    note have its ``note_id``, so that they stay in one fold of a cross-validation.
+    Args:
+        notes: note rows.
+        regime: a name of ``REGIMES``.
+        swapper: makes the other versions.
+        known_swaps: texts with what they are in the other gender, where that is not left to the swapper.
+
+    Returns:
+        New rows. Both versions of an augmented note have its ``note_id``, so that they stay in one fold of a
+        cross-validation.
     """
     original = [dict(note) for note in notes]
     if regime == "original":
         return original
     if regime == "neutralised":
-        texts = _run(notes, swapper, "neutralise").texts.to_pylist()
+        texts = _run_swapper(notes, swapper, "neutralise").texts.to_pylist()
         return [{**note, "text": text} for note, text in zip(original, texts, strict=True)]
-    known = other_of or {}
-    unknown = [note for note in notes if note["text"] not in known]
-    made = iter(_run(unknown, swapper).texts.to_pylist() if unknown else ())
-    texts = [known[note["text"]] if note["text"] in known else next(made) for note in notes]
     swapped = [
-        {**note, "gender": OTHER[note["gender"]], "text": text}
-        for note, text in zip(original, texts, strict=True)
+        {**note, "gender": OTHER_GENDER[note["gender"]], "text": text}
+        for note, text in zip(original, _swap(notes, swapper, known_swaps or {}), strict=True)
     ]
     return swapped if regime == "swapped" else [*original, *swapped]
 
 
-def _run(notes: Sequence[Note], swapper: "Swapper", mode: str = "swap") -> "Swapped":
-    return swapper.run(
-        [note["text"] for note in notes], mode, genders=[note["gender"] for note in notes]
-    )
+def _run_swapper(notes: Sequence[Note], swapper: "Swapper", mode: str = "swap") -> "Swapped":
+    texts = [note["text"] for note in notes]
+    return swapper.run(texts, mode, genders=[note["gender"] for note in notes])
 
 
-def _texts(notes: Sequence[Note], done: "Swapped", other_of: Mapping[str, str] | None) -> list[str]:
-    known = other_of or {}
-    swapped = done.texts.to_pylist()
-    return [known.get(note["text"], text) for note, text in zip(notes, swapped, strict=True)]
+def _swap(notes: Sequence[Note], swapper: "Swapper", known_swaps: Mapping[str, str]) -> list[str]:
+    """Return the texts of notes in the other gender; the swapper gets those alone whose swap is not known."""
+    unknown = [note for note in notes if note["text"] not in known_swaps]
+    swapped = _run_swapper(unknown, swapper).texts.to_pylist() if unknown else []
+    rest = iter(swapped)
+    texts = []
+    for note in notes:
+        text = known_swaps.get(note["text"])
+        texts.append(next(rest) if text is None else text)
+    return texts
 
 
 def counterfactual_pairs(
     notes: Sequence[Note],
     swapper: "Swapper",
-    other_of: Mapping[str, str] | None = None,
+    known_swaps: Mapping[str, str] | None = None,
     max_doubt: float | None = None,
 ) -> list[dict[str, str]]:
-    """Two prompts for each note with a gender, as it is and in the other one; columns ``PAIR_COLUMNS``.
+    """Return two prompts for each note with a gender, as it is and in the other one.
 
     ``specific`` counts gender-specific clinical terms: with one, the other version is implausible. A note in which
-    nothing is swapped makes no pair: both versions would be the same text. ``other_of``: as of ``in_regime``; without
-    them ``doubtful`` says (0 or 1) whether the doubt of the swap is above ``max_doubt`` (None: the median).
+    nothing is swapped makes no pair: both versions would be the same text.
+
+    Args:
+        notes: note rows.
+        swapper: makes the other versions.
+        known_swaps: texts with what they are in the other gender, where that is not left to the swapper. Without
+            them ``doubtful`` says (0 or 1) whether the doubt of the swap is above ``max_doubt``.
+        max_doubt: 0 to 1; None: the median of the notes.
+
+    Returns:
+        Rows of ``PAIR_COLUMNS``, the two of a pair one after the other.
     """
-    return _paired(notes, _run(notes, swapper), other_of, max_doubt)
+    return _pair_up(notes, _run_swapper(notes, swapper), known_swaps or {}, max_doubt)
 
 
-def _paired(
+def _pair_up(
     notes: Sequence[Note],
-    done: "Swapped",
-    other_of: Mapping[str, str] | None,
+    swapped: "Swapped",
+    known_swaps: Mapping[str, str],
     max_doubt: float | None,
 ) -> list[dict[str, str]]:
+    """Return the two prompts of each note that differs from its other version."""
+    texts = swapped.texts.to_pylist()
+    doubts = swapped.doubt.tolist()
+    limit = median(doubts or [0.0]) if max_doubt is None else max_doubt
     rows = []
-    limit = median(done.doubt.tolist() or [0.0]) if max_doubt is None else max_doubt
-    swaps = zip(
-        notes,
-        _texts(notes, done, other_of),
-        done.specific.tolist(),
-        done.doubt.tolist(),
-        strict=True,
-    )
-    for note, text, specific, doubt in swaps:
+    swaps = zip(notes, texts, swapped.specific.tolist(), doubts, strict=True)
+    for note, swapped_text, specific, doubt in swaps:
         gender = note["gender"]
-        more = {} if other_of else {DOUBTFUL: str(int(doubt > limit))}
-        if gender and text != note["text"]:
-            rows.append(_prompt(note, gender, note["text"], "original", specific) | more)
-            rows.append(_prompt(note, OTHER[gender], text, "swapped", specific) | more)
+        text = known_swaps.get(note["text"], swapped_text)
+        if not gender or text == note["text"]:
+            continue
+        pair = [
+            _prompt(note, gender, note["text"], "original", specific),
+            _prompt(note, OTHER_GENDER[gender], text, "swapped", specific),
+        ]
+        if not known_swaps:
+            for row in pair:
+                row[DOUBTFUL] = "1" if doubt > limit else "0"
+        rows += pair
     return rows
 
 
 def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, str]]:
-    """The notes; one whose gender is not named gets the one that its text shows, if there is one."""
-    groups = {1: "female", -1: "male", 0: ""}
-    sides = _run(notes, swapper).sides.tolist()
+    """Return notes with their genders: a note without one gets the gender that its text shows, if there is one.
+
+    Args:
+        notes: note rows; gender is blank where it is not known.
+        swapper: finds the words of the patient.
+
+    Returns:
+        New rows.
+    """
+    genders = {1: "female", -1: "male", 0: ""}
+    sides = _run_swapper(notes, swapper).sides.tolist()
     return [
-        {**note, "gender": note["gender"] or groups[side]}
+        {**note, "gender": note["gender"] or genders[side]}
         for note, side in zip(notes, sides, strict=True)
     ]
 
@@ -126,55 +155,84 @@ def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, st
 # --- other wordings ---------------------------------------------------------------------------------------
 
 
+class Carrier(NamedTuple):
+    """A carrier phrase as it stands in a text."""
+
+    start: int
+    """Its first character."""
+    end: int
+    """The character after its last one."""
+    alternatives: tuple[str, ...]
+    """The phrase of each wording."""
+
+
 @cache
 def carrier_synonyms() -> dict[str, tuple[str, ...]]:
-    """Phrases of clinical prose that say nothing of patient, phenotype or gender, and five that say the same."""
-    found: dict[str, tuple[str, ...]] = {}
-    for row in read_table(
-        corpus_dir(NAME) / "carrier_synonyms.csv", ("phrase", "wording", "alternative", "source")
-    ):
-        found[row["phrase"]] = (*found.get(row["phrase"], ()), row["alternative"])
-    return found
+    """Return phrases of clinical prose that say nothing of patient, phenotype or gender.
+
+    Returns:
+        By phrase in lower case five that say the same.
+    """
+    synonyms: dict[str, tuple[str, ...]] = {}
+    columns = ("phrase", "wording", "alternative", "source")
+    for row in read_table(corpus_dir(NAME) / "carrier_synonyms.csv", columns):
+        synonyms[row["phrase"]] = (*synonyms.get(row["phrase"], ()), row["alternative"])
+    return synonyms
 
 
 @cache
-def _carriers() -> re.Pattern[str]:
-    """Any of the phrases in lower case as whole words, also over the end of a line, the longest one first."""
-    after: dict[str, list[str]] = {}  # by first word, for there are hundreds and texts are long
+def _carrier_pattern() -> re.Pattern[str]:
+    """Return a pattern of the phrases in lower case as whole words, also over the end of a line, longest first."""
+    # By first word, for there are hundreds and texts are long.
+    rest_by_first: dict[str, list[str]] = {}
     for phrase in sorted(carrier_synonyms(), key=len, reverse=True):
         first, *rest = map(re.escape, phrase.split())
-        after.setdefault(first, []).append("".join(rf"\s+{word}" for word in rest))
-    either = "|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in after.items())
+        rest_by_first.setdefault(first, []).append("".join(rf"\s+{word}" for word in rest))
+    either = "|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in rest_by_first.items())
     return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])")
 
 
-def _carried(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Where carrier phrases begin and end in a text, and what else they may be, from the left."""
+def _find_carriers(text: str) -> list[Carrier]:
+    """Return the carrier phrases of a text from the left."""
+    synonyms = carrier_synonyms()
+    carriers = []
+    for match in _carrier_pattern().finditer(_lower_in_place(text)):
+        phrase = " ".join(match[0].split())
+        carriers.append(Carrier(match.start(), match.end(), synonyms[phrase]))
+    return carriers
+
+
+def _lower_in_place(text: str) -> str:
+    """Return a text in lower case whose characters keep their places, but for a letter that becomes two."""
     lower = text.lower()
-    if len(lower) != len(text):  # of a letter that two stand for in lower case: places must stay
-        lower = "".join(low if len(low := one.lower()) == 1 else one for one in text)
-    known = carrier_synonyms()
-    return [
-        (*found.span(), known[" ".join(found[0].split())]) for found in _carriers().finditer(lower)
-    ]
+    if len(lower) == len(text):
+        return lower
+    letters = []
+    for letter in text:
+        lower_letter = letter.lower()
+        letters.append(lower_letter if len(lower_letter) == 1 else letter)
+    return "".join(letters)
 
 
-def _worded(text: str, carried: Iterable[tuple[int, int, tuple[str, ...]]], wording: int) -> str:
-    """The text with each carrier phrase as that wording (1 to 5) has it; capitals stay."""
+def _reword(text: str, carriers: Iterable[Carrier], wording: int) -> str:
+    """Return a text with each carrier phrase as that wording (1 to 5) has it; capitals stay."""
     parts = []
-    done = 0
-    for start, end, alternatives in carried:
-        parts += [text[done:start], _in_case_of(text[start:end], alternatives[wording - 1])]
-        done = end
-    return "".join([*parts, text[done:]])
+    end_before = 0
+    for start, end, alternatives in carriers:
+        parts += [text[end_before:start], _in_case_of(text[start:end], alternatives[wording - 1])]
+        end_before = end
+    return "".join([*parts, text[end_before:]])
 
 
 def _in_case_of(phrase: str, alternative: str) -> str:
+    """Return an alternative with the capitals of the phrase that it stands for."""
     if phrase.isupper():
         return alternative.upper()
     if phrase.istitle() and " " in phrase:
         return string.capwords(alternative)
-    return alternative[0].upper() + alternative[1:] if phrase[0].isupper() else alternative
+    if phrase[0].isupper():
+        return alternative[0].upper() + alternative[1:]
+    return alternative
 
 
 # --- the notes of an audit --------------------------------------------------------------------------------
@@ -185,6 +243,7 @@ def _pair_id(note: Note) -> str:
 
 
 def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
+    """Return the prompt of one version of a note."""
     return {
         **dict.fromkeys(PAIR_COLUMNS, ""),
         "prompt_id": f"{_pair_id(note)}/{group}",
@@ -206,135 +265,163 @@ def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> d
 
 @dataclass(frozen=True)
 class Notes:
-    """Labelled notes and what is made of them.
-
-    Attributes:
-        name: ``synthetic``, ``mimic3`` or ``own``.
-        rows: note rows (``NOTE_COLUMNS``) of training and test.
-        swapper: makes the other versions.
-        plausible: leave test notes with gender-specific clinical terms out.
-        other_of: texts whose other version is known (made-up notes), and not left to a swapper.
-        max_doubt: of the swap of a test note that counts as clear (``counterfactual_pairs``).
-    """
+    """Labelled notes and what is made of them."""
 
     name: str
+    """``synthetic``, ``mimic3``, ``mimic4`` or ``own``."""
     rows: tuple[Note, ...]
+    """Note rows (``NOTE_COLUMNS``) of training and test."""
     swapper: "Swapper" = field(default_factory=lambda: swapping.Swapper(whose="patient"))
+    """Makes the other versions."""
     plausible: bool = False
-    other_of: Mapping[str, str] = field(default_factory=dict)
+    """Leave test notes with gender-specific clinical terms out."""
+    known_swaps: Mapping[str, str] = field(default_factory=dict)
+    """Texts with what they are in the other gender (made-up notes), which is not left to a swapper."""
     max_doubt: float | None = None
+    """Doubt, 0 to 1, up to which the swap of a test note counts as clear; None: the median of the notes."""
     _trained: dict[tuple[str, str], list[dict[str, str]]] = field(
         default_factory=dict, compare=False, repr=False
     )
+    """Training rows by phenotype and regime, once they were read."""
 
     @property
     def credentialed(self) -> bool:
-        """Whether any note may not be published or sent."""
+        """True where any note may not be published or sent."""
         return any(note["credentialed"] == "True" for note in self.rows)
 
-    def _of(self, split: str, phenotype: str = "all") -> list[Note]:
-        return [
-            one
-            for one in self.rows
-            if one["split"] == split and phenotype in (one["phenotype"], "all")
-        ]
+    @cached_property
+    def _tests(self) -> list[Note]:
+        return [note for note in self.rows if note["split"] == "test"]
+
+    def _training_notes(self, phenotype: str) -> list[Note]:
+        """Return the notes for training of a phenotype, or of ``all``."""
+        notes = [note for note in self.rows if note["split"] == "train"]
+        if phenotype == "all":
+            return notes
+        return [note for note in notes if note["phenotype"] == phenotype]
 
     @cached_property
     def _swapped(self) -> "Swapped":
         """The test notes in the other gender, which pairs and remarks ask for again and again."""
-        return _run(self._of("test"), self.swapper)
+        return _run_swapper(self._tests, self.swapper)
 
     @property
     def phenotypes(self) -> tuple[str, ...]:
-        """In order of appearance."""
+        """Names of the phenotypes in order of appearance."""
         return tuple(dict.fromkeys(note["phenotype"] for note in self.rows))
 
     def untrainable(self) -> dict[str, str]:
-        """Phenotypes that no classifier can be trained for, each with the reason."""
-        found = {}
+        """Return the phenotypes that no classifier can be trained for, each with the reason."""
+        reasons = {}
         for phenotype in self.phenotypes:
-            labels = [note["label"] for note in self._of("train", phenotype)]
+            labels = [note["label"] for note in self._training_notes(phenotype)]
             for label in ("positive", "negative"):
-                if (count := labels.count(label)) < FEWEST:
-                    found[phenotype] = f"{count} {label} training notes, and {FEWEST} are needed"
-        return found
+                count = labels.count(label)
+                if count < FEWEST:
+                    reasons[phenotype] = f"{count} {label} training notes, and {FEWEST} are needed"
+        return reasons
 
     def unlearnable_gender(self) -> str:
-        """Why no classifier can be trained to predict the gender; blank where one can."""
+        """Return the reason why no classifier can be trained to predict the gender; blank where one can."""
         genders = [note["gender"] for note in self.training("all", "original")]
         for gender in ("female", "male"):
-            if (count := genders.count(gender)) < FEWEST:
+            count = genders.count(gender)
+            if count < FEWEST:
                 return f"{count} training notes of {gender} patients who are not tested, and {FEWEST} are needed"
         return ""
 
     def training(self, phenotype: str, regime: str) -> list[dict[str, str]]:
-        """Training rows of a phenotype in a regime; ``all``: of every one, each note once.
+        """Return the training rows of a phenotype in a regime.
 
         Each phenotype has its own split, so that a note can train one and test another: among ``all`` no subject
         stands that is tested anywhere.
+
+        Args:
+            phenotype: its name; ``all``: of every phenotype, each note once.
+            regime: a name of ``REGIMES``.
+
+        Returns:
+            Note rows.
         """
         key = (phenotype, regime)
         if key not in self._trained:
-            mine = self._of("train", phenotype)
+            notes = self._training_notes(phenotype)
             if phenotype == "all":
-                tested = {note["subject_id"] for note in self._of("test")}
-                mine = _once(note for note in mine if note["subject_id"] not in tested)
-            self._trained[key] = in_regime(mine, regime, self.swapper, self.other_of)
+                tested = {note["subject_id"] for note in self._tests}
+                notes = _unique_notes(note for note in notes if note["subject_id"] not in tested)
+            self._trained[key] = in_regime(notes, regime, self.swapper, self.known_swaps)
         return self._trained[key]
 
     def pairs(self) -> list[dict[str, str]]:
-        """The test notes in both genders."""
-        found = _paired(self._of("test"), self._swapped, self.other_of, self.max_doubt)
-        return [row for row in found if row["specific"] == "0"] if self.plausible else found
+        """Return the test notes in both genders (``counterfactual_pairs``)."""
+        rows = _pair_up(self._tests, self._swapped, self.known_swaps, self.max_doubt)
+        if self.plausible:
+            return [row for row in rows if row["specific"] == "0"]
+        return rows
 
     def reworded_pairs(self) -> Iterator[dict[str, str]]:
-        """The test notes in both genders in every wording, as placebo rows."""
-        pairs = [(row, _carried(row["text"])) for row in self.pairs()]
+        """Yield the test notes in both genders in every wording, as placebo rows."""
+        pairs = [(row, _find_carriers(row["text"])) for row in self.pairs()]
         for wording in range(1, WORDINGS + 1):
-            for row, carried in pairs:
-                yield placebo(row, str(wording), _worded(row["text"], carried, wording))
+            for row, carriers in pairs:
+                yield placebo(row, str(wording), _reword(row["text"], carriers, wording))
 
     def versions(self, pair_ids: Collection[str]) -> list[dict[str, str]]:
-        """The test notes of these pairs as prompts, as they are and neutralised: the gender is predicted."""
-        mine = _once(
-            note for note in self._of("test") if note["gender"] and _pair_id(note) in pair_ids
+        """Return test notes as prompts whose gender is predicted, as they are and neutralised.
+
+        Args:
+            pair_ids: of the notes, as ``pairs`` has them.
+
+        Returns:
+            Prompts, each note once in each of ``VERSIONS``.
+        """
+        notes = _unique_notes(
+            note for note in self._tests if note["gender"] and _pair_id(note) in pair_ids
         )
-        return [
-            {
-                **_prompt(note, note["gender"], note["text"], version, 0),
-                "pair_id": note["note_id"],
-                "condition": "all",
-                "construct": version,
-            }
-            for version in VERSIONS
-            for note in in_regime(mine, version, self.swapper, self.other_of)
-        ]
+        rows = []
+        for version in VERSIONS:
+            for note in in_regime(notes, version, self.swapper, self.known_swaps):
+                row = _prompt(note, note["gender"], note["text"], version, 0)
+                row |= {"pair_id": note["note_id"], "condition": "all", "construct": version}
+                rows.append(row)
+        return rows
 
     def remarks(self) -> list[str]:
-        """How many test notes are not compared, or are compared with a reservation."""
-        tests = self._of("test")
-        unknown = sum(not note["gender"] for note in tests)
-        pairs = _paired(tests, self._swapped, self.other_of, None)[::2]
-        alike = len(tests) - unknown - len(pairs)
+        """Return sentences that say how many test notes are not compared, or with a reservation."""
+        total = len(self._tests)
+        pairs = _pair_up(self._tests, self._swapped, self.known_swaps, None)[::2]
+        of_others = int((self._swapped.left.sum(axis=1) > 0).sum())
+        unknown = sum(not note["gender"] for note in self._tests)
+        alike = total - unknown - len(pairs)
         implausible = sum(pair["specific"] != "0" for pair in pairs)
-        others = int((self._swapped.left.sum(axis=1) > 0).sum())
-        what = (
-            "left out: they hold gender-specific clinical terms"
-            if self.plausible
-            else "hold gender-specific clinical terms, and their other version is implausible (see plausible)"
-        )
-        counts = (
-            (others, "hold words of relatives, clinicians or others, which keep their gender"),
-            (unknown, "left out: their gender is not known"),
-            (alike, "left out: nothing in them tells the gender, so both versions are one"),
-            (implausible, what),
-        )
-        return [f"{count} of {len(tests)} test notes {what}" for count, what in counts if count]
+        sentences = []
+        if of_others:
+            sentences.append(
+                f"{of_others} of {total} test notes hold words of relatives, clinicians or others, "
+                "which keep their gender"
+            )
+        if unknown:
+            sentences.append(f"{unknown} of {total} test notes left out: their gender is not known")
+        if alike:
+            sentences.append(
+                f"{alike} of {total} test notes left out: nothing in them tells the gender, "
+                "so both versions are one"
+            )
+        if implausible and self.plausible:
+            sentences.append(
+                f"{implausible} of {total} test notes left out: they hold gender-specific clinical terms"
+            )
+        elif implausible:
+            sentences.append(
+                f"{implausible} of {total} test notes hold gender-specific clinical terms, "
+                "and their other version is implausible (see plausible)"
+            )
+        return sentences
 
 
-def _once(notes: Iterable[Note]) -> list[Note]:
-    """Each note once: a note can be labelled for several phenotypes."""
-    found: dict[str, Note] = {}
+def _unique_notes(notes: Iterable[Note]) -> list[Note]:
+    """Return each note once: a note can be labelled for several phenotypes."""
+    unique: dict[str, Note] = {}
     for note in notes:
-        found.setdefault(note["note_id"], note)
-    return list(found.values())
+        unique.setdefault(note["note_id"], note)
+    return list(unique.values())

@@ -1,4 +1,4 @@
-"""Which notes a folder or file holds, MIMIC's or a user's own, and the notes that an audit reads."""
+"""Read the notes of a folder or file, MIMIC's or a user's own, and those of an audit."""
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,8 +9,10 @@ from swapbias import swapping
 from swapbias.errors import UsageError, listed
 from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
+from swapbias.notes.annotations import labelled_notes
 from swapbias.notes.augmentation import Notes, with_genders
-from swapbias.notes.mimic import coded_notes, find_table, labelled_notes, mimic3_notes, mimic4_notes
+from swapbias.notes.diagnosis_codes import coded_notes
+from swapbias.notes.mimic import find_table, mimic3_notes, mimic4_notes
 from swapbias.notes.note_rows import (
     GENDERS,
     NAME,
@@ -19,7 +21,7 @@ from swapbias.notes.note_rows import (
     PHENOTYPES,
     SPLITS,
     named_rows,
-    shown_cell,
+    quote_cell,
 )
 from swapbias.privacy import is_credentialed
 from swapbias.studies import column, config_rows
@@ -30,25 +32,32 @@ _TEST_SHARE = 3  # one subject in so many, where own notes name no split
 _REQUIRED = ("text", "label")
 # hadm_id is a column of MIMIC: rows that have it are taken to be made from it.
 _OPTIONAL = (*(name for name in NOTE_COLUMNS if name not in _REQUIRED), "hadm_id")
-_CELLS = {  # what a cell of own notes may be, lower case, and what an error expects
+_LABELS = {
+    **dict.fromkeys(("1", "1.0", "positive", "true", "yes"), "positive"),
+    **dict.fromkeys(("0", "0.0", "negative", "false", "no"), "negative"),
+}
+_FLAGS = {"true": "True", "1": "True", "false": "False", "0": "False", "": "False"}
+# By column: the values that a cell of own notes may have, in lower case, and their names in an error.
+_CELL_VALUES: Mapping[str, tuple[Mapping[str, str], str]] = {
     "gender": ({**GENDERS, "": ""}, "F, M, female or male"),
-    "label": (
-        {
-            **dict.fromkeys(("1", "1.0", "positive", "true", "yes"), "positive"),
-            **dict.fromkeys(("0", "0.0", "negative", "false", "no"), "negative"),
-        },
-        "1, 0, positive, negative, true or false",
-    ),
+    "label": (_LABELS, "1, 0, positive, negative, true or false"),
     "split": ({name: name for name in SPLITS}, "train or test"),
-    "credentialed": (
-        {"true": "True", "1": "True", "false": "False", "0": "False", "": "False"},
-        "true or false",
-    ),
+    "credentialed": (_FLAGS, "true or false"),
 }
 
 
 def kind_of_folder(folder: "str | PathLike[str]") -> str:
-    """``mimic3``, ``mimic4`` or ``own``, by the names of the files; UsageError: none of them."""
+    """Return the kind of notes that a folder or file holds, by the names of the files.
+
+    Args:
+        folder: of a MIMIC, or a folder or file of own notes.
+
+    Returns:
+        ``mimic3``, ``mimic4`` or ``own``.
+
+    Raises:
+        UsageError: there are no notes, or one file of MIMIC is given in place of its folder.
+    """
     folder = Path(folder)
     if folder.is_dir():
         if find_table(folder, "noteevents") and find_table(folder, "patients"):
@@ -69,11 +78,18 @@ def kind_of_folder(folder: "str | PathLike[str]") -> str:
 
 
 def stream_notes(folder: "str | PathLike[str]") -> Iterator[dict[str, str]]:
-    """Every note of a MIMIC folder, one at a time: memory does not grow with the files.
+    """Yield every note of a MIMIC folder, one at a time: memory does not grow with the files.
 
-    Keys: note_id, subject_id, hadm_id, note_type, charttime, gender (blank where the patient is not known),
-    credentialed (``True``), text. Notes of MIMIC-III that are marked as an error are left out.
-    UsageError: no MIMIC folder. ValueError: a missing column, or a file that is no readable CSV.
+    Args:
+        folder: of MIMIC-III or MIMIC-IV-Note.
+
+    Returns:
+        Rows of ``STREAM_COLUMNS``: gender is blank where the patient is not known, credentialed is ``True``. Notes
+        of MIMIC-III that are marked as an error are left out.
+
+    Raises:
+        UsageError: no MIMIC folder.
+        ValueError: a missing column, or a file that is no readable CSV.
     """
     tables = note_tables(folder)
     if kind_of_folder(folder) == MIMIC3:
@@ -82,7 +98,17 @@ def stream_notes(folder: "str | PathLike[str]") -> Iterator[dict[str, str]]:
 
 
 def note_tables(folder: "str | PathLike[str]") -> list[Path]:
-    """The tables of a MIMIC folder that ``stream_notes`` reads; UsageError: no MIMIC folder."""
+    """Return the tables of a MIMIC folder that ``stream_notes`` reads.
+
+    Args:
+        folder: of MIMIC-III or MIMIC-IV-Note.
+
+    Returns:
+        Paths: the table of notes, then that of patients where there is one.
+
+    Raises:
+        UsageError: no MIMIC folder.
+    """
     notes = "noteevents" if kind_of_folder(folder) == MIMIC3 else "discharge"
     return _tables(Path(folder), notes, "patients")
 
@@ -90,10 +116,20 @@ def note_tables(folder: "str | PathLike[str]") -> list[Path]:
 def local_notes(
     folder: "str | PathLike[str]", *, seed: int = 0, labelled: bool = True
 ) -> list[dict[str, str]]:
-    """Labelled note rows of whatever the folder or file holds; of MIMIC for the four phenotypes, split by subject.
+    """Return labelled note rows of whatever a folder or file holds.
 
-    Notes of MIMIC-III have the labels of their annotations, those of MIMIC-IV the codes of their admission.
-    UsageError: nothing of the kind there, or notes without labels. ValueError: a broken file.
+    Args:
+        folder: of a MIMIC, or a folder or file of own notes.
+        seed: of the split of a MIMIC by subject.
+        labelled: whether own notes need labels.
+
+    Returns:
+        Rows of ``NOTE_COLUMNS``; of MIMIC for the four phenotypes. Notes of MIMIC-III have the labels of their
+        annotations, those of MIMIC-IV the codes of their admission.
+
+    Raises:
+        UsageError: nothing of the kind there, or notes without labels.
+        ValueError: a broken file.
     """
     folder = Path(folder)
     kind = kind_of_folder(folder)
@@ -105,14 +141,16 @@ def local_notes(
 
 
 def _tables(folder: Path, *names: str) -> list[Path]:
-    return [path for name in names if (path := find_table(folder, name))]
+    """Return the paths of those of these tables that a folder has."""
+    tables = (find_table(folder, name) for name in names)
+    return [table for table in tables if table is not None]
 
 
 # --- own notes --------------------------------------------------------------------------------------------
 
 
 def _own_files(path: Path) -> list[tuple[Path, str]]:
-    """The files of notes with the split that their name says (blank for a single file); empty without any."""
+    """Return the files of own notes with the split that their name says, blank for a single file."""
     if path.is_file():
         return [(path, "")] if path.name.lower().endswith(SUFFIXES) else []
     names = [(path / f"{split}{suffix}", split) for split in SPLITS for suffix in SUFFIXES]
@@ -120,7 +158,7 @@ def _own_files(path: Path) -> list[tuple[Path, str]]:
 
 
 def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
-    """Note rows of a ``.csv``, ``.csv.gz``, ``.jsonl`` or ``.parquet`` file, or of a folder's train and test.
+    """Return the note rows of a user's own file, or of a folder's train and test files.
 
     Columns (in any case): ``text`` and ``label`` (1/0, positive/negative, true/false; may be missing unless
     ``labelled``), and optionally ``gender`` (F/M, female/male; blank where it is not known), ``phenotype`` (else
@@ -128,7 +166,15 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
     (else the note_id), ``note_type`` and ``credentialed`` (else False). Rows that come from MIMIC
     (``privacy.why_credentialed``) are credentialed whatever that column says.
 
-    ValueError: naming file, row, column, value and what is wanted.
+    Args:
+        path: a ``.csv``, ``.csv.gz``, ``.jsonl`` or ``.parquet`` file, or a folder of such files.
+        labelled: whether the notes need labels.
+
+    Returns:
+        Rows of ``NOTE_COLUMNS``.
+
+    Raises:
+        ValueError: a broken row. It names file, row, column, value and what is wanted.
     """
     rows = [row for file, split in _own_files(path) for row in _file_rows(file, split, labelled)]
     if not rows:
@@ -138,55 +184,74 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
 
 
 def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str]]:
-    credentialed = is_credentialed(file)
-    columns, optional = (_REQUIRED, _OPTIONAL) if labelled else (("text",), ("label", *_OPTIONAL))
-    for number, row in enumerate(named_rows(file, columns, optional=optional), start=1):
-        where = f"{file.name}: row {number}"
+    """Yield the note rows of one file of own notes."""
+    is_of_mimic = is_credentialed(file)
+    required: Sequence[str] = _REQUIRED if labelled else ("text",)
+    optional: Sequence[str] = _OPTIONAL if labelled else ("label", *_OPTIONAL)
+    for number, row in enumerate(named_rows(file, required, optional=optional), start=1):
         if not row["text"].strip():
             raise ValueError(
-                f"{where}, column 'text': blank, expected a note. Fill it in or drop the row."
+                f"{file.name}: row {number}, column 'text': blank, expected a note. "
+                "Fill it in or drop the row."
             )
-        note_id = row.get("note_id", "").strip() or (f"{split}-{number}" if split else str(number))
-        found = {
-            **dict.fromkeys(NOTE_COLUMNS, ""),
-            "split": split or "test",
-            **row,
-            "note_id": note_id,
-            "subject_id": row.get("subject_id", "").strip() or note_id,
-            "phenotype": " ".join(row.get("phenotype", "").split()) or OWN,
-        }
-        if credentialed or "hadm_id" in row:
-            found["credentialed"] = "True"
-        for name, (known, wanted) in _CELLS.items():
-            cell = found[name].strip().lower()
-            if cell not in known and (cell or labelled or name != "label"):
-                shown = shown_cell(found[name])
+        note = _fill_note(row, number, split)
+        if is_of_mimic or "hadm_id" in row:
+            note["credentialed"] = "True"
+        for column_name in _CELL_VALUES:
+            value = _read_cell(column_name, note[column_name], labelled)
+            if value is None:
+                _, expected = _CELL_VALUES[column_name]
                 raise ValueError(
-                    f"{where}, column {name!r}: {shown}, expected {wanted}. Fix the cell."
+                    f"{file.name}: row {number}, column {column_name!r}: "
+                    f"{quote_cell(note[column_name])}, expected {expected}. Fix the cell."
                 )
-            found[name] = known.get(cell, "")
-        yield {name: found[name] for name in NOTE_COLUMNS}
+            note[column_name] = value
+        yield {name: note[name] for name in NOTE_COLUMNS}
+
+
+def _fill_note(row: Mapping[str, str], number: int, split: str) -> dict[str, str]:
+    """Return a row with what it has no value for; ``split`` is that of its file, blank for a single file."""
+    default_id = f"{split}-{number}" if split else str(number)
+    note_id = row.get("note_id", "").strip() or default_id
+    return {
+        **dict.fromkeys(NOTE_COLUMNS, ""),
+        "split": split or "test",
+        **row,
+        "note_id": note_id,
+        "subject_id": row.get("subject_id", "").strip() or note_id,
+        "phenotype": " ".join(row.get("phenotype", "").split()) or OWN,
+    }
+
+
+def _read_cell(column_name: str, value: str, labelled: bool) -> str | None:
+    """Return the value of a cell as note rows have it; None for one that the column does not take."""
+    values, _ = _CELL_VALUES[column_name]
+    cell = value.strip().lower()
+    if column_name == "label" and not labelled and not cell:
+        return ""
+    return values.get(cell)
 
 
 def _check_ids(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
-    """Note ids are unique within a phenotype, and no subject of one is in both splits."""
-    first: dict[tuple[str, ...], int] = {}
+    """Refuse, with a ValueError, a note id twice in a phenotype, and a subject of one in both splits."""
+    first_of_note: dict[tuple[str, str], int] = {}
+    first_of_subject: dict[tuple[str, str, str], int] = {}
     for number, row in enumerate(rows, start=1):
-        note, subject = ((row["phenotype"], name, row[name]) for name in ("note_id", "subject_id"))
-        if note in first:
-            both = f"rows {first[note]} and {number}"
+        note = (row["phenotype"], row["note_id"])
+        if note in first_of_note:
             raise ValueError(
-                f"{path.name}: {both} have one note_id within a phenotype, expected two. Rename one."
+                f"{path.name}: rows {first_of_note[note]} and {number} have one note_id within a phenotype, "
+                "expected two. Rename one."
             )
-        other = (*subject, *(split for split in SPLITS if split != row["split"]))
-        if other in first:
-            both = f"rows {first[other]} and {number}"
-            raise ValueError(
-                f"{path.name}: {both} have one subject_id, in train and test, expected one of them. "
-                "Move its notes to one split."
-            )
-        first[note] = number
-        first.setdefault((*subject, row["split"]), number)
+        for split in SPLITS:
+            subject = (row["phenotype"], row["subject_id"], split)
+            if split != row["split"] and subject in first_of_subject:
+                raise ValueError(
+                    f"{path.name}: rows {first_of_subject[subject]} and {number} have one subject_id, in train "
+                    "and test, expected one of them. Move its notes to one split."
+                )
+        first_of_note[note] = number
+        first_of_subject.setdefault((row["phenotype"], row["subject_id"], row["split"]), number)
 
 
 # --- the notes of an audit --------------------------------------------------------------------------------
@@ -200,25 +265,39 @@ def load_notes(
     trains: bool | None = None,
     labelled: bool = True,
 ) -> Notes:
-    """The notes to audit with, every one with its gender where the text shows it.
+    """Return the notes to audit with, every one with its gender where the text shows it.
 
-    ``trains``: whether a classifier is trained on them (None: as the settings say). Own notes without a split are
-    then divided, and else all tested. ``labelled``: whether own notes need labels.
-    UsageError: nothing in the folder that can be read or tested. ValueError: broken notes.
+    Args:
+        settings: name the user's notes, if any, and how they are used.
+        seed: of the split of notes without one.
+        corpus: whose notes are read where the user names none.
+        trains: whether a classifier is trained on them; None: as the settings say. Own notes without a split are
+            then divided, and else all tested.
+        labelled: whether own notes need labels.
+
+    Returns:
+        The notes with the swapper that makes their other versions.
+
+    Raises:
+        UsageError: nothing in the folder that can be read or tested.
+        ValueError: broken notes.
     """
     swapper = swapping.Swapper(whose="patient")
     if settings.data is None:
-        made = [row for one in PHENOTYPES for row in config_rows(corpus, f"{one}-original")]
-        return Notes("synthetic", tuple(made), swapper, settings.plausible, _known_versions(corpus))
+        rows = [
+            row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")
+        ]
+        known_swaps = _known_swaps(corpus)
+        return Notes("synthetic", tuple(rows), swapper, settings.plausible, known_swaps)
     folder = Path(settings.data)
+    if trains is None:
+        trains = settings.trains
     rows = with_genders(local_notes(folder, seed=seed, labelled=labelled), swapper)
     if is_credentialed(folder):
         rows = [{**row, "credentialed": "True"} for row in rows]
-    if (settings.trains if trains is None else trains) and not any(
-        row["split"] == "train" for row in rows
-    ):
-        rows = _split(rows, seed)
-    if not any(row["split"] == "test" for row in rows):
+    if trains and not _has_split(rows, "train"):
+        rows = _split_by_subject(rows, seed)
+    if not _has_split(rows, "test"):
         raise UsageError(
             f"None of the {len(rows)} notes has the split test. Mark some in the column split, or leave that column "
             "out: then all are tested."
@@ -232,20 +311,28 @@ def load_notes(
     )
 
 
-def _known_versions(corpus: str) -> dict[str, str]:
-    """The texts of a corpus of notes and what they are in the other gender."""
+def _has_split(rows: Sequence[Mapping[str, str]], split: str) -> bool:
+    return any(row["split"] == split for row in rows)
+
+
+def _known_swaps(corpus: str) -> dict[str, str]:
+    """Return the texts of a corpus of notes with what they are in the other gender."""
+    pair_texts = list(column(config_rows(corpus, "pairs"), "text"))
+    originals = [*_training_texts(corpus, "original"), *pair_texts[::2]]
+    swapped = [*_training_texts(corpus, "swapped"), *pair_texts[1::2]]
+    return dict(zip(originals, swapped, strict=True))
+
+
+def _training_texts(corpus: str, regime: str) -> list[str]:
     texts = []
-    for version in ("original", "swapped"):
-        rows = (
-            row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-{version}")
-        )
-        texts.append([row["text"] for row in rows if row["split"] == "train"])
-    pairs = list(column(config_rows(corpus, "pairs"), "text"))
-    return dict(zip([*texts[0], *pairs[::2]], [*texts[1], *pairs[1::2]], strict=True))
+    for phenotype in PHENOTYPES:
+        rows = config_rows(corpus, f"{phenotype}-{regime}")
+        texts += [row["text"] for row in rows if row["split"] == "train"]
+    return texts
 
 
-def _split(rows: Sequence[dict[str, str]], seed: int) -> list[dict[str, str]]:
-    """Own notes without a split: a third of the subjects are for testing, drawn by the seed."""
+def _split_by_subject(rows: Sequence[dict[str, str]], seed: int) -> list[dict[str, str]]:
+    """Return own notes without a split with a third of the subjects for testing, drawn by the seed."""
     subjects = sorted({row["subject_id"] for row in rows})
     random.Random(f"{seed}/split").shuffle(subjects)
     tested = set(subjects[::_TEST_SHARE])

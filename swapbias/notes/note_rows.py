@@ -1,4 +1,4 @@
-"""What a clinical note row holds, how many the published study had, and tables of notes on disk read as rows."""
+"""Rows of clinical notes: their columns, the published numbers of notes, and tables on disk read as rows."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,52 +18,76 @@ SPLITS = ("train", "test")
 OWN = "own"  # notes of a user, and their phenotype where no column names one
 # Sizes are in this order, as the paper prints them.
 CELLS = (("female", "positive"), ("male", "positive"), ("female", "negative"), ("male", "negative"))
-Cell = tuple[str, str]
+STREAM_COLUMNS = (
+    "note_id", "subject_id", "hadm_id", "note_type", "charttime", "gender", "credentialed", "text",
+)  # fmt: skip
+Cell = tuple[str, str]  # gender and label
 _BATCH = 1_000  # rows that are read at once
-_LONGEST_SHOWN = 3  # characters
+_LONGEST_QUOTED = 3  # characters
 
 
-def shown_cell(value: str) -> str:
-    """A cell in an error: what is longer than a flag may be a note, a name or an id, and is not repeated.
+def quote_cell(value: str) -> str:
+    """Return a cell as an error may show it: what is longer than a flag may be a note, a name or an id.
 
-    >>> shown_cell("x"), shown_cell("Jane Roe")
+    >>> quote_cell("x"), quote_cell("Jane Roe")
     ("'x'", '8 characters')
+
+    Args:
+        value: of the cell.
+
+    Returns:
+        A short value in quotes, of a longer one the number of characters.
     """
-    return repr(value) if len(value) <= _LONGEST_SHOWN else f"{len(value)} characters"
+    return repr(value) if len(value) <= _LONGEST_QUOTED else f"{len(value)} characters"
 
 
 def named_rows(
     path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
 ) -> Iterator[dict[str, str]]:
-    """Rows of a file in bounded memory as strings, with the columns that are named; null becomes blank.
+    """Yield the rows of a file in bounded memory as strings.
 
-    Names of columns are matched ignoring case. Values of CSV come back as written and may hold newlines.
-    ValueError: naming the file and the missing column or unreadable row; never text of a note.
+    Args:
+        path: a table of a format that swapping reads. Values of CSV come back as written and may hold newlines.
+        columns: names that the file must have, matched ignoring case.
+        optional: names of columns that are read where the file has them.
+
+    Yields:
+        Each row by these names; null becomes blank.
+
+    Raises:
+        ValueError: a column is missing or a row cannot be read. It names the file and never holds text of a note.
     """
     source = swapping.read_files([path])
     present = {name.strip().lower(): name for name in source.schema.names}
-    if missing := [name for name in columns if name.lower() not in present]:
-        shown = tables.shown_names(source.schema.names)
-        raise ValueError(f"{path.name}:1: no column {missing[0]!r}, found {shown}. Add the column.")
-    names = {
-        name: present[name.lower()] for name in (*columns, *optional) if name.lower() in present
-    }
+    for name in columns:
+        if name.lower() not in present:
+            header = tables.shown_names(source.schema.names)
+            raise ValueError(f"{path.name}:1: no column {name!r}, found {header}. Add the column.")
+    names = [name for name in (*columns, *optional) if name.lower() in present]
     for batch, _ in source.read(_BATCH):
         try:
-            cells = [batch.column(name).to_pylist() for name in names.values()]
+            cells = [batch.column(present[name.lower()]).to_pylist() for name in names]
         except UnicodeDecodeError:
             raise ValueError(
                 f"{path.name} holds text that is not UTF-8. Save it as UTF-8, or fetch it again."
             ) from None
         for row in zip(*cells, strict=True):
-            yield {
-                name: "" if cell is None else str(cell)
-                for name, cell in zip(names, row, strict=True)
-            }
+            texts = ("" if cell is None else str(cell) for cell in row)
+            yield dict(zip(names, texts, strict=True))
 
 
 def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:
-    """Notes of each split and (gender, label) in the published study (Sogancioglu et al. 2023, Table II)."""
+    """Return the numbers of notes in the published study (Sogancioglu et al. 2023, Table II).
+
+    Args:
+        phenotype: a name of ``PHENOTYPES``.
+
+    Returns:
+        Numbers of notes by split and by gender and label.
+
+    Raises:
+        UsageError: no such phenotype.
+    """
     if phenotype not in PHENOTYPES:
         raise UsageError(f"Unknown phenotype {phenotype!r}: expected one of {listed(PHENOTYPES)}.")
     sizes: dict[str, dict[Cell, int]] = {split: {} for split in SPLITS}
@@ -72,8 +96,3 @@ def published_sizes(phenotype: str) -> dict[str, dict[Cell, int]]:
         if row["phenotype"] == phenotype:
             sizes[row["split"]][row["gender"], row["label"]] = int(row["notes"])
     return sizes
-
-
-STREAM_COLUMNS = (
-    "note_id", "subject_id", "hadm_id", "note_type", "charttime", "gender", "credentialed", "text",
-)  # fmt: skip

@@ -41,23 +41,24 @@ def stored_rows(config: Config, tables: Sequence[Path]) -> Path:
         An Arrow file in a folder that its user alone can read, marked where a row is credentialed.
 
     Raises:
-        ValueError: a broken table. OSError: the cache folder cannot be written.
+        ValueError: a broken table.
+        OSError: the cache folder cannot be written.
     """
     cache = cache_dir() / "notes"
     cache.mkdir(mode=OWNER_FOLDER, parents=True, exist_ok=True)
     cache.chmod(OWNER_FOLDER)
-    places = [config.name, *(str(table.resolve()) for table in tables)]
-    folder = cache / hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16]
+    source = [config.name, *(str(table.resolve()) for table in tables)]
+    folder = cache / hashlib.sha256(json.dumps(source).encode()).hexdigest()[:16]
     schema: pa.Schema = catalogue.config_features(config).arrow_schema
     with locked(folder, file=Path(f"{folder}.lock"), wait=_WAIT):
-        file = folder / f"{_key(config, tables, schema)}.arrow"
+        file = folder / f"{_content_key(config, tables, schema)}.arrow"
         if not file.exists():
             with for_owner_alone(True), atomic_directory(folder) as making:
-                _write(config, making / file.name, schema)
+                _write_rows(config, making / file.name, schema)
     return file
 
 
-def _key(config: Config, tables: Sequence[Path], schema: "pa.Schema") -> str:
+def _content_key(config: Config, tables: Sequence[Path], schema: "pa.Schema") -> str:
     """Return a sha256 over all that the rows depend on."""
     depends = {
         "code": rooms_sha256(*_ROOMS),
@@ -68,7 +69,7 @@ def _key(config: Config, tables: Sequence[Path], schema: "pa.Schema") -> str:
     return hashlib.sha256(json.dumps(depends).encode()).hexdigest()
 
 
-def _write(config: Config, file: Path, schema: "pa.Schema") -> None:
+def _write_rows(config: Config, file: Path, schema: "pa.Schema") -> None:
     """Write the rows batch by batch, and mark their folder before the first credentialed one is written."""
     import pyarrow as pa
 
@@ -82,6 +83,7 @@ def _write(config: Config, file: Path, schema: "pa.Schema") -> None:
 
 
 def _batches(config: Config) -> Iterator[list[dict[str, object]]]:
+    """Yield the rows of a config, so many at once as are written."""
     rows = config.typed_rows(config.rows())
     while batch := [*islice(rows, _BATCH)]:
         yield batch

@@ -1,11 +1,11 @@
-"""Credentialed clinical text: what tells it, and how everything that would publish or send it refuses.
+"""Credentialed clinical text: how it is recognised, and how all that would publish or send it refuses.
 
 PhysioNet lets nobody share such text or what is derived from it with third parties or with services on the network.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,8 +20,8 @@ HOW_TO_READ = (
     "Read the rows with pandas, or with `load_dataset(..., streaming=True)`: without it `datasets` keeps a copy in "
     "its own cache, which is neither marked nor closed to others."
 )
-_NOTES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
-_TABLES = (
+_NOTE_TABLES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
+_PATIENT_TABLES = (
     "admissions",
     "patients",
     "icustays",
@@ -32,35 +32,52 @@ _TABLES = (
 )
 _MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in
 _MANIFESTS = ("manifest.json", "swap.json")
-_TABLE = re.compile(
+_TABLE_FILE = re.compile(
     r"(.+?)\.(?:csv|tsv|jsonl|ndjson|parquet)(?:\.(?:gz|zip|bz2|xz|zst))?", re.IGNORECASE
 )
 # As letters alone: "HADM_ID", "hadm id" and "Hospital.Admission.ID" (of the annotations) name admissions of MIMIC.
-_ADMISSION = {"hadmid", "hospitaladmissionid"}
-_MIMIC4 = {"noteid", "subjectid", "charttime", "text"}
+_ADMISSION_COLUMNS = {"hadmid", "hospitaladmissionid"}
+_MIMIC4_COLUMNS = {"noteid", "subjectid", "charttime", "text"}
 
 
 def mark(folder: Path) -> None:
-    """Say in a folder that it holds credentialed text, and keep everybody but its user out of it."""
-    (folder / CREDENTIALED).write_text(f"{WARNING.strip('*')}\n", encoding="utf-8")
-    (folder / CREDENTIALED).chmod(0o600)
+    """Say in a folder that it holds credentialed text, and keep everybody but its user out of it.
+
+    Args:
+        folder: an existing folder of this machine.
+    """
+    sign = folder / CREDENTIALED
+    sign.write_text(f"{WARNING.strip('*')}\n", encoding="utf-8")
+    sign.chmod(0o600)
     folder.chmod(OWNER_FOLDER)
 
 
 @contextmanager
 def for_owner_alone(credentialed: bool) -> Iterator[None]:
-    """While the block runs, files of every library are their user's alone (umask 077)."""
-    before = os.umask(0o077) if credentialed else None
+    """Make the files that any library writes in the block their user's alone (umask 077).
+
+    Args:
+        credentialed: whether the files hold credentialed text; if not, nothing changes.
+    """
+    if not credentialed:
+        yield
+        return
+    before = os.umask(0o077)
     try:
         yield
     finally:
-        if before is not None:
-            os.umask(before)
+        os.umask(before)
 
 
 @contextmanager
 def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[None]:
-    """Make a folder and write to it as the only process (``files.locked``); of credentialed notes it is marked."""
+    """Make a folder and write to it as the only process (``files.locked``).
+
+    Args:
+        folder: made with its parents where it is not there.
+        credentialed: whether credentialed text is written: the folder is marked, and for its user alone.
+        then: advice for a second process that finds the folder locked.
+    """
     with for_owner_alone(credentialed):
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, then=then):
@@ -70,50 +87,104 @@ def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[Non
 
 
 def is_credentialed(path: Path) -> bool:
-    """Whether a file or folder (notes, run, built corpus, swapped files) holds credentialed text."""
+    """Return whether a file or folder holds credentialed text.
+
+    Args:
+        path: of notes, a run, a built corpus or swapped files.
+
+    Returns:
+        True where ``why_credentialed`` gives a reason.
+    """
     return bool(why_credentialed(path))
 
 
 def why_credentialed(path: Path) -> str:
-    """What tells that a file or folder holds credentialed text or what is made of it; blank: nothing."""
-    place = path.resolve()
-    for folder in (place, *place.parents):
-        if (folder / CREDENTIALED).exists() or any(
-            _is_marked_in(folder / name) for name in _MANIFESTS
-        ):
-            return "the input lies in a folder that is marked so"
-    if is_mimic_name(place.name):
+    """Return the reason to take a file or folder for credentialed text or for what is made of it.
+
+    Args:
+        path: of notes, a run, a built corpus or swapped files; it need not exist.
+
+    Returns:
+        A clause without a capital; blank: nothing speaks for it.
+    """
+    path = path.resolve()
+    if any(_is_marked(folder) for folder in (path, *path.parents)):
+        return "the input lies in a folder that is marked so"
+    if is_mimic_name(path.name):
         return "the file is named like MIMIC's notes"
-    here = place if place.is_dir() else place.parent
-    beside = [
-        one for module in _MODULES if (here / module).is_dir() for one in (here / module).iterdir()
-    ]
-    # A table of MIMIC's patients: that of another hospital has other columns.
-    patients = (one for one in beside if _stem(one.name) in _TABLES)
-    is_patients = any(
-        "subject_id" in (name.strip().lower() for name in columns_of(one)) for one in patients
-    )
-    if is_patients or any(is_mimic_name(one.name) for one in beside):
+    neighbours = _files_beside(path)
+    if any(_is_mimic_neighbour(file) for file in neighbours):
         return "tables of MIMIC lie beside it"
-    files = beside if place.is_dir() else (place,)
-    if any(is_mimic_columns(columns_of(one)) for one in files if _TABLE.fullmatch(one.name)):
-        return "the columns are those of MIMIC's notes"
+    files = neighbours if path.is_dir() else (path,)
+    for file in files:
+        if _TABLE_FILE.fullmatch(file.name) and is_mimic_columns(columns_of(file)):
+            return "the columns are those of MIMIC's notes"
     return ""
 
 
+def _is_marked(folder: Path) -> bool:
+    """Return whether a folder holds the mark, or a manifest that says credentialed."""
+    if (folder / CREDENTIALED).exists():
+        return True
+    return any(_says_credentialed(folder / name) for name in _MANIFESTS)
+
+
+def _says_credentialed(manifest: Path) -> bool:
+    with suppress(OSError, ValueError, AttributeError):
+        return bool(parse_json(manifest.read_bytes()).get("credentialed"))
+    return False
+
+
+def _files_beside(path: Path) -> Sequence[Path]:
+    """Return what lies in a folder, or beside a file, and in the folders there that MIMIC-IV comes in."""
+    folder = path if path.is_dir() else path.parent
+    folders = [folder / module for module in _MODULES]
+    return [file for inner in folders if inner.is_dir() for file in inner.iterdir()]
+
+
+def _is_mimic_neighbour(file: Path) -> bool:
+    """Return whether a file is a table of MIMIC: its notes, or its patients (another hospital has other columns)."""
+    if is_mimic_name(file.name):
+        return True
+    if _table_name(file.name) not in _PATIENT_TABLES:
+        return False
+    return any(column.strip().lower() == "subject_id" for column in columns_of(file))
+
+
 def is_mimic_name(path: str) -> bool:
-    """Whether a file has the name of a table of MIMIC's notes (MIMIC-III, MIMIC-IV-Note), whatever its format."""
-    return _stem(path) in _NOTES
+    """Return whether a file has the name of a table of MIMIC's notes (MIMIC-III, MIMIC-IV-Note).
+
+    Args:
+        path: of any table format, packed or not; its last part alone is read.
+
+    Returns:
+        True for such a name.
+    """
+    return _table_name(path) in _NOTE_TABLES
 
 
 def is_mimic_columns(columns: Iterable[str]) -> bool:
-    """Whether columns are those of MIMIC's notes: they name an admission of MIMIC, or are those of MIMIC-IV-Note."""
-    found = {re.sub("[^a-z]", "", name.lower()) for name in columns}
-    return bool(_ADMISSION & found) or found >= _MIMIC4
+    """Return whether columns are those of MIMIC's notes.
+
+    Args:
+        columns: names in any case.
+
+    Returns:
+        True where they name an admission of MIMIC, or are those of MIMIC-IV-Note.
+    """
+    letters = {re.sub("[^a-z]", "", name.lower()) for name in columns}
+    return bool(_ADMISSION_COLUMNS & letters) or letters >= _MIMIC4_COLUMNS
 
 
 def columns_of(path: Path) -> list[str]:
-    """The names of a table's columns, or of its first JSON line; none where none can be read."""
+    """Return the names of a table's columns, or of its first JSON line.
+
+    Args:
+        path: a Parquet, JSON lines, TSV or CSV file, packed or not.
+
+    Returns:
+        Names in order; none where none can be read.
+    """
     import pandas as pd
     import pyarrow.parquet as pq
 
@@ -122,25 +193,33 @@ def columns_of(path: Path) -> list[str]:
         if ".parquet" in name:
             return list(pq.read_schema(path).names)
         if ".jsonl" in name or ".ndjson" in name:
-            return [*map(str, pd.read_json(path, lines=True, nrows=1, encoding_errors="replace"))]
-        gap = "\t" if ".tsv" in name else ","
-        return [*pd.read_csv(path, nrows=0, sep=gap, index_col=False, encoding_errors="replace")]
+            first = pd.read_json(path, lines=True, nrows=1, encoding_errors="replace")
+            return [str(column) for column in first]
+        separator = "\t" if ".tsv" in name else ","
+        header = pd.read_csv(
+            path, nrows=0, sep=separator, index_col=False, encoding_errors="replace"
+        )
+        return list(header)
     return []
 
 
-def _stem(path: str) -> str:
-    found = _TABLE.fullmatch(Path(path).name)
-    return found[1].lower() if found else ""
-
-
-def _is_marked_in(file: Path) -> bool:
-    with suppress(OSError, ValueError, AttributeError):
-        return bool(parse_json(file.read_bytes()).get("credentialed"))
-    return False
+def _table_name(path: str) -> str:
+    """Return the name of a table in lower case without its endings; blank for a file of another format."""
+    match = _TABLE_FILE.fullmatch(Path(path).name)
+    return match[1].lower() if match else ""
 
 
 def refuse(path: Path, action: str, *, known: bool = False) -> None:
-    """UsageError before credentialed text is published or sent; ``known``: what was read of the path has said so."""
+    """Refuse to publish or send credentialed text.
+
+    Args:
+        path: of what would be published or sent.
+        action: a participle for the error, such as "published".
+        known: whether what was read of the path has already said so.
+
+    Raises:
+        UsageError: the path holds credentialed text.
+    """
     if known or is_credentialed(path):
         raise UsageError(
             f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,10 +18,10 @@ PART_OF = "part of "
 # --- the keys that leave ----------------------------------------------------------------------------------
 
 _KEYS = tomllib.loads(Path(__file__).with_name("manifest_keys.toml").read_text(encoding="utf-8"))
-_NAMED: Mapping[str, str] = _KEYS["named"]
+_TYPE_OF_VALUES: Mapping[str, str] = _KEYS["named"]  # by the key of an object whose keys are names
 _OBJECTS = frozenset(_KEYS["objects"].split())
 _TYPES = {key: kind for kind, keys in _KEYS["types"].items() for key in keys.split()}
-_TEXTS = {
+_TEXT_PATTERNS = {
     "text": r"[^\x00-\x1f\x7f]{0,300}",
     "long_text": r"[^\x00-\x1f\x7f]{0,2000}",
     "hash": r"[0-9a-f]{40}|[0-9a-f]{64}",
@@ -30,24 +30,32 @@ _TEXTS = {
 
 
 def _is_type(value: Any, kind: str) -> bool:
-    if kind in _TEXTS:
-        return isinstance(value, str) and re.fullmatch(_TEXTS[kind], value) is not None
-    return isinstance(value, bool) == (kind == "flag") and isinstance(value, bool | int | float)
+    """Return whether a value is of a type of manifest_keys.toml."""
+    if kind in _TEXT_PATTERNS:
+        return isinstance(value, str) and re.fullmatch(_TEXT_PATTERNS[kind], value) is not None
+    if kind == "flag":
+        return isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _allowed(key: Any, value: Any, parent: str) -> bool:
-    """Whether an entry of an object may leave, whatever is in it."""
-    if parent in _NAMED:
-        nested = isinstance(value, Mapping) and parent == "planted"
-        return _is_type(key, "name") and (nested or _is_type(value, _NAMED[parent]))
-    if isinstance(value, Mapping | list | tuple):
-        return key in _OBJECTS or key in (_NAMED if isinstance(value, Mapping) else _TYPES)
+def _is_allowed(key: Any, value: Any, parent: str) -> bool:
+    """Return whether an entry of the object ``parent`` may leave; what is in it is looked at by itself."""
+    if parent in _TYPE_OF_VALUES:
+        if not _is_type(key, "name"):
+            return False
+        if parent == "planted" and isinstance(value, Mapping):
+            return True
+        return _is_type(value, _TYPE_OF_VALUES[parent])
+    if isinstance(value, Mapping):
+        return key in _OBJECTS or key in _TYPE_OF_VALUES
+    if isinstance(value, list | tuple):
+        return key in _OBJECTS or key in _TYPES
     return key in _TYPES and (value is None or _is_type(value, _TYPES[key]))
 
 
 # --- places of the machine --------------------------------------------------------------------------------
 
-_PLACE = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")  # how a path of a machine begins
+_PATH_START = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
 _PRIVATE = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
 # A path of an address that is the same for all of its users.
@@ -55,164 +63,231 @@ _GENERIC_PATH = r"(/(v[0-9]+[a-z0-9]*|api|openai|inference|compatible-mode|compa
 _UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
 _PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESSES = ("base_url", "own_address")
-_OF_RUNS = (
-    "findings.csv",
-    "findings.parquet",
-    "lexicon_coverage.csv",
-)  # names that every run has itself
+_FILES_OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")
 
 
 def public_model(name: str) -> str:
-    """A model's name without the path that an endpoint may serve it by: ``/models/llama-3`` is ``llama-3``."""
-    return _last_part(name) if _PLACE.match(name) else name
+    """Return a model's name without the path that an endpoint may serve it by: ``/models/llama-3`` is ``llama-3``.
+
+    Args:
+        name: a name as findings or a manifest have it.
+
+    Returns:
+        The name itself, or its last part where it is a path.
+    """
+    return _last_part(name) if _PATH_START.match(name) else name
 
 
-def public_manifest(manifest: Mapping[str, Any], *, every: bool = False) -> dict[str, Any]:
-    """The manifest without anything of the user's machine, and without entries that swapbias does not write.
+def public_manifest(manifest: Mapping[str, Any], *, keep_unknown: bool = False) -> dict[str, Any]:
+    """Return a manifest without anything of the user's machine, and without entries that swapbias does not write.
 
     Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
-    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text. ``every``: keep
-    the other entries too, but for prices: for a page, which shows whatever a stranger wrote as text.
-    """
-    pairs = sorted(
-        _replacements(manifest), key=lambda pair: (-len(pair[0]), pair)
-    )  # the longest first
+    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text.
 
-    def public(value: Any, key: str) -> Any:
+    Args:
+        manifest: a run's manifest as it is on disk.
+        keep_unknown: keep the other entries too, but for prices: for a page, which shows whatever a stranger wrote
+            as text.
+
+    Returns:
+        A new manifest, without hashes of the run's files: they are written anew.
+    """
+    entries = {key: value for key, value in manifest.items() if key != "sha256"}
+    return _Publisher(manifest, keep_unknown).publish_entries(entries, "")
+
+
+class _Publisher:
+    """Make the values of one manifest public, whatever objects and lists they are in."""
+
+    def __init__(self, manifest: Mapping[str, Any], keep_unknown: bool) -> None:
+        self.keep_unknown = keep_unknown
+        self.model_names = _names_of_models(manifest)
+        # The longest first: a short one may be a part of it.
+        self.replacements = sorted(_replacements(manifest), key=lambda pair: (-len(pair[0]), pair))
+
+    def publish(self, value: Any, key: str) -> Any:
+        """Return a value as others may see it."""
         if isinstance(value, Mapping):
-            return {
-                name: public(inner, key if key == "planted" else name)
-                for name, inner in value.items()
-                if (every and name not in _UNSHARED) or _allowed(name, inner, key)
-            }
+            return self.publish_entries(value, key)
         if isinstance(value, list | tuple):
-            return [public(one, key) for one in value if every or _allowed(key, one, "")]
+            items = (item for item in value if self.keep_unknown or _is_allowed(key, item, ""))
+            return [self.publish(item, key) for item in items]
         if isinstance(value, str):
-            value = _public(value, key, manifest)
-            for private, other in pairs:
-                value = value.replace(private, other)
+            return self.publish_text(value, key)
         return value
 
-    # What the files of a run hash to is left out: they are written anew.
-    return dict(public({key: one for key, one in manifest.items() if key != "sha256"}, ""))
+    def publish_entries(self, entries: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """Return the entries of an object that may leave, each as others may see it."""
+        published = {}
+        for name, value in entries.items():
+            is_kept_unknown = self.keep_unknown and name not in _UNSHARED
+            if is_kept_unknown or _is_allowed(name, value, key):
+                published[name] = self.publish(value, key if key == "planted" else name)
+        return published
+
+    def publish_text(self, text: str, key: str) -> str:
+        """Return a text as others may see it, without private strings of other entries."""
+        text = _public_text(text, key, self.model_names)
+        for private, public in self.replacements:
+            text = text.replace(private, public)
+        return text
 
 
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """The strings that ``public_manifest`` takes out, with the folders that contain them."""
-    found = {private for private, _ in _replacements(manifest)}
-    for one in [
-        PureWindowsPath(one) if "\\" in one else PurePosixPath(one)
-        for one in found
-        if _PLACE.match(one)
-    ]:
-        found |= {
-            str(folder)
-            for folder in one.parents
-            if len(folder.parts) > 2 and _is_distinctive(str(folder))
-        }
-    return tuple(sorted(found))  # short folders (``/data``) stand in any text
+    """Return the strings that ``public_manifest`` takes out, with the folders that contain them.
+
+    Args:
+        manifest: a run's manifest as it is on disk.
+
+    Returns:
+        Strings in alphabetical order, without short folders (``/data``), which stand in any text.
+    """
+    strings = {private for private, _ in _replacements(manifest)}
+    for private in [string for string in strings if _PATH_START.match(string)]:
+        path = PureWindowsPath(private) if "\\" in private else PurePosixPath(private)
+        long_folders = (str(folder) for folder in path.parents if len(folder.parts) > 2)
+        strings.update(folder for folder in long_folders if _is_distinctive(folder))
+    return tuple(sorted(strings))
 
 
 def own_data(manifest: Mapping[str, Any]) -> str | None:
-    """The file or folder of the user's own notes, or what stands for it; None where there are none."""
+    """Return the file or folder of the user's own notes, or what stands for it.
+
+    Args:
+        manifest: a run's manifest, on disk or public.
+
+    Returns:
+        A path or a mark; None where the run has no notes of the user's.
+    """
     data = (manifest["settings"].get("notes") or {}).get("data")
     return str(data) if data else None
 
 
-def _public(value: str, key: str, manifest: Mapping[str, Any]) -> str:
-    """A text of a manifest as others may see it: of a path its last part, unless that is a name on the Hub."""
-    if key in ("data", "checklist"):
-        return OWN_NOTES if value else value
-    if key in (*_ADDRESSES, "host") and value:
-        return _endpoint(value if key in _ADDRESSES else f"https://{value}")
+def _public_text(value: str, key: str, model_names: Collection[str]) -> str:
+    """Return a text of a manifest as others may see it: of a path its last part, unless a model is named so."""
+    if value and key in ("data", "checklist"):
+        return OWN_NOTES
+    if value and key in _ADDRESSES:
+        return _endpoint(value)
+    if value and key == "host":
+        return _endpoint(f"https://{value}")
     if key not in _PATHS or not ("/" in value or "\\" in value):
         return value
-    known = {*_names_read(manifest.get("models", []))} & {value, value.partition("@")[0]}
-    return value if known and not _PLACE.match(value) else _last_part(value)
+    is_model = value in model_names or value.partition("@")[0] in model_names
+    if is_model and not _PATH_START.match(value):
+        return value
+    return _last_part(value)
 
 
 def names_within(name: str) -> list[str]:
-    """The names of models in one of findings: base and adapter, or the encoder below a classifier.
+    """Return the names of models in a name of findings: base and adapter, or the encoder below a classifier.
 
     >>> names_within("owner/name + lab/lora (4bit)"), names_within("owner/encoder+svm")
     (['owner/name', 'lab/lora'], ['owner/encoder'])
+
+    Args:
+        name: a model's name in findings.
+
+    Returns:
+        Names without what is said of them in brackets.
     """
     return [part.partition(" (")[0].partition("+")[0] for part in name.split(AND)]
 
 
-def _names_read(value: Any) -> Iterator[str]:
-    """The names of all models that a manifest's ``models`` hold, however nested."""
+def _names_of_models(manifest: Mapping[str, Any]) -> set[str]:
+    """Return the names of all models that a manifest's ``models`` hold, however nested."""
+    return set(_names_in(manifest.get("models", [])))
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    inner: Iterable[Any] = ()
     if isinstance(value, Mapping):
         for key in ("model_id", "name", "base"):
-            if isinstance(name := value.get(key), str):
+            name = value.get(key)
+            if isinstance(name, str):
                 yield from (name, *names_within(name))
-        value = list(value.values())
-    for inner in value if isinstance(value, list | tuple) else ():
-        yield from _names_read(inner)
+        inner = value.values()
+    elif isinstance(value, list | tuple):
+        inner = value
+    for item in inner:
+        yield from _names_in(item)
 
 
 def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each private string that can be looked for in a text, with what stands for it."""
+    """Yield each private string that can be looked for in a text, with what stands for it."""
     settings = {**manifest["settings"], "studies": None}
-    for key, private in _leaves({"settings": settings, "models": manifest.get("models", [])}, ""):
-        public = _public(private, key, manifest)
+    model_names = _names_of_models(manifest)
+    for key, private in _texts({"settings": settings, "models": manifest.get("models", [])}, ""):
+        public = _public_text(private, key, model_names)
+        for form in _private_forms(private, public, key):
+            if _is_distinctive(form):
+                yield form, public
+
+
+def _private_forms(private: str, public: str, key: str) -> list[str]:
+    """Return the forms in which a private value of a manifest may stand in a text."""
+    forms = []
+    if public != private and key != "host":
+        forms.append(private)
+    if key == "data" and private != OWN_NOTES:
         file = _last_part(private)
-        forms = [private] if public != private and key != "host" else []
-        if (
-            key == "data"
-            and private != OWN_NOTES
-            and file.lower().endswith(SUFFIXES)
-            and file not in _OF_RUNS
-        ):
+        if file.lower().endswith(SUFFIXES) and file not in _FILES_OF_RUNS:
             forms.append(file)
-        if key in _ADDRESSES and public == OWN_ENDPOINT and "://" in private:
-            host = re.split(r"[/?#]", private.partition("://")[2])[0]
-            forms += [host, re.sub(r":[0-9]*$", "", host)]
-        yield from ((one, public) for one in forms if _is_distinctive(one))
+    if key in _ADDRESSES and public == OWN_ENDPOINT and "://" in private:
+        host = re.split(r"[/?#]", private.partition("://")[2])[0]
+        forms += [host, re.sub(r":[0-9]*$", "", host)]
+    return forms
 
 
-def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """The texts of a manifest, each with its key."""
-    if isinstance(value, Mapping | list | tuple):
-        for name, inner in (
-            value.items() if isinstance(value, Mapping) else ((key, one) for one in value)
-        ):
-            yield from _leaves(inner, name)
+def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yield the key and value of each text of a manifest, however nested; items of a list have the list's key."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(inner, name)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, key)
     elif isinstance(value, str) and value:
         yield key, value
 
 
 def _is_distinctive(private: str) -> bool:
-    """Whether it is a whole path, an address, or a host with a dot or a port: others may be ordinary words."""
-    return (
-        bool(_PLACE.match(private))
-        or ":" in private
-        or ("." in private and not re.search(r"[/\\]", private))
-    )
+    """Return whether it is a whole path, an address, or a host with a dot or a port: others may be ordinary words."""
+    if _PATH_START.match(private) or ":" in private:
+        return True
+    return "." in private and not re.search(r"[/\\]", private)
 
 
 def _last_part(path: str) -> str:
-    """The last part of a path of any system."""
+    """Return the last part of a path of any system."""
     return PureWindowsPath(path).name or "local"
 
 
 def public_address(address: str) -> str:
-    """An address of a service that all can reach, its host alone where the path may tell of an account; else a mark.
+    """Return an address of a service as others may see it.
 
     >>> public_address("https://api.openai.com/v1"), public_address("https://lab.example.org/tenant-7/v1")
     ('https://api.openai.com/v1', 'lab.example.org')
     >>> public_address("http://10.0.0.7:8000/v1")
     'own endpoint'
+
+    Args:
+        address: an address of a chat service.
+
+    Returns:
+        The address where all can reach it, its host alone where the path may tell of an account, else
+        ``OWN_ENDPOINT``.
     """
     host = _endpoint(address)
-    whole = re.fullmatch(
-        rf"https://{re.escape(host)}(:443)?{_GENERIC_PATH}/?", address, re.IGNORECASE
-    )
-    return address if whole and host != OWN_ENDPOINT else host
+    if host == OWN_ENDPOINT:
+        return host
+    pattern = rf"https://{re.escape(host)}(:443)?{_GENERIC_PATH}/?"
+    is_generic = re.fullmatch(pattern, address, re.IGNORECASE) is not None
+    return address if is_generic else host
 
 
 def _endpoint(address: str) -> str:
-    """The host of a public https address; ``own endpoint`` for any other."""
+    """Return the host of a public https address; ``own endpoint`` for any other."""
     try:
         parts = urlsplit(address if "://" in address else f"https://{address}")
         host = parts.hostname or ""

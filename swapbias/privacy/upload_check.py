@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from swapbias.errors import UsageError
@@ -23,6 +24,7 @@ from swapbias.privacy import credentialed
 Files = Mapping[str, bytes | Path]  # path in the repository -> its content, or a file on disk
 
 SHORTEST_KEY = 8  # of a value in the environment: shorter ones are words
+SHORTEST_PLACE = 4  # of a path or a private string, for the same reason
 _KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 # Access keys by how they begin: Hugging Face, OpenAI and its like, AWS, GitHub, GitLab, Slack, Google, Groq, xAI,
 # Replicate, NVIDIA; and whatever says of itself that it is one.
@@ -36,92 +38,153 @@ _CREDENTIALED = re.compile(
     rb'"credentialed"\s*:\s*(true|"True")|' + re.escape(credentialed.WARNING.strip("*").encode()),
     re.IGNORECASE,
 )
-_KEEP = "Keep it on this machine"
 _EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
 
 
 def check_upload(files: Files, *, never: Iterable[str] = ()) -> None:
-    """UsageError for files that hold credentialed text, a key, something of this machine or any of ``never``.
+    """Refuse to publish files that hold credentialed text, a key or something of this machine.
 
-    ValueError: a table that cannot be looked into.
+    Args:
+        files: content of each file, or where it is on disk, by its path in the repository.
+        never: further texts that no file may hold.
+
+    Raises:
+        UsageError: a file holds such a thing, or what is embedded in it cannot be unpacked.
+        ValueError: a Parquet file cannot be read.
     """
-    refused = {
-        form: (f"holds the value of {name}", f"Take it out, or unset {name} if it is no secret")
-        for name, value in os.environ.items()
-        if _KEY_NAME.search(name) and len(value) >= SHORTEST_KEY
-        for form in _forms(value)
-    }
-    places = {
-        form for text in (*never, f"{Path.home()}/") if len(text) > 3 for form in _forms(text)
-    }
-    refused |= dict.fromkeys(
-        places, ("names a place of this machine or a private address", "Take it out")
-    )
+    refused = _refused_texts(never)
     for path, content in files.items():
         if isinstance(content, Path):
             credentialed.refuse(content, "published")
         if Path(path).name == CREDENTIALED or credentialed.is_mimic_name(path):
-            _stop(path, "is credentialed clinical data", _KEEP)
-        for piece in _pieces(path, content if isinstance(content, bytes) else content.read_bytes()):
-            if _CREDENTIALED.search(piece):
-                _stop(path, "holds or comes from credentialed clinical data", _KEEP)
-            if _KEYS.search(piece):
-                _stop(
-                    path, "holds what looks like an access key", "Take it out, and revoke the key"
-                )
-            if found := next((form for form in refused if form in piece), None):
-                _stop(path, *refused[found])
+            raise UsageError(
+                f"{path} is credentialed clinical data: nothing was published. Keep it on this machine."
+            )
+        data = content if isinstance(content, bytes) else content.read_bytes()
+        for piece in _searched_pieces(path, data):
+            _check_piece(path, piece, refused)
 
 
-def _stop(path: str, what: str, step: str) -> None:
-    raise UsageError(f"{path} {what}: nothing was published. {step}.")
+def _refused_texts(never: Iterable[str]) -> dict[bytes, str]:
+    """Return what no file may hold, with the rest of the sentence that begins with the file."""
+    refused = {}
+    for name, value in os.environ.items():
+        if not _KEY_NAME.search(name) or len(value) < SHORTEST_KEY:
+            continue
+        for form in _forms(value):
+            refused[form] = (
+                f"holds the value of {name}: nothing was published. "
+                f"Take it out, or unset {name} if it is no secret."
+            )
+    for text in (*never, f"{Path.home()}/"):
+        if len(text) < SHORTEST_PLACE:
+            continue
+        for form in _forms(text):
+            refused[form] = (
+                "names a place of this machine or a private address: nothing was published. Take it out."
+            )
+    return refused
+
+
+def _check_piece(path: str, piece: bytes, refused: Mapping[bytes, str]) -> None:
+    """Refuse, with a UsageError, a piece of a file that holds something private."""
+    if _CREDENTIALED.search(piece):
+        raise UsageError(
+            f"{path} holds or comes from credentialed clinical data: nothing was published. "
+            "Keep it on this machine."
+        )
+    if _KEYS.search(piece):
+        raise UsageError(
+            f"{path} holds what looks like an access key: nothing was published. "
+            "Take it out, and revoke the key."
+        )
+    for form, sentence in refused.items():
+        if form in piece:
+            raise UsageError(f"{path} {sentence}")
 
 
 def _forms(text: str) -> set[bytes]:
-    """A text as plain, JSON, HTML and address bytes."""
+    """Return a text as plain, JSON, HTML and address bytes."""
     forms = (text, json.dumps(text)[1:-1], html.escape(text), quote(text), quote(text, safe=""))
-    return {one.encode() for one in forms}
+    return {form.encode() for form in forms}
 
 
-def _pieces(path: str, data: bytes) -> Iterator[bytes]:
-    """What is searched: the texts of Parquet; of other files the bytes, and what is embedded in them."""
+def _searched_pieces(path: str, data: bytes) -> Iterator[bytes]:
+    """Yield what is searched: the texts of Parquet; of other files the bytes, and what is embedded in them."""
     if path.lower().endswith(".parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            file = pq.ParquetFile(io.BytesIO(data))
-        except (pa.ArrowException, OSError):
-            raise ValueError(
-                f"{path} is no Parquet that can be read: nothing was published. Make it again."
-            ) from None
-        yield file.schema_arrow.serialize().to_pybytes()  # names, and what is noted beside tables and columns
-        for batch in file.iter_batches(batch_size=10_000):
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                texts = (
-                    set()
-                    if pa.types.is_floating(column.type)
-                    else {str(one) for one in column.to_pylist()}
-                )
-                if name == "credentialed" and texts & {"True", "true", "1"}:
-                    _stop(path, "holds credentialed clinical notes", _KEEP)
-                yield "\n".join(texts).encode(errors="replace")
+        yield from _parquet_texts(path, data)
         return
     yield data
-    for found in _EMBEDDED.finditer(data):
+    yield from _embedded_pieces(path, data)
+    if path.lower().endswith(".csv"):
+        _check_csv(path, data)
+
+
+def _parquet_texts(path: str, data: bytes) -> Iterator[bytes]:
+    """Yield the schema of a Parquet file, and the different texts of each column of a batch."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(io.BytesIO(data))
+    except (pa.ArrowException, OSError):
+        raise ValueError(
+            f"{path} is no Parquet that can be read: nothing was published. Make it again."
+        ) from None
+    yield file.schema_arrow.serialize().to_pybytes()  # names, and what is noted beside tables and columns
+    for batch in file.iter_batches(batch_size=10_000):
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            texts = _texts_of_column(column)
+            if name == "credentialed" and texts & {"True", "true", "1"}:
+                raise _holds_notes(path)
+            yield "\n".join(texts).encode(errors="replace")
+
+
+def _texts_of_column(column: Any) -> set[str]:
+    """Return the different values of an Arrow array as texts; none of fractions, which hold nothing private."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return set()
+    return {str(value) for value in column.to_pylist()}
+
+
+def _embedded_pieces(path: str, data: bytes) -> Iterator[bytes]:
+    """Yield what a page embeds, such as the prompts of a report, unpacked."""
+    for match in _EMBEDDED.finditer(data):
+        media_type, encoded = match.groups()
         try:
-            piece = base64.b64decode(found[2])
-            yield (
-                zlib.decompress(piece) if found[1] == b"application/zlib" else piece
-            )  # prompts of a report
+            piece = base64.b64decode(encoded)
         except binascii.Error:
             continue
-        except zlib.error:
-            _stop(path, "holds what cannot be unpacked", "Write the report again")
-    if path.lower().endswith(".csv"):
-        rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""), strict=True)
-        try:
-            if any(row.get("credentialed") == "True" for row in rows):
-                _stop(path, "holds credentialed clinical notes", _KEEP)
-        except csv.Error:  # an open quote could hide a row
-            _stop(path, "has quotes that are not closed", "Mend them")
+        if media_type == b"application/zlib":
+            piece = _unpacked(path, piece)
+        yield piece
+
+
+def _unpacked(path: str, piece: bytes) -> bytes:
+    try:
+        return zlib.decompress(piece)
+    except zlib.error:
+        raise UsageError(
+            f"{path} holds what cannot be unpacked: nothing was published. Write the report again."
+        ) from None
+
+
+def _check_csv(path: str, data: bytes) -> None:
+    """Refuse, with a UsageError, a table with credentialed rows, or with an open quote, which could hide a row."""
+    rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""), strict=True)
+    try:
+        is_credentialed = any(row.get("credentialed") == "True" for row in rows)
+    except csv.Error:
+        raise UsageError(
+            f"{path} has quotes that are not closed: nothing was published. Mend them."
+        ) from None
+    if is_credentialed:
+        raise _holds_notes(path)
+
+
+def _holds_notes(path: str) -> UsageError:
+    return UsageError(
+        f"{path} holds credentialed clinical notes: nothing was published. Keep it on this machine."
+    )

@@ -91,7 +91,7 @@ def render_comparison(compared: ComparisonPage) -> str:
         version=__version__,
         reference=compared.reference,
         title=f"{text.listed(names) if len(names) <= text.FEW else f'{len(names)} models'} compared",
-        models=[(one, public_manifest(one.manifest, every=True)) for one in compared.models],
+        models=[(one, public_manifest(one.manifest, keep_unknown=True)) for one in compared.models],
         sections=[_section(compared, *names, mine) for names, mine in questions.items()],
         notes=[*compared.notes, NO_RANKING],
         family=next(filter(None, families), ""),

@@ -61,7 +61,7 @@ def render(
         coverage: words of lexicons and whether they were counted.
         command: repeats the run; ``meanings`` of the placeholders in it.
     """
-    manifest = public_manifest(manifest, every=True)
+    manifest = public_manifest(manifest, keep_unknown=True)
     packed = _packed(found, items)
     studies = [load_study(name) for name in dict.fromkeys(one.study for one in found)]
     skipped = [

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
+from swapbias.notes.diagnosis_codes import coded_notes, phenotypes_of_code
 from swapbias.notes.load import kind_of_folder, local_notes, own_notes, stream_notes
-from swapbias.notes.mimic import affordable, coded, coded_notes, split_notes
 from swapbias.notes.note_rows import NOTE_COLUMNS, PHENOTYPES, named_rows
+from swapbias.notes.subject_split import affordable_sizes, split_notes
 from swapbias.swapping.readers import LONGEST
 from tests.notes.mimic import CASES, write_mimic3, write_mimic4
 from tests.tables import rows_of, write
@@ -161,7 +162,7 @@ def test_small_split():
     cell = ("female", "positive")
     plenty = ("male", "negative")
     wanted = {"train": {cell: 20, plenty: 2}, "test": {cell: 10, plenty: 1}}
-    quota = affordable({cell: 9, plenty: 50}, wanted)
+    quota = affordable_sizes({cell: 9, plenty: 50}, wanted)
     assert quota == {"train": {cell: 6, plenty: 2}, "test": {cell: 3, plenty: 1}}
     rows = [{"subject_id": str(n), "gender": "female", "label": "positive"} for n in range(9)]
     rows += [{"subject_id": f"m{n}", "gender": "male", "label": "negative"} for n in range(50)]
@@ -221,7 +222,7 @@ def test_first_report_of_an_admission(tmp_path):
 )
 def test_codes_of_phenotypes(code, version, wanted):
     """Codes stand for phenotypes as published."""
-    assert coded(code, version) == wanted
+    assert phenotypes_of_code(code, version) == wanted
 
 
 @pytest.mark.parametrize("gz", [False, True])

@@ -102,7 +102,9 @@ def test_changed_code(notes, monkeypatch):
     load_texts(notes)
     monkeypatch.setattr(store, "rooms_sha256", lambda *rooms: "c" * 64)
     monkeypatch.setattr(
-        store, "_write", lambda config, file, schema: pa.ipc.new_stream(str(file), schema).close()
+        store,
+        "_write_rows",
+        lambda config, file, schema: pa.ipc.new_stream(str(file), schema).close(),
     )
     assert load_texts(notes) == []
 
@@ -129,7 +131,7 @@ def test_cache_is_private(notes, tmp_path):
 def test_stored_rows(notes, monkeypatch):
     """Rows that are stored are not read again."""
     texts = load_texts(notes)
-    monkeypatch.setattr(store, "_write", None)  # whoever called it would fail
+    monkeypatch.setattr(store, "_write_rows", None)  # whoever called it would fail
     assert load_texts(notes) == texts
 
 

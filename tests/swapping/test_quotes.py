@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 
 from swapbias.errors import UsageError
+from swapbias.notes.annotations import VOTES, read_votes
 from swapbias.notes.load import own_notes, stream_notes
-from swapbias.notes.mimic import VOTES, read_votes
 from swapbias.studies import read_table
 from swapbias.swapping.readers import read_files
 from swapbias.swapping.table import load_table

@@ -41,51 +41,29 @@ from swapbias.models.progress import Progress
 from swapbias.studies import Prompt, chats
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
-
-
 MAX_TOKENS = 2**40  # that a reply may count
-
-
 MAX_REASON = 40  # characters of why an answer ended
-
-
 LENGTHS = (
     "max_tokens",
     "max_completion_tokens",
 )  # names of the most tokens: OpenAI's newer models refuse the first
-
-
 FORBIDDEN = 403  # of a text, by some; or of the key
-
-
 INVALID_TEXTS = (
     400,
     413,
     422,
 )  # statuses of what a service refuses of one prompt, where it answers others
-
-
 # statuses of settings that a service refuses, and of what is no reply
 INVALID = (400, 422)
-
-
 BROKEN = 502
-
-
 PATIENCE = 120.0  # seconds without any answer before a limited rate ends the run: limits are often by the minute
-
-
 HEADERS = {  # that leave this machine: none that the client makes of the environment or of this machine
     "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding",
 }  # fmt: skip
-
-
 WAYS_OUT = {  # of settings that some models refuse, such as those that think first
     "temperature": "Start a new run with the -M temperature that it takes, mostly 1",
     "seed": "Start a new run with -M no-seed, and trials will differ from run to run",
 }
-
-
 Trials = Mapping[
     str, Prompt
 ]  # answer keys and prompts of one request: the same text, several trials
