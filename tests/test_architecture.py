@@ -335,3 +335,16 @@ def test_identifiers_and_file_names():
     assert found == []
     names = [path.name for path in FILES if not path.name.startswith("__")]
     assert len(set(names)) == len(names)
+
+
+def test_names_of_tests():
+    """A test has a name of at most 50 letters and a docstring that states its claim."""
+    faults = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
+                continue
+            claim = ast.get_docstring(node) or ""
+            if len(node.name) > 50 or not claim.endswith("."):
+                faults.append(f"{path.name}:{node.lineno} {node.name}")
+    assert faults == []
