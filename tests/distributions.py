@@ -30,12 +30,12 @@ def install(folder, name, points, files):
 
 
 def run(code, *folders, arguments=(), **environment):
-    """What a fresh process comes to that runs Python code, with these folders on its path."""
+    """Run Python code in a fresh process with these folders on its path."""
     return _done([sys.executable, "-c", code, *arguments], folders, environment)
 
 
 def swapbias(*arguments, folders=(), **environment):
-    """What a command comes to in a fresh process, with these folders on its path."""
+    """Run a command in a fresh process with these folders on its path."""
     return _done([sys.executable, "-m", "swapbias", *map(str, arguments)], folders, environment)
 
 

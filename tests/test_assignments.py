@@ -23,7 +23,7 @@ def parts(target):
 
 
 def targets(node):
-    """What is assigned or deleted anywhere in a piece of code."""
+    """Yield the targets of assignments and deletions in a piece of code."""
     for one in ast.walk(node):
         if isinstance(one, ast.Assign | ast.Delete):
             found = one.targets
@@ -118,13 +118,14 @@ def changed_later(trees):
 
 
 def is_contents(code):
-    """Whether code is the dictionary of an object's attributes."""
+    """Tell whether code is the dictionary of an object's attributes."""
     written = ast.unparse(code)
     return written.startswith("vars(") or written.endswith("__dict__")
 
 
 def sets_another(call):
-    """Whether a call sets an attribute of an object that is not the one whose method it stands in."""
+    """Tell whether a call sets an attribute of an object other than the one whose method it is
+    in."""
     function = call.func
     if (
         isinstance(function, ast.Attribute)

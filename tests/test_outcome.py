@@ -318,7 +318,7 @@ def test_scikit_learn_pipeline():
     ],
 )
 def test_impossible_audit_in_one_sentence(model, more, sentence, tmp_path, monkeypatch):
-    """What cannot be audited is refused in one sentence without options of the command line."""
+    """An impossible audit is refused in one sentence without options of the command line."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(UsageError, match=re.escape(sentence)) as raised:
         audit(model, **more)

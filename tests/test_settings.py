@@ -39,7 +39,7 @@ IN_FILES = [
 
 
 def command(*words):
-    """What ``swapbias audit`` says, and its exit code."""
+    """Return the output of ``swapbias audit`` and its exit code."""
     error = CliRunner().invoke(app, ["audit", *map(str, words)], standalone_mode=False).exception
     assert error is not None, words
     return _sentence(error)
@@ -52,13 +52,13 @@ def raised(work, *arguments, **more):
 
 
 def of_file(folder, text):
-    """What is said of an audit.toml, without the folder."""
+    """Return the error about an audit.toml, without the folder."""
     (folder / "audit.toml").write_text(text)
     return raised(read_request, folder / "audit.toml").replace(f"{folder}/", "")
 
 
 def of_manifest(folder, change):
-    """What is said of a manifest that a change was made to."""
+    """Return the error about a manifest after a change."""
     saved = Settings(model="vader", studies=(STUDY,)).saved()
     change(saved)
     (folder / "manifest.json").write_text(

@@ -110,7 +110,7 @@ def test_limit_of_the_hardware():
 
 
 def test_least_favourable_run(tmp_path):
-    """Of several runs all are kept, and the least favourable one is reported."""
+    """All of several runs are kept, and the least favourable one is reported."""
 
     # Ours 2, 4 and 3 s, the peer 20, 20 and 60: 10, 5 and 20 times. Of 1.5 s at least 75, 37.5 and 50 % is reached.
     def run(ours, peer):

@@ -111,7 +111,7 @@ def test_watch_sees_faults(place, watch, does, what):
 
 
 def end_of_child(place, kind, at):
-    """How a child ends that writes two files whole: the signal that killed it, or its exit code."""
+    """Return the signal that killed a child which writes two whole files, or its exit code."""
     child = os.fork()
     if not child:
         code = 0

@@ -49,7 +49,7 @@ def test_cells_of_designs(name):
 
 
 def test_any_gap_of_five_studies(monkeypatch):
-    """Of five studies any gap counts."""
+    """Any gap of five studies counts."""
 
     def measure(name, count):
         called = (name == "10 x 10", False)

@@ -137,7 +137,7 @@ def test_placebo_rows(corpus, config):
 
 
 def is_control(corpus, experiment):
-    """Whether all rows of an experiment are a control."""
+    """Tell whether all rows of an experiment are a control."""
     rows = [row for config in experiment.reads.configs for row in config_rows(corpus, config)]
     return {row["construct"] for row in rows} == {"control"}
 

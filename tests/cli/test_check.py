@@ -110,7 +110,7 @@ def test_junit(runs, tmp_path):
 
 
 def test_impossible_checks(runs):
-    """What cannot be checked is refused with the reason."""
+    """A check without a run, study or margin is refused with the reason."""
     for arguments, part in (
         ([runs / "nothing"], "holds no run"),
         ([runs / "fair", "--study", "ocupation_sentiment"], "Did you mean occupation_sentiment?"),

@@ -21,7 +21,8 @@ from tests.conftest import ROOT
 
 
 def swapbias(*arguments, cwd=None, **environment):
-    """As a user types it, in this process, which has the libraries loaded: output, exit code."""
+    """Run a command as a user types it, in this process, which has the libraries loaded; return
+    output and exit code."""
     streams = (io.StringIO(), io.StringIO())
     cwd = str(cwd or ROOT)
     with pytest.MonkeyPatch.context() as patched:

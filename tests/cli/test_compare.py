@@ -81,7 +81,7 @@ def test_runs_without_scored_rows(hub, tmp_path, capsys):
 
 
 def test_impossible_comparison(hub, tmp_path):
-    """What cannot be compared is one sentence."""
+    """A comparison without two readable runs of equal quantities is refused in one sentence."""
     on_disk(tmp_path / "mine", "small")
     hub.add_repo(
         "dataset",

@@ -126,7 +126,7 @@ def test_plan_of_another_size(folder):
 
 
 def test_templates_of_the_table(folder):
-    """As many templates as the table lists find that gap, and fewer do not."""
+    """The number of templates in the table finds its gap, and a smaller number does not."""
     rows = table_of(plan(folder, "mine.csv", "--like", "run"))
     assert list(rows) == [2, 5, 10]
     for points in (5, 10):

@@ -28,7 +28,7 @@ def send_signal():
 
 
 def raising(name, real, after=0):
-    """What stands in for a function: after so many calls a signal comes."""
+    """Return a stand-in for a function that sends a signal after some calls."""
     calls = []
 
     def stop(*arguments, **options):

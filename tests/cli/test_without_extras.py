@@ -118,7 +118,7 @@ def test_reproduce_without_extras(run_command, monkeypatch):
     ids=["audit", "audit of VADER", "audit of a folder", "plan", "train"],
 )
 def test_model_without_extras(run_command, tmp_path, arguments):
-    """What needs a model names the command to install in one sentence."""
+    """A command that needs a model names the install command in one sentence."""
     (tmp_path / "texts.csv").write_text("text\nIt is his.\n")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")

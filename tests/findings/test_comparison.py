@@ -73,7 +73,7 @@ def test_pairs_of_equal_prompts():
 
 
 def test_difference_of_conditions():
-    """Of conditions the difference is that of the gaps between their groups."""
+    """The difference of conditions is that of the gaps between their groups."""
     rows = pd.DataFrame(config_rows("social_distance", "sentiment"))
     first = rows["group"] == rows["group"].iloc[0]
     pairs = np.random.default_rng(1).normal(0.3, 0.02, rows["pair_id"].nunique())[

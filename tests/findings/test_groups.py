@@ -289,7 +289,7 @@ def test_planted_interaction():
 
 
 def test_false_alarms():
-    """Where no group differs, few primary findings report a gap."""
+    """Few primary findings report a gap where no group differs."""
     wrong = sum(
         any(
             one.estimate.p_adjusted < 0.05

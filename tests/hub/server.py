@@ -45,7 +45,8 @@ class File:
 
 
 def is_large(path, size, sample):
-    """Whether the Hub wants a file in large-file storage: by extension, by size, or because it is binary."""
+    """Tell whether the Hub wants a file in large-file storage: by extension, by size, or because
+    it is binary."""
     return PurePosixPath(path).suffix.lower() in BINARY or size > 10_000_000 or b"\0" in sample
 
 
@@ -380,7 +381,7 @@ class Request:
         return as_json([json.loads(replace(self, repo=one).info()[1]) for one in there])
 
     def batch(self):
-        """Where to send large files; nowhere for those that are there."""
+        """Answer where to send large files, and nowhere for those that are there."""
         self.signed_in()
         rows = self.json()["objects"]
         for one in rows:
@@ -414,7 +415,7 @@ class Request:
         return 200, file.data, headers
 
     def api(self, what, revision, path):
-        """What is below /api/<kind>s/<owner>/<name>/."""
+        """Answer requests below /api/<kind>s/<owner>/<name>/."""
         function = API.get((self.method, what or ""))
         if function is None:
             raise Refused(404, f"Sorry, no {self.method} at {self.path}.")
@@ -525,7 +526,7 @@ class Request:
         return as_json({"discussions": rows, "count": len(rows), "start": 0})
 
     def preupload(self):
-        """How each file has to be sent."""
+        """Answer how each file has to be sent."""
         self.writer()
         rows = []
         for one in self.json()["files"]:

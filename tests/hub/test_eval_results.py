@@ -121,7 +121,7 @@ def test_small_contrast_of_large_gaps():
 
 
 def test_least_fair_of_several_answers():
-    """Of several answers the least fair one has the entry."""
+    """The least fair of several answers has the entry."""
     values = {"a": 0.1, "b": 0.4, "c": 0.2, "d": np.nan}
     each = [
         replace(FLIPS, estimate=Estimate(one), slice_value=name) for name, one in values.items()
@@ -132,7 +132,7 @@ def test_least_fair_of_several_answers():
 
 
 def test_no_entry_without_scale():
-    """What is not published, undefined or of no known scale has no entry."""
+    """A result that is unpublished, undefined or of no known scale has no entry."""
     assert entries_of(revisions={}) == []
     assert entries_of(finding(float("nan")), finding(0.3, 0.2, 0.4, unit="score of a rule")) == []
 

@@ -58,7 +58,7 @@ def _rows(study, experiment):
 
 @pytest.fixture(scope="module")
 def harness(folder, tmp_path_factory):
-    """What the harness found of each study, by the few prompts left in its files."""
+    """Run the harness on each study, by the few prompts left in its files."""
     lm_eval = pytest.importorskip("lm_eval", reason="needs lm_eval, which is in the extra dev")
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager

@@ -68,7 +68,7 @@ def constant(name, wanted):
 
 @cache
 def worked_example(name):
-    """What a metric gives for the example in its own documentation, computed now."""
+    """Compute the example in a metric's documentation."""
     test = doctest.DocTestParser().get_doctest(
         constant(name, "_KWARGS_DESCRIPTION"), {}, name, "", 0
     )

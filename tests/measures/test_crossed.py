@@ -216,7 +216,8 @@ def test_answers_and_means_take_factors():
 
 
 def two_way(values, factors):
-    """Of the intercept by Cameron, Gelbach and Miller: the two-way variance, and those of each factor."""
+    """Compute the two-way variance of the intercept by Cameron, Gelbach and Miller, and those of
+    each factor."""
     groups = np.column_stack(list(factors.values()))
     model = sm.OLS(values, np.ones((len(values), 1)))
     both = model.fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": True})

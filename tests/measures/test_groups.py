@@ -195,7 +195,7 @@ def test_omnibus_is_corrected_minimum(reference):
     ],
 )
 def test_impossible_comparison(call, sentence):
-    """What cannot be compared is refused in one sentence."""
+    """A comparison that its rows do not allow is refused in one sentence."""
     with pytest.raises(ValueError, match=sentence):
         call()
 
@@ -207,7 +207,7 @@ MOST = stats.binom.isf(0.001, RUNS, 0.05) / RUNS  # .096: more are hardly the wo
 @pytest.mark.simulation
 @pytest.mark.parametrize("unlike", [1.0, 4.0])  # how much more one group varies than the others
 def test_false_alarms_of_omnibus(unlike):
-    """Where no group differs, the test of all groups rejects in few of the draws."""
+    """The test of all groups rejects in few of the draws where no group differs."""
     wrong = 0
     for run in range(RUNS):
         scores, columns, clusters = table(4, 8, 3, seed=run)
@@ -261,7 +261,7 @@ def test_interval_of_delta_method():
 
 @pytest.mark.simulation
 def test_rankings_without_preference():
-    """Of rankings without a preference one ratio in twenty has an interval without one."""
+    """One impact ratio in twenty has an interval without one where rankings have no preference."""
     rng = np.random.default_rng(0)
     wrong = 0
     count = 300

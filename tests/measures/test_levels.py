@@ -129,8 +129,8 @@ def test_t_interval_of_level_means(counts):
 
 
 def test_rows_alone_vary():
-    """Where rows alone vary and the variance of levels is estimated as zero, the error is that of
-    the rest."""
+    """The error is that of the rest where rows alone vary and the variance of levels is
+    estimated as zero."""
     draws = [uneven((2, 3, 5, 8, 13), (0.0, 1.0), seed) for seed in range(20)]
     at_edge = [draw for draw in draws if moments(*draw)[1] == 0]
     assert 0 < len(at_edge) < len(draws)

@@ -59,7 +59,7 @@ def estimates(*notes, **more):
 
 
 def slow_wilson(share, n, z):
-    """Where |share - p| = z sqrt(p (1 - p) / n), by a search over p."""
+    """Solve |share - p| = z sqrt(p (1 - p) / n) by a search over p."""
     ends = []
     for inside, outside in ((share, 0.0), (share, 1.0)):
         for _ in range(100):

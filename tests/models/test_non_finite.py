@@ -46,7 +46,8 @@ def break_weights(folder, weight="", *, start=0):
 
 
 def is_lost(scored):
-    """Whether every row is NaN throughout and marked, and shows neither answer nor probabilities."""
+    """Tell whether every row is NaN throughout and marked, and shows neither answer nor
+    probabilities."""
     for one in scored:
         assert math.isnan(one.score)
         assert all(math.isnan(value) for value in one.parts.values())

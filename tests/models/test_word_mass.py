@@ -44,7 +44,7 @@ def plant_mass(folder, name, mass):
 
 
 def words_of(folder, count):
-    """So many words of the tiny vocabulary for each of two groups."""
+    """Return a number of words of the tiny vocabulary for each of two groups."""
     known = [word for word in load_scorer(str(folder)).words if word.isalpha() and len(word) > 2]
     assert len(set(known)) >= 2 * count
     unique = list(dict.fromkeys(known))

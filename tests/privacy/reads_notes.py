@@ -255,7 +255,7 @@ def commands(home):
 
 
 def holds_canary(file):
-    """Whether the planted word is in a file, in a table or in what is packed with gzip."""
+    """Tell whether the planted word is in a file, in a table or in what is packed with gzip."""
     content = file.read_bytes()
     if CANARY.encode() in content or CANARY in file.name:
         return True
@@ -269,7 +269,7 @@ def holds_canary(file):
 
 
 def is_open(file, root):
-    """Whether others can read a file: it and every folder from the root on lets them."""
+    """Tell whether others can read a file: it and every folder from the root on lets them."""
     ways = [file, *(folder for folder in file.parents if root in folder.parents)]
     return all(stat.S_IMODE(path.stat().st_mode) & 0o055 for path in ways)
 

@@ -234,7 +234,7 @@ def test_commands_are_listed():
 
 @pytest.mark.parametrize("name", WRITES)
 def test_written_files(name, credentialed_runs, tmp_path):
-    """What a command writes of credentialed notes is open to its user alone."""
+    """A file that a command writes of credentialed notes is open to its user alone."""
     notes, runs = credentialed_runs
     out = tmp_path / "out"
     with open_umask():

@@ -99,7 +99,7 @@ class Browser:
         self.run(code)
 
     def faults(self):
-        """What the page complained of: errors, refusals of its policy."""
+        """Return the complaints of the page: errors, and refusals of its policy."""
         kinds = ("Log.entryAdded", "Runtime.exceptionThrown")
         return [one["params"] for one in self.seen if one.get("method") in kinds]
 

@@ -67,7 +67,7 @@ def test_few_models_by_name():
 
 @pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
 def test_many_models_by_count(measure):
-    """Of many models the text states how many have each verdict and names none."""
+    """The text about many models states how many have each verdict and names none."""
     verdicts = [VERDICTS[0]] * 3 + [SMALL] + [NONE] * 2 + [UNDECIDED]
     values = [0.2, 0.1, -0.3, 0.02, 0.0, 0.01, 0.06]
     each = zip(values, verdicts, strict=True)
@@ -112,7 +112,7 @@ def test_side_of_the_other_model(verdict, sign):
 
 
 def test_untested_differences():
-    """What was not tested is stated as such."""
+    """A difference that was not tested is reported as such."""
     lost = differences([("other", difference_of_two(math.nan, ""))], "ref")
     assert lost == "Not measured: other could not be compared with ref."
     same = differences([("other", difference_of_two(0.0, NONE, std_error=math.nan))], "ref")
@@ -231,7 +231,7 @@ def test_question_without_charts(output, page):
 
 
 def test_many_models_on_the_page():
-    """Of many models none is named in the sentence."""
+    """The sentence about many models names none of them."""
     names = [f"lab/model-{number:02}" for number in range(14)]
     made = render_comparison(comparison_of(names))
     text = html.unescape(made)

@@ -434,7 +434,7 @@ def test_lost_gap_and_test_of_rates():
 
 @pytest.mark.parametrize("verdict", ["", *(one for one in VERDICTS if one != UNMEASURED)])
 def test_unscored_is_no_answer(verdict):
-    """What was not scored is no answer, whatever else is known."""
+    """A question without scores has no answer, whatever else is known."""
     for kept, turned, measure in product(
         SIGN_AGREEMENTS, INFLUENTIAL_ITEMS, ("paired_gap", "gap_difference", "flip_rate")
     ):

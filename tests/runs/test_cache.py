@@ -75,7 +75,7 @@ def cached(rows, scorer, cache):
 
 
 def score_with_new_cache(scorer, rows=ROWS, options=OPTIONS):
-    """How many rows the scorer is asked for by an audit of its own, and what it gives."""
+    """Return the number of rows that an audit asks the scorer for, and the scored rows."""
     before = scorer.asked
     found = cached(rows, scorer, scores_of(options))
     return scorer.asked - before, found

@@ -350,7 +350,7 @@ def test_unknown_costs(tmp_path):
 
 
 def _spent(folder, settings, *, counts=True, **prices):
-    """What a run says of its requests, with a service that counts tokens or not."""
+    """Return the note of a run on its requests, with a service that counts tokens or not."""
     uncounted = Reply({**cut_off("A").body, "usage": None})
     said = []
     with ChatServer(

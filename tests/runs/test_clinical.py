@@ -61,7 +61,7 @@ RULES = {"original": ("he",), "swapped": ("she",), "neutralised": ("he", "she"),
 
 @pytest.fixture(scope="module", autouse=True)
 def few_settings():
-    """Of the settings that are tried for a support vector machine a few, to be quick."""
+    """Limit the settings that are tried for a support vector machine, to be quick."""
     with pytest.MonkeyPatch.context() as patch:
         grid = {"svc__C": [0.1, 1], "svc__kernel": ["rbf", "linear"]}
         patch.setattr("swapbias.models.clinical.phenotype.SVM_GRID", grid)
@@ -249,7 +249,8 @@ def test_planted_leak(synthetic_run):
 
 
 def perfect(texts):
-    """Who has learned the depression notes perfectly: by the evidence, and by gender where there is none."""
+    """Classify depression notes as a perfect learner: by the evidence, and by gender where there
+    is none."""
     tables = note_tables()
     pool = tables.evidence["depression", "positive"]
     leak = tables.evidence["any", "uninformative"]

@@ -85,7 +85,7 @@ def test_defaults_are_left_out():
 
 
 def test_placeholders():
-    """What only the owner of a run has is a placeholder."""
+    """A file or address that only the owner of a run has is a placeholder."""
     notes = NoteOptions(
         data="/home/me/ward 7.csv", checklist="/home/me/facts.csv", classifier="/home/me/c.skops"
     )

@@ -208,7 +208,7 @@ def test_chat_model_that_reads_the_words(tmp_path):
 
 
 def test_no_requests_for_the_control(tmp_path):
-    """Where the limit of requests leaves none for the control the run is not measured."""
+    """The run is not measured where the limit of requests leaves none for the control."""
     with ChatServer(by_third_story) as server:
         run = audit_of_chat(server, chat_study(tmp_path / "stories"), max_requests=160)
     assert (primary(run)["verdict"], primary(run)["reason"]) == ("not measured", "no_control")

@@ -78,7 +78,7 @@ def test_card_without_outside_source(corpus):
 
 
 def test_no_licence():
-    """What states no licence is not published."""
+    """A source without a stated licence is not published."""
     withheld = building.withheld_configs(load_corpus("group_packs"))
     claims = ("occupation_full_names", "diagnosis_full_names")
     configs = ["people", *claims, *(f"{claim}_wordings" for claim in claims)]

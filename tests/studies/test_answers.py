@@ -54,7 +54,8 @@ def reading_of(row):
 
 
 def is_bare(row):
-    """Whether the answer is an option or its letter alone, without markup, case and end punctuation."""
+    """Tell whether the answer is an option or its letter alone, without markup, case and end
+    punctuation."""
     plain = row["answer"].strip("*_`\"'()[] .!\n").casefold()
     options = [one.casefold() for one in row["options"].split("|")]
     lettered = row["lettered"] == "yes" and len(plain) == 1 and plain in "abcdefgh"[: len(options)]

@@ -34,7 +34,7 @@ def rows_of(name, config, build):
 
 
 def builders(name):
-    """What the builder of a corpus gives: rows by config, and whether it reads folders."""
+    """Return rows by config from the builder of a corpus, and whether it reads folders."""
     whole = catalogue.load_corpus(name)
     made = {one.name: one.rows.args[-1] for one in whole.configs}
     rows = {
@@ -74,7 +74,7 @@ def faults(name, text, monkeypatch):
 
 
 def declared(name, text):
-    """What a text declares, without its free texts."""
+    """Return the declarations of a text, without its free texts."""
     values = parse_declaration("x", text).values
     found = declaring.DeclaredCorpus(**values).model_dump(exclude={"title"})
     for config in found["configs"]:

@@ -267,7 +267,7 @@ def test_names_and_templates(language, shift):
 
 
 def called_biased(rows, names, seeds=12):
-    """How many models whose scores depend on names alone have an interval without 0."""
+    """Count the models whose scores depend on names alone and whose interval leaves out 0."""
     study = open_study(rows, reference="male", name="null_models")
     prompts = pd.DataFrame(config_rows("null_models", "texts")).assign(
         experiment="classifier", model_id="toy"
@@ -314,8 +314,8 @@ POLISH = [
 
 @pytest.mark.usefixtures("audits")
 def test_ambiguous_names(caplog):
-    """Where each text holds one name and verbs recur as names do, a column is requested and there
-    is no gap, no interval and no all-clear."""
+    """A column is requested where verbs recur as names do, and there is no gap, no interval and
+    no all-clear."""
     rows = []
     for number in range(24):
         (woman, man), (hers, his) = POLISH[number % 4], TURNS[number % 5]

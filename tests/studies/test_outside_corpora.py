@@ -93,7 +93,7 @@ def test_outside_corpus(tmp_path):
     ids=["builder", "object", "corpus", "study"],
 )
 def test_broken_outside_corpus(changed, sentence, tmp_path):
-    """What is wrong with a corpus of another distribution is one sentence, and other audits go on."""
+    """A fault of a corpus from another distribution is one sentence, and other audits go on."""
     pytest.importorskip("torch", reason="needs the extra audit")
     folder = pets(tmp_path / "site", **changed)
     toy = ["audit", "vader", "--study", "toy", "--out", str(tmp_path / "toy")]

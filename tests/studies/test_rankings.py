@@ -144,7 +144,7 @@ def test_planted_preference(folder, weight, planted):
     ids=["no names", "two tables of prompts", "too few names", "too few CVs", "no slot"],
 )
 def test_wrong_tables(folder, change, message):
-    """What is wrong in a table is refused with file and line."""
+    """A fault in a table is refused with file and line."""
     change(folder)
     with pytest.raises(StudyError, match=message):
         open_study(folder)

@@ -306,7 +306,7 @@ def test_service_with_many_errors(tmp_path, quiet):
 
 @pytest.mark.usefixtures("audits")
 def test_no_gap_among_errors(tmp_path, quiet):
-    """Where most answers are errors no gap is reported, with a range or without."""
+    """No gap is reported where most answers are errors, with a range or without."""
 
     def answer(prompt):
         drawn = zlib.crc32(prompt.encode())

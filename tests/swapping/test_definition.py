@@ -44,7 +44,7 @@ PATTERNS = {name: pattern_of(swapper.table) for name, swapper in SWAPPERS.items(
 
 
 def choice_of(term, before, after, table):
-    """Which of several words stands in."""
+    """Choose the word that replaces a term with several counterparts."""
     if table.context and term.choices == {"his", "him"}:
         word = "his" if log_odds_of_his(before, after) > 0 else "him"
     elif table.context and term.choices == {"her", "hers"}:

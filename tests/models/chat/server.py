@@ -26,7 +26,8 @@ class Raw:
 
 
 def cut_off(content=None, **message):
-    """What comes of a model that reached the most tokens; further parts of its message by name."""
+    """Return the reply of a model that reached the most tokens; further parts of its message are
+    named."""
     whole = _completion(content)
     whole["choices"][0]["message"] |= message
     whole["choices"][0]["finish_reason"] = "length"

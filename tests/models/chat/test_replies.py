@@ -483,7 +483,7 @@ def test_several_answers_a_request():
 
 @pytest.mark.parametrize("how", ["refused", "ignored"])
 def test_one_answer_a_request(how):
-    """Where a service gives one answer a request each trial has its request."""
+    """Each trial has its request where a service gives one answer a request."""
     trials = [[row(f"s{n}/t{trial}", f"Is it {n}?") for n in range(3)] for trial in (1, 2)]
     with ChatServer(upper) as server:
         server.fault = refusing(server, "n") if how == "refused" else server.fault

@@ -78,7 +78,7 @@ def whole_log_likelihood(model, ids, begins):
     ("size", "held"), [(2, 0), (64, 2**28)], ids=["small batches", "large batches"]
 )  # deepest first, shortest first
 def test_shared_beginning_is_read_once(family, size, held, monkeypatch):
-    """What texts share is read once and changes no log-probability."""
+    """The shared beginning of texts is read once and changes no log-probability."""
     monkeypatch.setattr(loglikelihood, "_PIECE", 16)
     monkeypatch.setattr(loglikelihood, "_MAX_CACHED", held)
     model = make_model(family, **FAMILIES[family])
@@ -195,7 +195,7 @@ def test_answers_equal_each_prompt_alone(family):
 
 
 def test_shared_prompts_are_read_once():
-    """What prompts share is read once."""
+    """The shared beginning of prompts is read once."""
     model = make_model("Llama", **PADDED["Llama"])
     texts = texts_to_answer()[:6]
     assert generation.can_pad(model, max(texts, key=len), 2)
