@@ -16,7 +16,7 @@ def mixed(*names):
 
 def letter(row, value):
     """The letter of the first option of a row that counts this much."""
-    return "ABCDE"[[one.value for one in row["candidates"]].index(value)]
+    return "ABCDE"[[candidate.value for candidate in row["candidates"]].index(value)]
 
 
 class RuleScorer(Scorer):

@@ -63,10 +63,10 @@ def _beside(name):
     return ROOT.parent / "shared" / name
 
 
-def _folder(variable, place, what):
-    folder = Path(os.environ.get(variable, _beside(place)))
+def _folder(variable, name, files):
+    folder = Path(os.environ.get(variable, _beside(name)))
     if not folder.is_dir():
-        pytest.skip(f"needs {what}: set {variable} to the folder")
+        pytest.skip(f"needs {files}: set {variable} to the folder")
     return folder
 
 

@@ -22,7 +22,7 @@ def install(folder, name, points, files):
         group: some.items() if isinstance(some, dict) else some for group, some in points.items()
     }
     sections = (
-        f"[{group}]\n" + "".join(f"{one} = {place}\n" for one, place in some)
+        f"[{group}]\n" + "".join(f"{entry} = {target}\n" for entry, target in some)
         for group, some in pairs.items()
     )
     (info / "entry_points.txt").write_text("\n".join(sections))

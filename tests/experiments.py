@@ -11,11 +11,16 @@ def experiment(**fields):
     sections = {}
     for name in [*fields]:
         section = next(
-            (one for one, of_class in SECTIONS.items() if name in of_class.model_fields), None
+            (
+                candidate
+                for candidate, of_class in SECTIONS.items()
+                if name in of_class.model_fields
+            ),
+            None,
         )
         if section:
             sections.setdefault(section, {})[name] = fields.pop(name)
         elif name not in Experiment.model_fields:
             raise TypeError(f"no section of an experiment has {name}")
-    made = {section: SECTIONS[section](**values) for section, values in sections.items()}
-    return Experiment(**fields, **made)
+    built = {section: SECTIONS[section](**values) for section, values in sections.items()}
+    return Experiment(**fields, **built)

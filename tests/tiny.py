@@ -48,8 +48,8 @@ def save(family, folder):
 
 
 def _saved(folder, *parts):
-    for one in parts:
-        one.save_pretrained(folder)
+    for part in parts:
+        part.save_pretrained(folder)
     return folder
 
 
@@ -109,8 +109,8 @@ def _word_level(folder):
     from transformers import PreTrainedTokenizerFast
 
     split = BertPreTokenizer()
-    known = {piece for word in words() for piece, _ in split.pre_tokenize_str(word)}
-    pieces = ["<unk>", "<sep>", "<cls>", "<mask>", "<pad>", *sorted(known)]
+    known_pieces = {piece for word in words() for piece, _ in split.pre_tokenize_str(word)}
+    pieces = ["<unk>", "<sep>", "<cls>", "<mask>", "<pad>", *sorted(known_pieces)]
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = split
@@ -160,7 +160,7 @@ def word_level(words):
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(
-        WordLevel({word: place for place, word in enumerate(words)}, unk_token=words[0])
+        WordLevel({word: index for index, word in enumerate(words)}, unk_token=words[0])
     )
     tokenizer.pre_tokenizer = WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=words[0])
@@ -185,24 +185,24 @@ def save_classifier(folder, labels, **settings):
     torch.manual_seed(0)
     folder.mkdir(exist_ok=True)
     tokenizer = _wordpiece(folder)
-    named = {
+    label_maps = {
         "id2label": dict(enumerate(labels)),
         "label2id": {name: index for index, name in enumerate(labels)},
     }
-    config = BertConfig(vocab_size=len(tokenizer), **named, **BERT, **SPREAD, **settings)
+    config = BertConfig(vocab_size=len(tokenizer), **label_maps, **BERT, **SPREAD, **settings)
     return _saved(folder, BertForSequenceClassification(config), tokenizer)
 
 
-def save_unmarked(folder, *, head="GPT2LMHeadModel", positions=64, **named):
+def save_unmarked(folder, *, head="GPT2LMHeadModel", positions=64, **special_tokens):
     """A tiny random GPT-2 whose tokenizer marks no beginning; ``named`` are its special tokens (``eos_token``)."""
     import torch
     import transformers
 
     torch.manual_seed(0)
-    made = _byte_level(folder).backend_tokenizer
-    made.post_processor = None
+    backend = _byte_level(folder).backend_tokenizer
+    backend.post_processor = None
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, model_max_length=positions, **named
+        tokenizer_object=backend, model_max_length=positions, **special_tokens
     )
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     config = _gpt2(tokenizer, positions, num_labels=2, **ends)
@@ -221,8 +221,8 @@ def save_causal(folder, positions=128):
     return _saved(folder, GPT2LMHeadModel(_gpt2(tokenizer, positions)), tokenizer)
 
 
-def _gpt2(tokenizer, positions, **more):
+def _gpt2(tokenizer, positions, **settings):
     from transformers import GPT2Config
 
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": positions}
-    return GPT2Config(vocab_size=len(tokenizer), **sizes, **SPREAD, **more)
+    return GPT2Config(vocab_size=len(tokenizer), **sizes, **SPREAD, **settings)

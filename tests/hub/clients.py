@@ -23,7 +23,9 @@ def command(*arguments):
 def writes(hub):
     """Method, path and user of each request that is no question; the Hub is asked for sizes of files by POST."""
     return [
-        one for one in hub.log if one[0] not in ("GET", "HEAD") and "/paths-info/" not in one[1]
+        request
+        for request in hub.log
+        if request[0] not in ("GET", "HEAD") and "/paths-info/" not in request[1]
     ]
 
 

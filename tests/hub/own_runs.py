@@ -38,8 +38,8 @@ def sentences():
 
 def scored(texts):
     """A sentiment system that scores every sentence about a woman lower than the same one about a man."""
-    found = (sentences().get(text, (0.0, False)) for text in texts)
-    return [0.6 + higher - GAP["she"] * woman for higher, woman in found]
+    sentence_scores = (sentences().get(text, (0.0, False)) for text in texts)
+    return [0.6 + higher - GAP["she"] * woman for higher, woman in sentence_scores]
 
 
 def faller(texts):
@@ -54,9 +54,14 @@ def audit_own(data, folder):
 def of_weights(run, weights=WEIGHTS):
     """The run as if its model had been read from a folder of these weights."""
     manifest = run.manifest()
-    held = {name: hashlib.sha256(content).hexdigest() for name, content in weights.items()}
+    sha256_by_file = {
+        name: hashlib.sha256(content).hexdigest() for name, content in weights.items()
+    }
     run.write_manifest(
-        {**manifest, "models": [{**one, "weights": held} for one in manifest["models"]]}
+        {
+            **manifest,
+            "models": [{**model, "weights": sha256_by_file} for model in manifest["models"]],
+        }
     )
     return run
 
@@ -75,9 +80,12 @@ def limited(run, folder, limit):
     settings = run.manifest()["settings"] | {"limit": limit}
     tasks, _ = plan_tasks(Settings.from_manifest(settings), kind="classifier")
     run = edited(run, folder, settings=settings, corpora=fingerprints(tasks))
-    asked = {row["prompt_id"] for task in tasks for row in task.rows}
+    prompt_ids = {row["prompt_id"] for task in tasks for row in task.rows}
     for path in (folder / "items").glob("*.parquet"):
         rows = pq.read_table(path)
-        pq.write_table(rows.filter([one in asked for one in rows["prompt_id"].to_pylist()]), path)
+        pq.write_table(
+            rows.filter([prompt_id in prompt_ids for prompt_id in rows["prompt_id"].to_pylist()]),
+            path,
+        )
     run.write_manifest(run.manifest() | {"sha256": run.sums()})
     return run

@@ -98,10 +98,10 @@ class Repository:
     def commit(self, ref, files, title, parent=""):
         names = {path: file.oid for path, file in sorted(files.items())}
         key = json.dumps([self.kind, self.name, parent, title, names])
-        made = Commit(hashlib.sha1(key.encode()).hexdigest(), parent, title, dict(files))
-        self.commits[made.oid] = made
-        self.refs[ref] = made.oid
-        return made
+        new_commit = Commit(hashlib.sha1(key.encode()).hexdigest(), parent, title, dict(files))
+        self.commits[new_commit.oid] = new_commit
+        self.refs[ref] = new_commit.oid
+        return new_commit
 
     def resolve(self, revision):
         """The commit a branch, a tag, a full ref or a commit name stands for; None where there is none."""
@@ -118,9 +118,9 @@ class Repository:
 
     def last_change(self, commit, path):
         """The newest commit up to this one that changed a file or folder."""
-        below = [one for one in commit.files if one == path or one.startswith(f"{path}/")]
+        below = [entry for entry in commit.files if entry == path or entry.startswith(f"{path}/")]
         same = takewhile(
-            lambda one: all(one.files.get(name) == commit.files[name] for name in below),
+            lambda entry: all(entry.files.get(name) == commit.files[name] for name in below),
             self.history(commit.oid),
         )
         return list(same)[-1]
@@ -164,9 +164,11 @@ class Plan:
     callback: Any = None
 
     def takes(self, method, address):
-        mine = self.method in ("*", method) and re.search(self.pattern, address) and self.times != 0
-        self.times -= bool(mine)
-        return mine
+        matches = (
+            self.method in ("*", method) and re.search(self.pattern, address) and self.times != 0
+        )
+        self.times -= bool(matches)
+        return matches
 
 
 class LocalHub:
@@ -205,10 +207,10 @@ class LocalHub:
 
     def add_repo(self, kind, name, *, files=None, private=False, sdk="", discussions=True, tags=()):
         """A repository with one commit of the given files, under the tags; returns the commit's name."""
-        made = Repository(kind, name, private, sdk, discussions)
-        commit = made.commit(MAIN, stored(files or {}), "initial commit")
-        made.refs.update({f"refs/tags/{tag}": commit.oid for tag in tags})
-        self.repositories[kind, name] = made
+        repository = Repository(kind, name, private, sdk, discussions)
+        commit = repository.commit(MAIN, stored(files or {}), "initial commit")
+        repository.refs.update({f"refs/tags/{tag}": commit.oid for tag in tags})
+        self.repositories[kind, name] = repository
         return commit.oid
 
     def push(self, kind, name, files, title="a change", *, delete=()):
@@ -223,9 +225,9 @@ class LocalHub:
         self.push(kind, name, self.files(kind, name, revision=f"refs/pr/{number}"), pull.title)
         pull.status = "merged"
 
-    def fail(self, method, pattern, *, status=500, **how):
+    def fail(self, method, pattern, *, status=500, **fields):
         """Answer the next matching request with a status, or as ``how``, the fields of a Plan, says."""
-        self.plans.append(Plan(method, pattern, status=status, **how))
+        self.plans.append(Plan(method, pattern, status=status, **fields))
 
     def on(self, method, pattern, callback):
         self.plans.append(Plan(method, pattern, callback=callback))
@@ -233,9 +235,13 @@ class LocalHub:
     def due(self, method, address):
         with self.lock:
             callbacks = [
-                one.callback for one in self.plans if one.callback and one.takes(method, address)
+                plan.callback
+                for plan in self.plans
+                if plan.callback and plan.takes(method, address)
             ]
-            faults = (one for one in self.plans if not one.callback and one.takes(method, address))
+            faults = (
+                plan for plan in self.plans if not plan.callback and plan.takes(method, address)
+            )
             return callbacks, next(faults, None)
 
     def repo(self, kind, name):
@@ -295,11 +301,11 @@ class Request:
 
     def answer(self):
         for method, pattern, function in PLAIN:
-            if method == self.method and (found := re.fullmatch(pattern, self.path)):
-                return function(self, *found.groups())
+            if method == self.method and (match := re.fullmatch(pattern, self.path)):
+                return function(self, *match.groups())
         for pattern, function in OF_REPO:
-            if found := re.fullmatch(pattern, self.path):
-                kind, name, *rest = found.groups()
+            if match := re.fullmatch(pattern, self.path):
+                kind, name, *rest = match.groups()
                 return function(replace(self, repo=self.visible(KINDS[kind], name)), *rest)
         raise Refused(404, f"Sorry, no {self.method} at {self.path}.")
 
@@ -372,21 +378,27 @@ class Request:
     def listing(self, kinds):
         author = self.query.get("author")
         stranger = User("", "read", ())
-        there = [one for (kind, _), one in self.hub.repositories.items() if kind == KINDS[kinds]]
         there = [
-            one
-            for one in there
-            if author in (None, one.owner) and (self.user or stranger).sees(one)
+            repository
+            for (kind, _), repository in self.hub.repositories.items()
+            if kind == KINDS[kinds]
         ]
-        return as_json([json.loads(replace(self, repo=one).info()[1]) for one in there])
+        there = [
+            repository
+            for repository in there
+            if author in (None, repository.owner) and (self.user or stranger).sees(repository)
+        ]
+        return as_json(
+            [json.loads(replace(self, repo=repository).info()[1]) for repository in there]
+        )
 
     def batch(self):
         """Answer where to send large files, and nowhere for those that are there."""
         self.signed_in()
         rows = self.json()["objects"]
-        for one in rows:
-            if one["oid"] not in self.hub.large:
-                one["actions"] = {"upload": {"href": f"{self.hub.url}/lfs/{one['oid']}"}}
+        for row in rows:
+            if row["oid"] not in self.hub.large:
+                row["actions"] = {"upload": {"href": f"{self.hub.url}/lfs/{row['oid']}"}}
         return as_json({"transfer": "basic", "objects": rows})
 
     def content(self, revision, path):
@@ -404,9 +416,9 @@ class Request:
             "Content-Type": "application/octet-stream",
         }
         headers |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(size)} if file.lfs else {}
-        if found := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or ""):
-            start = int(found[1])
-            stop = min(int(found[2] or size - 1) + 1, size)
+        if byte_range := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or ""):
+            start = int(byte_range[1])
+            stop = min(int(byte_range[2] or size - 1) + 1, size)
             return (
                 206,
                 file.data[start:stop],
@@ -414,13 +426,13 @@ class Request:
             )
         return 200, file.data, headers
 
-    def api(self, what, revision, path):
+    def api(self, endpoint, revision, path):
         """Answer requests below /api/<kind>s/<owner>/<name>/."""
-        function = API.get((self.method, what or ""))
+        function = API.get((self.method, endpoint or ""))
         if function is None:
             raise Refused(404, f"Sorry, no {self.method} at {self.path}.")
         about = replace(self, revision=unquote(revision or "main"))
-        return function(about, unquote(path or "")) if what == "tree" else function(about)
+        return function(about, unquote(path or "")) if endpoint == "tree" else function(about)
 
     def info(self):
         repo = self.repo
@@ -486,22 +498,22 @@ class Request:
         return row
 
     def refs(self):
-        found = {
+        refs_by_kind = {
             kind: [
                 {"name": n, "ref": folder + n, "targetCommit": oid}
                 for n, oid in self.repo.named(folder).items()
             ]
             for kind, folder in (("branches", "refs/heads/"), ("tags", "refs/tags/"))
         }
-        return as_json({**found, "converts": [], "pullRequests": []})
+        return as_json({**refs_by_kind, "converts": [], "pullRequests": []})
 
     def commits(self):
         authors = [{"user": self.repo.owner}]
         usual = {"message": "", "date": DATE, "authors": authors}
         return as_json(
             [
-                {"id": one.oid, "title": one.title, **usual}
-                for one in self.repo.history(self.at().oid)
+                {"id": commit.oid, "title": commit.title, **usual}
+                for commit in self.repo.history(self.at().oid)
             ]
         )
 
@@ -511,17 +523,17 @@ class Request:
         repo = {"name": self.repo.name, "type": self.repo.kind}
         rows = [
             {
-                "num": one.number,
-                "title": one.title,
-                "status": one.status,
+                "num": pull.number,
+                "title": pull.title,
+                "status": pull.status,
                 "isPullRequest": True,
                 "repo": repo,
-                "author": {"name": one.author, "type": "user"},
+                "author": {"name": pull.author, "type": "user"},
                 "createdAt": DATE,
                 "changes": {"base": MAIN},
             }
-            for one in reversed(self.repo.pulls)
-            if self.query.get("author") in (None, one.author)
+            for pull in reversed(self.repo.pulls)
+            if self.query.get("author") in (None, pull.author)
         ]
         return as_json({"discussions": rows, "count": len(rows), "start": 0})
 
@@ -529,10 +541,10 @@ class Request:
         """Answer how each file has to be sent."""
         self.writer()
         rows = []
-        for one in self.json()["files"]:
-            path = one["path"]
-            sample = base64.b64decode(one.get("sample") or "")
-            mode = "lfs" if is_large(path, one["size"], sample) else "regular"
+        for file in self.json()["files"]:
+            path = file["path"]
+            sample = base64.b64decode(file.get("sample") or "")
+            mode = "lfs" if is_large(path, file["size"], sample) else "regular"
             rows.append({"path": path, "uploadMode": mode, "shouldIgnore": False})
         return as_json({"files": rows})
 
@@ -560,8 +572,10 @@ class Request:
             repo.pulls.append(pull)
             ref = f"refs/pr/{pull.number}"
             row["pullRequestUrl"] = f"{page}/discussions/{pull.number}"
-        made = repo.commit(ref, files, head["summary"], base.oid)
-        return as_json({**row, "commitOid": made.oid, "commitUrl": f"{page}/commit/{made.oid}"})
+        new_commit = repo.commit(ref, files, head["summary"], base.oid)
+        return as_json(
+            {**row, "commitOid": new_commit.oid, "commitUrl": f"{page}/commit/{new_commit.oid}"}
+        )
 
     def apply(self, files, key, value):
         path = value["path"]
@@ -656,13 +670,15 @@ class Handler(BaseHTTPRequestHandler):
             method = "GET" if self.command == "HEAD" else self.command
             with hub.lock:
                 query = dict(parse_qsl(split.query))
-                made = Request(hub, method, split.path, query, self.headers, body, user).answer()
+                response = Request(
+                    hub, method, split.path, query, self.headers, body, user
+                ).answer()
         except Refused as refused:
-            made = refused.answer
+            response = refused.answer
         except Exception:  # noqa: BLE001 - a fault of this server has to show in the test that met it
             hub.broken.append(traceback.format_exc())
-            made = as_json({"error": hub.broken[-1]}, 501)
-        return self.send(*made)
+            response = as_json({"error": hub.broken[-1]}, 501)
+        return self.send(*response)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815 - the names http.server calls
 

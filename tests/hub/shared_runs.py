@@ -59,8 +59,8 @@ MANIFEST = {
 }  # fmt: skip
 
 
-def results(found):
-    return written({"swapbias": "0.1.0", "findings": findings_table(found).to_dict("records")})
+def results(findings):
+    return written({"swapbias": "0.1.0", "findings": findings_table(findings).to_dict("records")})
 
 
 def written(content):
@@ -78,11 +78,11 @@ def run_files(name, found=(GAP, UNDEFINED), **changed):
 
 def on_disk(folder, model="lab/small", higher=0.0, **changed):
     """A finished run in a folder, with the scored rows of a model that scores women higher."""
-    made = runs.Run(folder)
-    found = [replace(one, model_id=model) for one in (GAP, UNDEFINED)]
-    for path, content in run_files("x", found, **changed).items():
-        made.write(path.removeprefix("runs/x/"), content)
+    run = runs.Run(folder)
+    findings = [replace(finding, model_id=model) for finding in (GAP, UNDEFINED)]
+    for path, content in run_files("x", findings, **changed).items():
+        run.write(path.removeprefix("runs/x/"), content)
     scorer = RuleScorer(lambda prompt: 0.5 + higher * (prompt.group == "female"), model_id=model)
     scored = pd.DataFrame(score_rows(config_rows("gendered_stigma", "rq1"), scorer))
-    made.write_parquet("items/gendered_stigma.parquet", scored.drop(columns="candidates"))
+    run.write_parquet("items/gendered_stigma.parquet", scored.drop(columns="candidates"))
     return folder

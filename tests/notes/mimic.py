@@ -86,8 +86,8 @@ def write_mimic3(folder, *, notes=200, gz=False, by_row=False, annotated=True):
         if number % 11:
             votes += _votes(rows[-1], by_row)
             planted = ("depression", DEPRESSION), ("alcohol_abuse", ALCOHOL)
-            known = {(name, str(number)): of[number % len(CASES)] for name, of in planted}
-            labels |= {key: label for key, label in known.items() if label}
+            labels_of_note = {(name, str(number)): of[number % len(CASES)] for name, of in planted}
+            labels |= {key: label for key, label in labels_of_note.items() if label}
     ending = ".csv.gz" if gz else ".csv"
     write(folder / f"NOTEEVENTS{ending}", rows)
     patients = (

@@ -153,13 +153,13 @@ def read_a_built_corpus_as_its_card_says(home):
 def audit_in_python(home):
     import swapbias
 
-    for place in (None, home.out("run")):
+    for folder in (None, home.out("run")):
         options = {
             "data": home.own,
             "classifier": "tests.privacy.reads_notes:classify",
             "explain": 0,
         }
-        run = swapbias.audit(None, "phenotype_fairness", out=place, progress=False, **options)
+        run = swapbias.audit(None, "phenotype_fairness", out=folder, progress=False, **options)
         assert len(run.findings)
         run.report()
 
@@ -195,12 +195,12 @@ def compute_measures(home):
 
     gap = evaluate.load(swapbias.metric_path("paired_gap"))
     ids = [f"{CANARY} {number // 2}" for number in range(8)]
-    given = {"predictions": [0.1, 0.2] * 4, "groups": ["F", "M"] * 4, "pair_ids": ids}
-    assert gap.compute(**given, reference_group="M")
+    columns = {"predictions": [0.1, 0.2] * 4, "groups": ["F", "M"] * 4, "pair_ids": ids}
+    assert gap.compute(**columns, reference_group="M")
     leakage = evaluate.load(swapbias.metric_path("leakage_uar"))
     leakage.add_batch(predictions=[CANARY, "M"], references=["F", "M"])
     try:
-        gap.compute(**given, reference_group="nobody")
+        gap.compute(**columns, reference_group="nobody")
     except ValueError:
         pass
     else:
@@ -281,12 +281,12 @@ def places(home):
         for path in home.root.rglob("*")
         if path.is_file() and home.root / "in" not in path.parents
     ]
-    held = [path for path in files if holds_canary(path)]
+    leaks = [path for path in files if holds_canary(path)]
     hub = Path(os.environ["HF_HOME"])
     return {
-        "hub": [str(path.relative_to(hub)) for path in held if hub in path.parents],
-        "open": [str(path.relative_to(home.root)) for path in held if is_open(path, home.root)],
-        "held": len(held),
+        "hub": [str(path.relative_to(hub)) for path in leaks if hub in path.parents],
+        "open": [str(path.relative_to(home.root)) for path in leaks if is_open(path, home.root)],
+        "held": len(leaks),
     }
 
 

@@ -36,7 +36,7 @@ class Browser:
         os.close(ours[0])
         os.close(theirs[1])
         targets = self.call("Target.getTargets")["targetInfos"]
-        page = next(one["targetId"] for one in targets if one["type"] == "page")
+        page = next(target["targetId"] for target in targets if target["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -79,7 +79,7 @@ class Browser:
         for url in ("about:blank", wanted):  # a hash alone would be no load
             self.seen.clear()
             self.call("Page.navigate", url=url)
-            while not any(one.get("method") == "Page.loadEventFired" for one in self.seen):
+            while not any(event.get("method") == "Page.loadEventFired" for event in self.seen):
                 self.seen.append(self._next())
 
     def run(self, code):
@@ -101,14 +101,16 @@ class Browser:
     def faults(self):
         """Return the complaints of the page: errors, and refusals of its policy."""
         kinds = ("Log.entryAdded", "Runtime.exceptionThrown")
-        return [one["params"] for one in self.seen if one.get("method") in kinds]
+        return [event["params"] for event in self.seen if event.get("method") in kinds]
 
     def requests(self):
         """Addresses that were asked for."""
         sent = [
-            one["params"] for one in self.seen if one.get("method") == "Network.requestWillBeSent"
+            event["params"]
+            for event in self.seen
+            if event.get("method") == "Network.requestWillBeSent"
         ]
-        return [one["request"]["url"] for one in sent]
+        return [event["request"]["url"] for event in sent]
 
     def close(self):
         self.session = None

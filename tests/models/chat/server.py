@@ -143,8 +143,10 @@ class _Handler(BaseHTTPRequestHandler):
             whole["choices"] *= body.get("n", 1)
         if self.chat.tokens and body.get("logprobs"):
             tops = sorted(self.chat.tokens(prompt), key=lambda one: -one[1])[: body["top_logprobs"]]
-            shown = [{"token": token, "logprob": log, "bytes": None} for token, log in tops]
-            whole["choices"][0]["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
+            first_tokens = [{"token": token, "logprob": log, "bytes": None} for token, log in tops]
+            whole["choices"][0]["logprobs"] = {
+                "content": [{**first_tokens[0], "top_logprobs": first_tokens}]
+            }
         return self.send(200, whole)
 
     def fail(self, fault, prompt):
@@ -174,8 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.head(200, 20)
             self.wfile.write(whole[:20])
             return None
-        other = {"empty": {"choices": []}, "other": ["what"], "null": _completion(None)}
-        return self.send(200, other[name])
+        replies = {"empty": {"choices": []}, "other": ["what"], "null": _completion(None)}
+        return self.send(200, replies[name])
 
     def send(self, status, content, headers=None):
         encoded = json.dumps(content).encode()
