@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from benchmarks.frame import FOLDER, Prepared, Scale, Side, Workload
 from benchmarks.measuring import memcpy_rate
+from swapbias.swapping.rule_tables import rules_by_word
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import load_table, rules_by_word
+from swapbias.swapping.table import load_table
 
 MEGABYTES = 200.0
 WORDS = "one regex, the paper's 11 terms"

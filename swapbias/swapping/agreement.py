@@ -3,7 +3,8 @@
 import re
 from typing import NamedTuple
 
-from swapbias.swapping.table import cased, pattern, word_list
+from swapbias.swapping.rule_tables import pattern, word_list
+from swapbias.swapping.table import cased
 
 # "is": "are"; of others by their ending.
 _BASE = dict(pair.split("_") for pair in word_list("verb_forms"))

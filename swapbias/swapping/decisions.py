@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.edits import Edits, add_possessives, join_alternatives
+from swapbias.swapping.folding import MASKS, SPACE, Ints, eights
 from swapbias.swapping.gendered import ALWAYS, KIN_TITLES, POSSESSED, is_pronoun, verdict
-from swapbias.swapping.matches import MASKS, SPACE, Ints, Text, eights
+from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
-from swapbias.swapping.table import ALONE, OBJECTS, SwapTable, Term, word_list
+from swapbias.swapping.rule_tables import word_list
+from swapbias.swapping.table import ALONE, OBJECTS, SwapTable, Term
 from swapbias.swapping.word_case import CAPITAL, LOWER, UPPER, as_written, in_case, is_phrase
 
 _TITLES = frozenset({"mr", "ms", "mrs", "miss"})

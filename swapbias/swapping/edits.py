@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapbias.swapping.matches import Ints, Text
+from swapbias.swapping.folding import Ints
+from swapbias.swapping.matches import Text
 
 _APOSTROPHES = (b"'", "’".encode())
 _OR = re.compile(rb"\s?/\s?|\s+(?:and\s?/\s?)?or\s+", re.IGNORECASE)

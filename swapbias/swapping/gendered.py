@@ -5,7 +5,7 @@ from functools import cache, partial
 
 from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.neighbours import first_word, is_past, last_word, partner
-from swapbias.swapping.table import pattern, rules, rules_by_word, word_list
+from swapbias.swapping.rule_tables import pattern, rules, rules_by_word, word_list
 
 _NAME_ROWS = read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
 _NAMES = {None, *(row["word"] for row in _NAME_ROWS)}

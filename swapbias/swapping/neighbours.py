@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.table import pattern, word_list
+from swapbias.swapping.rule_tables import pattern, word_list
 
 WINDOW = 100
 """Bytes on each side of a word that are looked at."""

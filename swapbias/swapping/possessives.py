@@ -12,7 +12,7 @@ from swapbias.swapping.neighbours import (
     word_class,
     word_kind,
 )
-from swapbias.swapping.table import pattern, weights_of, word_list
+from swapbias.swapping.rule_tables import pattern, weights_of, word_list
 
 SURE = 4.0
 """Log-odds of the two words beside a pronoun from which on the next but one is not looked at."""

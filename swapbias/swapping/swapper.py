@@ -17,19 +17,14 @@ from numpy.typing import NDArray
 from swapbias.errors import UsageError, listed
 from swapbias.swapping.decisions import Decider
 from swapbias.swapping.edits import Edits
-from swapbias.swapping.matches import Ints, Matcher, Text, padded
+from swapbias.swapping.folding import Ints, padded
+from swapbias.swapping.matches import Matcher, Text
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.persons import Persons
 from swapbias.swapping.referents.words import CUES, REASONS, WHOSE
 from swapbias.swapping.resolvers import Resolver, resolve
-from swapbias.swapping.table import (
-    COUNTED_BIRTHS,
-    DEMOGRAPHIC,
-    GLUED,
-    clinical_terms,
-    kept_phrases,
-    load_table,
-)
+from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
+from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases, load_table
 
 
 def rebuilt(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:

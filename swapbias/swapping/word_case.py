@@ -1,6 +1,7 @@
 """Write a new word in the case of the one that it replaces."""
 
-from swapbias.swapping.table import GLUED, Term, cased, unit_of
+from swapbias.swapping.rule_tables import GLUED, unit_of
+from swapbias.swapping.table import Term, cased
 
 LOWER = 0
 CAPITAL = 1

@@ -13,8 +13,9 @@ from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.gendered import is_pronoun, verdict
 from swapbias.swapping.neighbours import NEAR, WINDOW
 from swapbias.swapping.possessives import log_odds_of_his
+from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import COUNTED_BIRTHS, DEMOGRAPHIC, GLUED, clinical_terms, kept_phrases
+from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases
 from swapbias.swapping.word_case import as_written, in_case, is_phrase
 from tests.tables import rows_of
 

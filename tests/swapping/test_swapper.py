@@ -18,11 +18,13 @@ from hypothesis import given, settings, strategies as st
 from swapbias.errors import UsageError
 from swapbias.findings import without_groups
 from swapbias.studies import config_rows, load_study
+from swapbias.swapping.folding import padded
 from swapbias.swapping.gendered import ALWAYS, is_pronoun
-from swapbias.swapping.matches import Matcher, padded
+from swapbias.swapping.matches import Matcher
 from swapbias.swapping.possessives import log_odds_of_his
+from swapbias.swapping.rule_tables import GLUED
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import ALONE, GLUED, OBJECTS, clinical_terms, load_table
+from swapbias.swapping.table import ALONE, OBJECTS, clinical_terms, load_table
 from tests.cli.test_cli import swapbias
 from tests.tables import rows_of
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.matches import Ints, Matches, Text
+from swapbias.swapping.folding import Ints
+from swapbias.swapping.matches import Matches, Text
 
 _HEAD = 400  # bytes
 

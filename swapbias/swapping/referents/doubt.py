@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.matches import Ints
+from swapbias.swapping.folding import Ints
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.words import KINDS, OF_PATIENT, OWNERS, PRONOUN
-from swapbias.swapping.table import weights_of
+from swapbias.swapping.rule_tables import weights_of
 
 # Ways to decide, beside the kinds of nouns and PRONOUN (of the other gender).
 SCORED, ALONE, NO_PATIENT = range(20, 23)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.swapping.matches import Ints
+from swapbias.swapping.folding import Ints
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.words import (
     CHILD,
@@ -28,7 +28,7 @@ from swapbias.swapping.referents.words import (
     STAFF,
     sentence_starts,
 )
-from swapbias.swapping.table import byte_pattern, word_list
+from swapbias.swapping.rule_tables import byte_pattern, word_list
 
 # Bytes after somebody was introduced by a name in which the name is theirs.
 _NAME_REACH = 3000

@@ -18,7 +18,7 @@ from swapbias.swapping.referents.words import (
     is_plural,
     sentence_starts,
 )
-from swapbias.swapping.table import byte_pattern, rules
+from swapbias.swapping.rule_tables import byte_pattern, rules
 
 _KIND_NAME = {kind: name for name, kind in KINDS.items()}
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError
-from swapbias.swapping.matches import Bytes, Ints, Matches
+from swapbias.swapping.folding import Bytes, Ints
+from swapbias.swapping.matches import Matches
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.doubt import ALONE, NO_PATIENT, SCORED, Decisions, Evidence
 from swapbias.swapping.referents.mentions import Mention, Mentions
@@ -42,7 +43,7 @@ from swapbias.swapping.referents.words import (
     is_plural,
     kind_of,
 )
-from swapbias.swapping.table import byte_pattern
+from swapbias.swapping.rule_tables import byte_pattern
 
 _REACH = 260  # bytes before a pronoun in which the person it means is looked for
 _AHEAD = 72  # bytes after it that say what it does

@@ -11,7 +11,7 @@ from swapbias.swapping.neighbours import first_word, last_word
 from swapbias.swapping.possessives import by_words
 from swapbias.swapping.referents.mentions import Mention
 from swapbias.swapping.referents.words import PATIENT
-from swapbias.swapping.table import pattern, weights_of, word_list
+from swapbias.swapping.rule_tables import pattern, weights_of, word_list
 
 _MOST_CANDIDATES = 3  # persons named last, of whom each may be the referent
 _WORD = re.compile(  # in lower case, of bytes read as Latin-1

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from swapbias.swapping.table import DEMOGRAPHIC, GLUED, byte_pattern, word_list
+from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED, byte_pattern, word_list
 
 WHOSE = ("everyone", "patient")
 SPOUSES = ("swap", "keep")
