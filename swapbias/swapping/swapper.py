@@ -18,7 +18,7 @@ from swapbias.errors import UsageError, listed
 from swapbias.swapping.decisions import Decider
 from swapbias.swapping.edits import Edits
 from swapbias.swapping.folding import Ints, padded
-from swapbias.swapping.matches import Matcher, Text
+from swapbias.swapping.matches import Matcher, Matches, Text
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.persons import Persons
 from swapbias.swapping.referents.words import CUES, REASONS, WHOSE
@@ -26,9 +26,25 @@ from swapbias.swapping.resolvers import Resolver, resolve
 from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
 from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases, load_table
 
+MODES = ("swap", "neutralise")
+RULES = "8"
+"""Version of the rules, raised with any change that changes results."""
+_GENDERED = frozenset(
+    {"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"}
+)
+# Bytes of text worked on at once: what is made of them stays in the processor's cache.
+_BLOCK = 1 << 21
+_FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
 
-def rebuilt(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:
-    """The texts with what is replaced in place: large strings, null where those are."""
+
+def rebuild(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:
+    """Return texts with what is replaced in place: large strings, null where those are.
+
+    Args:
+        texts: the rows of a block, (rows,).
+        text: the same rows in one buffer.
+        edits: the replacements.
+    """
     offsets = text.offsets
     buffer = text.buffer
     start, end, word = edits.places[:3]
@@ -37,63 +53,67 @@ def rebuilt(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:
     moved = offsets + np.append(0, grown)[np.searchsorted(start, offsets, side="left")]
     # Pieces of the text, cut at both ends of all that is replaced, then its padding and the words: Arrow takes turns.
     between = np.stack([start, end], axis=1).ravel()
-    cuts = np.concatenate(
-        [[0], between, [offsets[-1], len(buffer)], len(buffer) + np.cumsum(lengths)]
-    )
+    word_ends = len(buffer) + np.cumsum(lengths)
+    cuts = np.concatenate([[0], between, [offsets[-1], len(buffer)], word_ends])
     values = [None, pa.py_buffer(cuts), pa.py_buffer(b"".join([buffer, *edits.words]))]
     order = np.arange(len(between) + 1)
     order[1::2] = len(between) + 2 + word
-    joined = (
-        pa.Array.from_buffers(pa.large_binary(), len(cuts) - 1, values)
-        .take(pa.array(order))
-        .buffers()[2]
-    )
-    valid = None if not texts.null_count else pa.array(texts.is_valid()).buffers()[1]
-    return pa.Array.from_buffers(
-        pa.large_string(), len(texts), [valid, pa.py_buffer(moved), joined]
-    )
-
-
-MODES = ("swap", "neutralise")
-_GENDERED = frozenset(
-    {"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"}
-)
-_BLOCK = (
-    1 << 21
-)  # bytes of text worked on at once: what is made of them stays in the processor's cache
-_FREED = 31 << 20  # bytes; glibc heeds no more than 32 MB
-RULES = "8"  # raised with any change of rules that changes results
+    pieces = pa.Array.from_buffers(pa.large_binary(), len(cuts) - 1, values)
+    joined = pieces.take(pa.array(order)).buffers()[2]
+    valid = None
+    if texts.null_count:
+        valid = pa.array(texts.is_valid()).buffers()[1]
+    buffers = [valid, pa.py_buffer(moved), joined]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
 
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """Texts after a swap, and what was done to each.
-
-    Attributes:
-        texts: one per text given, null where that was null, in chunks: nothing is copied to join them.
-        replaced: replacements in each, (n,).
-        specific: gender-specific clinical terms in each, (n,): such a text is an implausible counterfactual.
-        sides: 1 where most gendered words of the text were of the second group (female), -1 the first, 0: a tie; of
-            the patient where ``whose`` is ``patient``.
-        terms: "he -> she": times.
-        specific_terms: the clinical terms and how often they stand.
-        left: words of each that tell a gender and stay because it is not the patient's, by reason (n, ``REASONS``):
-            zero where ``whose`` is ``everyone``.
-        doubt: the chance that not all of these decisions of the rules are right, 0 to 1 (n,).
-        doubtful_words: words of each whose decision is wrong by a chance of one in five, (n,).
-        unread: which texts a resolver did not answer about so that it can be read: the rules decided, (n,).
-    """
+    """Texts after a swap, and what was done to each."""
 
     texts: pa.ChunkedArray
+    """One for each input text, null where that was null, in chunks: nothing is copied to join them."""
     replaced: NDArray[np.int32]
+    """Replacements in each, (n,)."""
     specific: NDArray[np.int32]
+    """Gender-specific clinical terms in each, (n,): such a text is an implausible counterfactual."""
     sides: NDArray[np.int8]
+    """1 where most gendered words of the text were of the second group (female), -1 the first, 0: a tie, (n,); of
+    the patient where ``whose`` is ``patient``."""
     terms: Counter[str]
+    """How often each replacement was made, as "he -> she"."""
     specific_terms: Counter[str]
+    """How often each clinical term stands."""
     left: NDArray[np.int32]
+    """Words of each that tell a gender and stay because it is not the patient's, by reason (n, ``REASONS``): zero
+    where ``whose`` is ``everyone``."""
     doubt: NDArray[np.float64]
+    """The chance that not all of these decisions of the rules are right, 0 to 1, (n,)."""
     doubtful_words: NDArray[np.int32]
+    """Words of each whose decision is wrong by a chance of one in five, (n,)."""
     unread: NDArray[np.bool_]
+    """Whether a resolver did not answer about a text so that it can be read: the rules decided, (n,)."""
+
+    @classmethod
+    def unchanged(cls, texts: pa.ChunkedArray) -> "Swapped":
+        """Return texts to which nothing was done.
+
+        Args:
+            texts: the input, (n,).
+        """
+        size = len(texts)
+        return cls(
+            texts,
+            replaced=np.zeros(size, np.int32),
+            specific=np.zeros(size, np.int32),
+            sides=np.zeros(size, np.int8),
+            terms=Counter(),
+            specific_terms=Counter(),
+            left=np.zeros((size, len(REASONS)), np.int32),
+            doubt=np.zeros(size),
+            doubtful_words=np.zeros(size, np.int32),
+            unread=np.zeros(size, bool),
+        )
 
 
 class Swapper:
@@ -131,31 +151,37 @@ class Swapper:
         """
         self.table = load_table(table)
         self.table_name = str(table)
-        # Of race or age every note is plausible; any table of genders has one of these.
-        self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
-        self._terms = list(self.table.terms)
-        self._names = [
-            *self._terms,
-            *(term for term in self._clinical if term.lower() not in self.table.terms),
-        ]
-        if self._clinical and self.table.context:
-            self._names += sorted(kept_phrases() - {name.lower() for name in self._names})
         self.whose = whose
         self.spouses = spouses
         self.resolver = resolver
+        # Of race or age every note is plausible; any table of genders has one of these.
+        self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
+        self._terms = list(self.table.terms)
+        self._names = self._names_to_find()
         self._persons = self._prepared_persons()
         self._is_clinical = np.array([name in self._clinical for name in self._names])
-        more = enumerate(self._names[len(self._terms) :], start=len(self._terms))
-        self._births = {at: COUNTED_BIRTHS[name][1] for at, name in more if name in COUNTED_BIRTHS}
+        self._births = {
+            number: COUNTED_BIRTHS[name][1]
+            for number, name in enumerate(self._names)
+            if number >= len(self._terms) and name in COUNTED_BIRTHS
+        }
         spellings = [
-            COUNTED_BIRTHS[one][0] if at in self._births else one
-            for at, one in enumerate(self._names)
+            COUNTED_BIRTHS[name][0] if number in self._births else name
+            for number, name in enumerate(self._names)
         ]
         self._matcher = Matcher(spellings, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
         self._deciders = {mode: Decider(self.table, mode) for mode in MODES}
 
+    def _names_to_find(self) -> list[str]:
+        """Return the terms of the table, then clinical terms and phrases that are looked for as well."""
+        names = list(self._terms)
+        names += [term for term in self._clinical if term.lower() not in self.table.terms]
+        if self._clinical and self.table.context:
+            names += sorted(kept_phrases() - {name.lower() for name in names})
+        return names
+
     def _prepared_persons(self) -> Persons | None:
-        """What tells the patient's words from others; words that name persons without a gender are found as well."""
+        """Return what tells the patient's words from others; words for persons without a gender are found as well."""
         if self.whose not in WHOSE:
             raise UsageError(f"Unknown whose {self.whose!r}: expected {' or '.join(WHOSE)}.")
         if self.whose == "everyone":
@@ -170,43 +196,49 @@ class Swapper:
                 "male and female, as the patient's gender is. Use whose='everyone'."
             )
         self._names += [word for word in CUES if word not in self._names]
-        own = len(self._terms)
         cues = {
             number: CUES[name]
             for number, name in enumerate(self._names)
-            if name in CUES and number >= own
+            if name in CUES and number >= len(self._terms)
         }
-        return Persons(
-            self._terms, [self.table.terms[one].side for one in self._terms], cues, self.spouses
-        )
+        sides = [self.table.terms[term].side for term in self._terms]
+        return Persons(self._terms, sides, cues, self.spouses)
 
     @cached_property
     def sha256(self) -> str:
-        """Of everything that decides what a text becomes: table and rules."""
-        whose = [] if self._persons is None else [self.whose, self.spouses]
-        whose += [self.resolver.name] if self.resolver else []
-        content = json.dumps([self.table.sha256, RULES, self._clinical, *whose])
-        return hashlib.sha256(content.encode()).hexdigest()
+        """The sha256 of everything that decides what a text becomes: table and rules."""
+        content = [self.table.sha256, RULES, self._clinical]
+        if self._persons is not None:
+            content += [self.whose, self.spouses]
+        if self.resolver:
+            content.append(self.resolver.name)
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def swap(self, texts: Iterable[str]) -> list[str]:
-        """The texts with every gendered term replaced by the other group's."""
+        """Return texts with every gendered term replaced by the other group's.
+
+        Args:
+            texts: the texts, (n,).
+        """
         return self._listed(texts, "swap")
 
     def neutralise(self, texts: Iterable[str]) -> list[str]:
-        """The texts with every gendered term replaced by a neutral one or removed; idempotent.
+        """Return texts with every gendered term replaced by a neutral one or removed; idempotent.
 
         "he" and "she" are "they", with the verbs beside them; with the table ``paper`` "patient", as published.
 
         >>> Swapper().neutralise(["He denies pain. His teeth were removed by her."])
         ['They deny pain. Their teeth were removed by them.']
+
+        Args:
+            texts: the texts, (n,).
         """
         return self._listed(texts, "neutralise")
 
     def _listed(self, texts: Iterable[str], mode: str) -> list[str]:
-        found: list[str] = self.run(
-            texts if isinstance(texts, str) else list(texts), mode
-        ).texts.to_pylist()
-        return found
+        sequence = texts if isinstance(texts, str) else list(texts)
+        changed: list[str] = self.run(sequence, mode).texts.to_pylist()
+        return changed
 
     def run(
         self,
@@ -215,7 +247,7 @@ class Swapper:
         *,
         genders: Sequence[str | None] | None = None,
     ) -> Swapped:
-        """All texts at once, with the report.
+        """Swap all texts at once, and report what was done.
 
         Args:
             texts: the texts; null stays null.
@@ -233,73 +265,92 @@ class Swapper:
             raise UsageError(
                 f"{self.table.name} has no column neutral, and nothing can be neutralised. Add the column."
             )
-        given = _as_chunks(texts)
+        chunked = _as_chunks(texts)
         _keep_what_is_freed()
-        size = len(given)
+        report = Swapped.unchanged(chunked)
+        sides = _sides(genders, len(chunked))
         chunks = []
         first = 0
-        done = Swapped(
-            given,
-            np.zeros(size, np.int32),
-            np.zeros(size, np.int32),
-            np.zeros(size, np.int8),
-            Counter(),
-            Counter(),
-            np.zeros((size, len(REASONS)), np.int32),
-            np.zeros(size),
-            np.zeros(size, np.int32),
-            np.zeros(size, bool),
-        )
-        sides = _sides(genders, size)
-        for block, buffer, offsets in _blocks(given):
+        for block, buffer, offsets in _blocks(chunked):
             rows = slice(first, first + len(block))
             first = rows.stop
-            text, edits = self._decided(buffer, offsets, mode, sides[rows], rows, done)
-            chunks.append(rebuilt(block, text, edits))
+            text, edits = self._decide(buffer, offsets, mode, sides[rows], rows, report)
+            chunks.append(rebuild(block, text, edits))
         changed = pa.chunked_array(chunks, type=pa.large_string())
-        return replace(
-            done, texts=changed if pa.types.is_null(given.type) else changed.cast(given.type)
-        )
+        if not pa.types.is_null(chunked.type):
+            changed = changed.cast(chunked.type)
+        return replace(report, texts=changed)
 
-    def _decided(
-        self, buffer: bytes, offsets: Ints, mode: str, patients: Ints, rows: slice, done: Swapped
+    def _decide(
+        self, buffer: bytes, offsets: Ints, mode: str, patients: Ints, rows: slice, report: Swapped
     ) -> tuple[Text, Edits]:
-        """What is replaced in a block, which stands in some rows of all texts; the report is added to ``done``."""
-        found = self._matcher.find(buffer, offsets)
+        """Decide what is replaced in a block.
+
+        Args:
+            buffer: the texts of the block, padded.
+            offsets: where each begins, and where the last ends, (rows + 1,).
+            mode: ``swap`` or ``neutralise``.
+            patients: the side of each patient, -1 where it is not known, (rows,).
+            rows: the rows of the block among all texts.
+            report: of all texts; what is done here is added to it.
+        """
+        matches = self._matcher.find(buffer, offsets)
         size = len(offsets) - 1
-        row = np.repeat(np.arange(size), np.diff(np.searchsorted(found.start, offsets)))
-        clinical = self._is_clinical[found.term]
-        own = found.term < len(self._terms)
-        for at in np.flatnonzero(np.isin(found.term, list(self._births))).tolist():
-            birth = self._births[found.term[at]]
-            clinical[at] = (
-                birth.match(buffer, int(found.start[at]), int(offsets[row[at] + 1])) is not None
-            )
-        text = Text(buffer, offsets, found.at(own), row[own])
+        row = np.repeat(np.arange(size), np.diff(np.searchsorted(matches.start, offsets)))
+        is_term = matches.term < len(self._terms)
+        text = Text(buffer, offsets, matches.at(is_term), row[is_term])
         choice = self._deciders[mode].choices(text)
         if self._persons:
-            cues = found.at(self._persons.is_cue(found.term))
+            cues = matches.at(self._persons.is_cue(matches.term))
             block = Block(buffer, offsets, text.matches, text.rows, choice >= 0, cues)
-            whose = self._persons.decide(block, patients)
-            patients = whose.sides
-            why = whose.owners
-            done.doubt[rows] = whose.doubt
-            done.doubtful_words[rows] = whose.doubtful_words
-            if self.resolver:
-                why, done.unread[rows] = resolve(self.resolver, block, whose, self.spouses)
-            np.add.at(done.left[rows], (text.rows[why > 0], why[why > 0] - 1), 1)
-            choice[why > 0] = -1
+            owners, patients = self._decide_owners(self._persons, block, patients, rows, report)
+            choice[owners > 0] = -1
         edits = self._deciders[mode].edits(text, choice)
-        weights = np.bincount(edits.places[3], weights=edits.places[4], minlength=size)
-        done.sides[rows] = np.array([-1, 1, 0])[patients] if self._persons else np.sign(weights)
-        done.replaced[rows] = np.bincount(edits.places[3], minlength=size)
-        done.specific[rows] = np.bincount(row[clinical], minlength=size)
-        times = np.bincount(found.term[clinical], minlength=1)
-        done.specific_terms.update(
-            {self._names[at]: int(times[at]) for at in np.flatnonzero(times).tolist()}
-        )
-        done.terms.update(edits.counts)
+        edit_rows = edits.places[3]
+        if self._persons:
+            report.sides[rows] = np.array([-1, 1, 0])[patients]
+        else:
+            sums = np.bincount(edit_rows, weights=edits.places[4], minlength=size)
+            report.sides[rows] = np.sign(sums)
+        report.replaced[rows] = np.bincount(edit_rows, minlength=size)
+        report.terms.update(edits.counts)
+        self._count_clinical(buffer, offsets, matches, row, rows, report)
         return text, edits
+
+    def _decide_owners(
+        self, persons: Persons, block: Block, patients: Ints, rows: slice, report: Swapped
+    ) -> tuple[NDArray[np.int8], Ints]:
+        """Decide whose gender each word of a block shows, (n,), and the side of each patient, (rows,)."""
+        decisions = persons.decide(block, patients)
+        owners = decisions.owners
+        report.doubt[rows] = decisions.doubt
+        report.doubtful_words[rows] = decisions.doubtful_words
+        if self.resolver:
+            owners, report.unread[rows] = resolve(self.resolver, block, decisions, self.spouses)
+        stays = owners > 0
+        np.add.at(report.left[rows], (block.rows[stays], owners[stays] - 1), 1)
+        return owners, decisions.sides
+
+    def _count_clinical(
+        self,
+        buffer: bytes,
+        offsets: Ints,
+        matches: Matches,
+        row: Ints,
+        rows: slice,
+        report: Swapped,
+    ) -> None:
+        """Count gender-specific clinical terms; those of births only with numbers behind them."""
+        is_clinical = self._is_clinical[matches.term]
+        may_be_birth = np.isin(matches.term, list(self._births))
+        for index in np.flatnonzero(may_be_birth).tolist():
+            birth = self._births[matches.term[index]]
+            row_end = int(offsets[row[index] + 1])
+            is_clinical[index] = bool(birth.match(buffer, int(matches.start[index]), row_end))
+        report.specific[rows] = np.bincount(row[is_clinical], minlength=len(offsets) - 1)
+        times = np.bincount(matches.term[is_clinical], minlength=1)
+        for number in np.flatnonzero(times).tolist():
+            report.specific_terms[self._names[number]] += int(times[number])
 
 
 @cache  # once: later the piece would not be unmapped but come from what is kept
@@ -308,9 +359,8 @@ def _keep_what_is_freed() -> None:
     np.empty(_FREED, dtype=np.uint8)
 
 
-_CODE = re.compile(
-    r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]"
-)  # a letter alone is one too: W of weiblich
+# A letter alone is a code too: W of weiblich.
+_CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]")
 _SIDES = {"male": 0, "m": 0, "man": 0, "boy": 0, "female": 1, "f": 1, "woman": 1, "girl": 1}
 _NEITHER = frozenset((
     "", "unknown", "unk", "u", "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "none", "n/a", "na",
@@ -321,9 +371,14 @@ _NEITHER = frozenset((
 def check_genders(values: Sequence[Any], column: str) -> None:
     """Refuse a column of patients' genders that holds codes, or no gender at all: it would be ignored.
 
+    Args:
+        values: cells of the column.
+        column: its name.
+
     Raises:
         UsageError: which column, and what it must hold; a value is repeated where it is a number.
     """
+    # NaN, which is not equal to itself, is a missing value.
     kept = {str(value).strip().lower() for value in values if value is not None and value == value}
     strange = kept - _NEITHER - _SIDES.keys()
     codes = sorted(value for value in strange if _CODE.fullmatch(value))
@@ -339,56 +394,48 @@ def check_genders(values: Sequence[Any], column: str) -> None:
 
 
 def _sides(genders: Sequence[str | None] | None, rows: int) -> Ints:
-    """The side of each patient: 0 male, 1 female, -1 not known, (rows,)."""
+    """Return the side of each patient: 0 male, 1 female, -1 not known, (rows,)."""
     if genders is None:
         return np.full(rows, -1)
     if isinstance(genders, str) or len(genders) != rows:
         raise ValueError(
             f"{len(genders)} genders for {rows} texts, expected one for each. Give as many."
         )
-    return np.array(
-        [_SIDES.get(str(one or "").strip().lower(), -1) for one in genders], dtype=np.int64
-    )
+    sides = [_SIDES.get(str(gender or "").strip().lower(), -1) for gender in genders]
+    return np.array(sides, dtype=np.int64)
 
 
 def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.ChunkedArray:
+    """Return texts as Arrow has them; ValueError: they are none."""
     if isinstance(texts, str):
         raise ValueError("texts is one string, expected several: put it into a list.")
     if not isinstance(texts, pa.Array | pa.ChunkedArray):
         try:
             texts = pa.array(texts, type=pa.large_string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
-            strange = {type(one).__name__ for one in texts} - {"str", "NoneType"}
+            strange = {type(text).__name__ for text in texts} - {"str", "NoneType"}
             found_types = listed(sorted(strange), "what is no Unicode")
             raise ValueError(
                 f"texts: some are {found_types}, expected strings. Give strings."
             ) from error
-    if not (
-        pa.types.is_string(texts.type)
-        or pa.types.is_large_string(texts.type)
-        or pa.types.is_null(texts.type)
-    ):
+    is_text = pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)
+    if not is_text and not pa.types.is_null(texts.type):
         raise ValueError(f"texts of type {texts.type}, expected strings. Choose another column.")
     return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
 
 
 def _blocks(texts: pa.ChunkedArray) -> Iterator[tuple[pa.Array, bytes, Ints]]:
-    """Runs of rows of about ``_BLOCK`` bytes: the texts, all of them padded as one, and where each begins in it."""
+    """Yield runs of rows of about ``_BLOCK`` bytes: the texts, all padded as one buffer, and where each begins."""
     chunks = [chunk.cast(pa.large_string()) for chunk in texts.chunks if len(chunk)]
-    whole = (
-        chunks[0]
-        if len(chunks) == 1
-        else pa.concat_arrays([*chunks, pa.array([], pa.large_string())])
-    )
+    empty = pa.array([], pa.large_string())
+    whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, empty])
     start = 0
     while start < len(whole):
         _, begins, values = whole.buffers()
-        offsets = np.frombuffer(begins, dtype=np.int64)[
-            whole.offset : whole.offset + len(whole) + 1
-        ]
-        end = max(
-            int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1, start + 1
-        )
+        all_offsets = np.frombuffer(begins, dtype=np.int64)
+        offsets = all_offsets[whole.offset : whole.offset + len(whole) + 1]
+        filled = int(np.searchsorted(offsets, offsets[start] + _BLOCK, side="right")) - 1
+        end = max(filled, start + 1)
         first = offsets[start]
         last = offsets[end]
         buffer = padded(memoryview(values)[first:last] if values is not None else b"")
