@@ -43,7 +43,7 @@ def squares(folder, engine, count, *, maker="slow", **more):
     spec = {"folder": str(folder), **more.pop("spec", {})}
     plan = ({"name": f"{number:03d}", "number": number, "rows": 1} for number in range(count))
     with worker_pool(
-        engine, getattr(cluster_workers, maker), spec, own=lambda: None, cores=1, **more
+        engine, getattr(cluster_workers, maker), spec, begin_here=lambda: None, cores=1, **more
     ) as pool:
         yield from pool(plan)
 
@@ -154,7 +154,7 @@ def test_ray_start_failure(case, place, monkeypatch, tmp_path):
         raise error
 
     steps = {"init": lambda **how: None, "nodes": list, place: fail}
-    known = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: None, **steps)
+    known = SimpleNamespace(is_initialized=lambda: False, shutdbegin_here=lambda: None, **steps)
     monkeypatch.setitem(sys.modules, "ray", known)
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     with pytest.raises(

@@ -227,7 +227,7 @@ def _score(
     how: dict[str, Any] = {"credentialed": manifest["credentialed"], "advance": scoring.advance}
     try:
         with cluster.worker_pool(
-            engine, part_scorer, spec, own=lambda: partial(score_part, scoring.every), **how
+            engine, part_scorer, spec, begin_here=lambda: partial(score_part, scoring.every), **how
         ) as pool:
             scoring.score(pool)
         ask_controls(scoring, settings)

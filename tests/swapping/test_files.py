@@ -19,8 +19,8 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.swapping import Job, swap_files
-from swapbias.swapping.jobs import Totals
 from swapbias.swapping.readers import LONGEST, open_source
+from swapbias.swapping.swapped_rows import Totals
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT
 from tests.tables import write
