@@ -138,7 +138,9 @@ def load_table(name: str | Path) -> SwapTable:
         )
     content = path.read_bytes()
     rows = []
-    for line, row, faults in tables.table_rows(path.name, content, _header_faults, optional=_OPTIONAL):
+    for line, row, faults in tables.table_rows(
+        path.name, content, _header_faults, optional=_OPTIONAL
+    ):
         if faults:
             raise ValueError(f"{path.name}:{line}: {faults[0]}")
         if not built_in or row.get("table", name) == name:
