@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 from transformers import AutoModelForCausalLM
@@ -36,56 +35,79 @@ class CausalScorer(TransformersScorer):
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
-        start = (
-            tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-        )
+        start = tokenizer.bos_token_id
+        if start is None:
+            start = tokenizer.eos_token_id
         # A tokenizer that begins every text with a token of its own needs no other.
-        self._begun = any(
-            tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"][:1]
-        )
-        self._start = [] if self._begun or start is None else [start]
-        self._first: dict[str, int] = {}  # of each pair, where nothing predicts it
+        is_special = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
+        self._has_beginning = any(is_special[:1])
+        self._start = [] if self._has_beginning or start is None else [start]
+        self._first_tokens: dict[str, int] = {}  # of each pair, where nothing predicts them
         if self._start:
             self.identity = {**self.identity, "before_text": tokenizer.convert_ids_to_tokens(start)}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         pairs = [
-            f"{one.experiment}/{one.condition}/{one.template}/{one.pair_id}" for one in prompts
+            f"{prompt.experiment}/{prompt.condition}/{prompt.template}/{prompt.pair_id}"
+            for prompt in prompts
         ]
-        values = self.log_probabilities([one.text for one in prompts], on_progress, pairs)
-        return [
-            not_scored()
-            if value is None
-            else Scored(value)
-            if math.isfinite(value)
-            else not_scored(finite=False)
-            for value in values
-        ]
+        values = self.log_probabilities([prompt.text for prompt in prompts], on_progress, pairs)
+        return [_score_of(value) for value in values]
 
     def log_probabilities(
         self, texts: Sequence[str], on_progress: Progress = silent, pairs: Sequence[str] = ()
     ) -> list[float | None]:
-        """Log-probability of each text, in nats; None where it is too long or has no token to score.
+        """Return the log-probability of each text.
 
-        UsageError: texts of one name in ``pairs`` differ in a first token without a probability.
+        Args:
+            texts: any number of them.
+            on_progress: called with the number of further texts that are done.
+            pairs: names of pairs, one for each text; none: texts are compared with no other.
+
+        Returns:
+            Nats, at most 0; None where a text is too long or has no token to score.
+
+        Raises:
+            UsageError: Texts of one pair differ in a first token without a probability.
         """
-        read = self.encode(texts)
-        if not (self._begun or self._start):
-            for ids, pair in zip(read, pairs, strict=False):
-                if ids and self._first.setdefault(pair, ids[0]) != ids[0]:
-                    why = f"{self.model_id} has neither a BOS nor an EOS token"
-                    raise UsageError(
-                        f"{why}: it scores no first token, and pairs differ in it. Name another model."
-                    )
-        return self.ends([([*self._start, *ids], 1) for ids in read], on_progress)
+        encoded = self.encode(texts)
+        if not (self._has_beginning or self._start):
+            self._refuse_other_beginnings(encoded, pairs)
+        return self.ends([([*self._start, *ids], 1) for ids in encoded], on_progress)
+
+    def _refuse_other_beginnings(
+        self, encoded: Sequence[Sequence[int]], pairs: Sequence[str]
+    ) -> None:
+        """Raise a UsageError where texts of a pair differ in their first token, which nothing predicts."""
+        for ids, pair in zip(encoded, pairs, strict=False):
+            if ids and self._first_tokens.setdefault(pair, ids[0]) != ids[0]:
+                raise UsageError(
+                    f"{self.model_id} has neither a BOS nor an EOS token: it scores no first token, "
+                    "and pairs differ in it. Name another model."
+                )
 
     def ends(self, texts: Sequence[Text], on_progress: Progress) -> list[float | None]:
-        """Log-probability of the end of each text after its beginning, in nats; None as ``log_probabilities``."""
+        """Return the log-probability of the end of each text after its beginning.
+
+        Args:
+            texts: tokens, and the index from which on they are the end.
+            on_progress: called with the number of further texts that are done.
+
+        Returns:
+            Nats, at most 0; None as of ``log_probabilities``.
+        """
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, (ids for ids, _ in texts))
         limit = length_limit(self.tokenizer, self.model)
         return ends_within(
             self.model, texts, limit, batch_size=self.batch_size, on_progress=on_progress
         )
+
+
+def _score_of(value: float | None) -> Scored:
+    """Return the score of a log-probability; None: there is none."""
+    if value is None:
+        return not_scored()
+    return Scored(value) if math.isfinite(value) else not_scored(finite=False)
 
 
 class AntonymScorer(DerivedScorer):
@@ -99,35 +121,40 @@ class AntonymScorer(DerivedScorer):
     chunk_rows = 64
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        corpora = (prompt.lexicon.partition("/")[0] for prompt in prompts)
-        words = [
-            [word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()] for corpus in corpora
-        ]
-        texts = [
-            prompt.text.replace(MASK, word)
-            for prompt, own in zip(prompts, words, strict=True)
-            for word in own
-        ]
+        words_of_prompt = [_antonyms_of(prompt) for prompt in prompts]
+        texts = []
+        pairs = []
+        for prompt, words in zip(prompts, words_of_prompt, strict=True):
+            texts += [prompt.text.replace(MASK, word) for word in words]
+            pairs += [prompt.prompt_id] * len(words)
         share = len(prompts) / len(texts)
-        pairs = [prompt.prompt_id for prompt, own in zip(prompts, words, strict=True) for _ in own]
-        values = iter(
-            self.inner.log_probabilities(texts, lambda done: on_progress(done * share), pairs)
-        )
-        return [self._scored(own, [next(values) for _ in own]) for own in words]
+        values = self.inner.log_probabilities(texts, lambda done: on_progress(done * share), pairs)
+        results = []
+        start = 0
+        for words in words_of_prompt:
+            results.append(self._scored(words, values[start : start + len(words)]))
+            start += len(words)
+        return results
 
     def _scored(self, words: Sequence[str], values: Sequence[float | None]) -> Scored:
-        """Words and values alternate: approving, disapproving."""
+        """Score a prompt; words and values alternate: approving, disapproving."""
         if any(value is not None and not math.isfinite(value) for value in values):
             return not_scored(finite=False)
-        known = [math.nan if value is None else value for value in values]
-        odds = [bad - good for good, bad in zip(known[::2], known[1::2], strict=True)]
-        named = [f"{good}/{bad}" for good, bad in zip(words[::2], words[1::2], strict=True)]
+        numbers = [math.nan if value is None else value for value in values]
+        odds = [bad - good for good, bad in zip(numbers[::2], numbers[1::2], strict=True)]
+        names = [f"{good}/{bad}" for good, bad in zip(words[::2], words[1::2], strict=True)]
         pairs = [
             [name, round(value, 6)]
-            for name, value in zip(named, odds, strict=True)
+            for name, value in zip(names, odds, strict=True)
             if not math.isnan(value)
         ]
         return Scored(sum(odds) / len(odds), top_tokens=json.dumps(pairs, ensure_ascii=False))
+
+
+def _antonyms_of(prompt: Prompt) -> list[str]:
+    """Return the antonyms of a prompt's corpus: approving and disapproving ones alternate."""
+    corpus = prompt.lexicon.partition("/")[0]
+    return [word for word, _ in load_lexicon(f"{corpus}/antonyms").entries()]
 
 
 class AnswerOddsScorer(DerivedScorer):
@@ -143,46 +170,59 @@ class AnswerOddsScorer(DerivedScorer):
     unit = "correct answer is likelier"
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt; a ValueError for candidates that are not two answers."""
+        """Score prompts by the odds of their answers.
+
+        Args:
+            prompts: with two candidates each.
+            on_progress: called with the number of further prompts that are done.
+
+        Raises:
+            ValueError: The candidates of a prompt are not two answers.
+        """
         pairs = [self._tokens(prompt) for prompt in prompts]
         texts = [(ids, start) for both, start in pairs for ids in both]
         values = self.inner.ends(texts, lambda done: on_progress(done / 2))
-        return [
-            not_scored(["log_odds"])
-            if right is None or wrong is None
-            else _of_answers(prompt, right - wrong)
-            for prompt, right, wrong in zip(prompts, values[::2], values[1::2], strict=True)
-        ]
+        results = []
+        for prompt, right, wrong in zip(prompts, values[::2], values[1::2], strict=True):
+            if right is None or wrong is None:
+                results.append(not_scored(["log_odds"]))
+            else:
+                results.append(_score_of_odds(prompt, right - wrong))
+        return results
 
     def _tokens(self, prompt: Prompt) -> tuple[list[list[int]], int]:
-        """The tokens of the prompt with each answer, and where the answers start; one start for both."""
-        answers = [one.text for one in prompt.candidates]
+        """Return the tokens of the prompt with each answer, and the index at which both answers start."""
+        answers = [candidate.text for candidate in prompt.candidates]
         if len(answers) != 2 or not all(answers):
             raise ValueError(
                 f"{prompt.prompt_id}: candidates {answers}, expected a correct and an incorrect one."
             )
-        before = open_ids(self.inner.tokenizer, prompt.text)
-        ids = [open_ids(self.inner.tokenizer, f"{prompt.text} {answer}") for answer in answers]
-        # Nothing predicts a first token, and each answer has one of its own.
-        pairs = (
-            takewhile(lambda two: two[0] == two[1], zip(before, one, strict=False)) for one in ids
-        )
-        starts = [
-            min(max(1, len(list(alike))), len(one) - 1)
-            for alike, one in zip(pairs, ids, strict=True)
-        ]
-        return ids, min(starts)
+        tokenizer = self.inner.tokenizer
+        before = open_ids(tokenizer, prompt.text)
+        encoded = [open_ids(tokenizer, f"{prompt.text} {answer}") for answer in answers]
+        return encoded, min(_start_of_answer(before, ids) for ids in encoded)
 
 
-def _of_answers(prompt: Prompt, odds: float) -> Scored:
-    """The score by the log-odds of the correct answer."""
-    answers = [one.text for one in prompt.candidates]
+def _start_of_answer(before: Sequence[int], ids: Sequence[int]) -> int:
+    """Return the index at which an answer starts; nothing predicts a first token, and an answer has one at least."""
+    shared = 0
+    for token, other_token in zip(before, ids, strict=False):
+        if token != other_token:
+            break
+        shared += 1
+    return min(max(1, shared), len(ids) - 1)
+
+
+def _score_of_odds(prompt: Prompt, odds: float) -> Scored:
+    """Return the score by the log-odds of the correct answer."""
     if math.isnan(odds):
         return not_scored(["log_odds"], finite=False)
+    right, wrong = [candidate.text for candidate in prompt.candidates]
     share = (1 + math.tanh(odds / 2)) / 2  # of the correct one, were there no third answer
-    return Scored(
-        0.5 if odds == 0 else float(odds > 0),
-        "" if odds == 0 else answers[odds < 0],
-        ranked(answers, (share, 1 - share)),
-        parts={"log_odds": odds if math.isfinite(odds) else math.nan},
-    )
+    top_tokens = ranked((right, wrong), (share, 1 - share))
+    parts = {"log_odds": odds if math.isfinite(odds) else math.nan}
+    if odds == 0:
+        return Scored(0.5, "", top_tokens, parts=parts)
+    if odds > 0:
+        return Scored(1.0, right, top_tokens, parts=parts)
+    return Scored(0.0, wrong, top_tokens, parts=parts)

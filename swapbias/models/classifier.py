@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
@@ -25,12 +26,8 @@ from swapbias.studies import Prompt
 
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
 _BINARY = Sides(("negative", "positive"), (1,), (0,))  # of a function that returns one probability
-_NUMBERED = (
-    ["0", "1"],
-    ["0.0", "1.0"],
-    ["-1", "1"],
-    ["False", "True"],
-)  # classes of which the second is positive
+# Classes of which the second is positive.
+_NUMBERED = (["0", "1"], ["0.0", "1.0"], ["-1", "1"], ["False", "True"])
 
 
 class NegativeLabelScorer(DerivedScorer):
@@ -48,12 +45,18 @@ class NegativeLabelScorer(DerivedScorer):
             )
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt, with the probability of positive sentiment as a part."""
+        """Score prompts by their label, with the probability of positive sentiment as a part.
+
+        Args:
+            prompts: any number of them.
+            on_progress: called with the number of further prompts that are done.
+        """
         return [
             self._labelled(scored) for scored in checked_labels(self.inner, prompts, on_progress)
         ]
 
     def _labelled(self, scored: Scored) -> Scored:
+        """Return the score of a label, by what the sentiment scorer gave."""
         parts = {"positive_probability": scored.score}
         if not scored.answer:
             return replace(scored, score=math.nan, parts=parts)
@@ -73,6 +76,7 @@ class CallableScorer(Scorer):
     unit = "probability of positive sentiment"
     opaque = True
     own_unit: Unit | None = UNNAMED_SCORE
+    """The unit of the function's own numbers."""
     limits = (0.0, 1.0)
     """Ends of the range of the numbers; NaN: any."""
     in_declared_unit = False
@@ -88,9 +92,15 @@ class CallableScorer(Scorer):
         private: bool = False,
         sides: Sides = _BINARY,
     ) -> None:
-        """Wrap a function: n texts -> n probabilities, or one of each label of its ``sides`` (0 to 1).
+        """Wrap a function.
 
-        ``private``: errors of the function are not shown, because they may quote a note.
+        Args:
+            function: gives for n texts n probabilities, or one of each label of its ``sides`` (0 to 1).
+            model_id: its name in findings.
+            batch_size: texts in one call.
+            identity: pins it down in the manifest.
+            private: errors of the function are not shown, because they may quote a note.
+            sides: its labels.
         """
         self.function = function
         self.model_id = model_id
@@ -101,16 +111,24 @@ class CallableScorer(Scorer):
 
     @classmethod
     def load(cls, name: str, *, batch_size: int = 64) -> Self:
-        """From ``module:function``, also of the current folder; a UsageError if there is none to be called."""
+        """Import a function, also of the current folder.
+
+        Args:
+            name: ``module:function``.
+            batch_size: texts in one call.
+
+        Raises:
+            UsageError: There is no such function.
+        """
         module_name, _, function_name = name.partition(":")
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
         try:
             function = getattr(importlib.import_module(module_name), function_name)
         except (Exception, SystemExit) as error:
-            what = f"{type(error).__name__}: {error}"
             raise UsageError(
-                f"{name}: {what}. Give an importable module and a function in it."
+                f"{name}: {type(error).__name__}: {error}. "
+                "Give an importable module and a function in it."
             ) from error
         if not callable(function):
             raise UsageError(
@@ -121,14 +139,26 @@ class CallableScorer(Scorer):
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def reading_in(self, unit: Unit) -> Self:
-        """Return the scorer whose function gives numbers in this unit, of any size where its range is not known."""
+        """Return the scorer whose function gives numbers in a unit.
+
+        Args:
+            unit: as the study declares it; numbers are of any size where its range is not known.
+        """
         return self._changed(unit=unit.name, limits=unit.ends, in_declared_unit=True)
 
     def reading_notes(self) -> Self:
         return self._changed(private=True)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """A ValueError where the function failed, or returned another shape or numbers outside its range."""
+        """Score prompts by the function.
+
+        Args:
+            prompts: any number of them.
+            on_progress: called with the number of further prompts that are done.
+
+        Raises:
+            ValueError: The function failed, or returned another shape or numbers outside its range.
+        """
         results: list[Scored] = []
         for start in range(0, len(prompts), self.batch_size):
             texts = [prompt.text for prompt in prompts[start : start + self.batch_size]]
@@ -137,50 +167,68 @@ class CallableScorer(Scorer):
         return results
 
     def _scored(self, texts: list[str]) -> list[Scored]:
+        """Score a batch of texts."""
+        numbers = self._numbers(texts)
+        if numbers.ndim == 2:
+            self._check_range(numbers, 0.0, 1.0)
+            return [self.sides.scored(row) for row in numbers]
+        self._check_range(numbers, *self.limits)
+        if self.limits == (0.0, 1.0):
+            return [self.sides.scored(row) for row in np.column_stack([1 - numbers, numbers])]
+        return [
+            Scored(float(number)) if np.isfinite(number) else not_scored(finite=False)
+            for number in numbers
+        ]
+
+    def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
+        """Call the function, and return its numbers, shape (texts,) or (texts, labels)."""
         try:
             returned = self.function(texts)
         except Exception as error:
-            what = type(error).__name__
+            error_name = type(error).__name__
             if self.private:  # nor is the error to be found behind this one
                 raise ValueError(
-                    f"{self.model_id} cannot read texts ({what}). It must take a list."
+                    f"{self.model_id} cannot read texts ({error_name}). It must take a list."
                 ) from None
-            raise ValueError(f"{self.model_id} raised {what}: {error}.") from error
+            raise ValueError(f"{self.model_id} raised {error_name}: {error}.") from error
         count = len(texts)
-        shape = (len(texts), len(self.sides.labels))
-        wanted = f"expected {count} probabilities or shape {shape}, one row per text"
+        shape = (count, len(self.sides.labels))
+        expected = f"expected {count} probabilities or shape {shape}, one row per text"
         try:
-            found = np.asarray(without_tensors(returned), dtype=np.float64)
+            numbers = np.asarray(without_tensors(returned), dtype=np.float64)
         except Exception:  # noqa: BLE001 - whatever an object of theirs raises
-            what = f"{self.model_id} returned {type(returned).__name__}, {wanted}."
-            raise ValueError(what) from None  # what it cannot convert may be a text
-        if found.shape not in ((count,), shape):
-            raise ValueError(f"{self.model_id} returned shape {found.shape}, {wanted}.")
-        least, most = (0.0, 1.0) if found.ndim == 2 else self.limits
-        room = _ROUNDING * (most - least)
-        if np.any((found < least - room) | (found > most + room)):
-            low, high = np.nanmin(found), np.nanmax(found)
-            returned_numbers = f"{self.model_id} returned numbers from {low:g} to {high:g}"
+            fault = f"{self.model_id} returned {type(returned).__name__}, {expected}."
+            raise ValueError(fault) from None  # what it cannot convert may be a text
+        if numbers.shape not in ((count,), shape):
+            raise ValueError(f"{self.model_id} returned shape {numbers.shape}, {expected}.")
+        return numbers
+
+    def _check_range(self, numbers: NDArray[np.float64], least: float, most: float) -> None:
+        """Raise a ValueError for numbers outside a range, up to rounding."""
+        margin = _ROUNDING * (most - least)
+        if np.any((numbers < least - margin) | (numbers > most + margin)):
+            low, high = np.nanmin(numbers), np.nanmax(numbers)
             raise ValueError(
-                f"{returned_numbers}, expected {least:g} to {most:g} (or NaN).{self._advice()}"
+                f"{self.model_id} returned numbers from {low:g} to {high:g}, "
+                f"expected {least:g} to {most:g} (or NaN).{self._advice()}"
             )
-        if found.ndim == 1 and self.limits != (0.0, 1.0):
-            return [
-                Scored(float(one)) if np.isfinite(one) else not_scored(finite=False)
-                for one in found
-            ]
-        rows = found if found.ndim == 2 else np.column_stack([1 - found, found])
-        return [self.sides.scored(row) for row in rows]
 
     def _advice(self) -> str:
-        """What to do about numbers that are out of range."""
+        """Return what to do about numbers that are out of range, a sentence after a blank."""
         if not self.in_declared_unit:
             return " This study takes them as probability of positive sentiment."
         return " Correct range, or the function."
 
 
 def without_tensors(returned: Any) -> Any:
-    """What a function returned, with NumPy's arrays in place of PyTorch's tensors of any type, device or history."""
+    """Put NumPy's arrays in place of PyTorch's tensors of any type, device or history.
+
+    Args:
+        returned: any value; tensors are also found in lists and tuples.
+
+    Returns:
+        The value without tensors; NaN in place of what is masked.
+    """
     if isinstance(returned, np.ma.MaskedArray):  # what is masked has no score
         return np.ma.filled(returned.astype(np.float64), np.nan)
     torch = sys.modules.get("torch")
@@ -208,35 +256,47 @@ class ProbabilityScorer(CallableScorer):
         options: LoadOptions,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        """Wrap a fitted pipeline of texts; raises as ``find_sides``."""
+        """Wrap a fitted pipeline of texts.
+
+        Args:
+            model: of scikit-learn.
+            model_id: its name in findings.
+            options: batch size and labels.
+            identity: pins it down in the manifest.
+
+        Raises:
+            UsageError: It is not fitted, or as of ``find_sides``.
+        """
         try:
             labels = [str(label) for label in model.classes_]
         except AttributeError as error:
             raise UsageError(
                 f"{model_id} has no classes_: it is not fitted. Fit it on texts first."
             ) from error
-        named = options.positive_label
-        if named is None and options.negative_label is None and labels in _NUMBERED:
-            named = labels[1]
-        sides = find_sides(labels, named, options.negative_label)
+        positive = options.positive_label
+        if positive is None and options.negative_label is None and labels in _NUMBERED:
+            positive = labels[1]
+        sides = find_sides(labels, positive, options.negative_label)
         self.own_unit = sides.unit
         self.negative_label = sides.negative_label
-        known = {"positive_label": sides.positive_label} if identity is None else identity
-        predict = getattr(model, "predict_proba", None) or (
-            lambda texts: np.asarray(model.predict(texts))[:, None] == model.classes_
-        )
+        if identity is None:
+            identity = {"positive_label": sides.positive_label}
         self._prepare = _steps_before(model)
         super().__init__(
-            predict,
+            getattr(model, "predict_proba", None) or _predicted_shares(model),
             model_id=model_id,
             batch_size=options.batch_size,
-            identity=known,
+            identity=identity,
             private=True,
             sides=sides,
         )
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """The features that the last step of a fitted pipeline gets; None for a model that is no pipeline."""
+        """Return the features that the last step of a fitted pipeline gets; None for a model that is no pipeline.
+
+        Args:
+            prompts: any number of them.
+        """
         nothing = [None] * len(prompts)
         if self._prepare is None or not prompts:
             return nothing
@@ -247,14 +307,20 @@ class ProbabilityScorer(CallableScorer):
         return _feature_rows(features) or nothing
 
     def _scored(self, texts: list[str]) -> list[Scored]:
-        return [
-            one if text.strip() else not_scored()
-            for text, one in zip(texts, super()._scored(texts), strict=True)
-        ]
+        results = super()._scored(texts)
+        for index, text in enumerate(texts):
+            if not text.strip():
+                results[index] = not_scored()
+        return results
+
+
+def _predicted_shares(model: Any) -> Callable[[list[str]], Any]:
+    """Return a function that gives the predicted class of a text all of its probability."""
+    return lambda texts: np.asarray(model.predict(texts))[:, None] == model.classes_
 
 
 def _steps_before(model: Any) -> Callable[[list[str]], Any] | None:
-    """What a fitted pipeline of scikit-learn does before its last step; None for another model."""
+    """Return what a fitted pipeline of scikit-learn does before its last step; None for another model."""
     library = sys.modules.get("sklearn.pipeline")
     model = getattr(model, "best_estimator_", model)  # of a search over settings
     if library is None or not isinstance(model, library.Pipeline) or len(model.steps) < 2:
@@ -264,15 +330,13 @@ def _steps_before(model: Any) -> Callable[[list[str]], Any] | None:
 
 
 def _feature_rows(features: Any) -> list[bytes]:
-    """The rows of a table of numbers, sparse or not; none for features that are no numbers."""
+    """Return the rows of a table of numbers, sparse or not; none for features that are no numbers."""
     if hasattr(features, "tocsr"):
         table = features.tocsr()
         table.sort_indices()
         bounds = zip(table.indptr[:-1], table.indptr[1:], strict=True)
-        return [
-            table.indices[start:end].tobytes() + table.data[start:end].tobytes()
-            for start, end in bounds
-        ]
+        spans = [slice(start, end) for start, end in bounds]
+        return [table.indices[span].tobytes() + table.data[span].tobytes() for span in spans]
     rows = np.asarray(features)
     return [] if rows.dtype == object else [row.tobytes() for row in rows]
 
@@ -295,26 +359,32 @@ class VaderScorer(CallableScorer):
 
     def _scored(self, texts: list[str]) -> list[Scored]:
         compound = self._analyzer.polarity_scores(*texts)["compound"]
-        answer = "neutral" if abs(compound) < 0.05 else "positive" if compound > 0 else "negative"
-        return [
-            Scored((compound + 1) / 2, answer)
-            if np.isfinite(compound)
-            else not_scored(finite=False)
-        ]
+        if not np.isfinite(compound):
+            return [not_scored(finite=False)]
+        answer = "positive" if compound > 0 else "negative"
+        if abs(compound) < 0.05:
+            answer = "neutral"
+        return [Scored((compound + 1) / 2, answer)]
 
 
 def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
-    """A scikit-learn model of texts: a file of skops, or a folder of ``swapbias train``.
+    """Read a scikit-learn model of texts.
 
-    UsageError: a pickle, or a type that skops distrusts. ValueError: no such file, or one that cannot be read.
+    Args:
+        model: a file of skops, or a folder of ``swapbias train``.
+        options: batch size and labels.
+
+    Raises:
+        UsageError: It is a pickle, or has a type that skops distrusts.
+        ValueError: There is no such file, or it cannot be read.
     """
-    trained = Path(model).is_dir()
-    path = Path(model, SKOPS) if trained else Path(model)
-    remedy = (
-        "Train the model again."
-        if trained
-        else "Save it again, with types of scikit-learn and NumPy alone."
-    )
+    path = Path(model)
+    name = path.stem
+    remedy = "Save it again, with types of scikit-learn and NumPy alone."
+    if path.is_dir():
+        name = model_names.short_name(model)
+        path = path / SKOPS
+        remedy = "Train the model again."
     refuse_pickle(path)
     if not path.is_file():
         raise ValueError(f"{path} does not exist. Give a saved classifier (.skops).")
@@ -330,7 +400,5 @@ def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
         raise UsageError(
             f"{path.name} holds types that skops does not trust: {listed(untrusted)}. {remedy}"
         )
-    name = model_names.short_name(model) if trained else path.stem
-    return ProbabilityScorer(
-        loaded, model_id=name, options=options, identity={"sha256": file_sha256(path)}
-    )
+    identity = {"sha256": file_sha256(path)}
+    return ProbabilityScorer(loaded, model_id=name, options=options, identity=identity)

@@ -21,10 +21,12 @@ from swapbias.studies import Prompt, tables
 
 
 class TransformersScorer(Scorer):
-    """A scorer of a transformers model that ``auto_class`` loads; ``is_encoder``: the engine reads it."""
+    """A scorer of a transformers model."""
 
     auto_class: ClassVar[Any]
+    """The class of transformers that loads it."""
     is_encoder: ClassVar[bool] = True
+    """Whether the engine reads it."""
 
     def __init__(
         self,
@@ -47,7 +49,17 @@ class TransformersScorer(Scorer):
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:
-        """From a local folder or Hub id, on the device and in the type of ``options``."""
+        """Load a model, on the device and in the type of its options.
+
+        Args:
+            model: a folder, or a Hub id with or without a revision.
+            options: device, type and the like.
+            settings: further arguments of the class.
+
+        Raises:
+            UsageError: As of ``load_model``.
+            ValueError: As of ``load_model``.
+        """
         loaded, tokenizer, pin = loading.load_model(model, cls.auto_class, options)
         return cls(
             loaded,
@@ -62,18 +74,34 @@ class TransformersScorer(Scorer):
     def wrap(
         cls, model: Any, tokenizer: Any, model_id: str, options: LoadOptions, **settings: Any
     ) -> Self:
-        """From a loaded model, which stays as it is; it is read on its device and in its own type."""
+        """Wrap a loaded model, which stays as it is; it is read on its device and in its own type.
+
+        Args:
+            model: of transformers.
+            tokenizer: of the model.
+            model_id: its name in findings.
+            options: batch size and labels.
+            settings: further arguments of the class.
+        """
         pin = model_pins.loaded_pin(model)
         return cls(
             twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings
         )
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """The tokens of each prompt."""
+        """Return the tokens of each prompt.
+
+        Args:
+            prompts: any number of them.
+        """
         return [tuple(ids) for ids in self.encode([prompt.text for prompt in prompts])]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of texts, whole."""
+        """Return the token ids of texts, whole.
+
+        Args:
+            texts: any number of them.
+        """
         return list(self.tokenizer(list(texts))["input_ids"]) if texts else []
 
     def outputs(
@@ -81,7 +109,15 @@ class TransformersScorer(Scorer):
         encoded: Sequence[Sequence[int]],
         read: Callable[[Sequence[Sequence[int]]], torch.Tensor],
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Batches: indices into ``encoded``, and what ``read`` gives; too long or empty texts are in none."""
+        """Read texts in batches; those that are too long or empty are in none.
+
+        Args:
+            encoded: token ids of each text.
+            read: gives the output for texts that the engine reads together.
+
+        Yields:
+            The indices of the texts of a batch, and their output.
+        """
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded)
         limit = lengths.length_limit(self.tokenizer, self.model)
         fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= limit]
@@ -93,20 +129,27 @@ class TransformersScorer(Scorer):
 def head_kind(
     model: str, config: Any, *, kind: str | None = None, function: str | None = None
 ) -> str:
-    """``classifier`` or ``regression``, by a pipeline's ``function``, the config's ``problem_type``, or ``kind``.
+    """Find the kind of a head of a text classifier; one of several labels is by default a classifier.
 
-    Else a head of several labels is a classifier; one logit could be either, a UsageError.
+    Args:
+        model: its name for the sentence.
+        config: of transformers.
+        kind: what the user says of it.
+        function: what a pipeline applies to its logits, which goes before the config's ``problem_type``.
+
+    Returns:
+        ``classifier`` or ``regression``.
+
+    Raises:
+        UsageError: A head of one logit, which could be either, or whose probability would be 1 for every text.
     """
     if function == "softmax" and config.num_labels == 1:
         raise UsageError(
             f"{model} applies softmax to one logit: 1 for every text. Apply sigmoid or none instead."
         )
-    if function or config.problem_type:
-        return (
-            base.REGRESSION
-            if (function or config.problem_type) in ("none", "regression")
-            else "classifier"
-        )
+    declared = function or config.problem_type
+    if declared:
+        return base.REGRESSION if declared in ("none", "regression") else "classifier"
     if kind is None and config.num_labels == 1:
         raise UsageError(
             f"{model} gives one number for a text. Pass --kind regression or classifier (sigmoid)."
@@ -128,43 +171,58 @@ class TextClassifierScorer(TransformersScorer):
     def __init__(
         self, model: Any, tokenizer: Any, *, kind: str | None = None, **settings: Any
     ) -> None:
-        """A UsageError where no label is known to be positive, or as of ``head_kind``."""
+        """Read a text classifier by its config; a UsageError for labels that are unclear, or as of ``head_kind``."""
         options = settings.get("options") or LoadOptions()
         config = model.config
-        self.kind = head_kind(
-            settings["model_id"], config, kind=kind, function=options.function_to_apply
-        )
+        function = options.function_to_apply
+        self.kind = head_kind(settings["model_id"], config, kind=kind, function=function)
         super().__init__(model, tokenizer, **settings)
         labels = [str(config.id2label[index]) for index in range(len(config.id2label))]
         are_independent = config.problem_type == "multi_label_classification" or len(labels) == 1
-        self._function = options.function_to_apply or ("sigmoid" if are_independent else "softmax")
+        self._function = function or ("sigmoid" if are_independent else "softmax")
         is_raw = self.kind == base.REGRESSION
         if is_raw:
             self._function = "none"
             self.unit = RAW_SCORE.name
         self.sides = _sides(labels, options, is_raw=is_raw)
         if self.sides.are_summed and self._function != "softmax":
-            gives = f"{self.model_id} gives each label a number of its own, and such numbers have no sum"
             raise UsageError(
-                f"{gives}. Name one label with -M positive-label, and one with -M negative-label."
+                f"{self.model_id} gives each label a number of its own, and such numbers have no "
+                "sum. Name one label with -M positive-label, and one with -M negative-label."
             )
         self.own_unit = None if is_raw else self.sides.unit
         self.negative_label = None if is_raw else self.sides.negative_label
-        applied = {} if self._function == "softmax" else {"function_to_apply": self._function}
-        self.identity = {**self.identity, "positive_label": self.sides.positive_label, **applied}
+        identity = {**self.identity, "positive_label": self.sides.positive_label}
+        if self._function != "softmax":
+            identity["function_to_apply"] = self._function
+        self.identity = identity
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt; NaN where the text is longer than the model reads or a score is not finite."""
+        """Score prompts; NaN where the text is longer than the model reads or a score is not finite.
+
+        Args:
+            prompts: any number of them.
+            on_progress: called with the number of further prompts that are done.
+
+        Raises:
+            UsageError: No label is known to be positive.
+        """
         self.sides.check_positive()
         return self.labelled(prompts, on_progress)
 
     def labelled(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """As ``score``, also where no label is known to be positive: its scores are NaN then."""
+        """Score as ``score``, also where no label is known to be positive: scores are NaN then.
+
+        Args:
+            prompts: any number of them.
+            on_progress: called with the number of further prompts that are done.
+        """
         encoded = self.encode([prompt.text for prompt in prompts])
         results = [not_scored()] * len(prompts)
-        for members, found in self.outputs(encoded, self._outputs):
-            for index, row in zip(members, found.cpu().numpy(), strict=True):
-                if self.kind == base.REGRESSION and np.isfinite(row).all():
+        is_raw = self.kind == base.REGRESSION
+        for members, output in self.outputs(encoded, self._outputs):
+            for index, row in zip(members, output.cpu().numpy(), strict=True):
+                if is_raw and np.isfinite(row).all():
                     results[index] = Scored(float(row[self.sides.positive[0]]))
                 else:
                     results[index] = self.sides.scored(row)
@@ -172,23 +230,24 @@ class TextClassifierScorer(TransformersScorer):
         return results
 
     def _outputs(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Probabilities of labels, or raw scores: shape (texts, labels), of texts that the engine reads together."""
+        """Return probabilities of labels, or raw scores: shape (texts, labels), of texts that are read together."""
         logits = self.engine.class_logits(encoded)
         if self._function == "none":
             return logits
-        found = logits.sigmoid() if self._function == "sigmoid" else logits.softmax(dim=-1)
-        if len(self.sides.labels) > found.shape[1]:  # one logit: the label, or not
-            found = found.expand(-1, 2).clone()
-            found[:, 1] = 1 - found[:, 0]
-        return found
+        is_sigmoid = self._function == "sigmoid"
+        probabilities = logits.sigmoid() if is_sigmoid else logits.softmax(dim=-1)
+        if len(self.sides.labels) > probabilities.shape[1]:  # one logit: the label, or not
+            probabilities = probabilities.expand(-1, 2).clone()
+            probabilities[:, 1] = 1 - probabilities[:, 0]
+        return probabilities
 
 
 def _sides(labels: Sequence[str], options: LoadOptions, *, is_raw: bool) -> Sides:
-    """The sides of a head; of a raw score it may be that of one label, whatever it is called."""
-    named = options.positive_label
+    """Return the sides of a head; of a raw score it may be that of one label, whatever it is called."""
+    positive = options.positive_label
     negative = options.negative_label
     if len(labels) > 1:
-        return find_sides(labels, named, negative)
+        return find_sides(labels, positive, negative)
     if is_raw:
-        return find_sides(labels, named or labels[0])
-    return binary(labels[0], named, negative)
+        return find_sides(labels, positive or labels[0])
+    return binary(labels[0], positive, negative)

@@ -11,31 +11,21 @@ from numpy.typing import NDArray
 from swapbias.studies import Lexicon
 
 _PROBES = ("Mary", "JOHN")  # an uncased tokenizer reads them as it reads "mary" and "john"
-_UNSPACED = (
-    "CJK",
-    "HIRAGANA",
-    "KATAKANA",
-    "THAI",
-    "LAO",
-    "KHMER",
-    "MYANMAR",
-)  # scripts, as Unicode names letters
+# Scripts without spaces between words, as Unicode names letters.
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 _CONTINUES = "##"  # with which WordPiece writes a token that continues a word
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledTokens:
-    """The tokens of a lexicon's words.
-
-    Attributes:
-        labels: the labels of the lexicon, in order.
-        of_token: for each token of the vocabulary the place of its label, shape (tokens,).
-        of_word: for each word of the lexicon its tokens; none where it is not one token.
-    """
+    """The tokens of a lexicon's words."""
 
     labels: list[str]
+    """The labels of the lexicon, in order."""
     of_token: NDArray[np.intp]
+    """For each token of the vocabulary the index of its label, shape (tokens,)."""
     of_word: Mapping[str, list[int]]
+    """For each word of the lexicon its tokens; none where it is not one token."""
 
 
 class Vocabulary:
@@ -49,46 +39,51 @@ class Vocabulary:
             rows: tokens that the model gives a probability; those that the tokenizer does not know are blank.
         """
         self.tokenizer = tokenizer
-        known = tokenizer.batch_decode([[token] for token in range(min(rows, len(tokenizer)))])
-        self._drops_spaces = not any(text.startswith((" ", _CONTINUES)) for text in known)
-        shown = self._after_another(known) if self._drops_spaces else known
-        self.raw = [*shown, *[""] * (rows - len(shown))]  # with a leading space, where there is one
+        texts = tokenizer.batch_decode([[token] for token in range(min(rows, len(tokenizer)))])
+        self._drops_spaces = not any(text.startswith((" ", _CONTINUES)) for text in texts)
+        if self._drops_spaces:
+            texts = self._after_another(texts)
+        blanks = [""] * (rows - len(texts))
+        self.raw = [*texts, *blanks]  # with a leading space, where there is one
         self.words = [text.strip() for text in self.raw]
         self._special = set(tokenizer.all_special_ids)
         self.uncased = self._is_uncased()
 
-    def _after_another(self, known: Sequence[str]) -> list[str]:
-        """Texts of tokens behind a word: SentencePiece drops the space of the first token that it decodes."""
+    def _after_another(self, texts: Sequence[str]) -> list[str]:
+        """Return texts of tokens behind a word: SentencePiece drops the space of the first token that it decodes."""
         ids = self.tokenizer("a", add_special_tokens=False)["input_ids"]
         if not ids:
-            return list(known)
+            return list(texts)
         before = self.tokenizer.decode(ids)
         pairs = self.tokenizer.batch_decode(
-            [[*ids, token] for token in range(len(known))], clean_up_tokenization_spaces=False
+            [[*ids, token] for token in range(len(texts))], clean_up_tokenization_spaces=False
         )
         return [
             pair.removeprefix(before) if pair.startswith(before) else text
-            for pair, text in zip(pairs, known, strict=True)
+            for pair, text in zip(pairs, texts, strict=True)
         ]
 
     def _is_uncased(self) -> bool:
-        """Whether words of any case are read alike; by the vocabulary where it knows no Latin letters."""
+        """Return whether words of any case are read alike; by the vocabulary where it knows no Latin letters."""
         unknown = self.tokenizer.unk_token_id
         for probe in _PROBES:
-            cased, folded = (
-                self.tokenizer(text, add_special_tokens=False)["input_ids"]
-                for text in (probe, probe.lower())
-            )
+            cased = self.tokenizer(probe, add_special_tokens=False)["input_ids"]
+            folded = self.tokenizer(probe.lower(), add_special_tokens=False)["input_ids"]
             if unknown is not None and unknown in (*cased, *folded):
-                added = {*self._special, *self.tokenizer.get_added_vocab().values()}
-                learned = (text for token, text in enumerate(self.words) if token not in added)
-                return all(text == text.lower() for text in learned)
+                return self._is_lower_case()
             if cased != folded:
                 return False
         return True
 
+    def _is_lower_case(self) -> bool:
+        """Return whether no token that was learned has a letter in upper case."""
+        added = {*self._special, *self.tokenizer.get_added_vocab().values()}
+        return all(
+            text == text.lower() for token, text in enumerate(self.words) if token not in added
+        )
+
     def tokens_of(self, words: Iterable[str]) -> dict[str, list[int]]:
-        """Ask the tokenizer for words alone, at the start of a text and after a space.
+        """Find the tokens of words alone, at the start of a text and after a space.
 
         Args:
             words: any words; they are normalised as the tokenizer does it.
@@ -98,23 +93,19 @@ class Vocabulary:
             tokens or an unknown one.
         """
         unique = list(dict.fromkeys(words))
+        if not unique:
+            return {}
         spellings = [f"{space}{word}" for word in unique for space in (" ", "")]
-        read = self.tokenizer(spellings, add_special_tokens=False)["input_ids"] if spellings else []
-        known = len(self.words)
-        single = [
-            list(ids) if len(ids) == 1 and ids[0] < known and ids[0] not in self._special else []
-            for ids in read
-        ]
-        after = single[::2]
-        first = single[1::2]
+        encoded = self.tokenizer(spellings, add_special_tokens=False)["input_ids"]
+        single = [list(ids) if self._is_one_text(ids) else [] for ids in encoded]
         return {
-            word: list(dict.fromkeys([*behind, *alone]))
-            for word, behind, alone in zip(unique, after, first, strict=True)
+            word: list(dict.fromkeys([*after_space, *at_start]))
+            for word, after_space, at_start in zip(unique, single[::2], single[1::2], strict=True)
         }
 
-    def _is_plain(self, token: int) -> bool:
-        """Whether the model predicts a token that is a text, and not a mark (unknown, mask)."""
-        return token < len(self.words) and token not in self._special
+    def _is_one_text(self, ids: Sequence[int]) -> bool:
+        """Return whether ids are one token that the model predicts and that is a text, no mark (unknown, mask)."""
+        return len(ids) == 1 and ids[0] < len(self.words) and ids[0] not in self._special
 
     def label(self, lexicon: Lexicon) -> LabelledTokens:
         """Find the tokens of a lexicon's words.
@@ -137,29 +128,27 @@ class Vocabulary:
         pieces = self._pieces(listed)
         of_token[pieces] = rest
         forms = {word: self._forms(word, lexicon) for word, _ in lexicon.entries()}
-        read = self.tokens_of(form for some in forms.values() for form in some)
-        by_word: dict[str, list[int]] = {}
+        tokens_of_form = self.tokens_of(form for word in forms for form in forms[word])
+        tokens_of_text: dict[str, list[int]] = {}
         for token in sorted(set(listed) - set(pieces)):
-            by_word.setdefault(self.words[token].lower(), []).append(token)
+            tokens_of_text.setdefault(self.words[token].lower(), []).append(token)
         of_word: dict[str, list[int]] = {}
         for word, label in lexicon.entries():
-            place = labels.index(label)
-            tokens = dict.fromkeys(token for form in forms[word] for token in read[form])
-            for token in tokens:
+            index = labels.index(label)
+            candidates = dict.fromkeys(
+                token for form in forms[word] for token in tokens_of_form[form]
+            )
+            for token in candidates:
                 if of_token[token] == rest:
-                    of_token[token] = place
-            same = [
-                token
-                for token in by_word.get(word.lower(), ())
-                if self._is_word(token, word, lexicon)
-            ]
-            of_word[word] = [
-                token for token in dict.fromkeys([*tokens, *same]) if of_token[token] == place
-            ]
+                    of_token[token] = index
+            for token in tokens_of_text.get(word.lower(), ()):
+                if self._is_word(token, word, lexicon):
+                    candidates[token] = None
+            of_word[word] = [token for token in candidates if of_token[token] == index]
         return LabelledTokens(labels, of_token, of_word)
 
     def _pieces(self, tokens: Sequence[int]) -> list[int]:
-        """Those of the tokens that continue words, in a vocabulary of SentencePiece and a script with spaces."""
+        """Return the tokens that continue words, in a vocabulary of SentencePiece and a script with spaces."""
         if not self._drops_spaces:
             return []
         inner = [
@@ -167,19 +156,20 @@ class Vocabulary:
             for token in tokens
             if not self.raw[token].startswith(" ") and _has_spaces(self.words[token])
         ]
-        read = self.tokens_of(self.words[token] for token in inner)
-        return [token for token in inner if token not in read[self.words[token]]]
+        tokens_of_word = self.tokens_of(self.words[token] for token in inner)
+        return [token for token in inner if token not in tokens_of_word[self.words[token]]]
 
     def _forms(self, word: str, lexicon: Lexicon) -> list[str]:
-        """A word as it may be written: in any case, but for proper names."""
+        """Return a word as it may be written: in any case, but for proper names."""
         if word not in lexicon.words:
             return [word]
         return list(dict.fromkeys([word, word.capitalize(), word.upper()]))
 
     def _is_word(self, token: int, word: str, lexicon: Lexicon) -> bool:
+        """Return whether a token, the same but for case, is a word of a lexicon."""
         return self.uncased or word in lexicon.words or self.words[token] == word
 
 
 def _has_spaces(word: str) -> bool:
-    """Whether words of a word's script stand between spaces."""
+    """Return whether words of a word's script stand between spaces."""
     return not any(unicodedata.name(letter, "").startswith(_UNSPACED) for letter in word)
