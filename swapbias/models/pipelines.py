@@ -35,7 +35,11 @@ _Labelled = dict[str, float]  # the scores of one text by label
 
 
 def function_to_apply(pipeline: Pipeline) -> str | None:
-    """Return what a pipeline applies to its logits by its own setting; None where its model decides."""
+    """Return what a pipeline applies to its logits by its own setting; None where its model decides.
+
+    Args:
+        pipeline: any pipeline.
+    """
     chosen = pipeline._postprocess_params.get("function_to_apply")  # nothing public says it
     name = getattr(chosen, "value", chosen)
     return None if name is None else str(name)
@@ -52,28 +56,24 @@ def is_read_by_engine(pipeline: Pipeline) -> bool:
         (``top_k``), how answers are drawn and what is applied to logits is no part of what the model reads.
 
     Raises:
-        UsageError: a pipeline that is not plain, and returns no labels for a text.
+        UsageError: A pipeline that is not plain, and returns no labels for a text.
     """
     classes = (TextClassificationPipeline, FillMaskPipeline, TextGenerationPipeline)
-    is_plain = (
-        type(pipeline) in classes
-        and not set(_STEPS) & set(vars(pipeline))
-        and not _changed_inputs(pipeline)
-    )
-    if not is_plain and isinstance(pipeline, FillMaskPipeline | TextGenerationPipeline):
-        name = type(pipeline).__name__
-        step = "Give its model and tokenizer, or a function"
+    has_own_steps = type(pipeline) not in classes or bool(set(_STEPS) & set(vars(pipeline)))
+    if not has_own_steps and not _changed_inputs(pipeline):
+        return True
+    if isinstance(pipeline, FillMaskPipeline | TextGenerationPipeline):
         raise UsageError(
-            f"This {name} has steps or parameters of its own, which an audit cannot use. {step}."
+            f"This {type(pipeline).__name__} has steps or parameters of its own, which an audit "
+            "cannot use. Give its model and tokenizer, or a function."
         )
-    return is_plain
+    return False
 
 
 def _changed_inputs(pipeline: Pipeline) -> list[str]:
-    """The parameters of a plain class that change which tokens are read or which words are counted."""
-    prepared = {
-        name for name, value in pipeline._preprocess_params.items() if value not in (None, "")
-    }
+    """Return the parameters of a plain class that change which tokens are read or which words are counted."""
+    settings = pipeline._preprocess_params
+    prepared = {name for name, value in settings.items() if value not in (None, "")}
     if isinstance(pipeline, TextGenerationPipeline):  # it has those of its answers as well
         prepared &= {"add_special_tokens", "prefix", "tokenizer_encode_kwargs", "truncation"}
     return sorted(prepared | (set(pipeline._postprocess_params) & {"target_ids"}))
@@ -93,23 +93,26 @@ def has_same_scores(pipeline: Pipeline, scorer: Scorer) -> bool:
     if not isinstance(scorer, TextClassifierScorer) or pipeline.model.training:
         return True
     limit = _EXACT if pipeline.model.dtype == torch.float32 else _ROUNDED
-    labels = scorer.sides.labels
-    positive = scorer.sides.positive
-    for text, scored in zip(
-        _PROBES, scorer.labelled([Prompt(text=text) for text in _PROBES]), strict=True
-    ):
+    results = scorer.labelled([Prompt(text=text) for text in _PROBES])
+    for text, scored in zip(_PROBES, results, strict=True):
         if not math.isfinite(scored.score):  # too long, or no label is known to be positive
             continue
         try:
-            returned = _labelled(pipeline(text, top_k=None))
+            returned = _scores_by_label(pipeline(text, top_k=None))
         except Exception:  # noqa: BLE001 - whatever a step of theirs raises: it is called then, and says it
             return False
-        if len(labels) == 2 and len(returned) == 1:  # one output: its label, or not
-            returned[labels[1]] = 1 - returned.get(labels[0], math.nan)
-        expected = sum(returned.get(labels[place], math.nan) for place in positive)
+        expected = _positive_score(returned, scorer.sides)
         if not abs(scored.score - expected) <= limit * max(1.0, abs(expected)):
             return False
     return True
+
+
+def _positive_score(scores: _Labelled, sides: Sides) -> float:
+    """Sum the scores of positive labels, by the scores that a pipeline returned; NaN where one is missing."""
+    labels = sides.labels
+    if len(labels) == 2 and len(scores) == 1:  # one output: its label, or not
+        scores = {**scores, labels[1]: 1 - scores.get(labels[0], math.nan)}
+    return sum(scores.get(labels[index], math.nan) for index in sides.positive)
 
 
 class PipelineScorer(Scorer):
@@ -124,8 +127,14 @@ class PipelineScorer(Scorer):
     ) -> None:
         """Call a pipeline on two texts to learn its labels.
 
+        Args:
+            pipeline: any pipeline.
+            model_id: its name in findings.
+            kind: what the user says of its model.
+            options: batch size and labels.
+
         Raises:
-            UsageError: it returns no labels, not all of them, or none that is known to be positive.
+            UsageError: It returns no labels, not all of them, or none that is known to be positive.
         """
         self.pipeline = pipeline
         self.model_id = model_id
@@ -143,24 +152,40 @@ class PipelineScorer(Scorer):
             self.unit = RAW_SCORE.name
         self.sides = _sides(self._labels, options, pipeline.model.config)
         if self.sides.are_summed and not math.isclose(sum(first.values()), 1, abs_tol=0.01):
-            gives = f"{model_id} gives each label a number of its own, and such numbers have no sum"
-            raise UsageError(f"{gives}. Name one label with -M positive-label.")
+            raise UsageError(
+                f"{model_id} gives each label a number of its own, and such numbers have no sum. "
+                "Name one label with -M positive-label."
+            )
         self.negative_label = None if self._is_raw else self.sides.negative_label
-        pin = (
-            model_pins.loaded_pin(pipeline.model)
-            if isinstance(pipeline.model, torch.nn.Module)
-            else {}
-        )
-        named = {"pipeline": type(pipeline).__name__, "positive_label": self.sides.positive_label}
-        self.identity: Mapping[str, Any] = {**pin, "kind": self.kind, **named}
+        identity: dict[str, Any] = {}
+        if isinstance(pipeline.model, torch.nn.Module):
+            identity = model_pins.loaded_pin(pipeline.model)
+        identity["kind"] = self.kind
+        identity["pipeline"] = type(pipeline).__name__
+        identity["positive_label"] = self.sides.positive_label
+        self.identity: Mapping[str, Any] = identity
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt; a ValueError where the pipeline fails or returns other labels for a text."""
+        """Score prompts by the pipeline.
+
+        Args:
+            prompts: any number of them.
+            on_progress: called with the number of further prompts that are done.
+
+        Raises:
+            UsageError: No label is known to be positive.
+            ValueError: The pipeline fails, or returns other labels for a text.
+        """
         self.sides.check_positive()
         return self.labelled(prompts, on_progress)
 
     def labelled(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """As ``score``, also where no label is known to be positive: its scores are NaN then."""
+        """Score as ``score``, also where no label is known to be positive: scores are NaN then.
+
+        Args:
+            prompts: any number of them.
+            on_progress: called with the number of further prompts that are done.
+        """
         results: list[Scored] = []
         for start in range(0, len(prompts), _CHUNK):
             texts = [prompt.text for prompt in prompts[start : start + _CHUNK]]
@@ -169,10 +194,15 @@ class PipelineScorer(Scorer):
         return results
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """What the pipeline's own preprocessing makes of each text; None where nothing shows it."""
+        """Return what the pipeline's own preprocessing makes of each text; None where nothing shows it.
+
+        Args:
+            prompts: any number of them.
+        """
         return [self._inputs.of_text(prompt.text) for prompt in prompts]
 
     def _scored(self, returned: _Labelled) -> Scored:
+        """Score a text by the scores of its labels."""
         if set(returned) != set(self._labels):
             raise ValueError(_other_labels(self.model_id))
         values = np.array([returned[label] for label in self._labels])
@@ -187,6 +217,7 @@ class PipelineScorer(Scorer):
         return self.sides.scored(np.append(values, [1 - values[0]] * missing))
 
     def _gives_raw_scores(self, kind: str | None) -> bool:
+        """Return whether it returns what its model gives, and that is a raw score."""
         if type(self.pipeline).postprocess is not TextClassificationPipeline.postprocess:
             return False
         function = function_to_apply(self.pipeline)
@@ -194,50 +225,59 @@ class PipelineScorer(Scorer):
         return head_kind(self.model_id, config, kind=kind, function=function) == base.REGRESSION
 
     def _find_arguments(self) -> dict[str, Any]:
-        """Arguments with which it returns every label: ``top_k`` where it takes it."""
+        """Return arguments with which it gives every label: ``top_k`` where it takes it."""
         try:
-            returned = _labelled(self.pipeline(_PROBES[0], top_k=None))
+            returned = _scores_by_label(self.pipeline(_PROBES[0], top_k=None))
         except Exception:  # noqa: BLE001 - whatever a step of theirs raises
             return {}
         return {"top_k": None} if returned else {}
 
     def _is_same_for_lists(self) -> bool:
-        """Whether it reads several texts at once as it reads them one by one."""
-        one_by_one = [self._labelled_one(text) for text in _PROBES]
+        """Return whether it reads several texts at once as it reads them one by one."""
+        singly = self._read_singly(_PROBES)
         try:
-            together = [_labelled(item) for item in self.pipeline(list(_PROBES), **self._arguments)]
+            together = self._read_together(_PROBES)
         except Exception:  # noqa: BLE001 - whatever a step of theirs raises: it is asked one by one
             return False
-        return len(together) == len(one_by_one) and all(
-            row.keys() == other.keys()
-            and all(math.isclose(row[key], other[key], abs_tol=_ROUNDED) for key in row)
-            for row, other in zip(together, one_by_one, strict=True)
-        )
+        return len(together) == len(singly) and all(map(_are_close, together, singly))
 
-    def _labelled_one(self, text: str) -> _Labelled:
+    def _read_together(self, texts: Sequence[str]) -> list[_Labelled]:
+        """Return the scores of each text by label, from one call."""
+        return [_scores_by_label(item) for item in self.pipeline(list(texts), **self._arguments)]
+
+    def _read_singly(self, texts: Sequence[str]) -> list[_Labelled]:
+        """Return the scores of each text by label, from a call for each text."""
+        return [self._read_text(text) for text in texts]
+
+    def _read_text(self, text: str) -> _Labelled:
+        """Return the scores of a text by label."""
         try:
             returned = self.pipeline(text, **self._arguments)
         except Exception as error:
-            what = f"{type(error).__name__}: {first_line(error)}"
-            raise ValueError(f"{self.model_id} raised {what}.") from error
-        labelled = _labelled(returned)
-        if not labelled:
+            fault = f"{self.model_id} raised {type(error).__name__}: {first_line(error)}."
+            raise ValueError(fault) from error
+        scores = _scores_by_label(returned)
+        if not scores:
             raise UsageError(f"{self.model_id} returns no labels with scores. {_WRAP}")
-        return labelled
+        return scores
 
     def _returned(self, texts: Sequence[str]) -> list[_Labelled]:
-        """The scores of each text by label."""
+        """Return the scores of each text by label."""
         if not self._takes_lists:
-            return [self._labelled_one(text) for text in texts]
+            return self._read_singly(texts)
         try:
-            returned = [_labelled(item) for item in self.pipeline(list(texts), **self._arguments)]
+            returned = self._read_together(texts)
         except Exception:  # noqa: BLE001 - one by one says which error it is
-            return [self._labelled_one(text) for text in texts]
-        return (
-            returned
-            if len(returned) == len(texts)
-            else [self._labelled_one(text) for text in texts]
-        )
+            return self._read_singly(texts)
+        return returned if len(returned) == len(texts) else self._read_singly(texts)
+
+
+def _are_close(scores: _Labelled, other_scores: _Labelled) -> bool:
+    """Return whether two texts have the same labels with the same scores, up to rounding of half precision."""
+    return scores.keys() == other_scores.keys() and all(
+        math.isclose(score, other_scores[label], abs_tol=_ROUNDED)
+        for label, score in scores.items()
+    )
 
 
 class _Inputs:
@@ -246,18 +286,17 @@ class _Inputs:
     def __init__(self, pipeline: Pipeline) -> None:
         """Look at a pipeline; one that changes texts before its preprocessing cannot be looked into."""
         stock = (TextClassificationPipeline, ZeroShotClassificationPipeline)
-        calls = {vars(one).get("__call__") for one in stock} | {Pipeline.__call__}
+        calls = {vars(stock_class).get("__call__") for stock_class in stock} | {Pipeline.__call__}
         self._pipeline = pipeline if type(pipeline).__call__ in calls else None
 
     def of_text(self, text: str) -> bytes | None:
-        """The tensors and texts that the model gets, as bytes; None where they cannot be had."""
+        """Return the tensors that the model gets, as bytes; None where they cannot be had."""
         if self._pipeline is None:
             return None
         try:
-            made = self._pipeline.preprocess(
-                text, **self._pipeline._preprocess_params
-            )  # nothing public has them
-            parts = [made] if isinstance(made, Mapping) else list(made)
+            settings = self._pipeline._preprocess_params  # nothing public has them
+            inputs = self._pipeline.preprocess(text, **settings)
+            parts = [inputs] if isinstance(inputs, Mapping) else list(inputs)
             return b"|".join(
                 key.encode() + value.cpu().numpy().tobytes()
                 for part in parts
@@ -269,14 +308,13 @@ class _Inputs:
 
 
 def _refuse_without_labels(pipeline: Pipeline) -> None:
-    """UsageError for pipelines whose task gives a text no label of its own."""
-    if (
-        isinstance(pipeline, ZeroShotClassificationPipeline)
-        and "candidate_labels" not in pipeline._preprocess_params
-    ):
-        missing = "A zero-shot pipeline has no labels of its own"
-        step = 'Build it with candidate_labels=["positive", "negative"], or wrap it in a function'
-        raise UsageError(f"{missing}. {step}.")
+    """Raise a UsageError for pipelines whose task gives a text no label of its own."""
+    is_zero_shot = isinstance(pipeline, ZeroShotClassificationPipeline)
+    if is_zero_shot and "candidate_labels" not in pipeline._preprocess_params:
+        raise UsageError(
+            "A zero-shot pipeline has no labels of its own. Build it with "
+            'candidate_labels=["positive", "negative"], or wrap it in a function.'
+        )
     has_labels = isinstance(pipeline, TextClassificationPipeline | ZeroShotClassificationPipeline)
     is_of_library = type(pipeline).__module__.partition(".")[0] == "transformers"
     if is_of_library and not has_labels:
@@ -285,8 +323,8 @@ def _refuse_without_labels(pipeline: Pipeline) -> None:
         )
 
 
-def _labelled(returned: Any) -> _Labelled:
-    """The scores of one text by label, from what a pipeline returned; empty where it is of another form."""
+def _scores_by_label(returned: Any) -> _Labelled:
+    """Return the scores of one text by label, from what a pipeline returned; empty where it is of another form."""
     while isinstance(returned, list | tuple) and len(returned) == 1:
         returned = returned[0]
     rows = [returned] if isinstance(returned, Mapping) else returned
@@ -300,22 +338,25 @@ def _labelled(returned: Any) -> _Labelled:
 
 
 def _order_of(pipeline: Pipeline) -> Any:
-    """A key that puts labels in the order of the model's outputs, others behind by name."""
+    """Return a key that puts labels in the order of the model's outputs, others behind by name."""
     labels = [str(label) for label in getattr(pipeline.model.config, "id2label", {}).values()]
     return lambda label: (labels.index(label) if label in labels else len(labels), label)
 
 
 def _sides(labels: Sequence[str], options: LoadOptions, config: Any) -> Sides:
-    """The sides of the returned labels; LABEL_0 alone is positive only where the model has no other label."""
-    named = options.positive_label
+    """Return the sides of the labels; LABEL_0 alone is positive only where the model has no other label."""
+    positive = options.positive_label
     negative = options.negative_label
     if len(labels) > 1:
-        return find_sides(labels, named, negative)
+        return find_sides(labels, positive, negative)
     if labels[0] == "LABEL_0" and getattr(config, "num_labels", 1) > 1:
-        return find_sides((labels[0], f"not {labels[0]}"), named, negative)
-    return binary(labels[0], named, negative)
+        return find_sides((labels[0], f"not {labels[0]}"), positive, negative)
+    return binary(labels[0], positive, negative)
 
 
 def _other_labels(model_id: str) -> str:
-    step = "Build the pipeline with top_k=None, so that it gives the score of every label"
-    return f"{model_id} returns other labels for one text than for another. {step}."
+    """Return the sentence on a pipeline that does not give the score of every label."""
+    return (
+        f"{model_id} returns other labels for one text than for another. "
+        "Build the pipeline with top_k=None, so that it gives the score of every label."
+    )
