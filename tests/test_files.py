@@ -18,7 +18,7 @@ from swapbias.files import LOCK, as_csv, escape_csv_cell, locked, locked_place, 
 from swapbias.hub import export_study
 from swapbias.hub.datasets import build
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.models.sentiment import FITS, TrainSettings, train_model
+from swapbias.models.training import FITS, TrainSettings, train_model
 from swapbias.runs import (
     audit_several,
     compare_runs,

@@ -19,7 +19,7 @@ from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, auto, load_scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.models.sentiment import KINDS, TrainSettings
+from swapbias.models.training import KINDS, TrainSettings
 from swapbias.runs import Settings, read_request, setting_classes, settings_of
 from swapbias.swapping import Engine
 from tests.cli.test_cli import swapbias as command_line

@@ -34,7 +34,7 @@ _LOADED = [
     "swapbias.hub.share",
     "swapbias.hub.commands",
     "swapbias.models.chat.openai_client",
-    "swapbias.models.sentiment",
+    "swapbias.models.training",
     "sklearn.linear_model",
     "skops.io",
     "vaderSentiment.vaderSentiment",

@@ -319,7 +319,7 @@ def train(
     device: Annotated[str, ui.option("auto, cpu, cuda or mps.")] = "auto",
 ) -> None:
     """Train a sentiment model that swapbias audit takes."""
-    from swapbias.models import TrainSettings, sentiment, train_model
+    from swapbias.models import TrainSettings, train_model, training_data
 
     chosen: Any = kind  # which the settings check
     settings = TrainSettings(
@@ -338,7 +338,7 @@ def train(
     found = trained["audit"]
     gap = trained["audit"]["gap"]
     for group in ("male", "female"):
-        published = "published: {:,}, {:.3f}".format(*sentiment.PUBLISHED_AUDIT[group])
+        published = "published: {:,}, {:.3f}".format(*training_data.PUBLISHED_AUDIT[group])
         count = found[f"n_{group}"]
         mean = found[f"mean_{group}"]
         ui.show(

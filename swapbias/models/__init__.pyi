@@ -30,7 +30,7 @@ from .scorer import (
     Scorer as Scorer,
     checked_scores as checked_scores,
 )
-from .sentiment import (
+from .training import (
     TrainSettings as TrainSettings,
     train_model as train_model,
 )

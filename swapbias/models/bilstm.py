@@ -7,20 +7,23 @@ import torch
 import transformers
 
 MOST_TOKENS = 100_000
-
-
+"""Tokens that it reads in one text."""
 # Training sentences are cut like "do n't" and "it 's": other texts are cut so, too.
 _WORD = r"\w+(?=n't\b)|n't\b|'\w+|\w+(?:-\w+)*|[^\w\s]"
 
 
 class BiLstmConfig(transformers.PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """``vocab_size``: known words, and 0 for all others; ``units``: of the state of one direction."""
+    """Sizes of a BiLSTM."""
 
     model_type = "bilstm"
     vocab_size: int = 1
+    """Words that it knows, and 0 for all others."""
     vector_size: int = 1
+    """Numbers of a word's vector."""
     units: int = 128
+    """Numbers of the state of one direction."""
     pad_token_id: int | None = 0
+    """Index of the token that fills shorter texts up."""
 
 
 class BiLstmForSequenceClassification(transformers.PreTrainedModel):
@@ -40,16 +43,26 @@ class BiLstmForSequenceClassification(transformers.PreTrainedModel):
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: Any) -> None:
-        """Weights start as torch draws them."""
+        """Leave weights as torch draws them."""
 
     def forward(
         self, input_ids: Any, attention_mask: Any, labels: Any = None, return_dict: bool = True
     ) -> Any:
-        """Logits of negative (always 0) and positive, shape (n, 2), of sentences of one or more words; the loss."""
-        read = self.dropout(self.embed_tokens(input_ids))
+        """Classify sentences of one or more words.
+
+        Args:
+            input_ids: token ids, shape (n, tokens).
+            attention_mask: 1 for a token and 0 for what fills a text up, shape (n, tokens).
+            labels: 1 positive, 0 negative, shape (n,); None: no loss is computed.
+            return_dict: the output has names in any case.
+
+        Returns:
+            Logits of negative (always 0) and positive, shape (n, 2), and the loss.
+        """
+        vectors = self.dropout(self.embed_tokens(input_ids))
         lengths = attention_mask.sum(dim=1).cpu()
         packed = torch.nn.utils.rnn.pack_padded_sequence(
-            read, lengths, batch_first=True, enforce_sorted=False
+            vectors, lengths, batch_first=True, enforce_sorted=False
         )
         _, (last, _) = self.lstm(packed)
         positive = self.head(self.dropout(torch.cat([last[0], last[1]], dim=-1)))
@@ -65,19 +78,30 @@ transformers.AutoModelForSequenceClassification.register(
 
 
 def word_tokenizer(words: Iterable[str]) -> Any:
-    """The lower-case words and marks of a text, contractions cut; each is its place among ``words``, from 1, else 0.
+    """Make a tokenizer of the lower-case words and marks of a text, contractions cut.
 
     >>> word_tokenizer(["she", "'s", "does", "n't", "gym-trainer"])("She’s a gym-trainer, doesn't she?")["input_ids"]
     [1, 2, 0, 5, 0, 3, 4, 1, 0]
+
+    Args:
+        words: the vocabulary, each once.
+
+    Returns:
+        A tokenizer of transformers; the token of a word is its place in the vocabulary, from 1, else 0.
     """
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     unknown = "[UNK]"
-    places = {one: at for at, one in enumerate([unknown, *words])}
-    made = Tokenizer(models.WordLevel(places, unk_token=unknown))
-    made.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace("’", "'")])
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)
-    make: Any = transformers.PreTrainedTokenizerFast
-    return make(
-        tokenizer_object=made, unk_token=unknown, pad_token=unknown, model_max_length=MOST_TOKENS
+    vocabulary = {word: index for index, word in enumerate([unknown, *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Lowercase(), normalizers.Replace("’", "'")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)
+    fast_tokenizer: Any = transformers.PreTrainedTokenizerFast
+    return fast_tokenizer(
+        tokenizer_object=tokenizer,
+        unk_token=unknown,
+        pad_token=unknown,
+        model_max_length=MOST_TOKENS,
     )

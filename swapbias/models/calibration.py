@@ -17,9 +17,8 @@ from swapbias.models.masked import MaskedScorer
 from swapbias.models.progress import Bar, Progress, no_bar
 from swapbias.studies import MASK, Experiment, catalogue, config_rows, tables
 
-RECIPE = (
-    "3"  # raise it when the training changes, so that no cached model is mistaken for the new one
-)
+RECIPE = "3"
+"""Raise it when the training changes, so that no cached model is mistaken for the new one."""
 STEPS = 400
 BATCH = 128
 WARM_UP = 30
@@ -42,27 +41,40 @@ _WORDS = [word for group in SUBJECTS.values() for word in group]
 
 
 def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], tables.Published]:
-    """The planted sizes by ``Finding.key``: what a perfect audit recovers."""
-    gap = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
-    both = ("mental_health", "other_health")
-    sides = ("female - male", "all", "")
-    known = {
-        (subset, "mean", group, "all", ""): p
-        for subset, of in PLANTED.items()
-        for group, p in of.items()
-    }
-    known |= {(subset, experiment.compares.measure, *sides): value for subset, value in gap.items()}
-    known[" - ".join(both), "gap_difference", *sides] = gap[both[0]] - gap[both[1]]
+    """Return the planted sizes by ``Finding.key``: what a perfect audit recovers.
+
+    Args:
+        experiment: the one that the model is trained for.
+    """
+    contrast = ("female - male", "all", "")
+    values: dict[tuple[str, ...], float] = {}
+    for subset, shares in PLANTED.items():
+        for group, share in shares.items():
+            values[subset, "mean", group, "all", ""] = share
+    gaps = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
+    for subset, gap in gaps.items():
+        values[subset, experiment.compares.measure, *contrast] = gap
+    difference = gaps["mental_health"] - gaps["other_health"]
+    values["mental_health - other_health", "gap_difference", *contrast] = difference
     return {
         (experiment.name, *key): tables.Published(value=f"{value:.2f}", source="planted")
-        for key, value in known.items()
+        for key, value in values.items()
     }
 
 
 def load_calibration(
     *, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar
 ) -> MaskedScorer:
-    """The calibration model, trained on first use (some seconds on one core) and cached; ``expected``: as planted."""
+    """Load the calibration model, which is trained on first use (some seconds on one core) and cached.
+
+    Args:
+        seed: of the training.
+        options: device, type and the like.
+        bar: begins a bar for the training.
+
+    Returns:
+        Its scorer, whose ``expected`` are the planted sizes.
+    """
     (study, experiment), *_ = catalogue.calibrated()
     rows = [row for config in experiment.reads.configs for row in config_rows(study.name, config)]
     recipe = {
@@ -92,10 +104,10 @@ def load_calibration(
 def _train_into(
     folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress
 ) -> None:
+    """Train the model into a folder, which appears whole at the end."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(
-        1
-    )  # so small a model gains nothing from more, and waits for them where others work
+    # So small a model gains nothing from more, and waits for them where others work.
+    torch.set_num_threads(1)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -112,22 +124,21 @@ def _train_into(
 
 
 def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any, Any]:
-    """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights."""
+    """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights.
+
+    Args:
+        rows: prompts, each with its ``text`` and the class of its condition as ``label``.
+        on_progress: called with the number of further steps that are done.
+
+    Returns:
+        The model and its tokenizer.
+    """
     frames = {row["text"]: row["label"] for row in rows}
     tokenizer = _tokenizer(list(frames))
     masked = [text.replace(MASK, tokenizer.mask_token) for text in frames]
     tokens = tokenizer(masked, padding=True, return_tensors="pt")["input_ids"]
     subjects = torch.tensor(tokenizer.convert_tokens_to_ids(_WORDS))
-    shares = torch.tensor(
-        [
-            [
-                PLANTED[label][group] * share
-                for group, words in SUBJECTS.items()
-                for share in words.values()
-            ]
-            for label in frames.values()
-        ]
-    )
+    shares = torch.tensor([_shares_of_words(label) for label in frames.values()])
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -166,10 +177,20 @@ def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any
     return model.eval(), tokenizer
 
 
+def _shares_of_words(label: str) -> list[float]:
+    """Return the planted probability of each subject in sentences of a class of conditions."""
+    return [
+        PLANTED[label][group] * share
+        for group, words in SUBJECTS.items()
+        for share in words.values()
+    ]
+
+
 def _tokenizer(texts: Sequence[str]) -> Any:
+    """Return a tokenizer that knows the words of texts and the subjects."""
     split = BertPreTokenizer()
-    words = {
-        word for text in texts for word, _ in split.pre_tokenize_str(text.replace(MASK, " "))
-    } | set(_WORDS)
+    words = set(_WORDS)
+    for text in texts:
+        words |= {word for word, _ in split.pre_tokenize_str(text.replace(MASK, " "))}
     vocabulary = {word: index for index, word in enumerate([*SPECIAL, *sorted(words)])}
     return BertTokenizer(vocab=vocabulary, do_lower_case=False, model_max_length=32)

@@ -17,7 +17,7 @@ from swapbias.models.classifier import CallableScorer, ProbabilityScorer
 from swapbias.models.clinical.features import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer
-from swapbias.models.sentiment import LABELS
+from swapbias.models.training import LABELS
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.runs import Settings, resume, start
 from swapbias.runs.run import with_scores

@@ -26,13 +26,14 @@ from swapbias.models import (
     LoadOptions,
     TrainSettings,
     load_scorer,
-    sentiment as training,
     train_model,
+    training,
 )
 from swapbias.models.bilstm import word_tokenizer
 from swapbias.models.clinical.features import StaticVectors
 from swapbias.models.formats import is_saved
-from swapbias.models.sentiment import HUB_ID, gender_audit, load_sentiment_data, new_bilstm
+from swapbias.models.training import new_bilstm
+from swapbias.models.training_data import HUB_ID, gender_audit, load_sentiment_data
 from swapbias.models.transformers_scorer import TextClassifierScorer
 from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
 from tests.cli.test_cli import swapbias
