@@ -42,13 +42,13 @@ def constant(texts):
     return [0.5] * len(texts)
 
 
-def audited(model, table, **more):
-    return swapbias.audit(model, prompts=table, reference="male", progress=False, **more)
+def audited(model, table, **options):
+    return swapbias.audit(model, prompts=table, reference="male", progress=False, **options)
 
 
 def primary(run):
-    (one,) = run.primary.to_dict("records")
-    return one
+    (finding,) = run.primary.to_dict("records")
+    return finding
 
 
 def check(*arguments, command="check"):

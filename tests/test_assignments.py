@@ -24,11 +24,11 @@ def parts(target):
 
 def targets(node):
     """Yield the targets of assignments and deletions in a piece of code."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Assign | ast.Delete):
-            found = one.targets
+    for part in ast.walk(node):
+        if isinstance(part, ast.Assign | ast.Delete):
+            nodes = part.targets
         elif isinstance(
-            one,
+            part,
             ast.AugAssign
             | ast.AnnAssign
             | ast.For
@@ -36,12 +36,12 @@ def targets(node):
             | ast.NamedExpr
             | ast.comprehension,
         ):
-            found = [one.target]
-        elif isinstance(one, ast.With | ast.AsyncWith):
-            found = [item.optional_vars for item in one.items if item.optional_vars]
+            nodes = [part.target]
+        elif isinstance(part, ast.With | ast.AsyncWith):
+            nodes = [item.optional_vars for item in part.items if item.optional_vars]
         else:
             continue
-        for target in found:
+        for target in nodes:
             yield from parts(target)
 
 
@@ -57,9 +57,9 @@ def classes(trees):
                 parents = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
                 body = [
                     target
-                    for one in node.body
-                    if not isinstance(one, ast.FunctionDef)
-                    for target in targets(one)
+                    for statement in node.body
+                    if not isinstance(statement, ast.FunctionDef)
+                    for target in targets(statement)
                 ]
                 names = {target.id for target in body if isinstance(target, ast.Name)}
                 names |= {
@@ -73,8 +73,8 @@ def classes(trees):
 def scorer_classes(trees):
     """The names of the classes below ``Scorer``."""
     below = {"Scorer"}
-    every = [(node.name, parents) for _, node, parents, _ in classes(trees)]
-    while more := {name for name, parents in every if parents & below} - below:
+    parents_by_class = [(node.name, parents) for _, node, parents, _ in classes(trees)]
+    while more := {name for name, parents in parents_by_class if parents & below} - below:
         below |= more
     return below
 
@@ -82,11 +82,11 @@ def scorer_classes(trees):
 def set_from_outside(trees):
     """Each place where a file assigns an attribute of an object whose class is in another file, or a scorer's."""
     below = scorer_classes(trees)
-    found = list(classes(trees))
+    all_classes = list(classes(trees))
     homes = {}
     of_scorers = set()
     of_others = set()
-    for path, node, _, names in found:
+    for path, node, _, names in all_classes:
         for name in names:
             homes.setdefault(name, set()).add(path)
             if node.name not in below:

@@ -244,8 +244,8 @@ def answers_of(model, tokenizer, names):
     def positive(texts):
         with torch.inference_mode():
             return [
-                float(model(**tokenizer(one, return_tensors="pt")).logits.softmax(-1)[0, 1])
-                for one in texts
+                float(model(**tokenizer(text, return_tensors="pt")).logits.softmax(-1)[0, 1])
+                for text in texts
             ]
 
     scores = scores_by_prompt(swapbias.audit(positive, CONTROL, progress=False))

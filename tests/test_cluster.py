@@ -38,22 +38,22 @@ WORKERS_MODULE = "tests.cluster_workers"
 NUMBER = re.compile(rb"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
 
 
-def squares(folder, engine, count, *, maker="slow", **more):
+def squares(folder, engine, count, *, maker="slow", **options):
     """Parts of numbers, done by a pool: what it gives, in its order."""
-    spec = {"folder": str(folder), **more.pop("spec", {})}
+    spec = {"folder": str(folder), **options.pop("spec", {})}
     plan = ({"name": f"{number:03d}", "number": number, "rows": 1} for number in range(count))
     with worker_pool(
-        engine, getattr(cluster_workers, maker), spec, begin_here=lambda: None, cores=1, **more
+        engine, getattr(cluster_workers, maker), spec, begin_here=lambda: None, cores=1, **options
     ) as pool:
         yield from pool(plan)
 
 
-def assert_same(found, expected):
+def assert_same(files, expected):
     """The same files with the same bytes; numbers with a point may differ by rounding, as sums in other orders do."""
-    assert found.keys() == expected.keys()
-    for name, text in found.items():
+    assert files.keys() == expected.keys()
+    for name, text in files.items():
         assert NUMBER.sub(b"#", text) == NUMBER.sub(b"#", expected[name]), name
-        numbers = [np.array(NUMBER.findall(one), float) for one in (text, expected[name])]
+        numbers = [np.array(NUMBER.findall(content), float) for content in (text, expected[name])]
         np.testing.assert_allclose(*numbers, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
@@ -213,12 +213,12 @@ def cluster():
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)  # workers import what they do from the tests
     size = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    made = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
-    made.add_node(**size)
-    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
-    yield made
+    started = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+    started.add_node(**size)
+    ray.init(address=started.address, log_to_driver=False, logging_level="ERROR")
+    yield started
     ray.shutdown()
-    made.shutdown()
+    started.shutdown()
     os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
 
 
@@ -457,10 +457,10 @@ def test_swapped_notes_on_a_cluster(cluster, tmp_path):
 
 
 def python(folder, *arguments):
-    known = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
-    told = [sys.executable, *arguments]
+    environment = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+    command = [sys.executable, *arguments]
     return subprocess.run(
-        told, cwd=folder, env=os.environ | known, capture_output=True, text=True, check=False
+        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False
     )
 
 
@@ -468,6 +468,6 @@ def ray_files():
     """Files of Ray's session: logs, events, spilled objects."""
     private = pytest.importorskip("ray._private.worker")
     session = Path(private._global_node.get_session_dir_path())
-    found = [path for path in session.rglob("*") if path.is_file() and not path.is_symlink()]
-    assert any(path.name.startswith("worker-") for path in found)
-    return found
+    files = [path for path in session.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert any(path.name.startswith("worker-") for path in files)
+    return files

@@ -49,16 +49,18 @@ def numbered(texts):
     return [zlib.crc32((text.partition(" ")[2] or text).encode()) % 1000 / 1000 for text in texts]
 
 
-def study_of(table, **more):
+def study_of(table, **options):
     name = f"edge{zlib.crc32(pd.util.hash_pandas_object(table).values.tobytes())}"
-    study = open_study(table, reference="male", name=name, **more)
-    experiment = next(one for one in study.experiments if one.kind == "classifier")
+    study = open_study(table, reference="male", name=name, **options)
+    experiment = next(
+        candidate for candidate in study.experiments if candidate.kind == "classifier"
+    )
     return study, experiment
 
 
-def found_of(table, gaps, **more):
+def found_of(table, gaps, **options):
     """The findings of scores whose gap is that of each pair, on prompts of a user's own."""
-    study, experiment = study_of(table, **more)
+    study, experiment = study_of(table, **options)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     side = np.where(rows["group"] == "female", 0.5, -0.5)
     base = 0.3 + 0.4 * np.asarray(numbered(rows["pair_id"]))
@@ -67,9 +69,9 @@ def found_of(table, gaps, **more):
     return disaggregate(rows, study, expected={}, robustness=False)
 
 
-def gap_of(table, gaps, **more):
-    (one,) = primary_findings(found_of(table, gaps, **more))
-    return one
+def gap_of(table, gaps, **options):
+    (finding,) = primary_findings(found_of(table, gaps, **options))
+    return finding
 
 
 def test_names_over_templates():

@@ -32,8 +32,8 @@ def planted(texts):
     ]
 
 
-def audit(model, studies=CONTROL, **more):
-    return swapbias.audit(model, studies, **{"progress": False, **more})
+def audit(model, studies=CONTROL, **options):
+    return swapbias.audit(model, studies, **{"progress": False, **options})
 
 
 def even(texts):
@@ -68,17 +68,17 @@ AUTOS = {
 
 
 def loaded(family, folder):
-    place = folder / family
-    place.mkdir()
+    saved = folder / family
+    saved.mkdir()
     if family == "causal":
-        tiny.save_causal(place)
+        tiny.save_causal(saved)
     elif family == "classifier":
-        tiny.save_classifier(place, ["negative", "positive"])
+        tiny.save_classifier(saved, ["negative", "positive"])
     else:
-        tiny.save(family, place)
+        tiny.save(family, saved)
     return AUTOS.get(family, AutoModelForMaskedLM).from_pretrained(
-        place
-    ), AutoTokenizer.from_pretrained(place)
+        saved
+    ), AutoTokenizer.from_pretrained(saved)
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ def command(*words):
     return _sentence(error)
 
 
-def raised(work, *arguments, **more):
+def raised(work, *arguments, **options):
     with pytest.raises(ValueError, match=r"[.?]$") as error:
-        work(*arguments, **more)
+        work(*arguments, **options)
     return str(error.value)
 
 

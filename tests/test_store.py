@@ -24,17 +24,17 @@ URL = "s3://bucket/run"
 
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
-    place = tmp_path / "objects"
-    place.mkdir()
+    objects = tmp_path / "objects"
+    objects.mkdir()
 
     class Files:
         @staticmethod
         def from_uri(url):
-            return SubTreeFileSystem(str(place), LocalFileSystem()), url.removeprefix("s3://")
+            return SubTreeFileSystem(str(objects), LocalFileSystem()), url.removeprefix("s3://")
 
     monkeypatch.setattr(stores, "_file_system", Files.from_uri)
     monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
-    return place / "bucket/run"
+    return objects / "bucket/run"
 
 
 def test_run_in_a_store(bucket, tmp_path, monkeypatch):

@@ -51,11 +51,11 @@ def equal(outputs):
     return f"equal: {sorted(outputs.values())}"
 
 
-def finished(ours, peer, goals, **more):
+def finished(ours, peer, goals, **options):
     """The result of a workload whose sides take these seconds, warm-up first."""
     work = Work()
     prepared = Prepared(
-        (work.side("ours", ours, **more),), (work.side("peer", peer),), equal, size="3 prompts"
+        (work.side("ours", ours, **options),), (work.side("peer", peer),), equal, size="3 prompts"
     )
     workload = Workload("fake", "Fake", goals, lambda scale: prepared)
     measured = measure(prepared, repeat=len(ours) - 1, clock=work.clock)

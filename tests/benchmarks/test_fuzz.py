@@ -32,12 +32,12 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def known_targets(place):
     """The targets; a first seed that is refused is an error, for such a target would fuzz its first check alone."""
-    made = {one.name: one for one in targets(place)}
-    for one in made.values():
+    targets_by_name = {target.name: target for target in targets(place)}
+    for one in targets_by_name.values():
         for number, content in enumerate(one.seeds):  # loads what is loaded when it is first needed
             with suppress(ValueError) if number else nullcontext():
                 one.read(one.build(content) if one.build else content)
-    return made
+    return targets_by_name
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,9 @@ def test_planted_sizes(phase):
 
 def rejected(design, effects, count):
     """The shares of audits that reject by the design, and as published."""
-    both = [(one.primary, one.published) for one in truth.audits(design, effects, count)]
+    both = [
+        (findings.primary, findings.published) for findings in truth.audits(design, effects, count)
+    ]
     return [truth._rejected(truth._flat(one)) for one in zip(*both, strict=True)]
 
 

@@ -94,8 +94,10 @@ def notes(tmp_path):
     return write(tmp_path / "notes.csv", {"note_id": [f"n{n}" for n in range(12)], "text": texts})
 
 
-def audit_settings(notes, server, **more):
-    service = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0, **more)
+def audit_settings(notes, server, **options):
+    service = ChatOptions(
+        model="tiny", base_url=server.base_url, trials=1, temperature=0.0, **options
+    )
     return Settings(studies=(NAME,), options=(NoteOptions(data=str(notes)), service))
 
 

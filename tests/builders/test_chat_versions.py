@@ -22,14 +22,14 @@ READ = {"options": read_option, "completion": read_completion}
 def audited(study, name, answer, *, slices=True):
     """Findings of the answers that ``answer(row)`` gives, which sees what a model sees and the row beside it."""
     declared = load_study(study)
-    experiment = next(one for one in declared.experiments if one.name == name)
+    experiment = next(candidate for candidate in declared.experiments if candidate.name == name)
     experiment = experiment if slices else experiment.changed(shows={"slices": ()})
     declared = declared.changed(experiments=(experiment,))
     rows = config_rows(study, name)
     read = READ[experiment.reads.reading]
     scored = [read(prompt, answer(row)) for prompt, row in zip(as_prompts(rows), rows, strict=True)]
     columns = kind_of("chat").readings[experiment.reads.reading].units.keys()
-    made = [
+    scored_rows = [
         {
             **row,
             "model_id": "made",
@@ -38,13 +38,13 @@ def audited(study, name, answer, *, slices=True):
         }
         for row, (score, parts) in zip(rows, scored, strict=True)
     ]
-    found = disaggregate(pd.DataFrame(made), declared, expected={}, robustness=False)
-    (primary,) = [one for one in found if one.primary]
-    return primary, found
+    findings = disaggregate(pd.DataFrame(scored_rows), declared, expected={}, robustness=False)
+    (primary,) = [finding for finding in findings if finding.primary]
+    return primary, findings
 
 
 def option(row, said):
-    return "ABCDE"[[one.text for one in row["candidates"]].index(said)]
+    return "ABCDE"[[candidate.text for candidate in row["candidates"]].index(said)]
 
 
 def choice(row):

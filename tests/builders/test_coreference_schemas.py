@@ -21,8 +21,8 @@ WOMEN = {
 
 
 def audited(config, score, occupations=tuple(WOMEN)):
-    made = [row for row in config_rows(NAME, config) if row["condition"] in occupations]
-    rows = [{**row, "model_id": "made", "score": score(row)} for row in made]
+    prompts = [row for row in config_rows(NAME, config) if row["condition"] in occupations]
+    rows = [{**row, "model_id": "made", "score": score(row)} for row in prompts]
     return disaggregate(pd.DataFrame(rows), NAME, robustness=False)
 
 

@@ -214,9 +214,11 @@ def rows():
 
 def primary_findings(table):
     study = load_study("group_packs")
-    asked = study.experiments[0].changed(shows={"levels": ()})
-    found = disaggregate(table, study.changed(experiments=(asked,)), expected={}, robustness=False)
-    return [one for one in found if one.primary]
+    experiment = study.experiments[0].changed(shows={"levels": ()})
+    findings = disaggregate(
+        table, study.changed(experiments=(experiment,)), expected={}, robustness=False
+    )
+    return [finding for finding in findings if finding.primary]
 
 
 def test_names_by_chance_and_planted_gap(rows):

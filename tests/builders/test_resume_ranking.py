@@ -186,16 +186,18 @@ def _scored(config, weight, *, seed, trials=3):
         for _, places in rows.groupby("pair_id", sort=False).indices.items():
             names = rows["name"].to_numpy()[places[np.argsort(-keys[places])]]
             answer = "\n".join(f"{number}. {name.title()}" for number, name in enumerate(names, 1))
-            for place in places:
-                scores[place] += RANKING_READER(prompts[place], answer)[0] / trials
+            for index in places:
+                scores[index] += RANKING_READER(prompts[index], answer)[0] / trials
     return rows.assign(score=scores, model_id="made")
 
 
 def _primary(rows):
-    found = disaggregate(rows, NAME, robustness=False)
+    findings = disaggregate(rows, NAME, robustness=False)
     return {
-        one.contrast: one for one in primary_findings(found) if one.measure != "group_spread"
-    }, found
+        finding.contrast: finding
+        for finding in primary_findings(findings)
+        if finding.measure != "group_spread"
+    }, findings
 
 
 def test_preference_for_women():

@@ -32,9 +32,9 @@ def answered(config, stigma):
 
 def findings_of_run(model, experiment):
     run = next(
-        one
-        for one in load_corpus(NAME).released
-        if (one.model.split("/")[-1], one.experiment) == (model, experiment)
+        released
+        for released in load_corpus(NAME).released
+        if (released.model.split("/")[-1], released.experiment) == (model, experiment)
     )
     rows = run.rows({path: upstream_file(NAME, path) for path in run.files})
     return disaggregate(

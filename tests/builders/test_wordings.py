@@ -230,13 +230,13 @@ def slowly(text, wording):
             if text[at : at + len(phrase)].lower() == phrase and not (
                 after.isalnum() or after in ("_", "-")
             ):
-                found = text[at : at + len(phrase)]
+                written = text[at : at + len(phrase)]
                 new = table[phrase][wording - 1]
-                if found.isupper():
+                if written.isupper():
                     new = new.upper()
-                elif found == found.title() and " " in found:
+                elif written == written.title() and " " in written:
                     new = " ".join(word.capitalize() for word in new.split(" "))
-                elif found[0].isupper():
+                elif written[0].isupper():
                     new = new[0].upper() + new[1:]
                 done = done + new
                 at = at + len(phrase)

@@ -123,7 +123,7 @@ def test_impossible_checks(runs):
 def run_action(folder, **inputs):
     """The composite action as a runner reads it: each step with bash, its expressions filled in; code and outputs."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    known = {name: one.get("default", "") for name, one in action["inputs"].items()} | {
+    action_inputs = {name: one.get("default", "") for name, one in action["inputs"].items()} | {
         name.replace("_", "-"): value for name, value in inputs.items()
     }
     output = folder / "github_output"
@@ -135,7 +135,7 @@ def run_action(folder, **inputs):
             continue
         filled = {
             name: re.sub(
-                r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: known[found[1]], value
+                r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: action_inputs[found[1]], value
             ).replace("${{ github.action_path }}", str(ROOT))
             for name, value in step["env"].items()
         }

@@ -43,7 +43,7 @@ def swapbias(*arguments, cwd=None, **environment):
         ]:
             del sys.modules[name]  # the next test has a module of this name too
     return subprocess.CompletedProcess(
-        arguments, ended.value.code or 0, *(one.getvalue() for one in streams)
+        arguments, ended.value.code or 0, *(stream.getvalue() for stream in streams)
     )
 
 

@@ -25,12 +25,12 @@ def hub(monkeypatch, tmp_path):
         yield running
 
 
-def put_on_hub(hub, folder, repo="bob/audits", name="theirs", **more):
+def put_on_hub(hub, folder, repo="bob/audits", name="theirs", **options):
     """A run on disk in a repository, its scored rows as sharing makes them."""
     files = {f"runs/{name}/{path}": content for path, content in files_below(folder).items()}
     items = shared_items(Run(folder), {"gendered_stigma": Run(folder).items("gendered_stigma")})
     files |= {f"runs/{name}/{path}": content for path, content in items.items()}
-    hub.add_repo("dataset", repo, files={**files, **more})
+    hub.add_repo("dataset", repo, files={**files, **options})
 
 
 def printed(capsys):

@@ -42,13 +42,13 @@ def write_prompts(path, templates, names, columns=("template", "name")):
         {
             "text": f"{name} did task {number}.",
             "group": group,
-            "pair": f"{number}/{place}",
+            "pair": f"{number}/{index}",
             "template": number,
             "name": name,
         }
         for number in range(templates)
-        for place in range(names)
-        for group, name in (("female", WOMEN[place]), ("male", MEN[place]))
+        for index in range(names)
+        for group, name in (("female", WOMEN[index]), ("male", MEN[index]))
     ]
     fields = ["text", "group", "pair", *columns]
     with path.open("w", newline="") as file:
@@ -78,8 +78,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-def plan(folder, prompts, *more, model="scoring:score"):
-    done = swapbias("plan", model, "--prompts", prompts, "--reference", "male", *more, cwd=folder)
+def plan(folder, prompts, *arguments, model="scoring:score"):
+    done = swapbias(
+        "plan", model, "--prompts", prompts, "--reference", "male", *arguments, cwd=folder
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -90,11 +92,11 @@ def detected(output):
 
 def detectable(run):
     """The detectable gaps of the primary findings of a run, in points."""
-    found = json.loads((run / "results.json").read_text())["findings"]
+    findings = json.loads((run / "results.json").read_text())["findings"]
     return [
-        100 * one["minimum_detectable_effect"]
-        for one in found
-        if one["primary"] and one["minimum_detectable_effect"] is not None
+        100 * finding["minimum_detectable_effect"]
+        for finding in findings
+        if finding["primary"] and finding["minimum_detectable_effect"] is not None
     ]
 
 

@@ -46,7 +46,9 @@ def assert_stopped(done, code, *parts):
     assert not re.search("Traceback|Aborted", done.stderr)
     (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("Stopped")]
     assert all(part in sentence for part in parts), sentence
-    assert not [one for part in parts if Path(part).is_dir() for one in Path(part).rglob(".*.tmp")]
+    assert not [
+        path for part in parts if Path(part).is_dir() for path in Path(part).rglob(".*.tmp")
+    ]
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])

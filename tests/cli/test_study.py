@@ -20,7 +20,7 @@ def run_command(monkeypatch, tmp_path, capsys):
     (tmp_path / "own_scorer.py").write_text(FUNCTION)
 
     def type_in(*arguments):
-        code = app([str(one) for one in arguments], standalone_mode=False)
+        code = app([str(argument) for argument in arguments], standalone_mode=False)
         return code or 0, capsys.readouterr().out
 
     return type_in

@@ -30,7 +30,7 @@ def plain(monkeypatch, tmp_path):
     """swapbias as a process imports it that cannot import those libraries, in this process."""
     before = hidden_modules("swapbias", *HIDDEN)
     monkeypatch.setattr(
-        sys, "meta_path", [Hiding if one is PathFinder else one for one in sys.meta_path]
+        sys, "meta_path", [Hiding if finder is PathFinder else finder for finder in sys.meta_path]
     )
     monkeypatch.chdir(tmp_path)
     for name in before:
@@ -52,8 +52,8 @@ def run_command(plain, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["swapbias", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
 
     return command
 

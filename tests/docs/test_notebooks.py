@@ -29,19 +29,19 @@ def executed(tmp_path_factory):
     )
     import nbformat
 
-    every = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4) for name in NOTEBOOKS}
+    notebooks = {name: nbformat.read(FOLDER / f"{name}.ipynb", as_version=4) for name in NOTEBOOKS}
     cells = [
         cell
-        for one in every.values()
-        for cell in (nbformat.v4.new_code_cell("%reset -f"), *one.cells)
+        for notebook in notebooks.values()
+        for cell in (nbformat.v4.new_code_cell("%reset -f"), *notebook.cells)
     ]
-    whole = nbformat.v4.new_notebook(cells=cells, metadata=every["clinical"].metadata)
-    place = {"metadata": {"path": str(tmp_path_factory.mktemp("notebooks"))}}
-    before = {name: [shown_outputs(cell) for cell in one.cells] for name, one in every.items()}
-    nbclient.NotebookClient(whole, timeout=300, resources=place).execute()
-    for name, one in every.items():
+    whole = nbformat.v4.new_notebook(cells=cells, metadata=notebooks["clinical"].metadata)
+    resources = {"metadata": {"path": str(tmp_path_factory.mktemp("notebooks"))}}
+    before = {name: [shown_outputs(cell) for cell in one.cells] for name, one in notebooks.items()}
+    nbclient.NotebookClient(whole, timeout=300, resources=resources).execute()
+    for name, one in notebooks.items():
         for count, cell in enumerate(
-            (each for each in one.cells if each.cell_type == "code"), start=1
+            (code_cell for code_cell in one.cells if code_cell.cell_type == "code"), start=1
         ):
             cell.execution_count = count
             cell.metadata = {}
@@ -54,15 +54,15 @@ def executed(tmp_path_factory):
         if os.environ.get("SWAPBIAS_STORE_NOTEBOOKS"):
             nbformat.write(one, FOLDER / f"{name}.ipynb")
     return before, {
-        name: [shown_outputs(cell) for cell in one.cells] for name, one in every.items()
+        name: [shown_outputs(cell) for cell in one.cells] for name, one in notebooks.items()
     }
 
 
 def shown_outputs(cell):
     """The text that a cell shows, pictures left out, numbers as printed."""
     texts = [
-        one.get("data", {}).get("text/plain", one.get("text", ""))
-        for one in cell.get("outputs", ())
+        output.get("data", {}).get("text/plain", output.get("text", ""))
+        for output in cell.get("outputs", ())
     ]
     return [re.sub(r"\s+", " ", text) for text in texts]
 

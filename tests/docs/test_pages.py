@@ -150,11 +150,11 @@ def test_table_of_studies():
 def expected_output(statement, code):
     """The comment on the lines after a statement: what it gives."""
     lines = code.splitlines()[statement.end_lineno :]
-    said = [
+    comments = [
         line.removeprefix("#").strip()
         for line in takewhile(lambda line: line.startswith("#"), lines)
     ]
-    return " ".join(said)
+    return " ".join(comments)
 
 
 def run(code, names, capsys):

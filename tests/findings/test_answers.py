@@ -41,7 +41,7 @@ def is_wrong(row):
 def answered(prompts, trials, fails=lambda row: is_wrong(row)):
     """Scored rows of an audit; ``fails`` says who answers wrong, None: no answer."""
     prompted = trial_rows(prompts, trials)
-    found = []
+    scored_rows = []
     for row, prompt in zip(prompted, as_prompts(prompted), strict=True):
         failed = fails(row)
         score, parts = read_coreference(
@@ -50,22 +50,22 @@ def answered(prompts, trials, fails=lambda row: is_wrong(row)):
         if failed is None:
             score = math.nan
             parts = dict.fromkeys(parts, math.nan)
-        found.append(
+        scored_rows.append(
             {**row, "model_id": "m", "score": score, "answer": "x", "top_tokens": "[]", **parts}
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(scored_rows)
 
 
 def findings_of(rows):
     return disaggregate(rows, STUDY, expected={})
 
 
-def estimate_in(found, measure, *, slice_value="", contrast="pro - anti", view=""):
+def estimate_in(findings, measure, *, slice_value="", contrast="pro - anti", view=""):
     wanted = (measure, slice_value, view, contrast)
     (chosen,) = [
-        each
-        for each in found
-        if (each.measure, each.slice_value, each.view, each.contrast) == wanted
+        finding
+        for finding in findings
+        if (finding.measure, finding.slice_value, finding.view, finding.contrast) == wanted
     ]
     return chosen.estimate
 

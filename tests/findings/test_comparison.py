@@ -22,8 +22,8 @@ def scored(rows, gap, *, seed=0, noise=0.01):
     return rows.assign(model_id="m", score=0.4 + gap * (rows["group"] == "female") + wave)
 
 
-def primary_in(found):
-    return [one for one in found if one.primary]
+def primary_in(findings):
+    return [finding for finding in findings if finding.primary]
 
 
 def primary_of_models(models, study):

@@ -113,9 +113,9 @@ def side_of(low, high, margin_low, margin_high):
 
 def by_hand(finding):
     """What the printed interval, and of rare rates that of the ratio too, says of the margin."""
-    one = finding.estimate
-    outcomes = [side_of(one.ci_low, one.ci_high, -finding.margin, finding.margin)]
-    level = finding.baseline + one.value / 2
+    estimate = finding.estimate
+    outcomes = [side_of(estimate.ci_low, estimate.ci_high, -finding.margin, finding.margin)]
+    level = finding.baseline + estimate.value / 2
     if finding.is_rate and (level < RARE or level > 1 - RARE):
         ends = finding.ratio_interval
         outcomes.append(OPEN if math.isnan(ends[0]) else side_of(*ends, *RATIO_MARGIN))
@@ -176,7 +176,7 @@ def test_words_intervals_and_gates_agree(seed, margin):
             assert outcome in text.checked(checks[finding.experiment])
 
 
-def known_gap(value, std_error=0.01, levels=20, **more):
+def known_gap(value, std_error=0.01, levels=20, **options):
     low, high = t_ends(value, std_error, 30, 0.95)
     estimate = Estimate(
         value,
@@ -200,7 +200,7 @@ def known_gap(value, std_error=0.01, levels=20, **more):
         contrast="a - b",
         unit=UNIT,
         primary=True,
-        estimate=replace(estimate, **more),
+        estimate=replace(estimate, **options),
     )
 
 

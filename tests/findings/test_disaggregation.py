@@ -147,11 +147,11 @@ def test_gap_in_one_subset():
     assert primary.published.source == "Table 3; Table 4"
 
 
-def families_of(found):
+def families_of(findings):
     families = {}
-    for one in found:
-        if one.estimate.family:
-            families.setdefault(one.estimate.family, []).append(one)
+    for finding in findings:
+        if finding.estimate.family:
+            families.setdefault(finding.estimate.family, []).append(finding)
     return families
 
 
@@ -369,8 +369,14 @@ def gaps(**columns):
         for number in range(6)
         for group in ("female", "male")
     ]
-    found = experiment_findings(Context("gendered_stigma", "m", RQ1, "score"), pd.DataFrame(rows))
-    return [one for one in found if one.measure == "paired_gap" and one.slice_by == "all"]
+    findings = experiment_findings(
+        Context("gendered_stigma", "m", RQ1, "score"), pd.DataFrame(rows)
+    )
+    return [
+        finding
+        for finding in findings
+        if finding.measure == "paired_gap" and finding.slice_by == "all"
+    ]
 
 
 def test_rows_of_one_cluster():

@@ -32,7 +32,7 @@ def primary(
     experiment="sentences",
     measure="paired_gap",
     unit=POSITIVE_SENTIMENT,
-    **more,
+    **options,
 ):
     ends = (value - 1.96 * std_error, value + 1.96 * std_error)
     return Finding(
@@ -44,12 +44,12 @@ def primary(
         unit=unit,
         primary=True,
         cluster_vars="noun pairs + professions",
-        estimate=Estimate(value, *ends, n=n, std_error=std_error, df=df, **more),
+        estimate=Estimate(value, *ends, n=n, std_error=std_error, df=df, **options),
     )
 
 
-def outcomes(*found, **more):
-    return [one.outcome for one in check_gaps(found, **more).checks]
+def outcomes(*findings, **options):
+    return [check.outcome for check in check_gaps(findings, **options).checks]
 
 
 def test_several_questions_widen_intervals():
@@ -162,12 +162,15 @@ def found_in(rows):
     return disaggregate(rows, BARE, expected={}, robustness=False)
 
 
-def check_against(gap, before, rng, **more):
+def check_against(gap, before, rng, **options):
     rows = scored(gap, rng)
-    found = [one for one in found_in(rows) if one.primary]
+    primary = [row for row in found_in(rows) if row.primary]
     items = {"occupation_sentiment": rows}
     return check_gaps(
-        found, items=items, baseline={"occupation_sentiment": scored(before, rng, "old")}, **more
+        primary,
+        items=items,
+        baseline={"occupation_sentiment": scored(before, rng, "old")},
+        **options,
     )
 
 
@@ -208,8 +211,8 @@ def constant(gap, *, nouns=20, jobs=20):
     )
 
 
-def outcome_of(found, **more):
-    (check,) = check_gaps(primary_findings(found), **more).checks
+def outcome_of(findings, **options):
+    (check,) = check_gaps(primary_findings(findings), **options).checks
     return check.outcome, reason(check)
 
 
@@ -260,10 +263,10 @@ def test_constant_change_from_baseline():
         assert outcome_of(found_in(new), **items)[0] == expected, more
 
 
-def outcome_beside(new, old, **more):
+def outcome_beside(new, old, **options):
     """The outcome of the gate of scored rows beside those of a baseline."""
     rows = {"items": {"occupation_sentiment": new}, "baseline": {"occupation_sentiment": old}}
-    return outcome_of(found_in(new), **rows, **more)
+    return outcome_of(found_in(new), **rows, **options)
 
 
 def few_levels(rows, *, nouns, jobs):
@@ -316,8 +319,8 @@ def test_mostly_unscored_change():
 
 
 def shares(gates):
-    made = [one.outcome for one in gates]
-    return {outcome: made.count(outcome) / len(made) for outcome in (PASSES, FAILS)}
+    outcomes = [gate.outcome for gate in gates]
+    return {outcome: outcomes.count(outcome) / len(outcomes) for outcome in (PASSES, FAILS)}
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,15 @@ CELLS |= {"black man": ("man", "black"), "black woman": ("woman", "black")}
 def rows(seed=0, templates=6, conditions=8, noise=0.02, **planted):
     """Scores of every group in every template and condition; of a group what is planted in it."""
     rng = np.random.default_rng(seed)
-    made = []
+    records = []
     by = rng.normal(0, noise / 2, (templates + conditions, len(CELLS)))
     for number in range(templates * conditions):
         template, condition = divmod(number, conditions)
         common = rng.normal(0.5, 0.1)
         for place, (group, (gender, race)) in enumerate(CELLS.items()):
-            own = by[template, place] + by[templates + condition, place] + rng.normal(0, noise)
+            noise_of_row = (
+                by[template, place] + by[templates + condition, place] + rng.normal(0, noise)
+            )
             row = {
                 "pair_id": f"p{number}",
                 "prompt_id": f"p{number}/{group}",
@@ -36,10 +38,10 @@ def rows(seed=0, templates=6, conditions=8, noise=0.02, **planted):
                 "experiment": "tiny",
                 "label": "early" if condition % 2 else "late",
                 "model_id": "m",
-                "score": common + own + planted.get(group.replace(" ", "_"), 0.0),
+                "score": common + noise_of_row + planted.get(group.replace(" ", "_"), 0.0),
             }
-            made.append(dict.fromkeys(PROMPT_COLUMNS, "") | row)
-    return pd.DataFrame(made)
+            records.append(dict.fromkeys(PROMPT_COLUMNS, "") | row)
+    return pd.DataFrame(records)
 
 
 def findings_in(frame, *, robustness=False, **declared):
@@ -49,7 +51,7 @@ def findings_in(frame, *, robustness=False, **declared):
         "reference": "white man",
         "random": crossed,
     }
-    asked = experiment(
+    tiny_experiment = experiment(
         name="tiny",
         question="?",
         kind="masked",
@@ -57,12 +59,12 @@ def findings_in(frame, *, robustness=False, **declared):
         direction="above zero: worse",
         **usual | declared,
     )
-    study = Study(name="tiny", title="", url="", experiments=(asked,))
+    study = Study(name="tiny", title="", url="", experiments=(tiny_experiment,))
     return disaggregate(frame, study, expected={}, robustness=robustness)
 
 
 def primary_by_key(some):
-    return {(one.measure, one.contrast): one for one in some if one.primary}
+    return {(finding.measure, finding.contrast): finding for finding in some if finding.primary}
 
 
 def test_contrasts_are_corrected_together():

@@ -26,7 +26,9 @@ from tests.cli.test_cli import swapbias
 
 
 def experiment_of(study, name):
-    return next(one for one in load_study(study).experiments if one.name == name)
+    return next(
+        experiment for experiment in load_study(study).experiments if experiment.name == name
+    )
 
 
 def planned_in(study, name):
@@ -177,7 +179,7 @@ def components(values, factors, sides):
     left = off @ values
     kernels = [(codes[:, None] == codes).astype(float) for codes in factors] + [np.eye(len(values))]
     cleared = [off @ kernel for kernel in kernels]
-    expected = [[np.sum(one * other.T) for other in cleared] for one in cleared]
+    expected = [[np.sum(first * second.T) for second in cleared] for first in cleared]
     return np.sqrt(np.linalg.solve(expected, [left @ kernel @ left for kernel in kernels]))
 
 
@@ -198,7 +200,11 @@ def test_moments_of_a_balanced_table():
 
 def released(corpus, model, experiment):
     leaf = load_corpus(corpus)
-    one = next(one for one in leaf.released if (one.model, one.experiment) == (model, experiment))
+    one = next(
+        outputs
+        for outputs in leaf.released
+        if (outputs.model, outputs.experiment) == (model, experiment)
+    )
     return pd.DataFrame(one.rows({path: upstream_file(corpus, path) for path in one.files}))
 
 

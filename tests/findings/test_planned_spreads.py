@@ -16,7 +16,9 @@ from swapbias.studies.tables import upstream_file
 
 
 def experiment_of(study, name):
-    return next(one for one in load_study(study).experiments if one.name == name)
+    return next(
+        experiment for experiment in load_study(study).experiments if experiment.name == name
+    )
 
 
 @pytest.mark.parametrize("study", studies())

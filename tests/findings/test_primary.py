@@ -30,20 +30,20 @@ EXPERIMENTS = [
 ]
 
 
-def finding(measure, unit, value, low=math.nan, high=math.nan, **more):
+def finding(measure, unit, value, low=math.nan, high=math.nan, **options):
     usual = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "score": "score",
         "contrast": "female - male", "subset": "mental_health", "slice_by": "all", "slice_value": "",
         "cluster_vars": "templates + diagnoses",
     }  # fmt: skip
     return Finding(
-        measure=measure, unit=unit, estimate=Estimate(value, low, high, n=9), **{**usual, **more}
+        measure=measure, unit=unit, estimate=Estimate(value, low, high, n=9), **{**usual, **options}
     )
 
 
 def fair(measure, unit, value):
-    found = oriented(finding(measure, unit, value))
-    return None if found is None else found[0]
+    value_and_note = oriented(finding(measure, unit, value))
+    return None if value_and_note is None else value_and_note[0]
 
 
 @pytest.mark.parametrize(
@@ -209,13 +209,13 @@ def test_order_of_comparisons():
 def scored(experiment):
     """Rows of an experiment with a gap of .1 or so, or all that its predictions, answers and cosines need."""
     rows = []
-    own = (
+    subsets = (
         VERSIONS
         if experiment.compares.primary.subset in VERSIONS
         else (experiment.compares.primary.subset,)
     )
     for place, subset in enumerate(
-        experiment.compares.contrast or (own if experiment.compares.subset else ("",)), 1
+        experiment.compares.contrast or (subsets if experiment.compares.subset else ("",)), 1
     ):
         for number in range(8):
             for group in dict.fromkeys((experiment.compares.group, experiment.compares.reference)):

@@ -15,7 +15,9 @@ from tests.conftest import ROOT
 
 
 def numbers_of(study):
-    return [one for one in recompute(study) if isinstance(one, Reproduced) and one.published]
+    return [
+        number for number in recompute(study) if isinstance(number, Reproduced) and number.published
+    ]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def of_longformer(tmp_path, monkeypatch):
         monkeypatch.setattr(
             "swapbias.findings.analysis.published_for", lambda study, model: printed
         )
-        return [one for one in numbers_of("gendered_stigma") if one.model == LONGFORMER]
+        return [finding for finding in numbers_of("gendered_stigma") if finding.model == LONGFORMER]
 
     return made
 

@@ -36,12 +36,12 @@ EXPERIMENT = experiment(
 
 def rows(gaps, base=0.3):
     """A pair for each (template, condition) with this gap."""
-    made = [
+    records = [
         (group, f"{template}/{condition}", template, condition, score)
         for (template, condition), gap in gaps.items()
         for group, score in (("f", base + gap), ("m", base))
     ]
-    frame = pd.DataFrame(made, columns=["group", "pair_id", "template", "condition", "score"])
+    frame = pd.DataFrame(records, columns=["group", "pair_id", "template", "condition", "score"])
     return frame.assign(experiment="tiny", model_id="a", label="x")
 
 
@@ -57,13 +57,13 @@ def audit(frame, asked=EXPERIMENT):
     )
 
 
-def primary(found):
-    (one,) = [one for one in found if one.primary]
-    return one
+def primary(findings):
+    (result,) = [finding for finding in findings if finding.primary]
+    return result
 
 
-def judged(found):
-    return primary(found).verdict, check_gaps(found).checks[0].outcome
+def judged(findings):
+    return primary(findings).verdict, check_gaps(findings).checks[0].outcome
 
 
 def grid(of_template, conditions=("a", "b")):
@@ -97,12 +97,15 @@ def test_range_without_each_template():
 
 def in_wordings(rng, *means):
     """Gaps of these means, the first in the wording of the study, each of the others in another."""
-    every = (
+    gaps_by_wording = (
         {(f"t{t}", f"c{c}"): mean + rng.normal(0, 0.01) for t in range(5) for c in range(4)}
         for mean in means
     )
     return pd.concat(
-        [reworded(gaps, number) if number else rows(gaps) for number, gaps in enumerate(every)]
+        [
+            reworded(gaps, number) if number else rows(gaps)
+            for number, gaps in enumerate(gaps_by_wording)
+        ]
     )
 
 

@@ -69,8 +69,8 @@ def _vocabulary(files):
 
 
 def audited(model, folder, **load):
-    asked = settings_of(model, STUDY, load, limit=12, wordings=False)
-    return start(asked, folder, cache=True, **QUIET)[0]
+    settings = settings_of(model, STUDY, load, limit=12, wordings=False)
+    return start(settings, folder, cache=True, **QUIET)[0]
 
 
 def scores(run):

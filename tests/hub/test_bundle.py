@@ -275,9 +275,9 @@ def test_columns_of_findings(bundle, masked_bundle):
 def card_of(*bundles):
     card = ""
     paths = []
-    for one in bundles:
-        paths += one.files
-        card = results_card("me/results", one.name, one.found, one.manifest, paths, card)
+    for bundle in bundles:
+        paths += bundle.files
+        card = results_card("me/results", bundle.name, bundle.found, bundle.manifest, paths, card)
     return card
 
 

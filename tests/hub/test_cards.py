@@ -59,8 +59,8 @@ HOSTILE = [
 
 
 def tokens(text):
-    found = MarkdownIt("commonmark").enable("table").parse(text)
-    return [inner for token in found for inner in (token, *(token.children or []))]
+    parsed = MarkdownIt("commonmark").enable("table").parse(text)
+    return [inner for token in parsed for inner in (token, *(token.children or []))]
 
 
 def shown_text(of):
@@ -69,9 +69,9 @@ def shown_text(of):
 
 def cells(text):
     """The content of each cell of a row that holds the text and a second cell."""
-    found = tokens(f"| h | i |\n|---|---|\n| {markdown(text)} | end |\n")
-    kinds = [token.type for token in found]
-    body = found[kinds.index("tbody_open") : kinds.index("table_close")]
+    parsed = tokens(f"| h | i |\n|---|---|\n| {markdown(text)} | end |\n")
+    kinds = [token.type for token in parsed]
+    body = parsed[kinds.index("tbody_open") : kinds.index("table_close")]
     assert {token.type for token in body} <= {
         "tbody_open",
         "tr_open",
@@ -262,8 +262,8 @@ def with_section(readme, text=PART):
 SECTION = with_section("").rstrip("\n")
 
 
-def part(found=FINDINGS, manifest=MANIFEST, *, model_name="owner/model", **more):
-    (text,) = study_parts(found, manifest, model_name=model_name, **more).values()
+def part(found=FINDINGS, manifest=MANIFEST, *, model_name="owner/model", **options):
+    (text,) = study_parts(found, manifest, model_name=model_name, **options).values()
     return text
 
 

@@ -47,7 +47,9 @@ def card(request, tmp_path_factory):
     """A corpus that was built, with its card; configs that need upstream files are there where those are at hand."""
     corpus = studies.load_corpus(request.param)
     out = tmp_path_factory.mktemp("built")
-    rows = {one.config: one.rows for one in building.build(corpus, out) if not one.reason}
+    rows = {
+        config.config: config.rows for config in building.build(corpus, out) if not config.reason
+    }
     corpus = replace(corpus, configs=tuple(corpus.config(name) for name in rows))
     header, body = loaded_card(out / corpus.name)
     return SimpleNamespace(

@@ -48,20 +48,20 @@ FLIPS = finding(
 )
 
 
-def entries_of(*found, **changed):
+def entries_of(*findings, **changed):
     usual = {
         "namespace": "me",
         "revisions": dict.fromkeys(("gendered_stigma", "clinical_notes"), OTHER),
         "source_url": SOURCE,
         "source_user": "me",
     }
-    return entries(found or [GAP], MANIFEST, **{**usual, **changed})
+    return entries(findings or [GAP], MANIFEST, **{**usual, **changed})
 
 
 def keys(content):
     return [
-        (one["dataset"]["id"], one["dataset"].get("task_id"), one["value"])
-        for one in yaml.safe_load(content)
+        (entry["dataset"]["id"], entry["dataset"].get("task_id"), entry["value"])
+        for entry in yaml.safe_load(content)
     ]
 
 

@@ -53,8 +53,8 @@ def calls(texts):
     for block in (one for text in texts for one in re.findall(r"(?ms)^```python\n(.*?)^```", text)):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.Call) and "revision" in {one.arg for one in node.keywords}:
-                named = {one.arg: ast.literal_eval(one.value) for one in node.keywords}
-                yield ast.unparse(node.func), [ast.literal_eval(one) for one in node.args], named
+                keywords = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
+                yield ast.unparse(node.func), [ast.literal_eval(one) for one in node.args], keywords
 
 
 def test_pins_in_pages_exist(hub, monkeypatch, tmp_path):

@@ -35,20 +35,20 @@ def folder(request, tmp_path_factory):
     """A model whose tokenizer adds no marks, as GPT-2's, or one before and one behind each text, as BERT's."""
     from transformers import BertTokenizer
 
-    place = tiny.save_unmarked(tmp_path_factory.mktemp("causal"), positions=256, eos_token="</s>")
+    saved = tiny.save_unmarked(tmp_path_factory.mktemp("causal"), positions=256, eos_token="</s>")
     if request.param == "BERT":
         texts = [
             row["text"] for name, (one, _) in STUDIES.items() for row in _rows(name, one)[::11]
         ]
-        known = [word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower())]
-        pieces = list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known]))[:900]
+        words = [word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower())]
+        pieces = list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))[:900]
         vocabulary = {one: at for at, one in enumerate(pieces)}
-        BertTokenizer(vocab=vocabulary, model_max_length=256).save_pretrained(place)
-    return place
+        BertTokenizer(vocab=vocabulary, model_max_length=256).save_pretrained(saved)
+    return saved
 
 
 def _rows(study, experiment):
-    (one,) = [one for one in load_study(study).experiments if one.name == experiment]
+    (one,) = [declared for declared in load_study(study).experiments if declared.name == experiment]
     return [
         {**row, "experiment": experiment}
         for name in one.reads.configs
@@ -65,21 +65,23 @@ def harness(folder, tmp_path_factory):
     from transformers import AutoTokenizer
 
     first = AutoTokenizer.from_pretrained(folder).cls_token_id
-    named = {"pretrained": str(folder), **({} if first is None else {"prefix_token_id": first})}
-    place = tmp_path_factory.mktemp("files") / "tasks"
+    settings = {"pretrained": str(folder), **({} if first is None else {"prefix_token_id": first})}
+    tasks = tmp_path_factory.mktemp("files") / "tasks"
     for study, (experiment, kept) in STUDIES.items():
-        export_study(study, place / study)
-        path = place / study / f"swapbias_{study}_{experiment}.jsonl"
+        export_study(study, tasks / study)
+        path = tasks / study / f"swapbias_{study}_{experiment}.jsonl"
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for index, line in enumerate(lines) if kept(index)))
-    shutil.move(place, place.with_name("moved"))  # tasks find their files wherever they lie
+    shutil.move(tasks, tasks.with_name("moved"))  # tasks find their files wherever they lie
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return lm_eval.simple_evaluate(
-            model=HFLM(**named, dtype="float32", device="cpu", batch_size=32),
+            model=HFLM(**settings, dtype="float32", device="cpu", batch_size=32),
             tasks=[f"swapbias_{study}" for study in STUDIES],
             task_manager=TaskManager(
-                include_path=str(place.with_name("moved")), include_defaults=False, metadata=named
+                include_path=str(tasks.with_name("moved")),
+                include_defaults=False,
+                metadata=settings,
             ),  # as the command does
             log_samples=True,
             bootstrap_iters=0,

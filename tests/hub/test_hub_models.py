@@ -64,17 +64,17 @@ def commit_of(hub):
 @pytest.fixture
 def without_conclusions(monkeypatch):
     """Audits that score and compute no statistics."""
-    monkeypatch.setattr(import_module("swapbias.runs.audit"), "conclude", lambda *_, **more: [])
+    monkeypatch.setattr(import_module("swapbias.runs.audit"), "conclude", lambda *_, **options: [])
     monkeypatch.setattr(import_module("swapbias.runs.audit"), "answered", lambda run, found: found)
 
 
-def audited(model, folder, **more):
-    asked = settings_of(model, STUDY, {}, limit=12, wordings=False)
-    return start(asked, folder, cache=True, draw=False, **QUIET, **more)[0]
+def audited(model, folder, **options):
+    settings = settings_of(model, STUDY, {}, limit=12, wordings=False)
+    return start(settings, folder, cache=True, draw=False, **QUIET, **options)[0]
 
 
 def pins(run):
-    return [(one["model_id"], one["revision"]) for one in run.manifest()["models"]]
+    return [(model["model_id"], model["revision"]) for model in run.manifest()["models"]]
 
 
 def scores(run):

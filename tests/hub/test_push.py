@@ -17,8 +17,8 @@ FILES = {"README.md": CARD, "a.csv": b"word\nshe\n"}
 
 def push(files=FILES, tag="v1.0.0", **options):
     lines = []
-    told = {"private": False, "version_hint": "raise it", "say": lines.append, **options}
-    return push_repo(Hub(), REPO, files, tag=tag, **told), lines
+    settings = {"private": False, "version_hint": "raise it", "say": lines.append, **options}
+    return push_repo(Hub(), REPO, files, tag=tag, **settings), lines
 
 
 def titles(hub):

@@ -33,21 +33,21 @@ def packed_once(monkeypatch):
     monkeypatch.setattr(share, "bundle_run", bundle_once)
 
 
-def share_results(run, results="alice/audits", *, say=str, **more):
-    return share.share_run(run, share.ShareOptions(results=results, **more), Hub(), say=say)
+def share_results(run, results="alice/audits", *, say=str, **options):
+    return share.share_run(run, share.ShareOptions(results=results, **options), Hub(), say=say)
 
 
-def share_on_page(run, **more):
-    return share_results(run, model="alice/m", how=COMMIT, audited=MODEL, **more)
+def share_on_page(run, **options):
+    return share_results(run, model="alice/m", how=COMMIT, audited=MODEL, **options)
 
 
-def propose(run, model="bob/m", **more):
+def propose(run, model="bob/m", **options):
     usual = {"results": "alice/open", "public": True, "how": PULL_REQUEST, "audited": MODEL}
-    return share_results(run, **{**usual, **more}, model=model)
+    return share_results(run, **{**usual, **options}, model=model)
 
 
 def statuses(done):
-    return [one.status for one in done]
+    return [step.status for step in done]
 
 
 def without_section(card):
@@ -265,8 +265,8 @@ def test_repository_made_public_meanwhile(hub, run):
 
 @pytest.fixture(scope="module")
 def other_study(tmp_path_factory):
-    asked = Settings(model=MODEL, studies=("social_distance:sentiment",))
-    return of_weights(start(asked, tmp_path_factory.mktemp("other") / "run", **QUIET)[0])
+    settings = Settings(model=MODEL, studies=("social_distance:sentiment",))
+    return of_weights(start(settings, tmp_path_factory.mktemp("other") / "run", **QUIET)[0])
 
 
 def entries_of(models):

@@ -60,9 +60,11 @@ def readme(name):
 
 def constant(name, wanted):
     """A text of a metric's module: ``_KWARGS_DESCRIPTION`` is what evaluate shows for its inputs."""
-    found = (one for one in ast.parse(source(name)).body if isinstance(one, ast.Assign))
+    assignments = (node for node in ast.parse(source(name)).body if isinstance(node, ast.Assign))
     return next(
-        ast.literal_eval(one.value) for one in found if ast.unparse(one.targets[0]) == wanted
+        ast.literal_eval(finding.value)
+        for finding in assignments
+        if ast.unparse(finding.targets[0]) == wanted
     )
 
 

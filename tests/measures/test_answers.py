@@ -15,12 +15,12 @@ KEYS = {"correct": "the mechanic", "incorrect": "the construction worker"}
 LETTER = {"c": "correct", "i": "incorrect", "u": "unsure", "o": "other", "-": None}
 
 
-def bias_of(pro, anti, **more):
+def bias_of(pro, anti, **options):
     """The bias of pairs whose answers are written as letters: ``bias_of("cu", "ci")``."""
     classes = [LETTER[letter] for letter in pro + anti]
     sides = ["pro"] * len(pro) + ["anti"] * len(anti)
     ids = [f"s{number}" for number in range(len(pro))] * 2
-    return answer_bias(classes, sides, **{"pair_ids": ids, **more})
+    return answer_bias(classes, sides, **{"pair_ids": ids, **options})
 
 
 def test_bias_by_hand():
@@ -214,7 +214,7 @@ def readings(table):
         for _ in range(count)
     ]
     first, second = zip(*pairs, strict=True)
-    return first, second, [str(place) for place in range(len(pairs))]
+    return first, second, [str(index) for index in range(len(pairs))]
 
 
 def test_kappa_by_hand():

@@ -35,15 +35,22 @@ def crossed(rows, columns, spread, seed):
     rng = np.random.default_rng(seed)
     table = rng.normal(0, spread[0], (rows, 1)) + rng.normal(0, spread[1], (1, columns))
     table = table + rng.normal(0, spread[2], (rows, columns))
-    template, condition = (each.ravel() for each in np.indices(table.shape))
+    template, condition = (index_array.ravel() for index_array in np.indices(table.shape))
     return table.ravel(), {"template": template, "condition": condition}
 
 
 SEVEN_BY_FIVE = (7, 5, (0.3, 0.5, 0.4), 9)
 
 
-def numbers(found):
-    return found.value, found.std_error, found.df, found.ci_low, found.ci_high, found.p_value
+def numbers(findings):
+    return (
+        findings.value,
+        findings.std_error,
+        findings.df,
+        findings.ci_low,
+        findings.ci_high,
+        findings.p_value,
+    )
 
 
 TABLE = [1.0, 2.0, 6.0, 3.0, 6.0, 6.0]  # of two templates by three conditions
@@ -89,12 +96,12 @@ def slow_cr2(values, design, weights, codes):
     variance = 0.0
     columns = []
     for cluster in np.unique(codes):
-        mine = codes == cluster
-        block = residual_maker[np.ix_(mine, mine)]
+        in_cluster = codes == cluster
+        block = residual_maker[np.ix_(in_cluster, in_cluster)]
         adjusted = linalg.fractional_matrix_power(block, -0.5).real
-        influence = adjusted @ design[mine] @ inverse @ weights
-        variance += (influence @ residual[mine]) ** 2
-        columns.append(residual_maker[:, mine] @ influence)
+        influence = adjusted @ design[in_cluster] @ inverse @ weights
+        variance += (influence @ residual[in_cluster]) ** 2
+        columns.append(residual_maker[:, in_cluster] @ influence)
     matrix = np.column_stack(columns)
     shared = (codes[:, None] == codes) & (design[:, None] == design).all(axis=2)
     quadratic = matrix.T @ shared @ matrix
@@ -105,8 +112,8 @@ def uneven(seed):
     """Clusters of 1 to 9 rows, two groups of unequal share in each, effects of clusters."""
     rng = np.random.default_rng(seed)
     codes = np.repeat(np.arange(9), np.arange(1, 10))
-    other = rng.random(len(codes)) < 0.4
-    return rng.normal(size=len(codes)) + rng.normal(size=9)[codes], other, codes
+    is_other_group = rng.random(len(codes)) < 0.4
+    return rng.normal(size=len(codes)) + rng.normal(size=9)[codes], is_other_group, codes
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -221,8 +228,8 @@ def two_way(values, factors):
     groups = np.column_stack(list(factors.values()))
     model = sm.OLS(values, np.ones((len(values), 1)))
     both = model.fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": True})
-    each = (model.fit(cov_type="cluster", cov_kwds={"groups": codes}) for codes in groups.T)
-    return both.bse[0] ** 2, [one.bse[0] ** 2 for one in each]
+    one_way = (model.fit(cov_type="cluster", cov_kwds={"groups": codes}) for codes in groups.T)
+    return both.bse[0] ** 2, [fitted.bse[0] ** 2 for fitted in one_way]
 
 
 def test_variances_of_statsmodels():

@@ -19,7 +19,7 @@ def table(templates, conditions, groups, seed, spreads=(1.0, 0.7, 1.0)):
     scores += rng.normal(0, spreads[0], (templates, 1, groups)) + rng.normal(
         0, spreads[1], (1, conditions, groups)
     )
-    template, condition, group = (each.ravel() for each in np.indices(scores.shape))
+    template, condition, group = (index_array.ravel() for index_array in np.indices(scores.shape))
     columns = {
         "groups": np.array(list("abcdefghijkl"))[group].tolist(),
         "pair_ids": [f"{one}/{other}" for one, other in zip(template, condition, strict=True)],

@@ -31,10 +31,10 @@ CROSSED = {
 }
 
 
-def estimate_of(values, factors=None, **more):
+def estimate_of(values, factors=None, **options):
     values = np.asarray(values, dtype=np.float64)
     return MEDIAN.estimate(
-        values, np.zeros(len(values), dtype=np.intp), (1.0,), factors or {}, **more
+        values, np.zeros(len(values), dtype=np.intp), (1.0,), factors or {}, **options
     )
 
 

@@ -24,7 +24,9 @@ MISSING = [None, math.nan, pd.NA, pd.NaT, "", " "]
 def ids_of(dtype, ids=(1, 1, 2, 2, 3, 3)):
     """Ids in a type, texts where it is one of texts."""
     is_number = dtype.lower().startswith("int")
-    return pd.Series([one if is_number or one is None else f"p{one}" for one in ids], dtype=dtype)
+    return pd.Series(
+        [value if is_number or value is None else f"p{value}" for value in ids], dtype=dtype
+    )
 
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)

@@ -27,34 +27,36 @@ def clinic(n=60, seed=3, blind=False):
     rng = np.random.default_rng(seed)
     label = np.arange(n) % 2
     reference = (rng.random(n) < np.where(label == 1, 0.6, 0.3)).astype(float)
-    other = reference.copy()
+    compared = reference.copy()
     if not blind:
-        other[(rng.random(n) < 0.4) & (reference == 0)] = 1
-    answers, groups, ids = pairs(other, reference)
+        compared[(rng.random(n) < 0.4) & (reference == 0)] = 1
+    answers, groups, ids = pairs(compared, reference)
     return answers, np.repeat(label, 2), groups, ids
 
 
-def numbers(found):
+def numbers(findings):
     """All numbers of estimates and of what holds them, in order."""
     return [
-        float(one)
-        for one in re.findall(r"(?:(?<=[=(])|(?<=: ))-?(?:[\d.]+(?:e-?\d+)?|nan)", repr(found))
+        float(finding)
+        for finding in re.findall(
+            r"(?:(?<=[=(])|(?<=: ))-?(?:[\d.]+(?:e-?\d+)?|nan)", repr(findings)
+        )
     ]
 
 
-def measures_of(answers, labels, groups, ids, **more):
+def measures_of(answers, labels, groups, ids, **options):
     """Flips, ratio of rates, macro F1 and UAR of notes."""
-    sides = {"reference_group": "m", **more}
+    sides = {"reference_group": "m", **options}
     return (
         flip_rate(answers, groups, ids, **sides),
         rate_ratio(answers, labels, groups, pair_ids=ids, **sides),
-        macro_f1(answers, labels, pair_ids=ids, **more),
-        uar(["f" if answer else "m" for answer in answers], groups, note_ids=ids, **more),
+        macro_f1(answers, labels, pair_ids=ids, **options),
+        uar(["f" if answer else "m" for answer in answers], groups, note_ids=ids, **options),
     )
 
 
-def estimates(*notes, **more):
-    flips, rates, f1, recall = measures_of(*notes, **more)
+def estimates(*notes, **options):
+    flips, rates, f1, recall = measures_of(*notes, **options)
     return flips.estimate, rates.difference, f1, recall
 
 
@@ -338,7 +340,7 @@ def test_flips_of_clusters():
 
 
 def covered(estimates, truth):
-    estimates = [one for one in estimates if math.isfinite(one.value)]
+    estimates = [item for item in estimates if math.isfinite(item.value)]
     return np.mean(
         [one.ci_low <= truth + 1e-9 and truth - 1e-9 <= one.ci_high for one in estimates]
     )

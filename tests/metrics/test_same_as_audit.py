@@ -54,23 +54,29 @@ def audit(rows=ROWS, **declared):
     """The findings of one experiment over these rows."""
     crossed = {"template": "templates", "condition": "conditions"}
     usual = {"measure": "", "groups": ("f",), "reference": "m", "random": crossed} | declared
-    asked = experiment(name="tiny", kind="masked", unit="u", **usual)
+    declared_experiment = experiment(name="tiny", kind="masked", unit="u", **usual)
     return disaggregate(
-        rows, Study(name="tiny", title="", url="", experiments=(asked,)), expected={}
+        rows, Study(name="tiny", title="", url="", experiments=(declared_experiment,)), expected={}
     )
 
 
-def numbers(found, measure, contrast=None, *, designed=False):
+def numbers(findings, measure, contrast=None, *, designed=False):
     """Value, ends, p and counts of the one finding of that measure; of two the one as published, or as designed."""
-    mine = [each for each in found if each.measure == measure and contrast in (None, each.contrast)]
-    (one,) = [each for each in mine if each.view == ("" if designed else AS_PUBLISHED)] or mine
+    candidates = [
+        candidate
+        for candidate in findings
+        if candidate.measure == measure and contrast in (None, candidate.contrast)
+    ]
+    (one,) = [
+        each for each in candidates if each.view == ("" if designed else AS_PUBLISHED)
+    ] or candidates
     return [
         getattr(one.estimate, name)
         for name in ("value", "ci_low", "ci_high", "p_value", "n", "n_unscored")
     ]
 
 
-def keys(found, value="value", prefix="", p="p_value", n="n"):
+def keys(findings, value="value", prefix="", p="p_value", n="n"):
     names = (
         value,
         f"{prefix}ci_low",
@@ -79,113 +85,116 @@ def keys(found, value="value", prefix="", p="p_value", n="n"):
         f"{prefix}{n}",
         f"{prefix}{n}_unscored",
     )
-    return [found.get(name, math.nan) for name in names]
+    return [findings.get(name, math.nan) for name in names]
 
 
 def paired_gap():
     inputs = {"predictions": SCORES, "pair_ids": IDS, **SIDES}
-    found = audit(measure="paired_gap", **DESIGN)
-    yield keys(module("paired_gap", **inputs)), numbers(found, "paired_gap")
+    findings = audit(measure="paired_gap", **DESIGN)
+    yield keys(module("paired_gap", **inputs)), numbers(findings, "paired_gap")
     yield (
         keys(module("paired_gap", **inputs, **CLUSTERS)),
-        numbers(found, "paired_gap", designed=True),
+        numbers(findings, "paired_gap", designed=True),
     )
 
 
 def median_gap():
     inputs = {"predictions": SCORES, "pair_ids": IDS, **SIDES}
-    found = audit(measure="median_gap", **DESIGN)
-    yield keys(module("median_gap", **inputs)), numbers(found, "median_gap")
+    findings = audit(measure="median_gap", **DESIGN)
+    yield keys(module("median_gap", **inputs)), numbers(findings, "median_gap")
     yield (
         keys(module("median_gap", **inputs, **CLUSTERS)),
-        numbers(found, "median_gap", designed=True),
+        numbers(findings, "median_gap", designed=True),
     )
 
 
 def group_gap():
     inputs = {"predictions": SCORES, **SIDES}
-    found = audit(measure="group_gap", test="welch", **DESIGN)
-    yield keys(module("group_gap", **inputs)), numbers(found, "group_gap")
+    findings = audit(measure="group_gap", test="welch", **DESIGN)
+    yield keys(module("group_gap", **inputs)), numbers(findings, "group_gap")
     yield (
         keys(module("group_gap", **inputs, **CLUSTERS)),
-        numbers(found, "group_gap", designed=True),
+        numbers(findings, "group_gap", designed=True),
     )
-    found = audit(measure="group_gap", test="t", **DESIGN)
-    yield keys(module("group_gap", **inputs, test="t")), numbers(found, "group_gap")
+    findings = audit(measure="group_gap", test="t", **DESIGN)
+    yield keys(module("group_gap", **inputs, test="t")), numbers(findings, "group_gap")
 
 
 def bias_correlation():
     values = {f"c{number}": number**2 for number in range(5)}
-    found = audit(covariates=(Covariate("pay", "condition", values),))
+    findings = audit(covariates=(Covariate("pay", "condition", values),))
     means = ROWS.groupby("condition", sort=False)["score"].mean()
-    mine = module(
+    results = module(
         "bias_correlation",
         predictions=means.tolist(),
         references=[values[name] for name in means.index],
     )
-    mine |= {"pearson_n": mine["n"], "pearson_n_unscored": mine["n_unscored"]}
-    yield keys(mine, "pearson", "pearson_", "pearson_p_value"), numbers(found, "correlation")
+    results |= {"pearson_n": results["n"], "pearson_n_unscored": results["n_unscored"]}
+    yield keys(results, "pearson", "pearson_", "pearson_p_value"), numbers(findings, "correlation")
 
 
 def share_above():
-    found = audit(thresholds=(0.5, 1.0))
+    findings = audit(thresholds=(0.5, 1.0))
     for threshold, sign in ((0.5, ">"), (1.0, "=")):
-        mine = module(
+        results = module(
             "share_above", predictions=SCORES, groups=SIDES["groups"], threshold=threshold
         )
         for group in "fm":
             # An audit counts the conditions of its study, which are no sample: it gives the count no interval.
             counted = [
-                mine[f"count_{group}"],
+                results[f"count_{group}"],
                 *3 * [math.nan],
-                mine[f"n_{group}"],
-                mine[f"n_unscored_{group}"],
+                results[f"n_{group}"],
+                results[f"n_unscored_{group}"],
             ]
-            yield counted, numbers(found, "count_above", f"{group} {sign} {threshold:g}")
+            yield counted, numbers(findings, "count_above", f"{group} {sign} {threshold:g}")
 
 
 def selection_rate():
-    found = audit(rates=("selection",), **DESIGN)
-    mine = module(
+    findings = audit(rates=("selection",), **DESIGN)
+    results = module(
         "selection_rate", predictions=SCORES, groups=SIDES["groups"], pair_ids=IDS, **CLUSTERS
     )
     for group in "fm":
         names = ("ratio", "ratio_low", "ratio_high", "p_value", "n", "n_unscored")
-        yield [mine[f"{name}_{group}"] for name in names], numbers(found, "impact_ratio", group)
+        yield (
+            [results[f"{name}_{group}"] for name in names],
+            numbers(findings, "impact_ratio", group),
+        )
 
 
 def flip_rate():
-    mine = module("flip_rate", predictions=SCORES, pair_ids=IDS, threshold=0.5, **SIDES)
-    yield keys(mine), numbers(audit(rates=("flips",)), "flip_rate")
+    results = module("flip_rate", predictions=SCORES, pair_ids=IDS, threshold=0.5, **SIDES)
+    yield keys(results), numbers(audit(rates=("flips",)), "flip_rate")
 
 
 def rate_ratio():
     labels = (ROWS["label"] == "positive").astype(int).tolist()
-    mine = module(
+    results = module(
         "rate_ratio",
         predictions=ROWS["predicted"].tolist(),
         references=labels,
         pair_ids=IDS,
         **SIDES,
     )
-    found = audit(rates=("ratios",))
+    findings = audit(rates=("ratios",))
     for name in ("tprr", "fprr"):
-        yield keys(mine, name, f"{name}_"), numbers(found, name)
-        counts = {"n": mine[f"{name}_n"], "n_unscored": mine[f"{name}_n_unscored"]}
-        for other in (f"{name[:3]}_difference", f"log_{name}"):
+        yield keys(results, name, f"{name}_"), numbers(findings, name)
+        counts = {"n": results[f"{name}_n"], "n_unscored": results[f"{name}_n_unscored"]}
+        for prefix in (f"{name[:3]}_difference", f"log_{name}"):
             part = {
-                key.removeprefix(f"{other}_"): value
-                for key, value in mine.items()
-                if key.startswith(other)
+                key.removeprefix(f"{prefix}_"): value
+                for key, value in results.items()
+                if key.startswith(prefix)
             }
-            yield keys({**part, **counts}, other), numbers(found, other)
+            yield keys({**part, **counts}, prefix), numbers(findings, prefix)
 
 
 def leakage_uar():
-    mine = module(
+    results = module(
         "leakage_uar", predictions=ROWS["answer"].tolist(), references=SIDES["groups"], note_ids=IDS
     )
-    yield keys(mine, "uar"), numbers(audit(rates=("leakage",)), "leakage_uar")
+    yield keys(results, "uar"), numbers(audit(rates=("leakage",)), "leakage_uar")
 
 
 def direct_bias():
@@ -203,19 +212,20 @@ def direct_bias():
     blank = dict.fromkeys(PROMPT_COLUMNS, "")
     scored = scorer.score([Prompt(**{**blank, "text": word}) for word in words])
     items = [
-        {**blank, "score": one.score, "top_tokens": one.top_tokens, **one.parts} for one in scored
+        {**blank, "score": result.score, "top_tokens": result.top_tokens, **result.parts}
+        for result in scored
     ]
-    found = audit(
+    findings = audit(
         pd.DataFrame(items).assign(group="word", experiment="tiny", model_id="m"),
         rates=("direction",),
     )
     female, male = (features.word_vectors(side, side) for side in zip(*pairs, strict=True))
-    mine = module(
+    results = module(
         "direct_bias", predictions=features.word_vectors(words, words), female=female, male=male
     )
-    yield keys(mine, "direct_bias"), numbers(found, "direct_bias")
-    signed = {**mine, "signed_n": mine["n"], "signed_n_unscored": mine["n_unscored"]}
-    yield keys(signed, "signed_mean", "signed_"), numbers(found, "signed_mean")
+    yield keys(results, "direct_bias"), numbers(findings, "direct_bias")
+    signed = {**results, "signed_n": results["n"], "signed_n_unscored": results["n_unscored"]}
+    yield keys(signed, "signed_mean", "signed_"), numbers(findings, "signed_mean")
 
 
 def answer_bias():
@@ -224,21 +234,21 @@ def answer_bias():
         for row in config_rows("adjective_coreference", "wino_style-stereotype")
         if row["condition"] == "old"
     ]
-    asked = trial_rows(rows, 1)
+    prompted = trial_rows(rows, 1)
     items = []
-    unsure = [zlib.crc32(row["text"].encode()) % 3 == 0 for row in asked]
-    rights = [row["correct"].removeprefix("the ") for row in asked]
+    unsure = [zlib.crc32(row["text"].encode()) % 3 == 0 for row in prompted]
+    rights = [row["correct"].removeprefix("the ") for row in prompted]
     answers = [
         "I cannot tell" if none else right for none, right in zip(unsure, rights, strict=True)
     ]
-    for row, prompt, answer in zip(asked, as_prompts(asked), answers, strict=True):
+    for row, prompt, answer in zip(prompted, as_prompts(prompted), answers, strict=True):
         score, parts = read_coreference(prompt, answer, aliases={})
         # Every sentence with occupations of its own: a module has no others.
-        own = dict.fromkeys(("male_answer", "female_answer"), row["template"])
+        occupations = dict.fromkeys(("male_answer", "female_answer"), row["template"])
         items.append(
             {
                 **row,
-                **own,
+                **occupations,
                 "model_id": "m",
                 "score": score,
                 "answer": answer,
@@ -246,29 +256,29 @@ def answer_bias():
                 **parts,
             }
         )
-    found = disaggregate(pd.DataFrame(items), "adjective_coreference", expected={})
-    over_all = [one for one in found if one.slice_by == "all"]
+    findings = disaggregate(pd.DataFrame(items), "adjective_coreference", expected={})
+    over_all = [finding for finding in findings if finding.slice_by == "all"]
     for parser, measure in (("tolerant", "paired_gap"), ("strict", "answer_bias")):
-        mine = module(
+        values = module(
             "answer_bias",
             predictions=answers,
-            references=[row["correct"] for row in asked],
+            references=[row["correct"] for row in prompted],
             parser=parser,
-            incorrect=[row["incorrect"] for row in asked],
-            sides=[row["group"] for row in asked],
-            pair_ids=[row["template"] for row in asked],
-            cluster_ids=[row["template"] for row in asked],
+            incorrect=[row["incorrect"] for row in prompted],
+            sides=[row["group"] for row in prompted],
+            pair_ids=[row["template"] for row in prompted],
+            cluster_ids=[row["template"] for row in prompted],
         )
-        yield keys(mine, "bias"), numbers(over_all, measure)
+        yield keys(values, "bias"), numbers(over_all, measure)
 
 
 def lexicon_mass(folder):
     model = load_scorer(str(tiny.save("bert", folder)))
     prompts = as_prompts(config_rows("gendered_stigma", "rq1")[:90])
     rows = pd.DataFrame(prompt.row() for prompt in prompts).assign(
-        model_id="m", experiment="tiny", score=[one.score for one in model.score(prompts)]
+        model_id="m", experiment="tiny", score=[result.score for result in model.score(prompts)]
     )
-    found = audit(rows, groups=("female",), reference="male", levels=("female", "male"))
+    findings = audit(rows, groups=("female",), reference="male", levels=("female", "male"))
     texts = list(dict.fromkeys(prompt.text for prompt in prompts))
     tops = {}
     for members, probabilities in model.read(texts):
@@ -285,7 +295,8 @@ def lexicon_mass(folder):
         chosen = [prompt for prompt in prompts if prompt.group == group]
         tokens, probabilities = zip(*(tops[prompt.text] for prompt in chosen), strict=True)
         crossed = {
-            f"{name}s": [getattr(one, name) for one in chosen] for name in ("condition", "template")
+            f"{name}s": [getattr(finding, name) for finding in chosen]
+            for name in ("condition", "template")
         }
         mass = module(
             "lexicon_mass",
@@ -296,7 +307,7 @@ def lexicon_mass(folder):
             cluster_ids=crossed,
         )
         ends = mass[f"ci_low_{group}"], mass[f"ci_high_{group}"]
-        value, low, high, _, n, lost = numbers(found, "mean", group, designed=True)
+        value, low, high, _, n, lost = numbers(findings, "mean", group, designed=True)
         yield [mass[group], mass["n"], mass["n_unscored"]], [value, n, lost]
         np.testing.assert_allclose(
             ends, [low, high], rtol=1e-12

@@ -97,7 +97,7 @@ def test_limit_of_the_model(tmp_path):
 def clerks():
     """Own prompts: a pair whose texts begin with another word each."""
     who = ["She", "He", "Mary", "John", "Anne Marie", "Jo", "A woman", "A man"]
-    texts = [f"{one} is a clerk." for one in who]
+    texts = [f"{person} is a clerk." for person in who]
     return pd.DataFrame({"pair": [*"00112233"], "group": ["female", "male"] * 4, "text": texts})
 
 

@@ -153,12 +153,17 @@ HEADS = [
 
 def of_pipeline(made, label):
     """The score of a label in each prompt, one text at a time."""
-    told = [made(prompt.text, top_k=None) for prompt in PROMPTS]
-    return [next(one["score"] for one in each if one["label"] == label) for each in told]
+    label_scores = [made(prompt.text, top_k=None) for prompt in PROMPTS]
+    return [
+        next(
+            label_score["score"] for label_score in scores_of_text if label_score["label"] == label
+        )
+        for scores_of_text in label_scores
+    ]
 
 
 def scores(scorer):
-    return [one.score for one in scorer.score(PROMPTS)]
+    return [result.score for result in scorer.score(PROMPTS)]
 
 
 @pytest.mark.parametrize("loaded", [False, True])

@@ -63,11 +63,14 @@ def build_model(name, head, vocabulary, **sizes):
 def of_pipeline(folder):
     """P(POSITIVE) of each text by transformers' own pipeline."""
     rows = [pipeline("text-classification", model=str(folder))(text, top_k=None) for text in TEXTS]
-    return [next(one["score"] for one in row if one["label"] == "POSITIVE") for row in rows]
+    return [
+        next(label_score["score"] for label_score in row if label_score["label"] == "POSITIVE")
+        for row in rows
+    ]
 
 
-def scores(model, **how):
-    return [one.score for one in load_scorer(model, **how).score(PROMPTS)]
+def scores(model, **options):
+    return [result.score for result in load_scorer(model, **options).score(PROMPTS)]
 
 
 def save_xlnet(folder):
@@ -189,8 +192,8 @@ def test_encoder_decoder(name, sizes, tmp_path):
     )
 
 
-def grad(values, **how):
-    return torch.tensor(values, requires_grad=True, **how)
+def grad(values, **options):
+    return torch.tensor(values, requires_grad=True, **options)
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ class Lengths(Scorer):
     identity: ClassVar = {"version": "1"}
 
     def score(self, prompts, on_progress=lambda done: None):
-        return [Scored(min(1.0, len(one.text) / 100)) for one in prompts[:-1]]
+        return [Scored(min(1.0, len(prompt.text) / 100)) for prompt in prompts[:-1]]
 
 
 def test_too_few_scores():

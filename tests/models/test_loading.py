@@ -35,11 +35,11 @@ def folder(tmp_path_factory):
 
 
 def scores(scorer):
-    return [one.parts["closed_list_mass"] for one in scorer.score(PROMPTS)]
+    return [result.parts["closed_list_mass"] for result in scorer.score(PROMPTS)]
 
 
-def loaded(folder, **how):
-    return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | how)))
+def loaded(folder, **options):
+    return load_scorer(str(folder), options=LoadOptions(**({"device": "cpu"} | options)))
 
 
 @pytest.mark.parametrize(

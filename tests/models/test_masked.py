@@ -59,8 +59,8 @@ def slow_masses(folder, prompt):
     ids = tokenizer(prompt.text.replace("<mask>", tokenizer.mask_token), return_tensors="pt")[
         "input_ids"
     ]
-    place = ids[0].tolist().index(tokenizer.mask_token_id)
-    p = torch.softmax(slow_logits(folder, ids, place), dim=-1)
+    position = ids[0].tolist().index(tokenizer.mask_token_id)
+    p = torch.softmax(slow_logits(folder, ids, position), dim=-1)
     name, _, label = prompt.lexicon.rpartition("/")
     lexicon = load_lexicon(name)
     uncased = is_uncased(tokenizer)
@@ -253,9 +253,9 @@ class SlowPhrases:
         ids = self.tokenizer(
             text.replace("<mask>", self.tokenizer.mask_token), return_tensors="pt"
         )["input_ids"]
-        place = ids[0].tolist().index(self.tokenizer.mask_token_id)
+        position = ids[0].tolist().index(self.tokenizer.mask_token_id)
         with torch.no_grad():
-            top = torch.softmax(self.model(ids).logits[0, place], dim=-1).topk(BEAM)
+            top = torch.softmax(self.model(ids).logits[0, position], dim=-1).topk(BEAM)
         for p, token in zip(top.values.tolist(), top.indices.tolist(), strict=True):
             if (
                 token not in self.tokenizer.all_special_ids

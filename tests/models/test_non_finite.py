@@ -48,10 +48,10 @@ def break_weights(folder, weight="", *, start=0):
 def is_lost(scored):
     """Tell whether every row is NaN throughout and marked, and shows neither answer nor
     probabilities."""
-    for one in scored:
-        assert math.isnan(one.score)
-        assert all(math.isnan(value) for value in one.parts.values())
-        assert (one.answer, one.top_tokens, one.finite) == ("", "[]", False)
+    for result in scored:
+        assert math.isnan(result.score)
+        assert all(math.isnan(value) for value in result.parts.values())
+        assert (result.answer, result.top_tokens, result.finite) == ("", "[]", False)
     return bool(scored)
 
 

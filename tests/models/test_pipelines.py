@@ -52,8 +52,8 @@ class OnePositive(TextClassificationPipeline):
 
 class TopAlone(TextClassificationPipeline):
     def postprocess(self, model_outputs, **arguments):
-        place = int(1_000 * model_outputs["logits"][0, 0]) % 2  # any of the two
-        return {"label": f"LABEL_{place}", "score": 0.7}
+        index = int(1_000 * model_outputs["logits"][0, 0]) % 2  # any of the two
+        return {"label": f"LABEL_{index}", "score": 0.7}
 
 
 class Numbers(TextClassificationPipeline):
@@ -90,7 +90,7 @@ def classifier(folder, labels=TWO, made=None, **settings):
 
 def truth(made, label="POSITIVE"):
     """The score of a label by calling the pipeline on one text at a time."""
-    found = []
+    label_scores = []
     for prompt in PROMPTS:
         rows = (
             made(prompt.text)
@@ -99,12 +99,12 @@ def truth(made, label="POSITIVE"):
         )
         rows = [rows] if isinstance(rows, dict) else rows
         rows = rows[0] if isinstance(rows[0], list) else rows
-        found.append(next(row["score"] for row in rows if row["label"] == label))
-    return found
+        label_scores.append(next(row["score"] for row in rows if row["label"] == label))
+    return label_scores
 
 
 def scores(scorer):
-    return [one.score for one in scorer.score(PROMPTS)]
+    return [result.score for result in scorer.score(PROMPTS)]
 
 
 @pytest.mark.parametrize(

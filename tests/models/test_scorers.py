@@ -77,9 +77,13 @@ def scorers_by_class(tmp_path_factory):
     causal = load_scorer(str(tiny.save_causal(folder / "causal")))
     classifier = str(tiny.save_classifier(folder / "classifier", ["negative", "positive"]))
     chat = import_module("swapbias.models.chat.openai_client").ChatScorer("m", CHAT)
-    own = import_module("swapbias.models.clinical.phenotype").ClassifierScorer
+    directory = import_module("swapbias.models.clinical.phenotype").ClassifierScorer
     local = import_module("swapbias.models.chat.local").LocalChatScorer
-    (judged, *_) = [one for one in load_study("stigma_vignettes").experiments if one.reads.rubric]
+    (judged, *_) = [
+        experiment
+        for experiment in load_study("stigma_vignettes").experiments
+        if experiment.reads.rubric
+    ]
     scorers = [
         masked,
         *(read_as(masked, reading) for reading in ("phrases", "attitude", "log_mass")),
@@ -91,7 +95,7 @@ def scorers_by_class(tmp_path_factory):
         load_scorer(half),
         load_scorer(fitted_pipeline()),
         read_as(load_scorer("vader"), "negative_label"),
-        own(load_scorer(half)),
+        directory(load_scorer(half)),
         phenotype(),
         direction(),
         chat,

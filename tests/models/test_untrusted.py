@@ -91,7 +91,7 @@ COMMANDS = (
 
 
 def command_for(way, model, tmp_path):
-    return [*(one.format(model) for one in way), "--out", tmp_path / "out"]
+    return [*(word.format(model) for word in way), "--out", tmp_path / "out"]
 
 
 @pytest.mark.parametrize("way", COMMANDS, ids=["model", "chat", "embedding"])

@@ -39,18 +39,18 @@ MARKS = dict(
 
 
 def wordpiece(sentences, normalizer):
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizer
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.decoder = decoders.WordPiece(prefix="##")
-    made.train_from_iterator(
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    tokenizer.train_from_iterator(
         sentences,
         trainers.WordPieceTrainer(vocab_size=900, special_tokens=SPECIAL, show_progress=False),
     )
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **MARKS)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **MARKS)
 
 
 def sentencepiece(words):
@@ -58,13 +58,13 @@ def sentencepiece(words):
     pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
     pieces += [(piece, -2.0) for piece in [*words, *(f"▁{word}" for word in words)]]
     pieces += [(letter, -9.0) for letter in "abcdefghijklmnopqrstuvwxyz.▁"]
-    made = Tokenizer(models.Unigram(pieces, unk_id=3))
-    made.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
-    made.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
     marks = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>"}
     mask = AddedToken("<mask>", lstrip=True, special=True)
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, mask_token=mask, model_max_length=64, **marks
+        tokenizer_object=tokenizer, mask_token=mask, model_max_length=64, **marks
     )
 
 

@@ -45,22 +45,24 @@ def plant_mass(folder, name, mass):
 
 def words_of(folder, count):
     """Return a number of words of the tiny vocabulary for each of two groups."""
-    known = [word for word in load_scorer(str(folder)).words if word.isalpha() and len(word) > 2]
-    assert len(set(known)) >= 2 * count
-    unique = list(dict.fromkeys(known))
+    vocabulary = [
+        word for word in load_scorer(str(folder)).words if word.isalpha() and len(word) > 2
+    ]
+    assert len(set(vocabulary)) >= 2 * count
+    unique = list(dict.fromkeys(vocabulary))
     return unique[:count], unique[count : 2 * count]
 
 
-def audited(folder, tmp_path, female, male, **more):
+def audited(folder, tmp_path, female, male, **options):
     scorer = plant_mass(folder, "planted", {**female, **male})
-    place = tmp_path / "words.csv"
+    directory = tmp_path / "words.csv"
     rows = [
         f"{word},{group}" for group, own in (("female", female), ("male", male)) for word in own
     ]
-    place.write_text("\n".join(["word,group", *rows]) + "\n")
+    directory.write_text("\n".join(["word,group", *rows]) + "\n")
     table = pd.DataFrame({"text": TEXTS, "template": TEXTS})
     return swapbias.audit(
-        scorer, prompts=table, reference="male", lexicon=place, progress=False, **more
+        scorer, prompts=table, reference="male", lexicon=directory, progress=False, **options
     )
 
 

@@ -30,7 +30,7 @@ def fixed(texts):
     return [0.2 + (len(text) % 7) / 10 for text in texts]
 
 
-def notes(name="own.csv", beside="", rows=({"a": "1"},), **more):
+def notes(name="own.csv", beside="", rows=({"a": "1"},), **options):
     """A function that writes two labelled notes with further columns, and a table beside them, into a folder."""
     columns = {
         "text": TEXTS,
@@ -39,7 +39,7 @@ def notes(name="own.csv", beside="", rows=({"a": "1"},), **more):
         "group": "FM",
         "pair": "aa",
         "note_id": "xy",
-        **more,
+        **options,
     }
 
     def make(folder):
@@ -147,15 +147,15 @@ def test_marked_row(cells, tmp_path):
 
 def open_to_others(*folders):
     """Paths below the folders, and they themselves, that anybody but the owner may read; links are none."""
-    found = [one for folder in folders for one in (folder, *folder.rglob("*"))]
+    paths = [one for folder in folders for one in (folder, *folder.rglob("*"))]
     assert all(one.exists() for one in folders)
-    return [str(one) for one in found if stat.S_IMODE(one.stat().st_mode) & 0o077]
+    return [str(one) for one in paths if stat.S_IMODE(one.stat().st_mode) & 0o077]
 
 
 @pytest.fixture(scope="module")
 def credentialed_runs(tmp_path_factory, quiet):
     """Two finished runs of credentialed notes, made with a umask that hides nothing."""
-    place = tmp_path_factory.mktemp("held")
+    folder = tmp_path_factory.mktemp("held")
     runs = []
     texts = [f"{text} Visit {number}." for number, text in enumerate(TEXTS * 12)]
     columns = {
@@ -164,12 +164,12 @@ def credentialed_runs(tmp_path_factory, quiet):
         "gender": [*"FM" * 12],
         "hadm_id": [*map(str, range(24))],
     }
-    path = write(place / "notes" / "own.csv", columns)
+    path = write(folder / "notes" / "own.csv", columns)
     with open_umask():
         for seed in (0, 1):
             options = NoteOptions(data=str(path), classifier=CLASSIFIER, explain=0)
             settings = Settings(studies=("phenotype_fairness",), seed=seed, options=(options,))
-            runs.append(start(settings, place / "runs" / f"run-{seed}", **quiet)[0])
+            runs.append(start(settings, folder / "runs" / f"run-{seed}", **quiet)[0])
     return path, runs
 
 

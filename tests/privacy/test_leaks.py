@@ -47,12 +47,12 @@ NOTES = (
 @pytest.fixture(scope="module")
 def planted_run(tmp_path_factory):
     """A finished run of own notes, in places whose names are planted, with a manifest that names all the others."""
-    place = tmp_path_factory.mktemp("leaks") / "home" / PLACES["user"]
-    notes = place / PLACES["folder of the notes"] / f"{PLACES['file of the notes']}.csv"
+    folder = tmp_path_factory.mktemp("leaks") / "home" / PLACES["user"]
+    notes = folder / PLACES["folder of the notes"] / f"{PLACES['file of the notes']}.csv"
     notes.parent.mkdir(parents=True)
     notes.write_text(f"{COLUMNS}\n{NOTES}")
-    run = audit_own(notes, place / PLACES["folder of the run"])
-    return with_planted_files(run, place), place
+    run = audit_own(notes, folder / PLACES["folder of the run"])
+    return with_planted_files(run, folder), folder
 
 
 def with_planted_files(run, place):
@@ -89,7 +89,9 @@ def output_of(planted_run, tmp_path):
     }
 
     def tell(*arguments, said=False):
-        done = swapbias(*(str(one).replace("OUT", str(out)) for one in arguments), **places)
+        done = swapbias(
+            *(str(argument).replace("OUT", str(out)) for argument in arguments), **places
+        )
         written = files_below(out)
         assert said or (done.returncode == 0 and written), done.stderr
         return written | ({"said": (done.stdout + done.stderr).encode()} if said else {})
@@ -99,13 +101,13 @@ def output_of(planted_run, tmp_path):
 
 def planted_words(files):
     """The planted words in files by place: in their names, bytes, tables, embedded images and compressed parts."""
-    held = {}
+    files_by_word = {}
     for name, content in files.items():
         text = b"\n".join([name.encode(), *pieces(name, content)]).lower()
         for place, word in PLACES.items():
             if word.encode() in text or word.encode("utf-16-be") in text:
-                held.setdefault(place, set()).add(name)
-    return held
+                files_by_word.setdefault(place, set()).add(name)
+    return files_by_word
 
 
 def pieces(name, content):

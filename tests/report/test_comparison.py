@@ -32,7 +32,7 @@ from tests.report.test_page import (
 )
 
 
-def gap_of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, **more):
+def gap_of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, **options):
     subset = "mental_health - other_health" if measure == "gap_difference" else "mental_health"
     ends = (value - 0.02, value + 0.02)
     estimate = Estimate(value, *ends, std_error=std_error, df=20, p_value=0.5, p_adjusted=0.5, n=9)
@@ -42,7 +42,7 @@ def gap_of_model(name, value, verdict, *, measure="paired_gap", std_error=0.01, 
         "subset": subset,
         "verdict": verdict,
         "margin": 0.05,
-        **more,
+        **options,
     }
     return replace(GAP, estimate=estimate, **facts)
 
@@ -133,26 +133,28 @@ def comparison_of(names):
         name: rows.assign(model_id=name, score=rows["score"] + place * higher)
         for place, name in enumerate(names)
     }
-    found = {
+    findings = {
         name: disaggregate(made[name], "gendered_stigma", expected={}, robustness=False)
         for name in names[: 2 if len(names) == 2 else 1]
     }
-    for name in names[len(found) :]:  # what they are does not matter where there are many
-        found[name] = [replace(one, model_id=name) for one in found[names[0]]]
+    for name in names[len(findings) :]:  # what they are does not matter where there are many
+        findings[name] = [replace(finding, model_id=name) for finding in findings[names[0]]]
     differences = compare({"gendered_stigma": made}, reference=names[0])
-    output = {name: comparisons(one) for name, one in found.items()}
+    output = {name: comparisons(one) for name, one in findings.items()}
     quantities = []
     for place, one in enumerate(output[names[0]]):
         away = {f"{name} - {names[0]}": name for name in names[1:]}
-        mine = {
-            away[each.contrast]: each
-            for each in differences
-            if each.primary and each.contrast in away
+        results = {
+            away[difference.contrast]: difference
+            for difference in differences
+            if difference.primary and difference.contrast in away
         }
         quantities.append(
-            Quantity(tuple(output[name][place] for name in names), "", mine if one.primary else {})
+            Quantity(
+                tuple(output[name][place] for name in names), "", results if one.primary else {}
+            )
         )
-    models = [ComparedModel(name, "run", manifest(), found[name]) for name in names]
+    models = [ComparedModel(name, "run", manifest(), findings[name]) for name in names]
     return ComparisonPage(models, names[0], quantities, differences, ["A note."])
 
 

@@ -30,22 +30,24 @@ def mean(group, value, phase, low=math.nan, high=math.nan):
     )
 
 
-def gap(value, phase, **more):
-    found = replace(mean("", value, phase, **more), measure="paired_gap", contrast="female - male")
-    return replace(found, estimate=replace(found.estimate, p_adjusted=0.5))
+def gap(value, phase, **options):
+    finding = replace(
+        mean("", value, phase, **options), measure="paired_gap", contrast="female - male"
+    )
+    return replace(finding, estimate=replace(finding.estimate, p_adjusted=0.5))
 
 
 def lines(figure):
     return [
         tuple(part[:, 0])
-        for one in figure.axes[0].collections
-        for part in one.get_segments()
+        for collection in figure.axes[0].collections
+        for part in collection.get_segments()
         if len(part)
     ]
 
 
-def draw(found):
-    return forest([replace(one, subset="") for one in found])
+def draw(findings):
+    return forest([replace(finding, subset="") for finding in findings])
 
 
 def test_interval_ends():
@@ -104,7 +106,7 @@ def test_empty_scale():
 
 def rq1_findings():
     """Levels and gaps of three phases in three sets, one of them with a long name, and a primary."""
-    found = []
+    findings = []
     for place, subset in enumerate(("mental_health", "other_health", "baseline")):
         for phase, value in (
             ("diagnosis", 0.1),
@@ -113,14 +115,14 @@ def rq1_findings():
         ):
             for group in ("female", "male"):
                 ends = {"low": value - 0.1, "high": value + 0.1}
-                found.append(
+                findings.append(
                     replace(mean(group, value + 0.01 * place, phase, **ends), subset=subset)
                 )
-            found.append(
+            findings.append(
                 replace(gap(value, phase, low=value - 0.2, high=value + 0.1), subset=subset)
             )
     primary = replace(gap(0.1, ""), slice_by="all", slice_value="", primary=True, margin=0.05)
-    return [*found, primary]
+    return [*findings, primary]
 
 
 def test_paper_figures():

@@ -41,7 +41,7 @@ def scored():
         drop=True
     )
     level = rows["group"].map({"female": 0.2, "male": 0.3, "unspecified": 0.1})
-    wave = [0.01 * math.sin(place) for place in range(len(rows))]
+    wave = [0.01 * math.sin(row) for row in range(len(rows))]
     tokens = json.dumps([[HOSTILE, 0.4], ["she", 0.2]])
     rows = rows.assign(model_id=HOSTILE, score=level + wave, top_tokens=tokens, answer=HOSTILE)
     rows["text"] = rows["text"].where(
@@ -75,7 +75,7 @@ def rows():
 def page_findings(rows):
     page_findings = disaggregate(rows, "gendered_stigma", expected={})
     bounds = {"missing_data_low": -0.2, "missing_data_high": 0.3}
-    return [replace(one, **bounds) if one.primary else one for one in page_findings]
+    return [replace(finding, **bounds) if finding.primary else finding for finding in page_findings]
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +107,10 @@ def broken_down(tmp_path_factory):
         contrast="pro",
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    made = render(
+    findings = render(
         manifest(), [*page_findings, mean], {"adjective_coreference": answered()}, pd.DataFrame()
     )
-    path.write_text(made, encoding="utf-8")
+    path.write_text(findings, encoding="utf-8")
     return path
 
 
@@ -465,7 +465,7 @@ NOTES = load_study("phenotype_fairness").experiments[0]
 ANSWERS = load_study("adjective_coreference").experiments[0]
 
 
-def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, **more):
+def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, **options):
     return Finding(
         study="phenotype_fairness",
         experiment="phenotyping",
@@ -477,7 +477,7 @@ def rate(measure, value, phenotype, *, contrast="female and male", width=0.05, *
         slice_value=phenotype,
         unit=MEASURES[measure].unit,
         estimate=Estimate(value, ci_low=value - width, ci_high=value + width, n=10),
-        **more,
+        **options,
     )
 
 
@@ -541,7 +541,7 @@ def test_colours_of_means():
 
 def answered():
     """Eight prompts: of the side that fits 3 right, 1 wrong; of the other 1 right, 1 unsure, 1 refused, 1 silent."""
-    said = [
+    classes = [
         *[("correct", "a")] * 3,
         ("incorrect", "b"),
         ("correct", "a"),
@@ -562,9 +562,9 @@ def answered():
             "score": 1.0,
             "text": HOSTILE,
             "refused": float(answer == "no"),
-            **{f"said_{each}": float(each == one) for each in CLASSES},
+            **{f"said_{answer_class}": float(answer_class == one) for answer_class in CLASSES},
         }
-        for place, (one, answer) in enumerate(said)
+        for place, (one, answer) in enumerate(classes)
     ]
     return pd.DataFrame(rows)
 

@@ -35,14 +35,16 @@ def answer(finding, found=()):
     )
 
 
-def gap(value, verdict, *, std_error=0.01, width=0.02, **more):
+def gap(value, verdict, *, std_error=0.01, width=0.02, **options):
     ends = {"ci_low": value - width, "ci_high": value + width} if not math.isnan(std_error) else {}
     facts = {
         "study": "gendered_stigma", "experiment": "rq1", "model_id": "m", "measure": "paired_gap",
         "contrast": "female - male", "unit": "probability mass at the mask", "primary": True, "margin": 0.05,
         "cluster_vars": "templates + diagnoses", "verdict": verdict, "minimum_detectable_effect": 0.03,
     }  # fmt: skip
-    return Finding(**{**facts, **more}, estimate=Estimate(value, n=10, std_error=std_error, **ends))
+    return Finding(
+        **{**facts, **options}, estimate=Estimate(value, n=10, std_error=std_error, **ends)
+    )
 
 
 MOVES = "naming a mental-health condition instead of another illness moves m's gap between women and men"
@@ -50,9 +52,14 @@ MOVED = MOVES.removesuffix(" between women and men")
 SETS = {"within": "mental_health", "against": "other_health"}
 
 
-def change(value, verdict, **more):
+def change(value, verdict, **options):
     return gap(
-        value, verdict, measure="gap_difference", subset=" - ".join(SETS.values()), **SETS, **more
+        value,
+        verdict,
+        measure="gap_difference",
+        subset=" - ".join(SETS.values()),
+        **SETS,
+        **options,
     )
 
 
@@ -176,8 +183,8 @@ UNSCORED_SHARES = (math.nan, 0.3)
 
 
 def parts(first, second, *verdicts):
-    one = gap(first, verdicts[0], subset="mental_health", primary=False)
-    return [one, gap(second, verdicts[-1], subset="other_health", primary=False)]
+    finding = gap(first, verdicts[0], subset="mental_health", primary=False)
+    return [finding, gap(second, verdicts[-1], subset="other_health", primary=False)]
 
 
 @pytest.mark.parametrize(
@@ -240,27 +247,29 @@ def test_study_without_words(monkeypatch):
     )
 
 
-def of_groups(experiment, measure, **more):
+def of_groups(experiment, measure, **options):
     """A primary finding of the prompt packs; sides as in the fields of findings."""
-    contrast = f"{more.get('group', '')} - {more.get('reference_group', '')}"
+    contrast = f"{options.get('group', '')} - {options.get('reference_group', '')}"
     facts = {
         "study": "group_packs",
         "experiment": experiment,
         "measure": measure,
         "contrast": contrast,
     }
-    return partial(gap, **{**facts, "unit": "probability of positive sentiment", **more})
+    return partial(gap, **{**facts, "unit": "probability of positive sentiment", **options})
 
 
-def nation(value, verdict, name, **more):
-    made = of_groups("occupation_nationality", "paired_gap", group=name, reference_group="American")
-    return made(value, verdict, **more)
+def nation(value, verdict, name, **options):
+    finding = of_groups(
+        "occupation_nationality", "paired_gap", group=name, reference_group="American"
+    )
+    return finding(value, verdict, **options)
 
 
-def spread(p, experiment="occupation_nationality", value=0.04, **more):
-    one = of_groups(experiment, "group_spread", contrast="all groups", **more)(value, "")
+def spread(p, experiment="occupation_nationality", value=0.04, **options):
+    finding = of_groups(experiment, "group_spread", contrast="all groups", **options)(value, "")
     return replace(
-        one, estimate=Estimate(value, p_value=p, p_adjusted=p, n=10, test="F"), margin=math.nan
+        finding, estimate=Estimate(value, p_value=p, p_adjusted=p, n=10, test="F"), margin=math.nan
     )
 
 
@@ -550,10 +559,10 @@ def long_sentences(said):
     """Sentences of more than 25 words, or of 30 with the interval in brackets; its verdict does not count."""
     texts = (said, 30), (re.sub(r" \(95 % interval [^)]*\)", "", said), 25)
     return [
-        one
+        clause
         for whole, most in texts
-        for one in re.split(r"[.:;] |\.$", whole)
-        if len([word for word in one.split() if re.search("[A-Za-z0-9]", word)]) > most
+        for clause in re.split(r"[.:;] |\.$", whole)
+        if len([word for word in clause.split() if re.search("[A-Za-z0-9]", word)]) > most
     ]
 
 

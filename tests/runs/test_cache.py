@@ -34,8 +34,13 @@ class Counting:
     model_id = "counting"
 
     def __init__(self, scores=None, **identity):
-        known = {"architecture": "X", "device": "cpu", "dtype": "float32", "sha256": "a" * 64}
-        self.identity = {**known, **identity}
+        identity_fields = {
+            "architecture": "X",
+            "device": "cpu",
+            "dtype": "float32",
+            "sha256": "a" * 64,
+        }
+        self.identity = {**identity_fields, **identity}
         self.scores = scores
         self.asked = 0
 
@@ -77,8 +82,8 @@ def cached(rows, scorer, cache):
 def score_with_new_cache(scorer, rows=ROWS, options=OPTIONS):
     """Return the number of rows that an audit asks the scorer for, and the scored rows."""
     before = scorer.asked
-    found = cached(rows, scorer, scores_of(options))
-    return scorer.asked - before, found
+    scored_rows = cached(rows, scorer, scores_of(options))
+    return scorer.asked - before, scored_rows
 
 
 def test_scored_prompts_are_reused():

@@ -54,8 +54,8 @@ def biased(rows, wrong=25):
     return answer
 
 
-def chat(server, **more):
-    return ChatOptions(model="tiny", base_url=server.base_url, **{"trials": 2, **more})
+def chat(server, **options):
+    return ChatOptions(model="tiny", base_url=server.base_url, **{"trials": 2, **options})
 
 
 def test_planted_bias(rows, tmp_path, quiet, monkeypatch):
@@ -238,8 +238,8 @@ def test_trials_and_differences():
 URL = "http://127.0.0.1:1/v1"  # nobody listens there
 
 
-def options_of(**more):
-    return ChatOptions(model="tiny", base_url=URL, **more)
+def options_of(**options):
+    return ChatOptions(model="tiny", base_url=URL, **options)
 
 
 def test_chat_model_without_question(tmp_path, quiet):
@@ -352,13 +352,13 @@ def test_unknown_costs(tmp_path):
 def _spent(folder, settings, *, counts=True, **prices):
     """Return the note of a run on its requests, with a service that counts tokens or not."""
     uncounted = Reply({**cut_off("A").body, "usage": None})
-    said = []
+    lines = []
     with ChatServer(
         lambda prompt: "A", fault=lambda prompt, n: None if counts else uncounted
     ) as server:
         chosen = replace(settings, options=(chat(server, trials=1, **prices),))
-        start(chosen, folder, say=said.append, bar=lambda title, total: lambda done: None)
-    return next(one for one in said if "requests so far" in one)
+        start(chosen, folder, say=lines.append, bar=lambda title, total: lambda done: None)
+    return next(line for line in lines if "requests so far" in line)
 
 
 def test_unavailable_experiment(tmp_path, monkeypatch):
@@ -437,9 +437,9 @@ def by_chance(question_texts):
     return lambda prompt: letter(question_texts[prompt], chance.random() < 0.5)
 
 
-def settings_with(server, studies=TWO[:1], **more):
-    more = {"trials": 4, "concurrency": 1, "price_in": 1.0, "price_out": 2.0, **more}
-    return Settings(studies=studies, limit=ROUND, options=(chat(server, **more),))
+def settings_with(server, studies=TWO[:1], **options):
+    options = {"trials": 4, "concurrency": 1, "price_in": 1.0, "price_out": 2.0, **options}
+    return Settings(studies=studies, limit=ROUND, options=(chat(server, **options),))
 
 
 def test_trials_in_turn(question_texts, tmp_path, quiet):
@@ -568,8 +568,8 @@ def run_without_readings(tmp_path_factory, quiet):
     names = ("adjective_coreference", "stigma_vignettes:race")
     with ChatServer(lambda prompt: "%%%") as server:
         settings = Settings(studies=names, limit=32, options=(chat(server, trials=1),))
-        run, found = start(settings, folder / "run", **quiet)
-    return found, run
+        run, findings = start(settings, folder / "run", **quiet)
+    return findings, run
 
 
 def numbered(rows):
@@ -615,20 +615,20 @@ def test_unread_answers_have_no_value(run_without_readings):
     assert [one for one in differences if not math.isnan(one.estimate.value)] == []
 
 
-def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **more):
+def audited_by_gender(answer, folder, study="stigma_vignettes:gender", **options):
     """The primary finding of a chat model that answers ``answer(row)``, all findings, the run, and what was said."""
     name, _, config = study.partition(":")
     rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(name, config)}
-    said = []
+    output = []
     with ChatServer(lambda prompt: answer(rows[prompt])) as server:
         settings = Settings(
-            studies=(study,), options=(chat(server, trials=1, temperature=0.0, **more),)
+            studies=(study,), options=(chat(server, trials=1, temperature=0.0, **options),)
         )
-        run, found = start(
-            settings, folder, say=said.append, bar=lambda title, total: lambda done: None
+        run, findings = start(
+            settings, folder, say=output.append, bar=lambda title, total: lambda done: None
         )
-    (primary,) = [one for one in found if one.primary]
-    return primary, found, run, " ".join(said)
+    (primary,) = [finding for finding in findings if finding.primary]
+    return primary, findings, run, " ".join(output)
 
 
 @pytest.mark.parametrize(

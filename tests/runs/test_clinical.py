@@ -74,10 +74,14 @@ def ten(tmp_path):
     return tmp_path / "notes.csv"
 
 
-def numbers(found, subset, *, slice_by="phenotype"):
-    mine = [one for one in found if (one.subset, one.slice_by) == (subset, slice_by)]
+def numbers(findings, subset, *, slice_by="phenotype"):
+    results = [
+        finding for finding in findings if (finding.subset, finding.slice_by) == (subset, slice_by)
+    ]
     return {
-        one.measure: one for one in mine if MEASURES[one.measure].tabled or one.measure in RATIOS
+        result.measure: result
+        for result in results
+        if MEASURES[result.measure].tabled or result.measure in RATIOS
     }
 
 
@@ -255,7 +259,9 @@ def perfect(texts):
     pool = tables.evidence["depression", "positive"]
     leak = tables.evidence["any", "uninformative"]
     positive = {
-        written_for(gender, one.sentence, tables) for one in pool for gender in ("female", "male")
+        written_for(gender, entry.sentence, tables)
+        for entry in pool
+        for gender in ("female", "male")
     }
     positive |= {written_for("female", one.sentence, tables) for one in leak}
     return [int(any(sentence in text for sentence in positive)) for text in texts]
@@ -677,22 +683,24 @@ def notes(tmp_path):
     return tmp_path / "notes.csv"
 
 
-def summary_settings(notes, server, *, task="summary", own=(), **more):
+def summary_settings(notes, server, *, task="summary", own=(), **options):
     checklist = str(notes.parent / "checklist.csv")
     about = NoteOptions(data=str(notes), checklist=checklist, question="Does the patient fall?")
-    more |= {"trials": 1, "temperature": 0.0, "own_address": tuple(own)}
-    service = ChatOptions(model="tiny", base_url=server.base_url, **more)
+    options |= {"trials": 1, "temperature": 0.0, "own_address": tuple(own)}
+    service = ChatOptions(model="tiny", base_url=server.base_url, **options)
     return Settings(studies=(f"clinical_chat:{task}",), options=(about, service))
 
 
-def primary(found):
-    return next(one for one in found if one.primary)
+def primary(findings):
+    return next(finding for finding in findings if finding.primary)
 
 
 def forgetful(prompt):
     note = prompt.partition("Note:\n")[2]
     return "The patient has " + ", ".join(
-        one for one in ILLS if one in note and not (one == "gout" and SHE.search(note))
+        illness
+        for illness in ILLS
+        if illness in note and not (illness == "gout" and SHE.search(note))
     )
 
 

@@ -19,16 +19,16 @@ SPEED = {
 }  # fmt: skip
 
 
-def manifest_of(settings, **more):
+def manifest_of(settings, **options):
     return {
         "settings": settings.saved(),
         "models": [{"model_id": "lab/m", "revision": "c" * 40}],
-        **more,
+        **options,
     }
 
 
-def words_of(settings, **more):
-    return shlex.split(repeat_command(manifest_of(settings, **more)))[2:]
+def words_of(settings, **options):
+    return shlex.split(repeat_command(manifest_of(settings, **options)))[2:]
 
 
 OPTIONS = [

@@ -36,10 +36,10 @@ def run(
     **manifest,
 ):
     """A run of one model with one gap."""
-    one = replace(GAP, model_id=model, estimate=replace(GAP.estimate, value=value))
+    loaded = replace(GAP, model_id=model, estimate=replace(GAP.estimate, value=value))
     models = [{"model_id": model, "dtype": dtype}]
     whole = {**MANIFEST, "models": models, **manifest}
-    return Results(whole, found or [one], place=repo, name=name or f"{model} run", commit=commit)
+    return Results(whole, found or [loaded], place=repo, name=name or f"{model} run", commit=commit)
 
 
 def side_by_side(runs):
@@ -216,7 +216,7 @@ def test_csv_without_formulas():
 def differences(runs):
     rows, left_out = _scored_rows(runs, _columns(runs))
     return [
-        one for one in compare(rows) if one.slice_by == "all" and one.subset == "mental_health"
+        row for row in compare(rows) if row.slice_by == "all" and row.subset == "mental_health"
     ], left_out
 
 

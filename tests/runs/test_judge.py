@@ -65,11 +65,11 @@ class Model(Scorer):
         self.answer = answer
 
     def score(self, prompts, on_progress=None):
-        said = [self.answer(one) for one in prompts]
-        read = [read_text(one, text) for one, text in zip(prompts, said, strict=True)]
+        answer = [self.answer(prompt) for prompt in prompts]
+        read = [read_text(one, text) for one, text in zip(prompts, answer, strict=True)]
         return [
             Scored(score, text, parts=parts)
-            for text, (score, parts) in zip(said, read, strict=True)
+            for text, (score, parts) in zip(answer, read, strict=True)
         ]
 
 
@@ -87,7 +87,7 @@ class Judge(Scorer):
 
     def score(self, prompts, on_progress=None):
         self.asked.extend(prompts)
-        letters = [letter(one.text, self.named(answer_in(one.text))) for one in prompts]
+        letters = [letter(prompt.text, self.named(answer_in(prompt.text))) for prompt in prompts]
         return [
             Scored(read_judgement(one, text)[0]) for one, text in zip(prompts, letters, strict=True)
         ]
@@ -124,15 +124,17 @@ def audited(answer, named, rows=None):
     return scored, disaggregate(scored, NAME, robustness=False), scorer.judge
 
 
-def judged_gap(found):
-    return next(one for one in findings_of_judge(found) if one.measure == "paired_gap")
-
-
-def finding_of(found, measure, contrast=None):
+def judged_gap(findings):
     return next(
-        one
-        for one in findings_of_judge(found)
-        if one.measure == measure and contrast in (None, one.contrast)
+        finding for finding in findings_of_judge(findings) if finding.measure == "paired_gap"
+    )
+
+
+def finding_of(findings, measure, contrast=None):
+    return next(
+        finding
+        for finding in findings_of_judge(findings)
+        if finding.measure == measure and contrast in (None, finding.contrast)
     )
 
 

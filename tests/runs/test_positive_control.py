@@ -24,9 +24,9 @@ def prompts(pairs=100, text="{who} tells story {pair}."):
     )
 
 
-def audited(model, table, **more):
+def audited(model, table, **options):
     return swapbias.audit(
-        model, prompts=table, reference="male", progress=False, name="box", **more
+        model, prompts=table, reference="male", progress=False, name="box", **options
     )
 
 
@@ -168,7 +168,7 @@ def chat_study(folder, pairs=80):
     return folder
 
 
-def audit_of_chat(server, study, **more):
+def audit_of_chat(server, study, **options):
     return swapbias.audit(
         None,
         str(study),
@@ -177,7 +177,7 @@ def audit_of_chat(server, study, **more):
         trials=1,
         temperature=0.0,
         progress=False,
-        **more,
+        **options,
     )
 
 

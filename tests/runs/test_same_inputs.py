@@ -40,8 +40,8 @@ def study_of(names):
     )
 
 
-def audited(model, names, **how):
-    return swapbias.audit(model, study_of(names).name, progress=False, **how)
+def audited(model, names, **options):
+    return swapbias.audit(model, study_of(names).name, progress=False, **options)
 
 
 @pytest.fixture(scope="module")

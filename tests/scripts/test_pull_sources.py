@@ -24,11 +24,11 @@ def pin(path):
 @pytest.fixture
 def host(monkeypatch, tmp_path):
     """A stand-in for the raw host; the fixture is the list of paths that were asked for."""
-    asked = []
+    addresses = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            addresses.append(self.path)
             if "missing" in self.path:
                 return self.send_error(404)
             self.send_response(200)
@@ -47,7 +47,7 @@ def host(monkeypatch, tmp_path):
         monkeypatch.setattr(sources, "_RAW_URL", address)
         monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path))
         monkeypatch.delenv("SWAPBIAS_UPSTREAM", raising=False)
-        yield asked
+        yield addresses
         server.shutdown()
 
 

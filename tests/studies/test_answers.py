@@ -57,7 +57,7 @@ def is_bare(row):
     """Tell whether the answer is an option or its letter alone, without markup, case and end
     punctuation."""
     plain = row["answer"].strip("*_`\"'()[] .!\n").casefold()
-    options = [one.casefold() for one in row["options"].split("|")]
+    options = [option.casefold() for option in row["options"].split("|")]
     lettered = row["lettered"] == "yes" and len(plain) == 1 and plain in "abcdefgh"[: len(options)]
     return row["may_be_read_as"] != "unreadable" and (plain in options or lettered)
 
@@ -223,8 +223,8 @@ def test_wrong_options():
 PARSED_ANSWERS = [(answer, *said.split("|")) for answer, said in CASES["coreference"]]
 
 
-def classed(answer, parser="tolerant", **more):
-    return answer_class(answer, **{**KEYS, **more}, parser=parser)
+def classed(answer, parser="tolerant", **options):
+    return answer_class(answer, **{**KEYS, **options}, parser=parser)
 
 
 @pytest.mark.parametrize(("answer", "strict", "tolerant"), PARSED_ANSWERS)
@@ -359,9 +359,9 @@ def vignette_answers():
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             options = [
-                one.partition("): ")[2]
-                for one in row["question"].splitlines()
-                if one.startswith("- (")
+                item.partition("): ")[2]
+                for item in row["question"].splitlines()
+                if item.startswith("- (")
             ]
             yield read_answer(row["output"], options, lettered=True), row["answer"]
 

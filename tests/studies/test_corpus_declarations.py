@@ -36,10 +36,10 @@ def rows_of(name, config, build):
 def builders(name):
     """Return rows by config from the builder of a corpus, and whether it reads folders."""
     whole = catalogue.load_corpus(name)
-    made = {one.name: one.rows.args[-1] for one in whole.configs}
+    corpus = {declared.name: declared.rows.args[-1] for declared in whole.configs}
     rows = {
         config: partial(rows_of, name, config, build)
-        for config, build in made.items()
+        for config, build in corpus.items()
         if getattr(build, "func", None) is not config_check.checked_table
     }
     return rows, {"local": whole.local, "study": None}
@@ -47,7 +47,10 @@ def builders(name):
 
 def faults(name, text, monkeypatch):
     """What is wrong with a corpus whose corpus.toml is this text: in the file, or in the rows of a changed config."""
-    before = {one.name: one for one in declaring.corpus_declaration(name).configs}
+    before = {
+        declared_config.name: declared_config
+        for declared_config in declaring.corpus_declaration(name).configs
+    }
     rows, more = builders(name)
 
     def read_corpus_file(corpus_name):
@@ -76,10 +79,10 @@ def faults(name, text, monkeypatch):
 def declared(name, text):
     """Return the declarations of a text, without its free texts."""
     values = parse_declaration("x", text).values
-    found = declaring.DeclaredCorpus(**values).model_dump(exclude={"title"})
-    for config in found["configs"]:
+    fields = declaring.DeclaredCorpus(**values).model_dump(exclude={"title"})
+    for config in fields["configs"]:
         del config["description"]
-    return found
+    return fields
 
 
 @pytest.mark.parametrize("name", corpora())

@@ -37,15 +37,15 @@ KEY = re.compile(r"(?m)^(?!\[)([\w.\"]+) = ")
 @pytest.fixture(scope="module")
 def rows():
     """The rows of a config, made once; none where its upstream files are not at hand."""
-    made = {}
+    rows_by_config = {}
 
     def read(study, config):
-        if (study, config) not in made:
+        if (study, config) not in rows_by_config:
             try:
-                made[study, config] = catalogue.config_rows(study, config, download=False)
+                rows_by_config[study, config] = catalogue.config_rows(study, config, download=False)
             except UpstreamMissingError:
-                made[study, config] = []
-        return made[study, config]
+                rows_by_config[study, config] = []
+        return rows_by_config[study, config]
 
     return read
 
@@ -64,10 +64,10 @@ def faults(name, text, monkeypatch, rows):
     try:
         study = package_study.declared_study(name, **tables_of(before.study))
         columns = {config.name: config.columns for config in before.configs}
-        row_check.check_columns(study, columns, [one.model for one in before.released])
+        row_check.check_columns(study, columns, [released.model for released in before.released])
         check_readings(study)
         check_notes(study)
-        old = {one.name: one for one in before.study.experiments}
+        old = {candidate.name: candidate for candidate in before.study.experiments}
         for experiment in study.experiments:
             if experiment == old.get(experiment.name) or experiment.reads.notes.corpus:
                 continue
@@ -81,13 +81,13 @@ def faults(name, text, monkeypatch, rows):
 
 def tables_of(study):
     """What the builder of a study reads from tables."""
-    found = {}
+    columns_by_table = {}
     for experiment in study.experiments:
         for field in experiment.from_tables:
-            found[field] = getattr(
+            columns_by_table[field] = getattr(
                 experiment.shows if field == "covariates" else experiment.reads, field
             )
-    return found
+    return columns_by_table
 
 
 def keys(text):
@@ -199,8 +199,8 @@ def changed_study(name, text):
 
 
 def has_same_design(one, other):
-    return [(each.compares, each.design) for each in one.experiments] == [
-        (each.compares, each.design) for each in other.experiments
+    return [(experiment.compares, experiment.design) for experiment in one.experiments] == [
+        (candidate.compares, candidate.design) for candidate in other.experiments
     ]
 
 

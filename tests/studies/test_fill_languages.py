@@ -17,7 +17,7 @@ def same(names):
 
 def twice(*templates):
     """Templates whose text is the same for both groups."""
-    return [(one, one) for one in templates]
+    return [(template, template) for template in templates]
 
 
 def elided(name):
@@ -283,8 +283,8 @@ def called_biased(rows, names, seeds=12):
         effects = {forms[0]: rng.normal(0, 0.1) for forms in people}
         noise = rng.uniform(0, 0.02, len(prompts))
         scores = 0.5 + np.array([effects[name] for name in person]) + noise
-        found = swapbias.disaggregate(prompts.assign(score=scores), study, robustness=False)
-        estimate = next(one.estimate for one in found if one.primary)
+        findings = swapbias.disaggregate(prompts.assign(score=scores), study, robustness=False)
+        estimate = next(finding.estimate for finding in findings if finding.primary)
         count += not estimate.ci_low <= 0 <= estimate.ci_high
     return count
 

@@ -111,7 +111,7 @@ def verdicts(rows, *, spread, gap=0.0, audits=40):
     names = prompts["text"].str.split().str[0]
     templates = pd.factorize(prompts["template"])[0]
     women = (prompts["group"] == "female").to_numpy()
-    found = []
+    primary = []
     for _ in range(audits):
         of_names = dict(zip(WOMEN + MEN, rng.normal(0, spread, 12), strict=True))
         scores = (
@@ -120,11 +120,11 @@ def verdicts(rows, *, spread, gap=0.0, audits=40):
             + names.map(of_names)
             + rng.normal(0, 0.03, len(prompts))
         )
-        every = with_verdicts(
+        findings = with_verdicts(
             disaggregate(prompts.assign(score=scores + gap * women), brief, robustness=False)
         )
-        found += [one for one in every if one.primary]
-    return found
+        primary += [finding for finding in findings if finding.primary]
+    return primary
 
 
 @pytest.mark.simulation

@@ -504,13 +504,17 @@ def scored(study, config, rng, gap):
 
 
 def primary(study, rows):
-    return next(one for one in swapbias.disaggregate(rows, study, robustness=False) if one.primary)
+    return next(
+        finding
+        for finding in swapbias.disaggregate(rows, study, robustness=False)
+        if finding.primary
+    )
 
 
 def rejected(study, runs, gap):
     rng = np.random.default_rng(5)
-    found = (primary(study, scored(study, "texts", rng, gap)) for _ in range(runs))
-    return sum(one.estimate.p_value < 0.05 for one in found) / runs
+    findings = (primary(study, scored(study, "texts", rng, gap)) for _ in range(runs))
+    return sum(finding.estimate.p_value < 0.05 for finding in findings) / runs
 
 
 def test_planted_gap_of_a_study(folder):

@@ -66,7 +66,7 @@ def study_with_answers(folder, answers, **keys):
 
 def scored(study, score, kind="chat"):
     """Rows of the study with the score that a row has."""
-    (experiment,) = [one for one in study.experiments if one.kind == kind]
+    (experiment,) = [candidate for candidate in study.experiments if candidate.kind == kind]
     rows = swapbias.load_prompts(study.name, experiment.reads.configs[0]).to_pandas()
     return rows.assign(
         experiment=experiment.name,
@@ -88,10 +88,10 @@ def nearly_all(low, high):
 
 def printed(finding):
     """Value and interval of a sentence, as numbers."""
-    found = re.search(
+    numbers = re.search(
         r"([−+\d.]+) points \(95 % interval ([−+\d.]+) to ([−+\d.]+)\)", text.verdict(finding).text
     )
-    return [float(one.replace("−", "-")) for one in found.groups()]
+    return [float(number.replace("−", "-")) for number in numbers.groups()]
 
 
 SCALES = [
@@ -198,13 +198,16 @@ def test_options_of_equal_value(key, options, wanted, tmp_path):
 def stars(texts):
     """From 2 to 4 of 5 stars, for women 1.5 more, nearly."""
     return [
-        2 + 1.5 * any(name in one for name in WOMEN) + len(one.split()[0]) / 10 + len(one) % 5 / 20
-        for one in texts
+        2
+        + 1.5 * any(name in text for name in WOMEN)
+        + len(text.split()[0]) / 10
+        + len(text) % 5 / 20
+        for text in texts
     ]
 
 
-def audited(function=stars, **more):
-    return swapbias.audit(function, prompts=TABLE, reference="male", progress=False, **more)
+def audited(function=stars, **options):
+    return swapbias.audit(function, prompts=TABLE, reference="male", progress=False, **options)
 
 
 @pytest.mark.usefixtures("audits")

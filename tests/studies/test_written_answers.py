@@ -265,10 +265,10 @@ def test_share_of_facts(text, share):
 def audited(study, answer, tmp_path, quiet, fault=None, limit=60):
     with ChatServer(answer, fault=fault) as server:
         service = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0)
-        run, found = start(
+        run, findings = start(
             Settings(studies=(study,), limit=limit, options=(service,)), tmp_path / "run", **quiet
         )
-    return run, primary_findings(found)
+    return run, primary_findings(findings)
 
 
 @pytest.mark.usefixtures("audits")

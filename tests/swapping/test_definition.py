@@ -33,12 +33,12 @@ def pattern_of(table):
     plain = clinical_terms().keys() - COUNTED_BIRTHS.keys()
     kept = kept_phrases() if table.context else set()
     terms = sorted({*table.terms, *plain, *kept}, key=len, reverse=True)
-    spelled = "|".join(
+    spellings = "|".join(
         r"\s+".join(re.escape(part).replace("'", "['’]") for part in term.split())
         + (f"(?!{LETTER})" if term[-1].isalpha() else "")
         for term in terms
     )
-    return re.compile(rf"(?<!{LETTER})(?:{spelled})", re.IGNORECASE)
+    return re.compile(rf"(?<!{LETTER})(?:{spellings})", re.IGNORECASE)
 
 
 PATTERNS = {name: pattern_of(swapper.table) for name, swapper in SWAPPERS.items()}
@@ -52,7 +52,7 @@ def choice_of(term, before, after, table):
         word = "hers" if is_pronoun(before, after) else "her"
     else:
         return 0
-    return [other.lower() for other in term.others].index(word)
+    return [counterpart.lower() for counterpart in term.others].index(word)
 
 
 def cased(term, written, target):
@@ -89,21 +89,21 @@ def join_pieces(changes, text):
     # the second of a pair is no first of the next
     done = []
     last = None
-    for one in changes:
+    for change in changes:
         before = done[-1] if done else None
-        other = (
+        joined = (
             before
             and before is not last
-            and before.side != one.side
-            and before.word.lower() == one.word.lower()
+            and before.side != change.side
+            and before.word.lower() == change.word.lower()
         )
-        if other and re.fullmatch(
-            r"\s?/\s?|\s+(and\s?/\s?)?or\s+", text[before.upto : one.start], re.I | re.A
+        if joined and re.fullmatch(
+            r"\s?/\s?|\s+(and\s?/\s?)?or\s+", text[before.upto : change.start], re.I | re.A
         ):
-            last = one._replace(start=before.start, word=before.word, before=before.before)
+            last = change._replace(start=before.start, word=before.word, before=before.before)
             done[-1] = last
         else:
-            done.append(one)
+            done.append(change)
     return done
 
 
@@ -116,8 +116,8 @@ def slow(text, name, mode):
     terms = Counter()
     sides = 0
     swapped = []
-    for found in PATTERNS[name].finditer(text):
-        written, (start, end) = found.group(), found.span()
+    for match in PATTERNS[name].finditer(text):
+        written, (start, end) = match.group(), match.span()
         low = " ".join(written.lower().replace("’", "'").split())
         beside = text[start - 1 : start] + text[end : end + 1]
         if low not in DEMOGRAPHIC | GLUED and any(sign in "0123456789" for sign in beside):
@@ -135,20 +135,22 @@ def slow(text, name, mode):
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
         sides += 2 * term.side - 1
-        word, taken = possessive(written, cased(term, written, target), text[end:])
-        swapped.append(Change(start, end, end + taken, word, target, term.side, before, after, low))
-    for one in join_pieces(swapped, text) if mode == "neutralise" and table.context else swapped:
-        start = one.start
-        end = one.end
-        low = one.low
-        word = one.word
+        word, length = possessive(written, cased(term, written, target), text[end:])
+        swapped.append(
+            Change(start, end, end + length, word, target, term.side, before, after, low)
+        )
+    for edit in join_pieces(swapped, text) if mode == "neutralise" and table.context else swapped:
+        start = edit.start
+        end = edit.end
+        low = edit.low
+        word = edit.word
         written = text[start:end]
-        for verb in agreeing(one.before, one.after, plural=True) if one.target == "they" else ():
+        for verb in agreeing(edit.before, edit.after, plural=True) if edit.target == "they" else ():
             if verb.old.lower() not in table.terms:
-                place = (end if verb.start >= 0 else start) + verb.start
-                edits.setdefault(place, (place + len(verb.old), verb.new))
+                position = (end if verb.start >= 0 else start) + verb.start
+                edits.setdefault(position, (position + len(verb.old), verb.new))
                 terms[f"{verb.old.lower()} -> {verb.new.lower()}"] += 1
-        end = one.upto
+        end = edit.upto
         if not word:
             end += low in TITLES and text[end : end + 1] == "."
             if start > at and text[start - 1] == " ":
@@ -172,14 +174,14 @@ def slow(text, name, mode):
 
 
 def check(texts, name, mode):
-    found = SWAPPERS[name].run(texts, mode)
+    result = SWAPPERS[name].run(texts, mode)
     wanted = [slow(text, name, mode) for text in texts]
-    assert found.texts.to_pylist() == [one[0] for one in wanted]
-    numbers = (found.replaced, found.specific, found.sides)
+    assert result.texts.to_pylist() == [expected[0] for expected in wanted]
+    numbers = (result.replaced, result.specific, result.sides)
     assert [column.tolist() for column in numbers] == [
         [one[at] for one in wanted] for at in range(1, 4)
     ]
-    assert found.terms == sum((one[4] for one in wanted), Counter())
+    assert result.terms == sum((one[4] for one in wanted), Counter())
 
 
 NEARBY_WORDS = [

@@ -57,7 +57,7 @@ VERSIONS = ["original", "swapped"]
 
 def run(source, out, **options):
     """The rows written, and what swap_files gave."""
-    of_job = {one.name: options.pop(one.name) for one in fields(Job) if one.name in options}
+    of_job = {field.name: options.pop(field.name) for field in fields(Job) if field.name in options}
     done = swap_files(Job(str(source), **of_job), out, **options)
     return rows_of(out), done
 

@@ -29,24 +29,25 @@ def marks_of(prompt):
     row = BY_TEXT[NUMBERED.sub(r"\2", numbered)]
     spans = json.loads(row["spans"])
     shift = 0
-    found = []
+    marks = []
     for mark in NUMBERED.finditer(numbered):
         start = mark.start() - shift
         shift += len(mark[0]) - len(mark[2])
         end = start + len(mark[2])
-        whose = next(
-            (one["whose"] for one in spans if one["start"] < end and start < one["end"]), "other"
+        referent = next(
+            (span["whose"] for span in spans if span["start"] < end and start < span["end"]),
+            "other",
         )
-        found.append((int(mark[1]), mark[2].lower(), whose))
-    return row, found
+        marks.append((int(mark[1]), mark[2].lower(), referent))
+    return row, marks
 
 
 def gold(prompt):
     return json.dumps({str(number): whose for number, _, whose in marks_of(prompt)[1]})
 
 
-def resolver_of(server, **more):
-    return load_resolver("chat:tiny", base_url=server.base_url, **more)
+def resolver_of(server, **options):
+    return load_resolver("chat:tiny", base_url=server.base_url, **options)
 
 
 def test_perfect_model():

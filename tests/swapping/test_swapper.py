@@ -203,9 +203,9 @@ def invertible(table, text):
     def reached(term, contextual):
         return [other.lower() for other in (term.others if contextual else term.others[:1])]
 
-    ways = [table.terms[other] for other in reached(table.terms[text], table.context)]
+    ways = [table.terms[counterpart] for counterpart in reached(table.terms[text], table.context)]
     return all(
-        text in reached(one, table.context and one.choices in {*OBJECTS, *ALONE}) for one in ways
+        text in reached(way, table.context and way.choices in {*OBJECTS, *ALONE}) for way in ways
     )
 
 

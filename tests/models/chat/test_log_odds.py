@@ -58,7 +58,7 @@ def first_tokens(local, text):
     with torch.no_grad():
         logits = local.model(torch.tensor([local._encode(text)])).logits[0, -1].tolist()
     most = max(logits)
-    total = math.log(math.fsum(math.exp(one - most) for one in logits)) + most
+    total = math.log(math.fsum(math.exp(logit - most) for logit in logits)) + most
     return [
         (candidates_of(local.tokenizer, number), one - total) for number, one in enumerate(logits)
     ]
@@ -393,8 +393,8 @@ def test_long_prompt_and_long_letter(
     assert math.isnan(found.score)
 
 
-def service(server, **more):
-    return scorer_of(server, scoring="log-odds", **{"top_logprobs": 2_000, **more})
+def service(server, **options):
+    return scorer_of(server, scoring="log-odds", **{"top_logprobs": 2_000, **options})
 
 
 def test_service_equals_local_model(gpt):
@@ -419,10 +419,10 @@ def test_service_equals_local_model(gpt):
 def letters(prompt):
     """.6 on the letter of the first option that counts 1, .3 on that of another, .05 on each of two other words."""
     first = "A" if "(A): Very likely" in prompt else "B"
-    other = {"A": "B", "B": "A"}[first]
+    second = {"A": "B", "B": "A"}[first]
     return [
         (first, math.log(0.6)),
-        (other, math.log(0.3)),
+        (second, math.log(0.3)),
         ("I", math.log(0.05)),
         ("As", math.log(0.05)),
     ]
@@ -467,9 +467,9 @@ def test_service_without_log_probabilities(
         assert len(server.requests) == 1
 
 
-def settings(server, *studies, **more):
+def settings(server, *studies, **options):
     chat = ChatOptions(
-        model="tiny", base_url=server.base_url, scoring="log-odds", concurrency=1, **more
+        model="tiny", base_url=server.base_url, scoring="log-odds", concurrency=1, **options
     )
     return Settings(studies=studies, limit=16, options=(chat,))
 

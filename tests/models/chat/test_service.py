@@ -54,7 +54,7 @@ asyncio.new_event_loop().run_until_complete(within())
 
 
 def row(name, text=None, candidates=""):
-    parts = (one.rpartition("=") for one in candidates.split("|"))
+    parts = (candidate.rpartition("=") for candidate in candidates.split("|"))
     offered = tuple(Candidate(text, float(value) if value else None) for value, _, text in parts)
     return Prompt(name, "p", "pro", text or f"Text {name}", offered)
 
@@ -160,8 +160,8 @@ def broken(finish="error", **choice):
     return Reply(whole)
 
 
-def error(message, **more):
-    return Reply({"error": {"message": message, **more}})
+def error(message, **options):
+    return Reply({"error": {"message": message, **options}})
 
 
 @pytest.mark.parametrize(
@@ -446,7 +446,7 @@ def ids_of(tokenizer, text):
 
 
 def answers_of(scorer, prompts):
-    return [one.answer for one in scorer.score(prompts)]
+    return [result.answer for result in scorer.score(prompts)]
 
 
 def test_local_answer_and_batch(chat_model, monkeypatch):
@@ -614,9 +614,20 @@ def transformers_service(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = "from transformers.cli.transformers import main; main()"
-    given = ["serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    arguments = [
+        "serve",
+        str(folder),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    ]
     with (tmp_path / "serve.log").open("w") as log:
-        process = subprocess.Popen([sys.executable, "-c", command, *given], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [sys.executable, "-c", command, *arguments], stdout=log, stderr=log
+        )
     try:
         if not _healthy(f"http://127.0.0.1:{port}/health", process):
             pytest.skip(

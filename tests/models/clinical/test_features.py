@@ -30,9 +30,9 @@ def keyed_vectors(vectors=WORDS):
     models = pytest.importorskip(
         "gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'"
     )
-    made = models.KeyedVectors(len(next(iter(vectors.values()))))
-    made.add_vectors(list(vectors), np.array(list(vectors.values()), dtype=np.float32))
-    return made
+    keyed = models.KeyedVectors(len(next(iter(vectors.values()))))
+    keyed.add_vectors(list(vectors), np.array(list(vectors.values()), dtype=np.float32))
+    return keyed
 
 
 def static(vectors=WORDS):
@@ -158,12 +158,12 @@ def slow_mean(folder, text):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
-    own = encoded.pop("special_tokens_mask")[0] == 0
-    own &= ~torch.isin(
+    is_text = encoded.pop("special_tokens_mask")[0] == 0
+    is_text &= ~torch.isin(
         encoded["input_ids"][0], torch.tensor([tokenizer.sep_token_id, tokenizer.cls_token_id])
     )
     with torch.no_grad():
-        return model(**encoded).last_hidden_state[0][own].mean(dim=0).numpy()
+        return model(**encoded).last_hidden_state[0][is_text].mean(dim=0).numpy()
 
 
 def test_encoder_means_tokens(folder):

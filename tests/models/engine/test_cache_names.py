@@ -38,8 +38,8 @@ class Renamed(torch.nn.Module):
         return None
 
     def _read(self, input_ids, cache, options):
-        given = {INSTALLED: cache} if cache is not None else {}
-        out = self.inner(input_ids=input_ids, **given, **options)
+        cache_option = {INSTALLED: cache} if cache is not None else {}
+        out = self.inner(input_ids=input_ids, **cache_option, **options)
         return SimpleNamespace(logits=out.logits, **{self.name: cache_names.cache_of(out)})
 
 

@@ -60,14 +60,14 @@ def one_by_one(model, encoded, positions):
 
 
 def in_batches(engine, encoded, positions):
-    batches = engine.batches([len(one) for one in encoded])
+    batches = engine.batches([len(ids) for ids in encoded])
     assert sorted(index for batch in batches for index in batch) == list(range(len(encoded)))
-    found = [None] * len(encoded)
+    logits_by_text = [None] * len(encoded)
     for batch in batches:
         logits = engine.logits([encoded[at] for at in batch], [positions[at] for at in batch])
         for at, row in zip(batch, logits, strict=True):
-            found[at] = row
-    return torch.stack(found)
+            logits_by_text[at] = row
+    return torch.stack(logits_by_text)
 
 
 @pytest.mark.parametrize("family", MASKED)

@@ -45,9 +45,13 @@ MORE_THAN_PRODUCTS = ("Gemma2", "Granite")  # capped, scaled
 def texts_that_begin_alike():
     """Prompts with answers after them, a text that is the beginning of another, twins, two tokens, and a long one."""
     prompt = [5, 6, 7, 8, 9]
-    other = [5, 6, 7, 30]
+    second_prompt = [5, 6, 7, 30]
     answers = ([11], [12], [11, 13], [11, 13, 2], [14, 15, 16], [14, 15, 17, 2], [14, 15, 16])
-    texts = [([*one, *answer], len(one)) for one in (prompt, other) for answer in answers]
+    texts = [
+        ([*beginning, *answer], len(beginning))
+        for beginning in (prompt, second_prompt)
+        for answer in answers
+    ]
     return [
         *texts,
         ([5, 6], 1),
@@ -66,11 +70,11 @@ def values_of(ends):
 
 def whole_log_likelihood(model, ids, begins):
     with torch.no_grad():
-        each = [
+        log_probabilities = [
             torch.log_softmax(model(torch.tensor([ids[:end]])).logits[0, -1], -1)[ids[end]]
             for end in range(begins, len(ids))
         ]
-    return sum(map(float, each))
+    return sum(map(float, log_probabilities))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -155,27 +159,34 @@ def texts_to_answer():
     draw = random.Random(5)
     said = [[draw.randrange(3, 60) for _ in range(n)] for n in (40, 50, 45)]
     questions = [[draw.randrange(3, 60) for _ in range(n)] for n in (3, 9, 20)]
-    found = [said[0] + one + two for one in said[1:] for two in questions]
-    return [*found, found[0], [*found[0], 7, 8], said[2], [*said[2][::-1], *said[1]], [5, 6, 7]]
+    prompts = [said[0] + prefix + two for prefix in said[1:] for two in questions]
+    return [
+        *prompts,
+        prompts[0],
+        [*prompts[0], 7, 8],
+        said[2],
+        [*said[2][::-1], *said[1]],
+        [5, 6, 7],
+    ]
 
 
 def greedy(model, ids):
     """Token by token, each time reading the whole text."""
-    said = []
-    while len(said) < MOST_TOKENS and END not in said:
+    answer = []
+    while len(answer) < MOST_TOKENS and END not in answer:
         with torch.no_grad():
-            said.append(int(model(torch.tensor([[*ids, *said]])).logits[0, -1].argmax()))
-    return said
+            answer.append(int(model(torch.tensor([[*ids, *answer]])).logits[0, -1].argmax()))
+    return answer
 
 
 def answers_of(model, texts, batch_size, most=MOST_TOKENS):
     settings = GenerationConfig(
         do_sample=False, max_new_tokens=most, eos_token_id=[END], pad_token_id=2
     )
-    found = generation.answer(
+    generated = generation.answer(
         model, texts, lambda logits, places: logits, settings=settings, batch_size=batch_size
     )
-    return dict(pair for places, answers in found for pair in zip(places, answers, strict=True))
+    return dict(pair for places, answers in generated for pair in zip(places, answers, strict=True))
 
 
 @pytest.mark.parametrize("family", [*PADDED, *REFUSED])

@@ -137,7 +137,7 @@ def load(folder):
 
 
 def scores(folder):
-    return [one.score for one in load(folder).score(TEXTS_TO_SCORE)]
+    return [result.score for result in load(folder).score(TEXTS_TO_SCORE)]
 
 
 def test_sentiment_is_learned(settings, tmp_path, data):
@@ -177,15 +177,15 @@ def test_same_seed_same_model(settings, tmp_path):
     assert same == (settings.kind == "bow")  # its fit has no chance in it
 
 
-def bilstm(words, vectors, **more):
+def bilstm(words, vectors, **options):
     models = pytest.importorskip(
         "gensim.models", reason="needs gensim: pip install 'swapbias[train]'"
     )
     keyed = models.KeyedVectors(len(vectors[0]))
     keyed.add_vectors(words, np.array(vectors, dtype=np.float32))
-    if counts := more.pop("counts", None):
+    if counts := options.pop("counts", None):
         keyed.expandos["count"] = np.array(counts)
-    return new_bilstm(StaticVectors(keyed, name="toy"), **more)
+    return new_bilstm(StaticVectors(keyed, name="toy"), **options)
 
 
 def test_saved_lstm(tmp_path):
