@@ -460,7 +460,12 @@ def python(folder, *arguments):
     environment = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
     command = [sys.executable, *arguments]
     return subprocess.run(
-        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False
+        command,
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
