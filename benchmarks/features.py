@@ -54,7 +54,8 @@ def _read(rows: Mapping[str, Sequence[Mapping[str, str]]], patients: Collection[
 
 
 def _sides(notes: list[str]) -> Prepared:
-    from swapbias.models.clinical.features import ContextualVectors, clean
+    from swapbias.models.clinical.encoder_vectors import ContextualVectors
+    from swapbias.models.clinical.features import clean
 
     plain = roberta("base").base_model
     packed = copy.deepcopy(plain)

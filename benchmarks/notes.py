@@ -15,8 +15,8 @@ from pathlib import Path
 from benchmarks.frame import FOLDER, NotHereError, Scale, Series, scaled
 from swapbias.builders.clinical_notes import synthetic_notes
 from swapbias.measures import Estimate, flip_rate
-from swapbias.models.clinical.features import TfidfLsa
 from swapbias.models.clinical.phenotype import PhenotypeScorer
+from swapbias.models.clinical.tfidf_lsa import TfidfLsa
 from swapbias.notes.note_rows import PHENOTYPES
 from swapbias.studies import Prompt, config_rows, corpus_dir, read_table
 

@@ -461,7 +461,7 @@ def _eval(eval_results: Any, content: bytes) -> None:
 
 
 def _chat(place: Path) -> Iterator[Target]:
-    from swapbias.models.chat.answering import AnswerLog
+    from swapbias.models.chat.answer_log import AnswerLog
     from swapbias.models.chat.chat_options import ChatOptions
     from swapbias.models.chat.openai_client import ChatScorer
     from swapbias.models.chat.replies import error_in

@@ -19,7 +19,7 @@ from swapbias.models import devices, formats, lengths, loading, model_names
 from swapbias.models.base import Count, LoadOptions
 from swapbias.models.bilstm import BiLstmConfig, BiLstmForSequenceClassification, word_tokenizer
 from swapbias.models.classifier import ProbabilityScorer
-from swapbias.models.clinical.features import SUFFIXES, StaticVectors
+from swapbias.models.clinical.word_vectors import SUFFIXES, StaticVectors
 from swapbias.models.options import STRICT, Options, Place, Use
 from swapbias.models.progress import Bar, Progress
 from swapbias.models.scorer import Scorer

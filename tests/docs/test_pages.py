@@ -87,7 +87,7 @@ def test_links(page):
 def test_keys_and_files_are_explained():
     """Every key of study.toml and every file of a run is explained."""
     assert (ROOT / "docs" / "study_toml.md").read_text() == write_study_keys.page()
-    from swapbias.models.chat.answering import ANSWERS
+    from swapbias.models.chat.answer_log import ANSWERS
     from swapbias.runs import results, run
 
     table = (ROOT / "docs" / "files.md").read_text().partition("\n# Exit codes")[0]

@@ -76,7 +76,7 @@ def test_weights_of_two_libraries(tmp_path):
 
 def test_sentence_transformer(tmp_path):
     """A sentence transformer is named, and its encoder still gives vectors."""
-    from swapbias.models.clinical.features import ContextualVectors
+    from swapbias.models.clinical.encoder_vectors import ContextualVectors
 
     folder = tiny.save("bert", tmp_path / "m")
     (folder / "modules.json").write_text("[]")

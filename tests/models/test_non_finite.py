@@ -14,7 +14,7 @@ from swapbias.models.bilstm import BiLstmConfig, BiLstmForSequenceClassification
 from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.classifier import CallableScorer, ProbabilityScorer
-from swapbias.models.clinical.features import ContextualVectors
+from swapbias.models.clinical.encoder_vectors import ContextualVectors
 from swapbias.models.clinical.phenotype import PhenotypeScorer, load_phenotype_classifier
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.training import LABELS

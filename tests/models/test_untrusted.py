@@ -16,7 +16,7 @@ from swapbias import load_scorer
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, loading, model_names
 from swapbias.models.clinical import NoteOptions
-from swapbias.models.clinical.features import load_features
+from swapbias.models.clinical.feature_loading import load_features
 from swapbias.models.clinical.phenotype import load_phenotype_classifier
 from swapbias.models.model_config import read_config
 from swapbias.runs import Run, Settings, plan_tasks, resume, settings_of, start

@@ -20,7 +20,7 @@ from swapbias.errors import MissingExtraError, UpstreamMissingError, UsageError
 from swapbias.findings import BASELINE, compare, disaggregate
 from swapbias.hub.cards import study_parts
 from swapbias.models.chat import ChatOptions
-from swapbias.models.chat.answering import AnswerLog
+from swapbias.models.chat.answer_log import AnswerLog
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.report import terminal, verdicts
 from swapbias.runs import Settings, plan_tasks, resume, start

@@ -1,203 +1,90 @@
-"""Chat models: each prompt is a conversation, and each answer is on disk as soon as it arrives."""
+"""Score prompts by the answers of a chat model, which are requested once and saved."""
 
 import hashlib
 import json
 import math
-import os
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
 from swapbias.errors import UsageError
+from swapbias.models.chat.answer_log import (
+    ANSWERS,
+    REFUSED,
+    UNANSWERED,
+    USAGE,
+    Answer,
+    AnswerLog,
+    as_scored,
+    trial_of,
+    without_text,
+)
 from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, settings
 from swapbias.models.chat.log_odds import Logs, names_of, orders, score_options
 from swapbias.models.progress import Progress, silent
-from swapbias.models.scorer import Scored, Scorer, not_scored
+from swapbias.models.scorer import Scored, Scorer
 from swapbias.studies import Prompt, answer_scores
 
-Fields = Callable[
-    [Prompt], Mapping[str, Any]
-]  # the fields of a JSON answer to a prompt, each with its schema
+# The fields of a JSON answer to a prompt, each with its schema.
+Fields = Callable[[Prompt], Mapping[str, Any]]
 Groups = Mapping[str, Sequence[Prompt]]  # the rows of each answer key, in order
-
-ANSWERS = "answers.jsonl"  # in the folder of a run
-NON_FINITE = (
-    "non_finite"  # why an answer ended whose tokens had probabilities that are NaN or infinite
-)
-CUT_OFF = "length"  # why an answer ended that reached the most tokens
-USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")  # what a service counts
 FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
-# why there is no answer: a filter or the model refuses; none comes
-REFUSED = "refused"
-UNANSWERED = "unanswered"
-CHARACTERS_PER_TOKEN = (
-    4  # of English text, for the estimate alone: each service counts in its own way
-)
-
-_BLANK = "unsaid"  # beside the score in ``Answer.reading``
-_THINKING = re.compile(
-    r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL
-)  # and not done with it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One answer of a model; ``key`` is that of its request (``answer_key``)."""
-
-    __pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False)
-
-    key: str
-    prompt_id: str
-    """Of the first row that needed it."""
-    answer: str
-    """Raw text; blank: the model wrote nothing; of a refusal its words."""
-    finish_reason: str = ""
-    """Stop, length; blank: the service does not say."""
-    usage: Mapping[str, float] = field(default_factory=dict)
-    """USAGE, as the service counted tokens."""
-    time: str = ""
-    """When it arrived, ISO 8601 in UTC."""
-    logprobs: tuple[tuple[str, float], ...] = ()
-    """Likeliest first tokens, natural logarithms, where requested."""
-    withheld: str = ""
-    """REFUSED or UNANSWERED: the service gives no answer to this prompt; blank: this is one."""
-    reason: str = ""
-    """Of what is withheld, in the words of the service; blank: it has none, or they are not stored."""
-    # Where its text is not stored: its score and parts, None for NaN, and ``unsaid`` (``blank``).
-    reading: Mapping[str, float | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.reading and not {"score", _BLANK} <= self.reading.keys():
-            raise ValueError("A reading has no score.")
-
-    @property
-    def truncated(self) -> bool:
-        """Whether it reached the most tokens; one token that was requested for its probabilities is not cut off."""
-        return self.finish_reason == CUT_OFF and not self.logprobs
-
-    @property
-    def blank(self) -> bool:
-        """Whether it reached the most tokens before any text, or while the model was still thinking."""
-        if self.reading:
-            return bool(self.reading[_BLANK])
-        return self.truncated and (
-            not self.answer.strip() or _THINKING.match(self.answer) is not None
-        )
-
-
-_ANSWER = TypeAdapter(Answer)
-
-
-class AnswerLog(dict[str, Answer]):
-    """Answers by key and as JSON lines of a private file; an incomplete last line is cut off on opening."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        """Open the log of a file, or one in memory where None; a ValueError for a line that is no answer."""
-        super().__init__()
-        self.path = path
-        lines = path.read_bytes().splitlines(keepends=True) if path and path.exists() else []
-        for number, line in enumerate(lines, start=1):
-            try:
-                answer = _ANSWER.validate_json(line if line.endswith(b"\n") else b"")
-                self.setdefault(answer.key, answer)
-            except ValidationError:
-                if path is None or number < len(lines):
-                    raise ValueError(
-                        f"{ANSWERS}:{number} is no answer. Delete this line."
-                    ) from None
-                os.truncate(path, sum(map(len, lines[:-1])))
-
-    def add(self, answer: Answer) -> None:
-        """Add an answer; it is on disk when this returns."""
-        if self.path is not None:
-            with open(
-                self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)
-            ) as file:
-                file.write(_ANSWER.dump_json(answer, exclude_defaults=True) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-        self[answer.key] = answer
-
-
-def trial_of(prompt_id: str) -> int:
-    """The trial that a row belongs to: the number after the last ``/t`` of its id; 0 where it has none.
-
-    >>> trial_of("s012/pro/baseline/t3"), trial_of("s012/pro/baseline")
-    (3, 0)
-    """
-    _, _, number = prompt_id.rpartition("/t")
-    return int(number) if number.isdecimal() and number != prompt_id else 0
+# Of English text, for the estimate alone: each service counts in its own way.
+CHARACTERS_PER_TOKEN = 4
 
 
 def unread(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
-    """Read nothing of an answer: it has no score."""
+    """Read nothing of an answer.
+
+    Args:
+        prompt: of the answer.
+        text: of the answer.
+        cut: whether it reached the most tokens.
+
+    Returns:
+        NaN, and no parts.
+    """
     return math.nan, {}
 
 
 def option_fields(prompt: Prompt) -> Mapping[str, Any]:
-    """Return the fields of a JSON answer to a closed question: one, which names an option."""
+    """Return the fields of a JSON answer to a closed question.
+
+    Args:
+        prompt: with the options as candidates.
+
+    Returns:
+        One field, which names an option, with its schema.
+    """
     return {"answer": {"type": "string", "enum": names_of(prompt)}}
 
 
-def reading_of(
-    prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader
-) -> tuple[float, Mapping[str, float]]:
-    """Return score and parts of an answer; of one that is withheld those of no text, and whether it is refused."""
-    if not answer.withheld:
-        return read(prompt, answer.answer, cut=answer.truncated)
-    score, parts = read(prompt, "", cut=answer.truncated)
-    if answer.withheld == UNANSWERED:
-        return math.nan, parts
-    return score, {name: 1.0 if name == REFUSED else value for name, value in parts.items()}
-
-
-def without_text(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader) -> Answer:
-    """Return an answer with what was read from it in place of its text."""
-    score, parts = reading_of(prompt, answer, read)
-    values = {"score": score, **parts, _BLANK: float(answer.blank)}
-    reading = {name: None if math.isnan(value) else value for name, value in values.items()}
-    return replace(answer, answer="", reason="", reading=reading)
-
-
-def as_scored(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader) -> Scored:
-    """The answer as read for one row, with its ``tokens`` and whether it was ``truncated`` (NaN: unknown)."""
-    if answer.reading:
-        parts = {
-            name: math.nan if value is None else value for name, value in answer.reading.items()
-        }
-        score = parts.pop("score")
-        _ = parts.pop(_BLANK)
-    else:
-        score, values = reading_of(prompt, answer, read)
-        parts = dict(values)
-    if answer.finish_reason == NON_FINITE:
-        return not_scored(["tokens", "truncated", *parts], finite=False)
-    tokens = float(answer.usage.get("total_tokens", math.nan))
-    truncated = float(answer.truncated) if answer.finish_reason else math.nan
-    if truncated == 1 and "length" in parts:
-        parts["length"] = math.nan  # the limit, not the length of the answer
-    return Scored(score, answer.answer, parts={"tokens": tokens, "truncated": truncated, **parts})
-
-
 def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
-    """sha256 of all that decides an answer; rows of one trial with the same text share one, and so an answer."""
-    service: list[Any] = [model, options.host, options.provider or ""]
-    service += ["json_schema"] if options.json_schema else []
-    service += [options.answers_per_request] if options.answers_per_request > 1 else []
-    sampling = [
-        float(options.temperature),
-        options.seed,
-        options.max_tokens,
-        trial_of(prompt.prompt_id),
-    ]
-    how = [LOG_ODDS, options.top_logprobs] if options.log_odds else sampling
-    return hashlib.sha256(json.dumps([*service, prompt.text, *how]).encode()).hexdigest()
+    """Return a hash of all that decides an answer; rows of one trial with the same text share one, and so an answer.
+
+    Args:
+        prompt: a row.
+        model: the name of the model, with its pin where it runs here.
+        options: of the request.
+
+    Returns:
+        A sha256 in hex.
+    """
+    parts: list[Any] = [model, options.host, options.provider or ""]
+    if options.json_schema:
+        parts.append("json_schema")
+    if options.answers_per_request > 1:
+        parts.append(options.answers_per_request)
+    parts.append(prompt.text)
+    if options.log_odds:
+        parts += [LOG_ODDS, options.top_logprobs]
+    else:
+        trial = trial_of(prompt.prompt_id)
+        parts += [float(options.temperature), options.seed, options.max_tokens, trial]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 class AnsweringScorer(Scorer):
@@ -207,18 +94,23 @@ class AnsweringScorer(Scorer):
     unit = "answer"
 
     def __init__(self, model_id: str, options: ChatOptions | None) -> None:
+        """Make a scorer that reads nothing of the answers yet; ``reading_with`` returns others.
+
+        Args:
+            model_id: the name of the model in findings.
+            options: of the requests; None: the defaults.
+        """
         self.model_id = model_id
         self.options = options or ChatOptions()
         self.read: answer_scores.AnswerReader = unread
-        self.fields: Fields | None = (
-            None  # of answers that a JSON schema may bind; None: they are free
-        )
+        self.fields: Fields | None = None
+        """The fields of answers that a JSON schema may bind; None: answers are free."""
         self.is_credentialed = False
+        """Whether texts are credentialed, so that no answer is saved."""
         self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.log = AnswerLog()
-        self._logs: dict[
-            Path, AnswerLog
-        ] = {}  # shared by copies that read other experiments: no request is repeated
+        # Shared by copies that read other experiments: no request is repeated.
+        self._logs: dict[Path, AnswerLog] = {}
 
     def reading_with(
         self,
@@ -238,10 +130,11 @@ class AnsweringScorer(Scorer):
             max_tokens: most tokens of an answer; None: as many as now.
             identity: added to what pins the model down.
         """
-        options = (
-            self.options if max_tokens is None else replace(self.options, max_tokens=max_tokens)
-        )
-        changed = settings(options) if options != self.options else {}
+        options = self.options
+        changed: Mapping[str, Any] = {}
+        if max_tokens is not None and max_tokens != options.max_tokens:
+            options = replace(options, max_tokens=max_tokens)
+            changed = settings(options)
         return self._changed(
             read=read,
             unit=unit or self.unit,
@@ -251,22 +144,48 @@ class AnsweringScorer(Scorer):
         )
 
     def reading_notes(self) -> Self:
+        """Return the scorer that saves no answer, for texts that may be a patient's."""
         return self._changed(is_credentialed=True)
 
     def keeping_answers(self, folder: Path, *, text: bool = True) -> Self:
+        """Return the scorer that saves each answer in a run's folder as it arrives.
+
+        Args:
+            folder: of the run; answers that it has already are not requested again.
+            text: False of credentialed texts: only what was read from an answer is saved.
+
+        Returns:
+            A scorer of the same model.
+        """
         path = folder / ANSWERS
         if path not in self._logs:
             self._logs[path] = AnswerLog(path)
         return self._changed(is_credentialed=not text, log=self._logs[path])
 
     def keep(self, answer: Answer, prompt: Prompt) -> None:
-        """Put an answer to a prompt into the log; of credentialed texts what was read from it instead."""
-        self.log.add(without_text(prompt, answer, self.read) if self.is_credentialed else answer)
+        """Put an answer into the log; of credentialed texts what was read from it instead.
+
+        Args:
+            answer: as it came.
+            prompt: of the answer.
+        """
+        if self.is_credentialed:
+            answer = without_text(prompt, answer, self.read)
+        self.log.add(answer)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt, in order.
+        """Score prompts by their answers, which are requested where the log has none.
 
-        UsageError: answers are ``useless``, a wrong key, an unknown model. ValueError: a request is refused or fails.
+        Args:
+            prompts: rows of any trials.
+            on_progress: called with the number of further prompts that are done.
+
+        Returns:
+            One Scored per prompt, in order.
+
+        Raises:
+            UsageError: answers are ``useless``, a wrong key, an unknown model.
+            ValueError: a request is refused or fails.
         """
         if self.options.log_odds:
             return score_options(self.option_logs, prompts, on_progress)
@@ -274,7 +193,7 @@ class AnsweringScorer(Scorer):
         return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
     def _answered(self, prompts: Sequence[Prompt], report: Progress) -> list[str]:
-        """The keys of the prompts, once the log has the answers."""
+        """Return the keys of the prompts, once the log has the answers."""
         groups = self._groups(prompts)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
         report(len(prompts) - sum(map(len, missing.values())))
@@ -287,7 +206,15 @@ class AnsweringScorer(Scorer):
     def option_logs(
         self, prompts: Sequence[Prompt], on_progress: Progress = silent
     ) -> list[Logs | None]:
-        """Log-probabilities of each prompt's options, in nats, and the probability not shown; None: not known."""
+        """Return log-probabilities of each prompt's options, in nats, and the probability not shown.
+
+        Args:
+            prompts: with candidates.
+            on_progress: called with the number of further prompts that are done.
+
+        Returns:
+            One per prompt; None: not known.
+        """
         return [None] * len(prompts)
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
@@ -295,50 +222,76 @@ class AnsweringScorer(Scorer):
         report(sum(map(len, missing.values())))
 
     def requests(self, prompts: Sequence[Prompt]) -> dict[str, tuple[int, int]]:
-        """Prompt tokens, about, and most output tokens of the request for each answer key."""
+        """Return the sizes of requests, about.
+
+        Args:
+            prompts: rows to score.
+
+        Returns:
+            Prompt tokens and most output tokens of the request for each answer key.
+        """
+        most = self.options.max_tokens
         if self.options.log_odds:
-            prompts = [one for prompt in prompts for one, _ in orders(prompt)]
-        most = 1 if self.options.log_odds else self.options.max_tokens
-        texts = {key: rows[0].text for key, rows in self._groups(prompts).items()}
-        return {
-            key: (math.ceil(len(text) / CHARACTERS_PER_TOKEN), most) for key, text in texts.items()
-        }
+            prompts = [ordered for prompt in prompts for ordered, _ in orders(prompt)]
+            most = 1
+        sizes = {}
+        for key, rows in self._groups(prompts).items():
+            tokens = math.ceil(len(rows[0].text) / CHARACTERS_PER_TOKEN)
+            sizes[key] = (tokens, most)
+        return sizes
 
     def counted(self) -> tuple[float, float]:
-        """Tokens of all answers as the service counted them, and currency units; NaN where they are not known."""
+        """Return the tokens of all answers as the service counted them, and their cost.
+
+        Returns:
+            Tokens, and currency units; NaN where they are not known.
+        """
         usages = [answer.usage for answer in self.log.values() if answer.usage]
-        sums = [
-            sum(usage.get(name, 0) for usage in usages) if usages else math.nan for name in USAGE
-        ]
-        return float(sums[2]), self.options.cost(sums[0], sums[1])
+        if not usages:
+            return math.nan, self.options.cost(math.nan, math.nan)
+        prompt_tokens, output_tokens, total = (
+            sum(usage.get(name, 0) for usage in usages) for name in USAGE
+        )
+        return float(total), self.options.cost(prompt_tokens, output_tokens)
 
     @property
     def notes(self) -> Mapping[str, str]:
+        """Sentences on the answers so far: ``spent``, ``truncated`` and ``withheld``."""
         cut = sum(answer.truncated for answer in self.log.values())
-        every = len(self.log)
-        spent = {"spent": f"{every:,} requests so far, {self._spent()}."}
-        share = f"{cut:,} of {every:,} answers ({100 * cut / max(every, 1):.1f} %)"
-        rule = f"were cut off at {self.options.max_tokens} tokens; an option counts there only where it stands alone"
-        sentence = f"{self.model_id}: {share} {rule}."
-        cut_off = {"truncated": sentence} if cut else {}
-        withheld = {"withheld": self._withheld_note()} if self._count_withheld() else {}
-        return {**spent, **cut_off, **withheld}
+        count = len(self.log)
+        notes = {"spent": f"{count:,} requests so far, {self._spent()}."}
+        if cut:
+            percent = 100 * cut / max(count, 1)
+            notes["truncated"] = (
+                f"{self.model_id}: {cut:,} of {count:,} answers ({percent:.1f} %) were cut off at "
+                f"{self.options.max_tokens} tokens; an option counts there only where it stands alone."
+            )
+        if self._count_withheld():
+            notes["withheld"] = self._withheld_note()
+        return notes
 
     def _spent(self) -> str:
         """Return tokens and cost so far, and what of them is not known."""
         counted, cost = self.counted()
         uncounted = self._count_uncounted()
-        tokens = "tokens not counted" if math.isnan(counted) else f"{counted:,.0f} tokens"
-        if uncounted and not math.isnan(counted):
-            tokens = f"{tokens} without {uncounted:,} answers whose tokens are not counted"
+        if math.isnan(counted):
+            tokens = "tokens not counted"
+        elif uncounted:
+            tokens = (
+                f"{counted:,.0f} tokens without {uncounted:,} answers whose tokens are not counted"
+            )
+        else:
+            tokens = f"{counted:,.0f} tokens"
         if self.options.local:
             return tokens
         if self.options.price_in is None:
             return f"{tokens}, cost not known, for no prices are given"
-        return f"{tokens}, cost not known" if math.isnan(cost) else f"{tokens}, {cost:,.2f}"
+        if math.isnan(cost):
+            return f"{tokens}, cost not known"
+        return f"{tokens}, {cost:,.2f}"
 
     def _count_uncounted(self) -> int:
-        """Return how many answers came without a count of tokens; several of one request are counted together."""
+        """Return the number of answers without a count of tokens; several of one request are counted together."""
         if self.options.answers_per_request > 1:
             return 0
         return sum(not answer.usage for answer in self.log.values() if not answer.withheld)
@@ -349,26 +302,46 @@ class AnsweringScorer(Scorer):
     def _withheld_note(self) -> str:
         """Return how many answers the service withholds; their reasons may repeat prompts and stay in the log."""
         counts = self._count_withheld()
-        words = {REFUSED: "refused", UNANSWERED: "not given"}
-        listed = ", ".join(
-            f"{counts[name]:,} {word}" for name, word in words.items() if counts[name]
+        parts = []
+        if counts[REFUSED]:
+            parts.append(f"{counts[REFUSED]:,} refused")
+        if counts[UNANSWERED]:
+            parts.append(f"{counts[UNANSWERED]:,} not given")
+        return (
+            f"The service of {self.model_id} withheld {counts.total():,} of {len(self.log):,} answers "
+            f"({', '.join(parts)}). The reasons are in {ANSWERS}."
         )
-        share = f"{counts.total():,} of {len(self.log):,} answers"
-        return f"The service of {self.model_id} withheld {share} ({listed}). The reasons are in {ANSWERS}."
 
     def useless(self, expected: int) -> str:
-        """Why the first of ``expected`` answers show that further ones would be paid for nothing; else blank."""
+        """Return why the first answers show that further ones would be paid for nothing.
+
+        Args:
+            expected: number of requests in all.
+
+        Returns:
+            A sentence with advice; blank: go on.
+        """
         first = list(islice(self.log.values(), FIRST_ANSWERS))
-        if len(first) < min(FIRST_ANSWERS, expected) or 2 * sum(one.blank for one in first) <= len(
-            first
-        ):
+        is_enough = len(first) >= min(FIRST_ANSWERS, expected)
+        if not is_enough or 2 * sum(answer.blank for answer in first) <= len(first):
             return ""
-        cut = f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything"
-        return f"{cut}. Start a new run with a larger -M max-tokens, such as 2048."
+        return (
+            f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything. "
+            "Start a new run with a larger -M max-tokens, such as 2048."
+        )
 
     def refuse_useless(self, expected: int) -> None:
-        if why := self.useless(expected):
-            raise UsageError(why)
+        """Stop a run whose further answers would be paid for nothing.
+
+        Args:
+            expected: number of requests in all.
+
+        Raises:
+            UsageError: answers are ``useless``.
+        """
+        reason = self.useless(expected)
+        if reason:
+            raise UsageError(reason)
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
@@ -382,7 +355,6 @@ class AnsweringScorer(Scorer):
     def _scored(self, prompt: Prompt, key: str) -> Scored:
         if key in self.log:
             return as_scored(prompt, self.log[key], self.read)
-        nothing = as_scored(
-            prompt, Answer(key=key, prompt_id=prompt.prompt_id, answer=""), self.read
-        )
-        return Scored(math.nan, parts=dict.fromkeys(nothing.parts, math.nan))
+        empty = Answer(key=key, prompt_id=prompt.prompt_id, answer="")
+        parts = as_scored(prompt, empty, self.read).parts
+        return Scored(math.nan, parts=dict.fromkeys(parts, math.nan))

@@ -19,12 +19,12 @@ FACTS = "facts"
 _LONG_TEXTS = (FACTS, "tone")  # readings of extracts and summaries
 _LONG = 512  # tokens of a text, where nothing else is set
 _CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
-# readings, and the tokens that their answers need
-_FREE_TEXT = ("text", "person", "ranking")
-_FEWEST = 64
+_FREE_TEXT = ("text", "person", "ranking")  # readings whose answers need several words
+_FEWEST_TOKENS = 64  # of such an answer
 
 
 def _shares(*names: str) -> dict[str, str]:
+    """Return the unit of score columns that are shares of answers."""
     return dict.fromkeys(names or ("score", "unanswered", "refused"), "share of answers")
 
 
@@ -64,26 +64,33 @@ class Chat(Kind):
         "text": _FREE,
         "person": _FREE,
     }
+    """The ways to read answers by the name that experiments declare."""
 
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
+    def fits(
+        self, experiment: Experiment, request: Request, kind_name: str | None
+    ) -> Iterator[Fit]:
+        """Yield the chat model, and why it does not read an experiment, blank where it does.
+
+        Args:
+            experiment: of prompts for chat models.
+            request: names the chat model.
+            kind_name: the kind of ``request.model``, which is another one.
+
+        Yields:
+            One pair; the model is blank where another setting is needed.
+        """
         chat = request.of(ChatOptions)
-        why = "" if chat.model else "it asks a chat model; name one with --chat"
-        if chat.log_odds and experiment.reads.reading != "options":
-            why = why or "it has no options to score by log-odds; ask it with -M scoring=sampled"
-        elif chat.log_odds and experiment.compares.orders:
-            why = (
-                why
-                or "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
-            )
-        short = experiment.reads.reading in _FREE_TEXT and chat.max_tokens < _FEWEST
-        if short:
-            why = (
-                why
-                or f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
-            )
-        yield "" if short else chat.model or "", why
+        model = "" if _cuts_answers(experiment, chat) else chat.model or ""
+        yield model, _unfit_reason(experiment, chat)
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        """Raise a MissingExtraError where a library is missing that asks the model or reads its answers.
+
+        Args:
+            model: the name of the chat model.
+            experiment: that it reads.
+            request: names service and scorer.
+        """
         chat = request.of(ChatOptions)
         if not chat.local:
             need("A chat service", "openai", extra="chat")
@@ -91,19 +98,38 @@ class Chat(Kind):
             need_vader()
 
     def rows(self, experiment: Experiment) -> RowSource:
+        """Return which rows an experiment reads.
+
+        Args:
+            experiment: of prompts or of notes.
+
+        Returns:
+            Prompts, or notes in both genders.
+        """
         return RowSource.PAIRS if experiment.reads.notes.corpus else RowSource.PROMPTS
 
     def expand(
         self, rows: Sequence[Row], request: Request, experiment: Experiment
     ) -> Sequence[Row]:
-        """``trial_rows``, of notes as conversations about them."""
+        """Return the rows of all trials (``trial_rows``); of notes they are conversations about them.
+
+        Args:
+            rows: prompts or notes.
+            request: says how many trials there are.
+            experiment: of the rows.
+
+        Returns:
+            New rows.
+        """
         chat = request.of(ChatOptions)
         if experiment.reads.notes.corpus:
-            how: Any = {
-                "prompts_of": experiment.reads.notes.prompts,
-                "facts": experiment.reads.reading == FACTS,
-            }
-            rows = note_conversations(rows, experiment.name, request.of(NoteOptions), **how)
+            rows = note_conversations(
+                rows,
+                experiment.name,
+                request.of(NoteOptions),
+                prompts_of=experiment.reads.notes.prompts,
+                facts=experiment.reads.reading == FACTS,
+            )
         return trial_rows(rows, chat.trials, chat.scoring)
 
     def announce(
@@ -113,48 +139,78 @@ class Chat(Kind):
         experiment: Experiment,
         seen: set[str],
     ) -> str:
-        """Requests, tokens and costs; nothing is sent and no key is needed."""
+        """Describe requests, tokens and costs; nothing is sent and no key is needed.
+
+        Args:
+            rows: of all trials.
+            request: names the model.
+            experiment: of the rows.
+            seen: keys of requests that experiments before have announced; those of these rows are added.
+
+        Returns:
+            Sentences.
+        """
         from swapbias.models.chat.answering import CHARACTERS_PER_TOKEN, AnsweringScorer
 
         options = _options_of(request, long=experiment.reads.reading in _LONG_TEXTS)
         options.check_open()
-        needed = AnsweringScorer(options.model or "", options).requests(as_prompts(rows))
-        fresh = [needed[key] for key in needed.keys() - seen]
+        sizes = AnsweringScorer(options.model or "", options).requests(as_prompts(rows))
+        fresh = [sizes[key] for key in sizes.keys() - seen]
         is_first = not seen
-        seen |= needed.keys()
+        seen |= sizes.keys()
         if not fresh:
             return "sent by the experiments above."
         count = len(fresh)
-        tokens = sum(one for one, _ in fresh)
-        most = sum(one for _, one in fresh)
+        tokens = sum(prompt_tokens for prompt_tokens, _ in fresh)
+        most = sum(output_tokens for _, output_tokens in fresh)
         cost = options.cost(tokens, most)
         trials = 1 if options.log_odds else options.trials
-        is_unpriced = math.isnan(cost) and not options.local and is_first
-        unpriced = (
-            " The cost is not known: give -M price-in and -M price-out." if is_unpriced else ""
+        requests = (
+            f"{count:,} requests to send: about {tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN}) "
+            f"and at most {most:,} output tokens"
         )
-        whole, each = (
-            "" if math.isnan(cost) else f", at most about {one:,.2f}"
-            for one in (cost, cost / trials)
-        )
-        size = f"about {tokens:,} prompt tokens (characters / {CHARACTERS_PER_TOKEN})"
-        sentences = [
-            f"{count:,} requests to send: {size} and at most {most:,} output tokens{whole}.{unpriced}"
-        ]
+        of_each = f"Each of {trials} trials: {count // trials:,} requests"
+        if not math.isnan(cost):
+            requests = f"{requests}, at most about {cost:,.2f}"
+            of_each = f"{of_each}, at most about {cost / trials:,.2f}"
+        sentences = [f"{requests}."]
+        if math.isnan(cost) and not options.local and is_first:
+            sentences.append("The cost is not known: give -M price-in and -M price-out.")
         if trials > 1:
-            sentences.append(f"Each of {trials} trials: {count // trials:,} requests{each}.")
+            sentences.append(f"{of_each}.")
         if options.max_requests is not None and count > options.max_requests:
             sentences.append(f"That is more than -M max-requests allows: {options.max_requests:,}.")
         return " ".join(sentences)
 
-    def load(self, model: str, request: Request, **more: Any) -> Any:
+    def load(self, model: str, request: Request, **unused: Any) -> Any:
+        """Load the chat model that the options name.
+
+        Args:
+            model: its name.
+            request: says where it runs.
+            unused: sentences and a bar, which are not needed here.
+
+        Returns:
+            A scorer.
+        """
         return load_chat(request.of(ChatOptions), request)
 
-    def read(self, model: Any, experiment: Experiment, request: Request, **more: Any) -> Scorer:
-        from swapbias.models.chat.answering import AnsweringScorer, option_fields
-        from swapbias.studies import answer_scores
+    def read(self, model: Any, experiment: Experiment, request: Request, **unused: Any) -> Scorer:
+        """Return the scorer that reads an experiment.
 
-        if not isinstance(model, AnsweringScorer):  # the user's own reads answers itself
+        Args:
+            model: as ``load`` returns it, or a scorer of the user's own, which reads answers itself.
+            experiment: says how answers are read.
+            request: says how long they are.
+            unused: corpus and training notes, which are not needed here.
+
+        Returns:
+            A scorer with the answers of the model.
+        """
+        from swapbias.models.chat.answering import AnsweringScorer, option_fields
+        from swapbias.studies import answer_scores  # numpy, which listing the studies does not need
+
+        if not isinstance(model, AnsweringScorer):
             reader: Scorer = model.reading_in(experiment.compares.unit)
             return reader
         is_long = experiment.reads.reading in _LONG_TEXTS
@@ -166,65 +222,110 @@ class Chat(Kind):
         )
 
 
+def _unfit_reason(experiment: Experiment, chat: ChatOptions) -> str:
+    """Return why a chat model does not read an experiment, blank where it does."""
+    if not chat.model:
+        return "it asks a chat model; name one with --chat"
+    if chat.log_odds and experiment.reads.reading != "options":
+        return "it has no options to score by log-odds; ask it with -M scoring=sampled"
+    if chat.log_odds and experiment.compares.orders:
+        return (
+            "log-odds are averaged over the orders that it compares; ask it with -M scoring=sampled"
+        )
+    if _cuts_answers(experiment, chat):
+        return f"its answers are free text that {chat.max_tokens} tokens would cut; give -M max-tokens=200"
+    return ""
+
+
+def _cuts_answers(experiment: Experiment, chat: ChatOptions) -> bool:
+    """Return whether the most tokens are too few for free text."""
+    return experiment.reads.reading in _FREE_TEXT and chat.max_tokens < _FEWEST_TOKENS
+
+
 def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED) -> list[Row]:
-    """Every prompt once a trial; ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
+    """Return every prompt once a trial.
 
     Scored by log-odds there are no trials, and of pairs that differ in the order of their options alone (it is
     averaged over), the first stands for all.
+
+    Args:
+        rows: prompts.
+        trials: number of answers to each prompt.
+        scoring: ``sampled`` or ``log-odds``.
+
+    Returns:
+        Rows whose ``prompt_id`` and ``pair_id`` end in the trial, which is a column as well.
     """
     if scoring == LOG_ODDS:
-        pairs: dict[str, set[Any]] = {}
+        return _one_order_of_pairs(rows)
+    in_trials = []
+    for trial in range(1, trials + 1):
         for row in rows:
-            pairs.setdefault(row["pair_id"], set()).add(_whatever_order(row))
-        first: dict[Any, str] = {}
-        chosen = {
-            pair
-            for pair, members in pairs.items()
-            if first.setdefault(frozenset(members), pair) == pair
-        }
-        return [row for row in rows if row["pair_id"] in chosen]
-    return [
-        {
-            **row,
-            **{name: f"{row[name]}/t{trial}" for name in ("prompt_id", "pair_id")},
-            "trial": str(trial),
-        }
-        for trial in range(1, trials + 1)
-        for row in rows
-    ]
+            prompt_id = f"{row['prompt_id']}/t{trial}"
+            pair_id = f"{row['pair_id']}/t{trial}"
+            in_trials.append(
+                {**row, "prompt_id": prompt_id, "pair_id": pair_id, "trial": str(trial)}
+            )
+    return in_trials
 
 
-def _whatever_order(row: Row) -> tuple[Any, ...]:
-    """A row without its names and the order of its options."""
+def _one_order_of_pairs(rows: Sequence[Row]) -> list[Row]:
+    """Return rows without the pairs that differ from an earlier one in the order of their options alone."""
+    contents: dict[str, set[Any]] = {}
+    for row in rows:
+        contents.setdefault(row["pair_id"], set()).add(_content_in_any_order(row))
+    first_of_content: dict[Any, str] = {}
+    for pair_id, content in contents.items():
+        first_of_content.setdefault(frozenset(content), pair_id)
+    chosen = set(first_of_content.values())
+    return [row for row in rows if row["pair_id"] in chosen]
+
+
+def _content_in_any_order(row: Row) -> tuple[Any, ...]:
+    """Return a row without its names and the order of its options."""
     from swapbias.models.chat.log_odds import orders
 
-    texts = frozenset(one.text for prompt in as_prompts([row]) for one, _ in orders(prompt))
+    (prompt,) = as_prompts([row])
+    texts = frozenset(ordered.text for ordered, _ in orders(prompt))
     names = ("prompt_id", "pair_id", "text", "candidates")
-    rest = frozenset(one for one in row.items() if one[0] not in names)
+    rest = frozenset((name, value) for name, value in row.items() if name not in names)
     return texts, frozenset(row["candidates"]), rest
 
 
 def load_chat(options: ChatOptions, request: Request) -> Any:
-    """The scorer of the chat model that some options name, here or behind its service (UsageError: no key)."""
+    """Load the chat model that some options name, here or behind its service.
+
+    Args:
+        options: name the model.
+        request: says how a model that runs here is loaded, and the seed.
+
+    Returns:
+        A scorer.
+
+    Raises:
+        UsageError: there is no key.
+    """
     chat = _options_of(request, options)
+    model = chat.model or ""
     if options.local:
         from swapbias.models.chat.local import LocalChatScorer
 
-        return LocalChatScorer.load(chat.model or "", request.load, chat)
+        return LocalChatScorer.load(model, request.load, chat)
     if not chat.base_url:  # a service may call its models by the names of files
-        refuse_other_formats(chat.model or "", Path(chat.model or ""))
+        refuse_other_formats(model, Path(model))
     need("A chat service", "openai", extra="chat")
     from swapbias.models.chat.openai_client import ChatScorer
 
     api_key(chat)
-    return ChatScorer(chat.model or "", chat)
+    return ChatScorer(model, chat)
 
 
 def _options_of(
     request: Request, options: ChatOptions | None = None, *, long: bool = False
 ) -> ChatOptions:
+    """Return options with the seed of a request; answers are ``long`` where no other length is set."""
     options = options or request.of(ChatOptions)
-    if long and not options.not_usual("max_tokens"):  # of an answer that is a letter
+    if long and not options.not_usual("max_tokens"):
         options = replace(options, max_tokens=_LONG)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
 

@@ -1,4 +1,4 @@
-"""How requests to a chat model are made: the service, its key, sampling and limits."""
+"""Settings of requests to a chat model: the service, its key, sampling and limits."""
 
 import ipaddress
 import math
@@ -21,12 +21,12 @@ NO_KEY = "none"  # sent where no key is set, so that the client does not look fo
 SAMPLED = "sampled"
 LOG_ODDS = "log-odds"
 KEY = "SWAPBIAS_API_KEY"
-# Of services by their host, where a key of that name goes and nowhere else.
+# Variables by the host of a service, where a key of that name goes and nowhere else.
 KEYS = {"api.openai.com": "OPENAI_API_KEY", "router.huggingface.co": "HF_TOKEN"}
 
 
 def _checked_address(url: str) -> str:
-    """Give an address of a service; a UsageError for one that is none, or that holds a secret."""
+    """Return an address of a service; a UsageError for one that is none, or that holds a secret."""
     if _origin(url) is None:
         raise UsageError(
             f"{quoted(url)} is no address, expected http://host:port. Give the whole address."
@@ -44,9 +44,10 @@ Address = Annotated[str, AfterValidator(_checked_address)]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ChatOptions(Options):
-    """How requests to a chat model are made; keys come from the environment alone. Trial t has seed + t."""
+    """Settings of requests to a chat model; keys come from the environment alone. Trial t has seed + t."""
 
     key: ClassVar[str] = "chat"
+    """The name of these settings in files and manifests."""
 
     model: Annotated[Place | None, Use(option="chat", flag=True, place=True)] = None
     """Chat model: its name at the endpoint, a Hub id, or a local folder."""
@@ -62,9 +63,8 @@ class ChatOptions(Options):
     """First tokens a service tells, for log-odds."""
     json_schema: bool = False
     """Let a JSON schema allow the options alone, where the service knows schemas."""
-    trials: Annotated[int, Field(ge=1, le=1_000), Use(flag=True)] = (
-        5  # beyond, the rows fill a memory
-    )
+    # Beyond the most trials the rows fill a memory.
+    trials: Annotated[int, Field(ge=1, le=1_000), Use(flag=True)] = 5
     """Answers to each prompt."""
     answers_per_request: Count = 1
     """Trials that one request asks for (n), where the service allows."""
@@ -72,9 +72,8 @@ class ChatOptions(Options):
     """Of the chat model."""
     max_tokens: Count = 16
     """Most tokens of an answer; models that think first need thousands."""
-    concurrency: Annotated[int, Field(ge=1, le=100), Use(speed=True)] = (
-        8  # connections of the HTTP client
-    )
+    # The HTTP client opens 100 connections at most.
+    concurrency: Annotated[int, Field(ge=1, le=100), Use(speed=True)] = 8
     """Requests at once."""
     max_requests: Annotated[int | None, Field(ge=0), Use(speed=True)] = None
     """Most requests; trials that take more are not run."""
@@ -103,12 +102,12 @@ class ChatOptions(Options):
 
     @property
     def log_odds(self) -> bool:
-        """Whether options are scored by their probabilities."""
+        """True where options are scored by their probabilities."""
         return self.scoring == LOG_ODDS
 
     @property
     def local(self) -> bool:
-        """Whether the model runs on this machine, with transformers."""
+        """True where the model runs on this machine, with transformers."""
         if self.provider == LOCAL:
             return True
         return self.base_url is None and self.model is not None and Path(self.model).is_dir()
@@ -120,33 +119,44 @@ class ChatOptions(Options):
 
     @property
     def service(self) -> str:
-        """Its name in sentences."""
+        """The name of the service in sentences."""
         return self.host or self.provider or "Hugging Face Inference Providers"
 
     @property
     def declared(self) -> bool:
-        """Whether the user declared the service as their own; one on this machine may hand texts on, too."""
-        return self.base_url is not None and _origin(self.base_url) in map(
-            _origin, self.own_address
-        )
+        """True where the user declared the service as their own; one on this machine may hand texts on, too."""
+        if self.base_url is None:
+            return False
+        return _origin(self.base_url) in map(_origin, self.own_address)
 
     def cost(self, prompt_tokens: float, output_tokens: float) -> float:
-        """In currency units; NaN without prices."""
-        prices = [math.nan if one is None else one for one in (self.price_in, self.price_out)]
-        return (prompt_tokens * prices[0] + output_tokens * prices[1]) / 1e6
+        """Return the cost of requests.
+
+        Args:
+            prompt_tokens: number of tokens of the prompts.
+            output_tokens: number of tokens of the answers.
+
+        Returns:
+            Currency units; NaN without prices.
+        """
+        if self.price_in is None or self.price_out is None:
+            return math.nan
+        return (prompt_tokens * self.price_in + output_tokens * self.price_out) / 1e6
 
     def of_judge(self) -> "ChatOptions | None":
-        """Options of requests to the judge, at the model's service unless it is a folder; None without one."""
+        """Return the options of requests to the judge.
+
+        Returns:
+            Options at the model's service unless the judge is a folder; None without a judge.
+        """
         if self.judge is None:
             return None
-        base_url, provider = (
-            (None, None) if Path(self.judge).is_dir() else (self.base_url, self.provider)
-        )
+        is_folder = Path(self.judge).is_dir()
         return replace(
             self,
             model=self.judge,
-            base_url=base_url,
-            provider=provider,
+            base_url=None if is_folder else self.base_url,
+            provider=None if is_folder else self.provider,
             trials=1,
             temperature=0.0,
             max_tokens=self.judge_max_tokens,
@@ -157,127 +167,174 @@ class ChatOptions(Options):
         )
 
     def check(self) -> None:
-        """Refuse, with a UsageError, settings that name no model, or that nothing would read."""
+        """Refuse settings that name no model, or that nothing would read.
+
+        Raises:
+            UsageError: there are such settings.
+        """
         if self.model is None and self != ChatOptions():
             raise UsageError(
                 "Settings of a chat model are given and no model is. Name it with --chat."
             )
-        service = ("base_url", "max_requests")
         prices = ("price_in", "price_out", "max_cost")
-        for applies, why, names in (
-            (
-                self.log_odds,
-                "-M scoring=log-odds samples nothing",
-                ("trials", "temperature", "max_tokens"),
-            ),
-            (not self.log_odds, "Answers are sampled", ("top_logprobs",)),
-            (self.local, f"{self.model} runs on this machine", (*service, *prices)),
-            (
-                self.local and self.provider != LOCAL,
-                f"{self.model} is a folder of this machine",
-                ("provider",),
-            ),
-            (
-                self.base_url and not self.local,
-                "The service is named with --base-url",
-                ("provider",),
-            ),
-            (
-                None in (self.price_in, self.price_out),
-                "Costs take both -M price-in and -M price-out",
-                prices,
-            ),
-        ):
-            unread = [setting.written for setting in self.not_usual(*names)]
-            if applies and unread:
-                raise UsageError(f"{why}, and {' and '.join(unread)} is given. Drop it.")
+        if self.log_odds:
+            self._refuse_unread(
+                "-M scoring=log-odds samples nothing", "trials", "temperature", "max_tokens"
+            )
+        else:
+            self._refuse_unread("Answers are sampled", "top_logprobs")
+        if self.local:
+            self._refuse_unread(
+                f"{self.model} runs on this machine", "base_url", "max_requests", *prices
+            )
+        if self.local and self.provider != LOCAL:
+            self._refuse_unread(f"{self.model} is a folder of this machine", "provider")
+        if self.base_url and not self.local:
+            self._refuse_unread("The service is named with --base-url", "provider")
+        if self.price_in is None or self.price_out is None:
+            self._refuse_unread("Costs take both -M price-in and -M price-out", *prices)
+
+    def _refuse_unread(self, reason: str, *names: str) -> None:
+        """Refuse, with a UsageError, to get one of these settings where nothing would read it."""
+        unread = [setting.written for setting in self.not_usual(*names)]
+        if unread:
+            raise UsageError(f"{reason}, and {' and '.join(unread)} is given. Drop it.")
 
     def check_open(self) -> None:
-        """Refuse, with a UsageError, to send texts and a key over http to another machine that is not declared."""
-        scheme, host, _ = _origin(self.base_url or "") or ("", "", 0)
-        if scheme == "http" and not self.declared and not _is_loopback(host):
-            why = (
-                f"{self.host} would get requests over http, where anybody on the way can read them"
+        """Refuse to send texts and a key over http to another machine that is not declared.
+
+        Raises:
+            UsageError: they would be sent so.
+        """
+        origin = _origin(self.base_url or "")
+        if origin is None or self.declared:
+            return
+        scheme, host, _ = origin
+        if scheme == "http" and not _is_loopback(host):
+            raise UsageError(
+                f"{self.host} would get requests over http, where anybody on the way can read them. "
+                "Use https, or declare it as your own with -M own-address."
             )
-            raise UsageError(f"{why}. Use https, or declare it as your own with -M own-address.")
 
 
 def _origin(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port that a connection is made to; None where that is no address of a service."""
+    """Return scheme, host and port that a connection is made to; None where that is no address of a service."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").lower()
         port = parts.port
     except ValueError:  # a port that is no number, a bracket that is not closed
         return None
-    usual = {"http": 80, "https": 443}.get(parts.scheme)
-    return (
-        (parts.scheme, host, usual if port is None else port)
-        if usual and host and port != 0
-        else None
-    )
+    usual_port = {"http": 80, "https": 443}.get(parts.scheme)
+    if usual_port is None or not host or port == 0:
+        return None
+    return parts.scheme, host, usual_port if port is None else port
 
 
 def _is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    host = host.rstrip(".")
     try:
-        return ipaddress.ip_address(host.rstrip(".")).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host.rstrip(".") == "localhost"
+        return host == "localhost"
 
 
 def settings(options: ChatOptions) -> dict[str, Any]:
-    """What pins the asking down, for the manifest."""
+    """Return the settings that answers depend on, for the manifest.
+
+    Args:
+        options: of the requests.
+
+    Returns:
+        Values by the names of options.
+    """
     if options.log_odds:
-        names = ["scoring", *([] if options.local else ["top_logprobs"])]
+        names = ["scoring"]
+        if not options.local:
+            names.append("top_logprobs")
     else:
-        more = [name for name in ("json_schema", "answers_per_request") if options.not_usual(name)]
-        names = ["temperature", "seed", "trials", "max_tokens", *more]
+        names = ["temperature", "seed", "trials", "max_tokens"]
+        further = ("json_schema", "answers_per_request")
+        names += [name for name in further if options.not_usual(name)]
     return {name: getattr(options, name) for name in names}
 
 
 def scoring_in_words(chat: Mapping[str, Any]) -> str:
-    """How requests to a chat model were made, in words, by its settings in a manifest.
+    """Describe how requests to a chat model were made.
 
     >>> scoring_in_words({"trials": 5, "temperature": 1.0}), scoring_in_words({"scoring": "log-odds"})
     ('5 trials at temperature 1', 'option log-odds over two orders of the options')
+
+    Args:
+        chat: settings of a manifest.
+
+    Returns:
+        A clause without a capital.
     """
     if chat.get("scoring") == LOG_ODDS:
         return "option log-odds over two orders of the options"
-    number = chat.get("temperature")
-    return f"{chat.get('trials')} trials at temperature {f'{number:g}' if isinstance(number, float) else number}"
+    temperature = chat.get("temperature")
+    if isinstance(temperature, float):
+        temperature = f"{temperature:g}"
+    return f"{chat.get('trials')} trials at temperature {temperature}"
 
 
 def key_names(options: ChatOptions) -> tuple[str, ...]:
-    """The variables whose key may go to the service; known keys go over https to their own service alone."""
+    """Return the variables whose key may go to the service; known keys go over https to their own service alone.
+
+    Args:
+        options: of the requests.
+
+    Returns:
+        Names of variables of the environment, the first to look for first.
+    """
     if not options.base_url:
         return (options.api_key_env, "HF_TOKEN")
     if options.api_key_env != KEY:
         return (options.api_key_env,)
     scheme, host, port = _origin(options.base_url) or ("", "", 0)
-    own = KEYS.get(host) if (scheme, port) == ("https", 443) else None
-    return (options.api_key_env, *([own] if own else []))
+    if (scheme, port) == ("https", 443) and host in KEYS:
+        return (options.api_key_env, KEYS[host])
+    return (options.api_key_env,)
 
 
 def gets_unnamed_key(options: ChatOptions) -> bool:
-    """Whether the key in ``KEY`` would go to another machine though the user named neither."""
-    there = (
-        options.model
-        and options.base_url
-        and not _is_loopback(urlsplit(options.base_url).hostname or "")
-    )
-    return bool(there and options.api_key_env == KEY and os.environ.get(KEY))
+    """Return whether the key in ``KEY`` would go to another machine though the user named neither.
+
+    Args:
+        options: of the requests.
+
+    Returns:
+        True where such a key is set.
+    """
+    if not options.model or not options.base_url or options.api_key_env != KEY:
+        return False
+    is_elsewhere = not _is_loopback(urlsplit(options.base_url).hostname or "")
+    return is_elsewhere and bool(os.environ.get(KEY))
 
 
 def api_key(options: ChatOptions) -> str:
-    """The service's key, of the environment alone; UsageError: none where one is needed or named."""
+    """Return the service's key, of the environment alone.
+
+    Args:
+        options: of the requests.
+
+    Returns:
+        The key; ``NO_KEY`` for a service of the user's address without one.
+
+    Raises:
+        UsageError: there is no key where one is needed or named.
+    """
     options.check_open()
     names = key_names(options)
     for name in names:
         key = os.environ.get(name, "").strip()
-        if key and not (key.isascii() and key.isprintable()):
+        if not key:
+            continue
+        if not (key.isascii() and key.isprintable()):
             raise UsageError(f"{name} holds characters that no key has. Copy the key again.")
-        if key:
-            return key
+        return key
     if options.base_url and options.api_key_env == KEY:
         return NO_KEY
     if options.base_url:

@@ -1,6 +1,6 @@
 """Chat models that run here: a causal model of transformers and its chat template."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
-from swapbias.models.chat import answering
+from swapbias.models.chat import answer_log, answering
 from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Logs, core, lettered, log_sum, names_of, option_of
@@ -23,11 +23,9 @@ from swapbias.models.progress import Progress, silent
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt, chats
 
-_CHUNK = (
-    64  # prompts whose options are read together: each way to write an option is a text of its own
-)
-# with which some templates end a prompt
-_TAG = "<think>"
+# Prompts whose options are read together: each way to write an option is a text of its own.
+_CHUNK = 64
+_TAG = "<think>"  # some templates end a prompt with it
 _TAG_TOKENS = 12
 
 
@@ -49,12 +47,24 @@ class LocalChatScorer(AnsweringScorer):
         options: ChatOptions | None = None,
         batch_size: int = 64,
     ) -> None:
-        """Wrap a loaded model; ``load`` is the usual way. Of the options, those of a service do nothing here."""
+        """Wrap a loaded model; ``load`` is the usual way.
+
+        Args:
+            model: a causal model of transformers.
+            tokenizer: of the model, with a chat template.
+            model_id: the name of the model in findings.
+            identity: pins the model down in the manifest.
+            options: of sampling; those of a service do nothing here.
+            batch_size: most prompts that are read at once.
+
+        Raises:
+            UsageError: the tokenizer has no chat template.
+        """
         super().__init__(model_id, options)
         if not tokenizer.chat_template:
-            what = f"{model_id} has no chat template: it continues texts and answers no questions"
             raise UsageError(
-                f"{what}. Name a chat model, or audit it as a causal model, without --chat."
+                f"{model_id} has no chat template: it continues texts and answers no questions. "
+                "Name a chat model, or audit it as a causal model, without --chat."
             )
         self.model = model.eval()
         self.tokenizer = tokenizer
@@ -63,40 +73,55 @@ class LocalChatScorer(AnsweringScorer):
         self._known_forms: dict[tuple[tuple[str, ...], bool], list[list[list[int]]]] = {}
         self.template = ChatTemplate(tokenizer, model_id)
         self.limit = length_limit(tokenizer, model)
-        self.chunk_rows = _CHUNK if self.options.log_odds else self.chunk_rows
+        if self.options.log_odds:
+            self.chunk_rows = _CHUNK
         self.identity: Mapping[str, Any] = {**identity, "kind": self.kind, **settings(self.options)}
-        found = self.model.generation_config.eos_token_id
-        found = tokenizer.eos_token_id if found is None else found
-        self.ends = (
-            [] if found is None else [found] if isinstance(found, int) else list(found)
-        )  # of an answer
+        self.ends = _ends_of_answers(model, tokenizer)
 
     @classmethod
     def load(cls, model: str, load: LoadOptions, options: ChatOptions | None = None) -> Self:
-        """From a Hub id or local folder; a ValueError where there is no such model, or it is not a causal one."""
+        """Load a model that runs here.
+
+        Args:
+            model: a Hub id or local folder.
+            load: says how it is loaded.
+            options: of sampling.
+
+        Returns:
+            A scorer.
+
+        Raises:
+            ValueError: there is no such model, or it is not a causal one.
+        """
         loaded, tokenizer, pin = load_model(model, AutoModelForCausalLM, load)
-        named: dict[str, Any] = {
-            "model_id": read_name(model, pin),
-            "identity": pin,
-            "batch_size": load.batch_size,
-        }
-        return cls(loaded, tokenizer, options=options, **named)
+        return cls(
+            loaded,
+            tokenizer,
+            model_id=read_name(model, pin),
+            identity=pin,
+            options=options,
+            batch_size=load.batch_size,
+        )
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """The tokens of each prompt in the model's chat template."""
+        """Return the tokens of each prompt in the model's chat template.
+
+        Args:
+            prompts: rows to score.
+
+        Returns:
+            Token ids, one tuple per prompt.
+        """
         return [tuple(self._encode(prompt.text)) for prompt in prompts]
 
     def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
         adapter = self.identity.get("adapter") or {}
-        commits = [
-            str(pin.get(name, ""))
-            for pin in (self.identity, adapter)
-            for name in ("sha256", "revision")
-        ]
-        pinned = " ".join([self.model_id, *commits]).rstrip()
+        parts = ["local", self.model_id]
+        for pin in (self.identity, adapter):
+            parts += [str(pin.get("sha256", "")), str(pin.get("revision", ""))]
+        model = " ".join(parts).rstrip()
         return [
-            answering.answer_key(prompt, model=f"local {pinned}", options=self.options)
-            for prompt in prompts
+            answering.answer_key(prompt, model=model, options=self.options) for prompt in prompts
         ]
 
     def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
@@ -104,9 +129,8 @@ class LocalChatScorer(AnsweringScorer):
         encoded = {key: self._encode(rows[0].text) for key, rows in missing.items()}
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded.values())
         keys = [key for key, ids in encoded.items() if len(ids) + most <= self.limit]
-        report(
-            sum(len(rows) for key, rows in missing.items() if len(encoded[key]) + most > self.limit)
-        )
+        too_long = missing.keys() - set(keys)
+        report(sum(len(missing[key]) for key in too_long))
         expected = len(self.log) + len(keys)
         sampler = _Sampler(self.options.temperature, keys, self.model.device)
         config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -118,110 +142,159 @@ class LocalChatScorer(AnsweringScorer):
             pad_token_id=0,  # masked; an ending may lie outside of the vocabulary
         )
         prompts = [encoded[key] for key in keys]
-        for places, answers in generation.answer(
+        for indices, answers in generation.answer(
             self.model, prompts, sampler.weigh, settings=config, batch_size=self.batch_size
         ):
-            for place, tokens in zip(places, answers, strict=True):
-                rows = missing[keys[place]]
-                count = 0 if place in sampler.not_finite else len(tokens)
-                text, reason = (
-                    self._decoded(tokens, prompts[place]) if count else ("", answering.NON_FINITE)
-                )
-                usage = {"completion_tokens": count, "total_tokens": count + len(prompts[place])}
-                answer = answering.Answer(
-                    key=keys[place],
-                    prompt_id=rows[0].prompt_id,
-                    answer=text,
-                    finish_reason=reason,
-                    usage=usage,
+            for index, tokens in zip(indices, answers, strict=True):
+                key = keys[index]
+                rows = missing[key]
+                is_finite = index not in sampler.not_finite
+                answer = self._answer(
+                    key, rows[0], prompts[index], list(tokens) if is_finite else []
                 )
                 self.keep(answer, rows[0])
                 report(len(rows))
             self.refuse_useless(expected)
 
+    def _answer(
+        self, key: str, prompt: Prompt, prompt_ids: Sequence[int], tokens: Sequence[int]
+    ) -> answer_log.Answer:
+        """Return the answer of these tokens; without any, one whose probabilities are not finite."""
+        text = ""
+        reason = answer_log.NON_FINITE
+        if tokens:
+            text, reason = self._decoded(tokens, prompt_ids)
+        count = len(tokens)
+        return answer_log.Answer(
+            key=key,
+            prompt_id=prompt.prompt_id,
+            answer=text,
+            finish_reason=reason,
+            usage={"completion_tokens": count, "total_tokens": count + len(prompt_ids)},
+        )
+
     def option_logs(
         self, prompts: Sequence[Prompt], on_progress: Progress = silent
     ) -> list[Logs | None]:
-        """As the answer's beginning, summed over the ways to write an option; nothing is hidden."""
+        """Return log-probabilities of options as the answer's beginning, summed over the ways to write each.
+
+        Args:
+            prompts: with candidates.
+            on_progress: called with the number of further prompts that are done.
+
+        Returns:
+            Natural logarithms; nothing is hidden. None: a text is longer than the model reads.
+
+        Raises:
+            UsageError: the letter of an option is several tokens.
+        """
         begins = [self._encode(prompt.text) for prompt in prompts]
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, begins)
-        forms = [self._forms(prompt) for prompt in prompts]
-        every = zip(begins, forms, strict=True)
+        forms_of_prompts = [self._forms(prompt) for prompt in prompts]
         texts = [
-            ([*begin, *form], len(begin)) for begin, own in every for some in own for form in some
+            ([*begin, *form], len(begin))
+            for begin, forms in zip(begins, forms_of_prompts, strict=True)
+            for of_option in forms
+            for form in of_option
         ]
         share = len(prompts) / max(1, len(texts))
-        how: Any = {
-            "batch_size": self.batch_size,
-            "on_progress": lambda done: on_progress(done * share),
-        }
-        values: Any = iter(ends_within(self.model, texts, self.limit, **how))
-        logs = [[[next(values) for _ in some] for some in own] for own in forms]
-        lost = [any(None in some for some in own) for own in logs]
+        read = ends_within(
+            self.model,
+            texts,
+            self.limit,
+            batch_size=self.batch_size,
+            on_progress=lambda done: on_progress(done * share),
+        )
+        values: Iterator[Any] = iter(read)
         return [
-            None if no else ([log_sum(some) for some in own], 0.0)
-            for no, own in zip(lost, logs, strict=True)
+            _sum_forms([[next(values) for _ in of_option] for of_option in forms])
+            for forms in forms_of_prompts
         ]
 
     def _forms(self, prompt: Prompt) -> list[list[list[int]]]:
-        """Return the tokens that answer for each option of a prompt; UsageError: no token is a letter of it.
-
-        They are the single tokens that are read as the option, and the ways to write a text without a letter.
-        """
+        """Return the tokens that answer for each option of a prompt; UsageError: no token is a letter of it."""
         texts = tuple(option.text for option in prompt.candidates)
-        names = names_of(prompt)
-        is_lettered = lettered(prompt)
-        if (texts, is_lettered) not in self._known_forms:
-            forms: list[list[list[int]]] = [[] for _ in texts]
-            cores = {core(name) for name in (*names, *texts)}
-            for number in sorted(
-                {number for name in cores for number in self.tokens.get(name, ())}
-            ):
-                place = option_of(self.tokenizer.decode([number]), prompt)
-                if place is not None:
-                    forms[place].append([number])
-            if not is_lettered:
-                forms = [
-                    _without_beginnings(own, self._written(text))
-                    for own, text in zip(forms, texts, strict=True)
-                ]
-            self._known_forms[texts, is_lettered] = forms
-        forms = self._known_forms[texts, is_lettered]
-        for name, own in zip(names, forms, strict=True):
-            if not own:
+        key = (texts, lettered(prompt))
+        if key not in self._known_forms:
+            self._known_forms[key] = self._find_forms(prompt)
+        forms = self._known_forms[key]
+        for name, of_option in zip(names_of(prompt), forms, strict=True):
+            if not of_option:
                 raise UsageError(
                     f"The letter {name} is no single token of {self.model_id}. Use -M scoring=sampled."
                 )
         return forms
 
+    def _find_forms(self, prompt: Prompt) -> list[list[list[int]]]:
+        """Return the single tokens that are read as each option, and the ways to write a text without a letter."""
+        texts = [option.text for option in prompt.candidates]
+        forms: list[list[list[int]]] = [[] for _ in texts]
+        cores = {core(name) for name in (*names_of(prompt), *texts)}
+        candidates = {token_id for name in cores for token_id in self.tokens.get(name, ())}
+        for token_id in sorted(candidates):
+            index = option_of(self.tokenizer.decode([token_id]), prompt)
+            if index is not None:
+                forms[index].append([token_id])
+        if lettered(prompt):
+            return forms
+        return [
+            _without_beginnings(of_option, self._written(text))
+            for of_option, text in zip(forms, texts, strict=True)
+        ]
+
     @cached_property
     def tokens(self) -> Mapping[str, list[int]]:
-        """The numbers of the vocabulary's tokens by their ``core``."""
-        numbers: dict[str, list[int]] = {}
-        for number in sorted(set(self.tokenizer.get_vocab().values())):
-            numbers.setdefault(core(self.tokenizer.decode([number])), []).append(number)
-        return numbers
+        """The ids of the vocabulary's tokens by their ``core``."""
+        ids: dict[str, list[int]] = {}
+        for token_id in sorted(set(self.tokenizer.get_vocab().values())):
+            ids.setdefault(core(self.tokenizer.decode([token_id])), []).append(token_id)
+        return ids
 
     def _written(self, text: str) -> list[list[int]]:
         """Return the tokens of a text in each case, at the start of a line and after a blank."""
         cases = dict.fromkeys(
             (text, text.lower(), text.upper(), text.capitalize(), text[:1].upper() + text[1:])
         )
-        spaced = [f"{blank}{one}" for one in cases for blank in ("", " ")]
-        return [list(self.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in spaced]
+        spaced = [f"{blank}{case}" for case in cases for blank in ("", " ")]
+        return [
+            list(self.tokenizer(case, add_special_tokens=False)["input_ids"]) for case in spaced
+        ]
 
     def _encode(self, text: str) -> list[int]:
-        """The turns of the prompt in the model's chat template."""
+        """Return the tokens of a prompt's turns in the model's chat template."""
         messages = chats.turns(text)
         return self.template.ids(messages, answers_at_once=self.options.log_odds)
 
     def _decoded(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:
-        """The text of an answer and why it ended; a reasoning that the chat template has begun is marked as one."""
-        ended = bool(tokens) and tokens[-1] in self.ends
-        text = self.tokenizer.decode(tokens[:-1] if ended else tokens, skip_special_tokens=True)
-        begun = opens_reasoning(self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:]))
-        whole = f"{_TAG}{text}" if begun else text
-        return whole.encode(errors="replace").decode(), "stop" if ended else answering.CUT_OFF
+        """Return the text of an answer and why it ended; a reasoning that the chat template has begun is marked."""
+        has_end = bool(tokens) and tokens[-1] in self.ends
+        text = self.tokenizer.decode(tokens[:-1] if has_end else tokens, skip_special_tokens=True)
+        if opens_reasoning(self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:])):
+            text = f"{_TAG}{text}"
+        # Half of a surrogate pair cannot be written down.
+        text = text.encode(errors="replace").decode()
+        return text, "stop" if has_end else answer_log.CUT_OFF
+
+
+def _ends_of_answers(model: Any, tokenizer: Any) -> list[int]:
+    """Return the ids of the tokens that end an answer."""
+    ends = model.generation_config.eos_token_id
+    if ends is None:
+        ends = tokenizer.eos_token_id
+    if ends is None:
+        return []
+    return [ends] if isinstance(ends, int) else list(ends)
+
+
+def _sum_forms(logs: Sequence[Sequence[float | None]]) -> Logs | None:
+    """Return the log of each option, summed over the ways to write it; None where a text is too long to read."""
+    sums = []
+    for of_option in logs:
+        read = [log for log in of_option if log is not None]
+        if len(read) < len(of_option):
+            return None
+        sums.append(log_sum(read))
+    return sums, 0.0
 
 
 def _without_beginnings(
@@ -236,7 +309,15 @@ def _without_beginnings(
 
 
 def open_ids(tokenizer: Any, text: str) -> list[int]:
-    """Tokens of a text that goes on: without the end mark that some tokenizers put behind every text."""
+    """Return the tokens of a text that goes on: without the end mark that some tokenizers put behind every text.
+
+    Args:
+        tokenizer: of transformers.
+        text: a beginning.
+
+    Returns:
+        Token ids.
+    """
     ids: list[int] = list(tokenizer(text)["input_ids"])
     marks = {tokenizer.eos_token_id, tokenizer.sep_token_id}
     while len(ids) > 1 and ids[-1] in marks:
@@ -250,17 +331,26 @@ class _Sampler:
     def __init__(self, temperature: float, keys: Sequence[str], device: Any) -> None:
         self.temperature = temperature
         self.generators = [torch.Generator(device).manual_seed(int(key[:15], 16)) for key in keys]
-        self.not_finite: set[int] = (
-            set()
-        )  # prompts of which a logit was NaN, or the highest infinite
+        self.not_finite: set[int] = set()
+        """Indices of prompts of which a logit was NaN, or the highest infinite."""
 
-    def weigh(self, logits: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
-        """Logits of some prompts, shape (prompts, vocabulary), with noise unless the temperature is 0."""
-        finite = logits.amax(dim=-1).isfinite().tolist()
-        self.not_finite.update(place for place, one in zip(places, finite, strict=True) if not one)
+    def weigh(self, logits: torch.Tensor, indices: Sequence[int]) -> torch.Tensor:
+        """Return logits with noise unless the temperature is 0.
+
+        Args:
+            logits: of some prompts, shape (prompts, vocabulary).
+            indices: of the prompts.
+
+        Returns:
+            Shape (prompts, vocabulary).
+        """
+        is_finite = logits.amax(dim=-1).isfinite().tolist()
+        for index, finite in zip(indices, is_finite, strict=True):
+            if not finite:
+                self.not_finite.add(index)
         if not self.temperature:
             return logits
         noise = torch.empty_like(logits)
-        for row, place in zip(noise, places, strict=True):
-            row.exponential_(generator=self.generators[place])
+        for row, index in zip(noise, indices, strict=True):
+            row.exponential_(generator=self.generators[index])
         return logits / self.temperature - noise.log()

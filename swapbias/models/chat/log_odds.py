@@ -13,181 +13,238 @@ from swapbias.models.scorer import Scored, ranked
 from swapbias.studies import Candidate, Prompt, read_answer
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-LOST = "not_answered"  # what findings take for the share of a prompt that no option answers
+LOST = "not_answered"  # findings read in it the share of a prompt that no option answers
 ROUNDING = 0.02  # of probabilities and their logarithms: what is beyond 1 by more is none
-_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
-
-Ordered = tuple[
-    Prompt, Sequence[int]
-]  # with its options in one order, and which each was in the order published
-Logs = tuple[
-    list[float], float
-]  # log-probability of each option as it stands in a prompt, and what was not shown
-OptionLogs = Callable[
-    [Sequence[Prompt], Progress], list[Logs | None]
-]  # of each prompt; None: not known
+_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
+# A prompt with its options in one order, and the index of each in the order published.
+Ordered = tuple[Prompt, Sequence[int]]
+# Log-probability of each option as it stands in a prompt, and the probability that is not shown.
+Logs = tuple[list[float], float]
+# Gives the logs of each prompt; None: not known.
+OptionLogs = Callable[[Sequence[Prompt], Progress], list[Logs | None]]
 
 
 def score_options(
     option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress
 ) -> list[Scored]:
-    """Score: what the options count on average, weighted by their probabilities among those that count something.
+    """Score closed questions by what the options count on average, weighted by the probabilities of those that count.
 
     Probabilities are averaged over the order of the options and its reverse. An option is every first token that an
     answer is read as it by: its letter or whole text, in any case; without letters also its text in several tokens.
-    Parts are those of ``measures.OptionOdds``; ``not_answered``: probability of all that counts nothing, 1 without a
-    score. NaN: too long, no option has a probability, or too much is hidden. UsageError: no probabilities, or a
-    letter of several tokens. ValueError: no two options that count different numbers.
+
+    Args:
+        option_logs: gives log-probabilities of the options.
+        prompts: with candidates.
+        on_progress: called with the number of further prompts that are done.
+
+    Returns:
+        One Scored per prompt. Parts are those of ``measures.OptionOdds``; ``not_answered``: probability of all that
+        counts nothing, 1 without a score. NaN: too long, no option has a probability, or too much is hidden.
+
+    Raises:
+        UsageError: there are no probabilities, or a letter is several tokens.
+        ValueError: no two options count different numbers.
     """
-    ordered = [orders(prompt) for prompt in prompts]
-    every = [one for own in ordered for one, _ in own]
-    share = len(prompts) / len(every) if every else 1.0
-    answers = iter(option_logs(every, lambda done: on_progress(done * share)))
+    orders_of_prompts = [orders(prompt) for prompt in prompts]
+    ordered_prompts = [ordered for of_prompt in orders_of_prompts for ordered, _ in of_prompt]
+    share = len(prompts) / len(ordered_prompts) if ordered_prompts else 1.0
+    logs = iter(option_logs(ordered_prompts, lambda done: on_progress(done * share)))
     return [
-        _scored(prompt, own, [next(answers) for _ in own])
-        for prompt, own in zip(prompts, ordered, strict=True)
+        _score_orders(prompt, of_prompt, [next(logs) for _ in of_prompt])
+        for prompt, of_prompt in zip(prompts, orders_of_prompts, strict=True)
     ]
 
 
 def orders(prompt: Prompt) -> list[Ordered]:
-    """A prompt in the order of its options, and in the reverse one; raises as ``score_options``.
+    """Return a prompt in the order of its options, and in the reverse one.
 
-    Letters and options that count nothing keep their places. One order, where the text has an option twice or not.
+    Args:
+        prompt: with candidates.
+
+    Returns:
+        Letters and options that count nothing keep their places. One order, where the text has an option twice or
+        not.
+
+    Raises:
+        ValueError: no two options count different numbers.
     """
     options = prompt.candidates
-    counted = [place for place, one in enumerate(options) if one.value is not None]
-    if len({options[place].value for place in counted}) < 2:
+    counting = [index for index, option in enumerate(options) if option.value is not None]
+    if len({options[index].value for index in counting}) < 2:
         raise ValueError(
             f"{prompt.prompt_id}: expected two candidates at least that count different numbers."
         )
-    reverse = dict(zip(counted, reversed(counted), strict=True))
-    places = [reverse.get(place, place) for place in range(len(options))]
-    found: list[Ordered] = [(prompt, range(len(options)))]
-    if (text := _reordered(prompt.text, options, places)) is not None:
-        found.append(
-            (replace(prompt, text=text, candidates=tuple(options[one] for one in places)), places)
-        )
-    return found
+    reverse = dict(zip(counting, reversed(counting), strict=True))
+    indices = [reverse.get(index, index) for index in range(len(options))]
+    straight: Ordered = (prompt, range(len(options)))
+    text = _reordered(prompt.text, options, indices)
+    if text is None:
+        return [straight]
+    candidates = tuple(options[index] for index in indices)
+    return [straight, (replace(prompt, text=text, candidates=candidates), indices)]
 
 
 def lettered(prompt: Prompt) -> bool:
-    """Whether the options of a prompt have letters, which answer for them then."""
+    """Return whether the options of a prompt have letters, which answer for them then.
+
+    Args:
+        prompt: with candidates.
+
+    Returns:
+        True for letters in round brackets.
+    """
     return "(A)" in prompt.text
 
 
-def _reordered(text: str, options: Sequence[Candidate], places: Sequence[int]) -> str | None:
-    """The text with its options in another order; None where they cannot be distinguished from the rest of it."""
-    letters = "(A)" in text
+def _reordered(text: str, options: Sequence[Candidate], indices: Sequence[int]) -> str | None:
+    """Return a text with its options in another order; None where they cannot be distinguished from its rest."""
+    has_letters = "(A)" in text
     spans: list[tuple[int, int]] = []
     end = len(text)
-    for place in reversed(
-        range(len(options))
-    ):  # from the end: an example may stand before the question
-        mark = rf"\({LETTERS[place]}\)\W*" if letters else r"(?<!\w)"
-        found = list(
-            re.compile(rf"{mark}({re.escape(options[place].text)})(?!\w)").finditer(text, 0, end)
-        )
-        if not found or (not letters and len(found) > 1):
+    # From the end: an example may stand before the question.
+    for index in reversed(range(len(options))):
+        mark = rf"\({LETTERS[index]}\)\W*" if has_letters else r"(?<!\w)"
+        pattern = re.compile(rf"{mark}({re.escape(options[index].text)})(?!\w)")
+        matches = list(pattern.finditer(text, 0, end))
+        if not matches or (not has_letters and len(matches) > 1):
             return None
-        spans.insert(0, found[-1].span(1))
-        end = found[-1].start()
+        spans.insert(0, matches[-1].span(1))
+        end = matches[-1].start()
     cuts = [0, *(edge for span in spans for edge in span), len(text)]
     pieces = [text[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)]
-    return pieces[0] + "".join(
-        options[one].text + rest for one, rest in zip(places, pieces[1:], strict=True)
-    )
+    parts = [pieces[0]]
+    for index, rest in zip(indices, pieces[1:], strict=True):
+        parts += [options[index].text, rest]
+    return "".join(parts)
 
 
-def _scored(prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs | None]) -> Scored:
-    """What all orders of one prompt say."""
-    known = [one for one in answers if one is not None]
-    finite = not any(math.isnan(log) for logs, _ in known for log in logs)
-    if len(known) < len(answers) or not finite:
+def _score_orders(
+    prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs | None]
+) -> Scored:
+    """Return the score of a prompt by the logs of all its orders."""
+    read = [logs for logs in answers if logs is not None]
+    finite = not any(math.isnan(log) for logs, _ in read for log in logs)
+    if len(read) < len(answers) or not finite:
         return Scored(math.nan, parts=dict.fromkeys(PARTS, math.nan) | {LOST: 1.0}, finite=finite)
     options = prompt.candidates
-    logs = [[0.0] * len(options) for _ in known]
-    for row, (_, places), (found, _) in zip(logs, ordered, known, strict=True):
-        for place, log in zip(places, found, strict=True):
-            row[place] = log  # whatever letter it had
-    odds = option_odds(
-        logs,
-        [math.nan if one.value is None else one.value for one in options],
-        [hidden for _, hidden in known],
-    )
-    shares = [
-        sum(math.exp(row[place]) for row in logs) / len(logs) for place in range(len(options))
-    ]
+    rows = []
+    for (_, indices), (logs, _) in zip(ordered, read, strict=True):
+        row = [0.0] * len(options)
+        for index, log in zip(indices, logs, strict=True):
+            row[index] = log  # whatever letter it had
+        rows.append(row)
+    values = [math.nan if option.value is None else option.value for option in options]
+    odds = option_odds(rows, values, [hidden for _, hidden in read])
+    shares = [sum(math.exp(log) for log in logs) / len(rows) for logs in zip(*rows, strict=True)]
     parts = {name: getattr(odds, name) for name in PARTS}
-    counted = sum(
-        share for share, one in zip(shares, options, strict=True) if one.value is not None
-    )
-    parts[LOST] = 1.0 if math.isnan(odds.score) else min(1.0, max(0.0, 1 - counted))
-    best = sorted(
-        zip((one.text for one in options), shares, strict=True), key=lambda pair: -pair[1]
-    )
-    likeliest = best[0][0] if best[0][1] > 0 else ""
-    return Scored(
-        odds.score,
-        likeliest,
-        ranked([name for name, _ in best], [share for _, share in best]),
-        parts,
-    )
+    if math.isnan(odds.score):
+        parts[LOST] = 1.0
+    else:
+        counting = [
+            share for share, option in zip(shares, options, strict=True) if option.value is not None
+        ]
+        parts[LOST] = min(1.0, max(0.0, 1 - sum(counting)))
+    best = sorted(zip(options, shares, strict=True), key=lambda pair: -pair[1])
+    names = [option.text for option, _ in best]
+    probabilities = [share for _, share in best]
+    likeliest = names[0] if probabilities[0] > 0 else ""
+    return Scored(odds.score, likeliest, ranked(names, probabilities), parts)
 
 
 def names_of(prompt: Prompt) -> list[str]:
-    """What a model answers for each option of a prompt: its letter, or its text."""
+    """Return what a model answers for each option of a prompt.
+
+    Args:
+        prompt: with candidates.
+
+    Returns:
+        Letters, or texts of a prompt without letters.
+    """
     options = prompt.candidates
-    return list(LETTERS[: len(options)]) if lettered(prompt) else [one.text for one in options]
+    if lettered(prompt):
+        return list(LETTERS[: len(options)])
+    return [option.text for option in options]
 
 
 def option_of(token: str, prompt: Prompt) -> int | None:
-    """Return the place of the option that an answer names which is this token alone; None where it names none.
+    """Return the index of the option that an answer of this token alone names.
 
-    By the reader of sampled answers: in any case, with blanks, quotes and end punctuation around it.
+    It is read as sampled answers are: in any case, with blanks, quotes and end punctuation around it.
+
+    Args:
+        token: as a tokenizer or a service writes it.
+        prompt: with candidates.
+
+    Returns:
+        None where it names none.
     """
     texts = tuple(option.text for option in prompt.candidates)
-    return _option_read(_as_text(token), texts, lettered=lettered(prompt))
+    return _read_option(_as_text(token), texts, lettered=lettered(prompt))
 
 
 @lru_cache(maxsize=100_000)
-def _option_read(text: str, texts: tuple[str, ...], *, lettered: bool) -> int | None:
+def _read_option(text: str, texts: tuple[str, ...], *, lettered: bool) -> int | None:
     answer = read_answer(text, texts, lettered=lettered)
     return texts.index(answer) if answer in texts else None
 
 
 def begun_by(token: str, prompt: Prompt) -> list[int]:
-    """Return the places of the options that go on after a token: it is their first word of several."""
+    """Return the indices of the options that go on after a token: it is their first word of several.
+
+    Args:
+        token: as a tokenizer or a service writes it.
+        prompt: with candidates.
+
+    Returns:
+        None of a prompt with letters.
+    """
     if lettered(prompt):
         return []
     word = core(token)
     texts = [option.text.split() for option in prompt.candidates]
-    return [place for place, words in enumerate(texts) if len(words) > 1 and core(words[0]) == word]
+    return [index for index, words in enumerate(texts) if len(words) > 1 and core(words[0]) == word]
 
 
 def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs | None:
-    """Return the options by the likeliest first tokens of an answer (natural logs), and the probability that is left.
+    """Return the logs of options by the likeliest first tokens of an answer, and the probability that is left.
 
     A token is an option where an answer of this token alone is read as it, or where it is the first word of this
-    option alone; it counts as not shown where it may begin another option as well. None: ``overfull``.
+    option alone; it counts as not shown where it may begin another option as well.
+
+    Args:
+        prompt: with candidates.
+        tokens: with their natural logs.
+
+    Returns:
+        None where the tokens are ``overfull``.
     """
     if overfull(tokens):
         return None
     logs: list[list[float]] = [[] for _ in prompt.candidates]
-    shown = math.fsum(math.exp(log) for _, log in tokens)
+    total = math.fsum(math.exp(log) for _, log in tokens)
     unclear = 0.0
     for token, log in tokens:
         exact = option_of(token, prompt)
-        places = {*begun_by(token, prompt), *([] if exact is None else [exact])}
-        if len(places) == 1:
-            logs[places.pop()].append(log)
-        elif places:
+        indices = set(begun_by(token, prompt))
+        if exact is not None:
+            indices.add(exact)
+        if len(indices) == 1:
+            logs[indices.pop()].append(log)
+        elif indices:
             unclear += math.exp(log)
-    return [log_sum(own) for own in logs], max(0.0, 1 - shown) + unclear
+    return list(map(log_sum, logs)), max(0.0, 1 - total) + unclear
 
 
 def overfull(tokens: Sequence[tuple[str, float]]) -> bool:
-    """Whether first tokens have more than the whole probability: what is shown are no log-probabilities."""
+    """Return whether first tokens have more than the whole probability: these are no log-probabilities.
+
+    Args:
+        tokens: with their natural logs.
+
+    Returns:
+        True where they sum to more than 1.
+    """
     if any(log > ROUNDING for _, log in tokens):
         return True
     return math.fsum(math.exp(log) for _, log in tokens) > 1 + ROUNDING
@@ -198,6 +255,12 @@ def core(token: str) -> str:
 
     >>> [core(token) for token in ("A", " a", "(A", "A.", "ĠA", "▁As", '"She')]
     ['a', 'a', 'a', 'a', 'a', 'as', 'she']
+
+    Args:
+        token: as a tokenizer or a service writes it.
+
+    Returns:
+        A word or blank.
     """
     text = unicodedata.normalize("NFKC", _as_text(token))
     return re.sub(r"^\W+|\W+$", "", text).casefold()
@@ -209,12 +272,17 @@ def _as_text(token: str) -> str:
 
 
 def log_sum(logs: Sequence[float]) -> float:
-    """The logarithm of a sum of probabilities, by theirs; NaN where one is."""
-    if any(math.isnan(one) for one in logs):
+    """Return the logarithm of a sum of probabilities.
+
+    Args:
+        logs: natural logs of the probabilities.
+
+    Returns:
+        A natural log; NaN where one of them is.
+    """
+    if any(math.isnan(log) for log in logs):
         return math.nan
     most = max(logs, default=-math.inf)
-    return (
-        most
-        if math.isinf(most)
-        else most + math.log(math.fsum(math.exp(one - most) for one in logs))
-    )
+    if math.isinf(most):
+        return most
+    return most + math.log(math.fsum(math.exp(log - most) for log in logs))

@@ -9,16 +9,14 @@ from typing import Any
 
 import openai
 
-from swapbias.models.chat.answering import CUT_OFF, REFUSED, UNANSWERED
+from swapbias.models.chat.answer_log import CUT_OFF, REFUSED, UNANSWERED
 
 NOTHING = "something else than an answer came back"
 NO_ANSWER = "the reply holds no answer"
-# statuses of refused texts, and of a limited rate
-BLOCKED = (400, 403, 422, 451)
-LIMITED = 429
+BLOCKED = (400, 403, 422, 451)  # statuses of refused texts
+LIMITED = 429  # status of a limited rate
 MIN_KEY = 6  # characters: a shorter one is a word that an answer may well say
 MOST_WORDS = 200  # characters of what a service says of an error
-
 _DEPTH = 4  # of errors inside errors
 _CODES = (
     "code",
@@ -44,11 +42,8 @@ _INSIDE = (
 _ENDINGS = ("finish_reason", "native_finish_reason", "stop_reason", "finishReason")
 _LENGTH_ENDING = re.compile(r"length|max(?:output|completion|new)?tokens|tokenlimit")
 _BROKEN_ENDING = re.compile(r"error|abort|cancel|timeout|interrupt|insufficientsystemresource")
-_FILTER_FIELDS = (
-    "content_filter_result",
-    "content_filter_results",
-    "flagged_input",
-)  # of Azure, of OpenRouter
+# Fields of Azure and of OpenRouter.
+_FILTER_FIELDS = ("content_filter_result", "content_filter_results", "flagged_input")
 # Codes are words without blanks and marks: "content_filter", "ContentFilter" and "CONTENT-FILTER" are alike.
 _FILTER_CODE = re.compile(
     r"content(?:filter|polic|violation|moderation|blocked|risk)|responsibleai|guardrail|prohibitedcontent|blocklist"
@@ -80,27 +75,35 @@ _SPENT_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RequestTrouble:
-    """Why a request brought no answer."""
+    """A request that brought no answer."""
 
     words: str
+    """What happened, mostly as the service says it."""
     status: int = 0
     """The status of HTTP; 0: none."""
     passes: bool = True
-    """Whether a retry may help."""
+    """True where a retry may help."""
     param: str = ""
     """The setting that the service refuses."""
     withheld: str = ""
     """``REFUSED`` or ``UNANSWERED`` where it is about this prompt alone, and the others can be asked."""
     is_spent: bool = False
-    """Whether the user's quota is spent."""
+    """True where the user's quota is spent."""
     is_empty: bool = False
-    """Whether replies came that hold no answer."""
+    """True where replies came that hold no answer."""
     is_reply: bool = False
-    """Whether the service replied, with an error."""
+    """True where the service replied, with an error."""
 
 
 def error_in(reply: Any) -> Any:
-    """Return the error in a reply of status 200, as the service gives it; None where it begins with an answer."""
+    """Return the error in a reply of status 200.
+
+    Args:
+        reply: as parsed from JSON.
+
+    Returns:
+        The error as the service gives it; None where the reply begins with an answer.
+    """
     match reply:
         case {"error": error} if error:
             return error
@@ -114,7 +117,14 @@ def error_in(reply: Any) -> Any:
 
 
 def error_of_choice(choice: Mapping[str, Any]) -> Any:
-    """Return the error of a choice; None where it is an answer, or a refusal in place of one."""
+    """Return the error of a choice.
+
+    Args:
+        choice: of a reply.
+
+    Returns:
+        The error as the service gives it; None where it is an answer, or a refusal in place of one.
+    """
     if refusal_in(choice) is not None:
         return None
     if choice.get("error"):
@@ -128,33 +138,49 @@ def error_of_choice(choice: Mapping[str, Any]) -> Any:
 
 
 def refusal_in(choice: Mapping[str, Any]) -> str | None:
-    """Return the words of a refusal, blank where there are none; None where a choice is no refusal.
+    """Return the words of a refusal.
 
     A model refuses in ``message.refusal`` or in a part of its content; a filter ends the answer for a reason.
+
+    Args:
+        choice: of a reply.
+
+    Returns:
+        Blank where there are no words; None where a choice is no refusal.
     """
     message = choice.get("message")
     fields = message if isinstance(message, dict) else {}
-    parts = fields.get("content")
-    refusals = [fields.get("refusal")]
-    if isinstance(parts, list):
-        refusals += [part.get("refusal") for part in parts if isinstance(part, dict)]
-    words = next((one for one in refusals if isinstance(one, str) and one.strip()), None)
-    if words is not None:
-        return words
+    content = fields.get("content")
+    for words in _refusals_of_model(fields.get("refusal"), content):
+        if isinstance(words, str) and words.strip():
+            return words
     if any(map(_FILTER_CODE.search, _endings(choice))):
-        return text_of(parts) or ""
+        return text_of(content) or ""
     error = choice.get("error")
     if error and _is_filtered(error, 0):
         return ""
-    is_blank = not text_of(parts)
+    is_blank = not text_of(content)
     return "" if is_blank and _is_flagged(choice.get("content_filter_results")) else None
 
 
+def _refusals_of_model(refusal: Any, content: Any) -> Iterator[Any]:
+    """Yield the refusal of a message, and those in the parts of its content."""
+    yield refusal
+    if isinstance(content, list):
+        yield from (part.get("refusal") for part in content if isinstance(part, dict))
+
+
 def ending_of(choice: Mapping[str, Any]) -> str:
-    """Return why an answer ended, ``CUT_OFF`` where it reached the most tokens, in the words of any service.
+    """Return why an answer ended.
 
     >>> ending_of({"finish_reason": "MAX_TOKENS"}), ending_of({"finish_reason": "end_turn"})
     ('length', 'end_turn')
+
+    Args:
+        choice: of a reply.
+
+    Returns:
+        ``CUT_OFF`` where it reached the most tokens, in the words of any service; else as the service says it.
     """
     if any(map(_LENGTH_ENDING.search, _endings(choice))):
         return CUT_OFF
@@ -168,12 +194,18 @@ def _endings(choice: Mapping[str, Any]) -> list[str]:
 
 
 def text_of(content: Any) -> str | None:
-    """Return the text of an answer, whose parts may stand in a list; None where it is none.
+    """Return the text of an answer, whose parts may stand in a list.
 
     Parts that are no text, such as the model's thinking, are left out.
 
     >>> text_of([{"type": "thinking", "thinking": "Or no?"}, {"type": "text", "text": "Yes"}]), text_of(7)
     ('Yes', None)
+
+    Args:
+        content: of a message.
+
+    Returns:
+        Blank for no content; None where it is no text.
     """
     if content is None:
         return ""
@@ -187,6 +219,7 @@ def text_of(content: Any) -> str | None:
 
 
 def _part_text(part: Any) -> str:
+    """Return the text of a part of an answer; blank for another part, such as an image."""
     if isinstance(part, str):
         return part
     if not isinstance(part, dict) or part.get("type", "text") not in ("text", "output_text"):
@@ -198,7 +231,14 @@ def _part_text(part: Any) -> str:
 
 
 def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
-    """Return the likeliest first tokens of an answer with their log-probabilities; none where there are none."""
+    """Return the likeliest first tokens of an answer.
+
+    Args:
+        choice: of a reply.
+
+    Returns:
+        Tokens with their natural logs; none where the reply has none.
+    """
     try:
         rows = choice["logprobs"]["content"][0]["top_logprobs"]
         tokens = [(str(row["token"]), float(row["logprob"])) for row in rows]
@@ -208,7 +248,16 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
 
 
 def trouble_of(error: Exception, key: str, *, shown: bool) -> RequestTrouble:
-    """Return what an error of the client means, without the key; what the service says may repeat the prompt."""
+    """Return what an error of the client means, without the key.
+
+    Args:
+        error: of a request.
+        key: of the service.
+        shown: False of credentialed notes, for the words of a service may repeat the prompt.
+
+    Returns:
+        The trouble with the words that can be shown.
+    """
     if isinstance(error, openai.APIStatusError):
         return _trouble_of_status(error, key, shown=shown)
     if isinstance(error, openai.APITimeoutError):
@@ -224,51 +273,72 @@ def trouble_of(error: Exception, key: str, *, shown: bool) -> RequestTrouble:
 
 
 def _trouble_of_status(error: openai.APIStatusError, key: str, *, shown: bool) -> RequestTrouble:
+    """Return what an error means that the service has replied with."""
     extensions = error.response.extensions
     status = extensions.get("status", error.status_code)
     if 300 <= status < 400:
         return RequestTrouble("it sends requests on to another address", status, passes=False)
     content = extensions.get("error", error.body)
-    fields = content if isinstance(content, dict) else {}
-    withheld = about_prompt(content, status)
     is_spent = is_spent_quota(content, status)
     is_empty = content == NO_ANSWER
-    passes = status == 0 or status >= 500 or status in (408, 409, LIMITED)
-    words = f"{status or 'no answer'}, and what it said is not shown"
-    if shown or content in (NOTHING, NO_ANSWER):
-        line = _line(_message(content) or ", ".join(_codes(content)) or str(content or ""), key)
-        words = ": ".join(filter(None, (str(status or ""), line)))
+    may_pass = status == 0 or status >= 500 or status in (408, 409, LIMITED)
     return RequestTrouble(
-        words,
+        _words_of_error(content, status, key, shown=shown),
         status,
-        passes=passes and not is_spent,
-        param=str(fields.get("param") or ""),
-        withheld=UNANSWERED if is_empty else withheld,
+        passes=may_pass and not is_spent,
+        param=str(content.get("param") or "") if isinstance(content, dict) else "",
+        withheld=UNANSWERED if is_empty else about_prompt(content, status),
         is_spent=is_spent,
         is_empty=is_empty,
         is_reply=True,
     )
 
 
-def about_prompt(error: Any, status: int) -> str:
-    """Return ``REFUSED`` where an error says that the text is not allowed, ``UNANSWERED`` where it is too long.
+def _words_of_error(content: Any, status: int, key: str, *, shown: bool) -> str:
+    """Return status and words of an error; its words may repeat the prompt, and are ``shown`` or not."""
+    if not shown and content not in (NOTHING, NO_ANSWER):
+        return f"{status or 'no answer'}, and what it said is not shown"
+    words = _message(content) or ", ".join(_codes(content)) or str(content or "")
+    return ": ".join(filter(None, (str(status or ""), _line(words, key))))
 
-    Blank: it is about the request, the key or the service. ``status`` of HTTP; 0: none.
+
+def about_prompt(error: Any, status: int) -> str:
+    """Return whether an error is about the text of one prompt.
+
+    Args:
+        error: as the service gives it.
+        status: of HTTP; 0: none.
+
+    Returns:
+        ``REFUSED`` where the text is not allowed, ``UNANSWERED`` where it is too long; blank: the error is about
+        the request, the key or the service.
     """
     if _is_filtered(error, status):
         return REFUSED
-    has_sentence = status in (0, *BLOCKED) and _LENGTH_WORDS.search(_message(error))
-    return UNANSWERED if has_sentence or _has_code(error, _LENGTH_CODE) else ""
+    if _has_code(error, _LENGTH_CODE):
+        return UNANSWERED
+    if status in (0, *BLOCKED) and _LENGTH_WORDS.search(_message(error)):
+        return UNANSWERED
+    return ""
 
 
 def is_spent_quota(error: Any, status: int) -> bool:
-    """Whether an error says that the user's quota is spent, which no waiting brings back."""
+    """Return whether an error says that the user's quota is spent, which no waiting brings back.
+
+    Args:
+        error: as the service gives it.
+        status: of HTTP; 0: none.
+
+    Returns:
+        True for a spent quota.
+    """
     if status == 402 or _has_code(error, _SPENT_CODE):
         return True
     return status in (0, *BLOCKED, LIMITED) and _SPENT_WORDS.search(_message(error)) is not None
 
 
 def _is_filtered(error: Any, status: int) -> bool:
+    """Return whether an error says that a filter refuses the text."""
     if status in (401, 404):
         return False
     if _has_code(error, _FILTER_CODE):
@@ -277,18 +347,21 @@ def _is_filtered(error: Any, status: int) -> bool:
 
 
 def _has_code(error: Any, pattern: re.Pattern[str]) -> bool:
+    """Return whether any code of an error is of a pattern."""
     return any(pattern.search(_squeezed(code)) for code in _codes(error))
 
 
 def _is_flagged(results: Any, depth: int = 0) -> bool:
-    """Whether a filter of Azure flags a text: it tells its results of texts that pass as well."""
-    if depth > _DEPTH or not isinstance(results, dict | list):
+    """Return whether a filter of Azure flags a text; it gives its results of texts that pass as well."""
+    if depth > _DEPTH:
         return False
     if isinstance(results, list):
-        return any(_is_flagged(one, depth + 1) for one in results)
-    return results.get("filtered") is True or any(
-        _is_flagged(one, depth + 1) for one in results.values()
-    )
+        return any(_is_flagged(result, depth + 1) for result in results)
+    if not isinstance(results, dict):
+        return False
+    if results.get("filtered") is True:
+        return True
+    return any(_is_flagged(result, depth + 1) for result in results.values())
 
 
 def _codes(error: Any, depth: int = 0) -> Iterator[str]:
@@ -323,6 +396,7 @@ def _message(error: Any) -> str:
 
 
 def _parsed(text: str) -> Any:
+    """Return what a text of JSON holds; None where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -330,14 +404,24 @@ def _parsed(text: str) -> Any:
 
 
 def _squeezed(code: str) -> str:
+    """Return a code in lower case without blanks and marks."""
     return re.sub(r"[\W_]+", "", code).casefold()
 
 
 def _line(words: str, key: str) -> str:
+    """Return words as one line that can be shown, without the key."""
     return " ".join(without_key(words, key).split())[:MOST_WORDS].rstrip(".")
 
 
 def without_key(text: str, key: str) -> str:
-    """Return a text that can be written down (half of a surrogate pair cannot), without the key if it repeats it."""
+    """Return a text that can be written down (half of a surrogate pair cannot), without the key if it repeats it.
+
+    Args:
+        text: of a service.
+        key: of the service; a very short one is a word, and stays.
+
+    Returns:
+        The text with stars in place of the key.
+    """
     text = text.encode(errors="replace").decode()
     return text.replace(key, "***") if len(key) >= MIN_KEY else text

@@ -19,10 +19,9 @@ import httpx2
 import openai
 from huggingface_hub import is_offline_mode
 
-from swapbias.errors import ServiceError, ServiceUsageError
-from swapbias.models.chat import answering
-from swapbias.models.chat.answering import UNANSWERED, USAGE, Answer, AnsweringScorer, Groups
-from swapbias.models.chat.chat_options import key_names
+from swapbias.models.chat import answer_log, answering
+from swapbias.models.chat.answer_log import UNANSWERED, USAGE, Answer
+from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.replies import (
     LIMITED,
     RequestTrouble,
@@ -37,69 +36,78 @@ from swapbias.models.chat.replies import (
     trouble_of,
     without_key,
 )
+from swapbias.models.chat.request_failures import (
+    INVALID,
+    Failure,
+    fewer_tops,
+    service_error,
+    status_in,
+)
 from swapbias.models.progress import Progress
 from swapbias.studies import Prompt, chats
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
 MAX_TOKENS = 2**40  # that a reply may count
 MAX_REASON = 40  # characters of why an answer ended
-LENGTHS = (
-    "max_tokens",
-    "max_completion_tokens",
-)  # names of the most tokens: OpenAI's newer models refuse the first
-FORBIDDEN = 403  # of a text, by some; or of the key
-INVALID_TEXTS = (
-    400,
-    413,
-    422,
-)  # statuses of what a service refuses of one prompt, where it answers others
-# statuses of settings that a service refuses, and of what is no reply
-INVALID = (400, 422)
-BROKEN = 502
+LENGTHS = ("max_tokens", "max_completion_tokens")  # OpenAI's newer models refuse the first
 PATIENCE = 120.0  # seconds without any answer before a limited rate ends the run: limits are often by the minute
-HEADERS = {  # that leave this machine: none that the client makes of the environment or of this machine
+# Statuses of HTTP:
+FORBIDDEN = 403  # of a text, by some services; or of the key
+INVALID_TEXTS = (400, 413, 422)  # of one prompt that a service refuses, where it answers others
+BROKEN = 502  # given to what is no reply
+# Headers that leave this machine: none that the client makes of the environment or of this machine.
+HEADERS = {
     "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding",
 }  # fmt: skip
-WAYS_OUT = {  # of settings that some models refuse, such as those that think first
-    "temperature": "Start a new run with the -M temperature that it takes, mostly 1",
-    "seed": "Start a new run with -M no-seed, and trials will differ from run to run",
-}
-Trials = Mapping[
-    str, Prompt
-]  # answer keys and prompts of one request: the same text, several trials
+# Answer keys and prompts of one request: the same text, several trials.
+Trials = Mapping[str, Prompt]
 
 
 class RequestPass:
     """One pass over requests. The first failure ends it once the requests under way have ended: they are paid for."""
 
     def __init__(self, scorer: AnsweringScorer, key: str) -> None:
+        """Prepare a pass.
+
+        Args:
+            scorer: whose requests are sent and whose log gets the answers.
+            key: of the service.
+        """
         self.scorer = scorer
         self.options = scorer.options
         self.log = scorer.log
         self.key = key
-        self.extras = True  # until the service refuses a schema, or several answers
-        self.length = LENGTHS[0]  # the name that this service takes
-        self.tops = scorer.options.top_logprobs  # first tokens that this service shows
-        self.end: tuple[RequestTrouble, Prompt, int] | None = (
-            None  # what ended it, whose, after how many attempts
-        )
-        self.unanswered: tuple[RequestTrouble, Prompt, int] | None = (
-            None  # the last prompt without an answer
-        )
-        # when the last answer came
+        self.sends_extras = True
+        """False once the service refuses a schema, or several answers."""
+        self.length_name = LENGTHS[0]
+        """The name for the most tokens that this service takes."""
+        self.tops = scorer.options.top_logprobs
+        """Number of first tokens that this service shows."""
+        self.end: Failure | None = None
+        """What ended the pass."""
+        self.unanswered: Failure | None = None
+        """The last prompt without an answer."""
         self.stopped = asyncio.Event()
-        self.answered = 0.0
+        """Set when no further request is sent."""
+        self.answered_at = 0.0
+        """When the last answer came, in seconds of the monotonic clock."""
         # Prompts without an answer are written down once the service answers another: it may be broken for all.
         self.works = any(answer.withheld != UNANSWERED for answer in self.log.values())
         self.pending: list[tuple[Answer, Prompt]] = []
-        self.invalid = (
-            0  # prompts without an answer one after another, for reasons that may not be theirs
-        )
+        self.invalid = 0
+        """Number of prompts without an answer one after another, for reasons that may not be theirs."""
 
     def ask(self, groups: Groups, report: Progress, expected: int) -> None:
-        """Send the first row of each key and log answers until these are useless; ``report`` gets the rows of each.
+        """Send the first row of each key and log answers until these are useless.
 
-        ServiceUsageError: a wrong key or model. ServiceError: a request is refused or not answered.
+        Args:
+            groups: the rows of each answer key.
+            report: called with the number of rows that an answer is for.
+            expected: number of requests in all, with those that the log answers.
+
+        Raises:
+            ServiceUsageError: a wrong key or model.
+            ServiceError: a request is refused or not answered.
         """
         from anyio.from_thread import start_blocking_portal  # of the openai client
 
@@ -108,17 +116,22 @@ class RequestPass:
                 "Hugging Face Inference Providers cannot be reached: HF_HUB_OFFLINE is set: unset it."
             )
         # A loop of its own, for a notebook runs one already.
-        with _quiet(self.scorer.is_credentialed), start_blocking_portal() as portal:
+        with _silenced(self.scorer.is_credentialed), start_blocking_portal() as portal:
             portal.call(self.run, groups, report, expected)
-        if (
-            self.end is not None
-        ):  # raised here, so that no error of the client, and no header, hangs on it
-            raise self.failure(*self.end)
+        # Raised here, so that no error of the client, and no header, hangs on it.
+        if self.end is not None:
+            raise service_error(self.end, self.scorer)
 
     async def run(self, groups: Groups, report: Progress, expected: int) -> None:
-        """Ask for all, as many at once as the options allow."""
+        """Ask for all, as many at once as the options allow.
+
+        Args:
+            groups: the rows of each answer key.
+            report: called with the number of rows that an answer is for.
+            expected: number of requests in all, with those that the log answers.
+        """
         options = self.options
-        free = asyncio.Semaphore(self.options.concurrency)
+        free = asyncio.Semaphore(options.concurrency)
         hooks: Any = {"request": [self.before], "response": [self.after]}
         session = httpx2.AsyncClient(
             follow_redirects=False,
@@ -127,10 +140,10 @@ class RequestPass:
             event_hooks=hooks,
         )
 
-        async def one(key: str, prompt: Prompt) -> None:
+        async def ask_for(key: str, prompt: Prompt) -> None:
             async with free:
-                answers = await self.answers({key: prompt, **self.later_trials(prompt, groups)})
-                write(self.settled(answers))
+                trials = {key: prompt, **self.later_trials(prompt, groups)}
+                write(self.settled(await self.answers(trials)))
                 if self.scorer.useless(expected):
                     self.stopped.set()
 
@@ -146,14 +159,23 @@ class RequestPass:
             timeout=options.timeout,
             http_client=session,
         ) as self.client:
-            await asyncio.gather(*(one(key, rows[0]) for key, rows in groups.items()))
-        if self.end is None and self.works:
+            await asyncio.gather(*(ask_for(key, rows[0]) for key, rows in groups.items()))
+        if self.end is not None:
+            return
+        if self.works:
             write(self.pending)
-        elif self.pending and self.end is None:
+        elif self.pending:
             self.end = self.unanswered
 
     def settled(self, answers: list[tuple[Answer, Prompt]]) -> list[tuple[Answer, Prompt]]:
-        """Return what is to be written down now: prompts without an answer wait until the service answers another."""
+        """Return what is to be written down now.
+
+        Args:
+            answers: of one request, each with its prompt.
+
+        Returns:
+            Answers and prompts; a prompt without an answer waits until the service answers another.
+        """
         self.pending += answers
         if any(answer.withheld != UNANSWERED for answer, _ in answers):
             self.works = True
@@ -168,12 +190,18 @@ class RequestPass:
         return []
 
     async def answers(self, trials: Trials) -> list[tuple[Answer, Prompt]]:
-        """Answers to a prompt and its later trials, at least to the first; none once the pass is stopped."""
+        """Return answers to a prompt and its later trials.
+
+        Args:
+            trials: of one request.
+
+        Returns:
+            Answers and prompts, at least to the first trial; none once the pass is stopped.
+        """
         begun = time.monotonic()
         rounds = 0
         prompt = next(iter(trials.values()))
         while not self.stopped.is_set():
-            length = self.length
             body = self.body(trials)
             rounds += 1
             try:
@@ -183,118 +211,153 @@ class RequestPass:
                 return list(self.answers_in(response.extensions["reply"], trials))
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
                 trouble = trouble_of(error, self.key, shown=not self.scorer.is_credentialed)
-            attempts = rounds * self.options.attempts
+            failure = Failure(trouble, prompt, rounds * self.options.attempts)
             if trouble.withheld == UNANSWERED:
-                self.unanswered = (trouble, prompt, attempts)
-            if trouble.withheld:
+                self.unanswered = failure
+            withheld = trouble.withheld
+            if not withheld and not self._adapts(trouble, body):
+                if self._is_of_one_prompt(trouble, body):
+                    self.invalid += 1
+                    self.unanswered = self.unanswered or failure
+                    withheld = UNANSWERED
+                elif not self._waits(trouble, begun):
+                    self.end = self.end or failure
+                    self.stopped.set()
+            if withheld:
+                trouble = replace(trouble, withheld=withheld)
                 return [
                     (self.withheld_answer(trouble, key, row), row) for key, row in trials.items()
                 ]
-            fewer = fewer_tops(trouble, body) if self.options.log_odds else 0
-            if fewer:
-                self.tops = min(self.tops, fewer)
-            elif trouble.status in INVALID and trouble.param == length == LENGTHS[0]:
-                self.length = LENGTHS[1]
-            elif trouble.status in INVALID and body.keys() & {
-                "response_format",
-                "n",
-            }:  # not every service knows them
-                self.extras = False
-            elif self._is_of_one_prompt(trouble, body):
-                self.invalid += 1
-                self.unanswered = self.unanswered or (trouble, prompt, attempts)
-                trouble = replace(trouble, withheld=UNANSWERED)
-                return [
-                    (self.withheld_answer(trouble, key, row), row) for key, row in trials.items()
-                ]
-            elif not self._waits(trouble, begun):
-                self.end = self.end or (trouble, prompt, attempts)
-                self.stopped.set()
         return []
 
+    def _adapts(self, trouble: RequestTrouble, body: Mapping[str, Any]) -> bool:
+        """Return whether the next request is another one, without a setting that the service has refused."""
+        fewer = fewer_tops(trouble, body) if self.options.log_odds else 0
+        if fewer:
+            self.tops = min(self.tops, fewer)
+            return True
+        if trouble.status not in INVALID:
+            return False
+        if LENGTHS[0] in body and trouble.param == LENGTHS[0]:
+            self.length_name = LENGTHS[1]
+            return True
+        if body.keys() & {"response_format", "n"}:  # not every service knows them
+            self.sends_extras = False
+            return True
+        return False
+
     def _is_of_one_prompt(self, trouble: RequestTrouble, body: Mapping[str, Any]) -> bool:
-        """Whether other prompts may be answered: not where a setting is refused, or one prompt after another."""
+        """Return whether other prompts may be answered: not after several, nor where a setting is refused."""
+        most = answering.FIRST_ANSWERS if self.works else 1
+        if trouble.is_spent or self.invalid >= most:
+            return False
         sent = {*body, *LENGTHS} - {"messages", "model", "n"}
         is_setting = bool(sent & {trouble.param, *re.findall(r"\w+", trouble.words)})
-        is_refused = trouble.status in INVALID_TEXTS and not trouble.is_spent and not is_setting
-        is_broken = self.works and trouble.is_reply and trouble.status != LIMITED
-        is_broken = (
-            is_broken and (trouble.passes or trouble.status == FORBIDDEN) and not trouble.is_spent
-        )
-        most = answering.FIRST_ANSWERS if self.works else 1
-        return (is_refused or is_broken) and self.invalid < most
+        if trouble.status in INVALID_TEXTS and not is_setting:
+            return True
+        if not self.works or not trouble.is_reply or trouble.status == LIMITED:
+            return False
+        return trouble.passes or trouble.status == FORBIDDEN
 
     def _waits(self, trouble: RequestTrouble, begun: float) -> bool:
-        """Whether a limited rate is still waited out; a spent quota is not."""
+        """Return whether a limited rate is still waited out; a spent quota is not."""
         is_limited = trouble.status == LIMITED and not trouble.is_spent
-        return is_limited and time.monotonic() - max(begun, self.answered) < PATIENCE
+        return is_limited and time.monotonic() - max(begun, self.answered_at) < PATIENCE
 
     def answers_in(
         self, reply: Mapping[str, Any], trials: Trials
     ) -> Iterator[tuple[Answer, Prompt]]:
-        """The answers of one reply; where there are fewer than trials, the others are requested in their turn."""
+        """Yield the answers of one reply; where there are fewer than trials, the others are requested in their turn.
+
+        Args:
+            reply: that ``error_in`` found no error in.
+            trials: of the request.
+
+        Yields:
+            Each answer with its prompt.
+        """
         usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
-        for choice, (key, prompt), used in zip(
-            reply["choices"], trials.items(), usage, strict=False
-        ):
+        answered = zip(reply["choices"], trials.items(), usage, strict=False)
+        for choice, (key, prompt), used in answered:
             if error_of_choice(choice) is None:
                 yield self.answer_in(choice, key, prompt, used), prompt
 
     def body(self, trials: Trials) -> dict[str, Any]:
-        """The JSON that is sent for a prompt and its later trials."""
+        """Return the JSON that is sent for a prompt and its later trials.
+
+        Args:
+            trials: of one request.
+
+        Returns:
+            Settings by the names of the OpenAI API.
+        """
         options = self.options
         name = self.scorer.model_id
+        if options.provider not in (None, "auto"):
+            name = f"{name}:{options.provider}"
         prompt = next(iter(trials.values()))
-        body: dict[str, Any] = {
-            "model": f"{name}:{options.provider}"
-            if options.provider not in (None, "auto")
-            else name,
-            "messages": chats.turns(prompt.text),
-        }
-        if options.log_odds:  # where the temperature acts on log-probabilities, 1 is plain
-            more = {"temperature": 1.0, "logprobs": True, "top_logprobs": self.tops}
-            return {**body, self.length: 1, **more}
-        body |= {self.length: options.max_tokens, "temperature": options.temperature}
+        body: dict[str, Any] = {"model": name, "messages": chats.turns(prompt.text)}
+        if options.log_odds:
+            body[self.length_name] = 1
+            body["temperature"] = 1.0  # plain, where the temperature acts on log-probabilities
+            body["logprobs"] = True
+            body["top_logprobs"] = self.tops
+            return body
+        body[self.length_name] = options.max_tokens
+        body["temperature"] = options.temperature
         if not options.no_seed:
-            body["seed"] = options.seed + answering.trial_of(prompt.prompt_id)
-        if self.extras and len(trials) > 1:
+            body["seed"] = options.seed + answer_log.trial_of(prompt.prompt_id)
+        if not self.sends_extras:
+            return body
+        if len(trials) > 1:
             body["n"] = len(trials)
-        if self.extras and self.scorer.fields is not None and options.json_schema:
-            named = self.scorer.fields(prompt)
-            schema = {
-                "type": "object",
-                "properties": named,
-                "required": list(named),
-                "additionalProperties": False,
-            }
-            body["response_format"] = {
-                "type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema},
-            }  # fmt: skip
+        if self.scorer.fields is not None and options.json_schema:
+            body["response_format"] = _response_format(self.scorer.fields(prompt))
         return body
 
     def answer_in(self, choice: Mapping[str, Any], key: str, prompt: Prompt, usage: Any) -> Answer:
-        """The answer of a choice that ``error_in`` found no error in."""
-        used = usage if isinstance(usage, dict) else {}
+        """Return the answer of a choice.
+
+        Args:
+            choice: that ``error_of_choice`` found no error in.
+            key: of the request.
+            prompt: of the request.
+            usage: as the reply has it.
+
+        Returns:
+            An answer, or the words of a refusal.
+        """
         refusal = refusal_in(choice)
-        tokens = first_tokens(choice) if self.options.log_odds and refusal is None else ()
-        text = text_of(choice["message"].get("content")) if refusal is None else refusal
+        if refusal is None:
+            tokens = first_tokens(choice) if self.options.log_odds else ()
+            text = text_of(choice["message"].get("content")) or ""
+            withheld = ""
+        else:
+            tokens = ()
+            text = refusal
+            withheld = answer_log.REFUSED
         return Answer(
             key=key,
             prompt_id=prompt.prompt_id,
-            answer=without_key(text or "", self.key),
+            answer=without_key(text, self.key),
             finish_reason=without_key(ending_of(choice), self.key)[:MAX_REASON],
-            usage={
-                one: used[one]
-                for one in USAGE
-                if type(used.get(one)) is int and 0 <= used[one] < MAX_TOKENS
-            },
+            usage=_counts_in(usage),
             time=_now(),
-            withheld="" if refusal is None else answering.REFUSED,
+            withheld=withheld,
             logprobs=tuple((without_key(token, self.key), log) for token, log in tokens),
         )
 
     def withheld_answer(self, trouble: RequestTrouble, key: str, prompt: Prompt) -> Answer:
-        """Return what stands in the log for a prompt that gets no answer, so that it is not asked again."""
+        """Return what stands in the log for a prompt that gets no answer, so that it is not asked again.
+
+        Args:
+            trouble: why there is none.
+            key: of the request.
+            prompt: of the request.
+
+        Returns:
+            An answer without text.
+        """
         return Answer(
             key=key,
             prompt_id=prompt.prompt_id,
@@ -305,8 +368,16 @@ class RequestPass:
         )
 
     def later_trials(self, prompt: Prompt, pending: Groups) -> Trials:
-        """Return the trials after that of a prompt which its request may answer too, if none requests them yet."""
-        trial = answering.trial_of(prompt.prompt_id)
+        """Return the trials after that of a prompt which its request may answer too.
+
+        Args:
+            prompt: of the first trial.
+            pending: requests of their own.
+
+        Returns:
+            Prompts by key, without those that the log answers or another request asks for.
+        """
+        trial = answer_log.trial_of(prompt.prompt_id)
         several = self.options.answers_per_request
         name = prompt.prompt_id.removesuffix(f"/t{trial}")
         last = min(trial + several - 1 - (trial - 1) % several, self.options.trials)
@@ -319,80 +390,76 @@ class RequestPass:
         return trials
 
     async def before(self, request: httpx2.Request) -> None:
-        """Before each attempt: send no header but ours."""
+        """Take off, before each attempt, all headers but ours.
+
+        Args:
+            request: of the client, which is changed.
+        """
         for header in set(request.headers) - HEADERS:
             del request.headers[header]
         request.headers["Authorization"] = f"Bearer {self.key}"
 
     async def after(self, response: httpx2.Response) -> None:
-        """After each attempt: an error in place of an answer gets a status, by which the client tries again."""
+        """Give, after each attempt, an error in place of an answer a status, by which the client tries again.
+
+        Args:
+            response: of the service, which is changed.
+        """
         await response.aread()
         try:
             reply = json.loads(response.content)
         except (ValueError, RecursionError):
             reply = None
         response.extensions["reply"] = reply
-        if response.status_code < 300 and (error := error_in(reply)) is not None:
-            code = str(error.get("code")) if isinstance(error, dict) else ""
-            status = (
-                int(code) if len(code) == 3 and code.isdecimal() and "400" <= code <= "599" else 0
-            )
-            response.status_code = status or BROKEN
-            response.extensions |= {"error": error, "status": status}
-        elif response.status_code < 300:
-            self.answered = time.monotonic()
+        if response.status_code < 300:
+            error = error_in(reply)
+            if error is None:
+                self.answered_at = time.monotonic()
+            else:
+                status = status_in(error)
+                response.status_code = status or BROKEN
+                response.extensions |= {"error": error, "status": status}
         if self.stopped.is_set() or self.is_final(response):
             response.headers["x-should-retry"] = "false"
 
     def is_final(self, response: httpx2.Response) -> bool:
-        """Whether a reply says that no retry helps: the text is refused, or the quota is spent."""
+        """Return whether no retry helps.
+
+        Args:
+            response: as ``after`` has changed it.
+
+        Returns:
+            True where the text is refused, or the quota is spent.
+        """
         if response.status_code < 300:
             return False
         error = response.extensions.get("error", response.extensions["reply"])
         status = response.extensions.get("status", response.status_code)
         return bool(about_prompt(error, status)) or is_spent_quota(error, status)
 
-    def failure(self, trouble: RequestTrouble, prompt: Prompt, attempts: int) -> ServiceError:
-        """Return the error that the run stops with."""
-        words = trouble.words
-        model = self.scorer.model_id
-        kind: type[ServiceError] = ServiceError
-        if trouble.is_spent:
-            claim = f"answers no more because the quota is spent ({words}). Top it up"
-        elif trouble.status in (401, 403):
-            kind = ServiceUsageError
-            claim = f"refuses the key ({words}). Set {key_names(self.options)[0]} to a valid one"
-        elif trouble.status == 404:
-            kind = ServiceUsageError
-            claim = f"does not know model {model!r} ({words}). Check both names"
-        elif trouble.passes:
-            claim = f"did not answer {prompt.prompt_id} in {attempts} attempts ({words})"
-        else:
-            claim = f"cannot answer {prompt.prompt_id} ({words}){self._way_out(trouble)}"
-        return kind(f"{self.options.service} {claim}. Answers so far: {len(self.log):,}.")
 
-    def _way_out(self, trouble: RequestTrouble) -> str:
-        """Return what to do about a setting that the service refuses; blank where that is not known."""
-        if trouble.status not in INVALID:
-            return ""
-        if trouble.param in WAYS_OUT:
-            return f". {WAYS_OUT[trouble.param]}"
-        if self.options.log_odds:
-            return "; not every service gives log-probabilities: -M scoring=sampled needs none"
-        return ""
+def _response_format(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the setting that binds an answer to these fields, each with its schema."""
+    schema = {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": True, "schema": schema},
+    }
 
 
-def fewer_tops(trouble: RequestTrouble, body: Mapping[str, Any]) -> int:
-    """Return how many first tokens to ask for where a service refuses so many; 0 where it refuses something else."""
-    most = int(body["top_logprobs"])
-    words = f"{trouble.param} {trouble.words}"
-    if trouble.status not in INVALID or most < 2 or "logprobs" not in words:
-        return 0
-    numbers = [int(number) for number in re.findall(r"\d+", trouble.words.partition(":")[2])]
-    allowed = [number for number in numbers if 0 < number < most]
-    if allowed:
-        return max(allowed)
-    return most // 2 if "top_logprobs" in words else 0
+def _counts_in(usage: Any) -> dict[str, int]:
+    """Return the counts of tokens in the ``usage`` of a reply, without what is no count."""
+    counts = {}
+    for name in USAGE:
+        count = usage.get(name) if isinstance(usage, dict) else None
+        if type(count) is int and 0 <= count < MAX_TOKENS:
+            counts[name] = count
+    return counts
 
 
 def _now() -> str:
@@ -400,16 +467,15 @@ def _now() -> str:
 
 
 @contextmanager
-def _quiet(credentialed: bool) -> Iterator[None]:
-    """Of credentialed notes the client and its transport log nothing, whatever the level."""
-    loggers = [
-        logging.getLogger(name) for name in ("openai", "httpx2", "httpcore2") if credentialed
-    ]
-    before = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.CRITICAL + 1)
+def _silenced(credentialed: bool) -> Iterator[None]:
+    """Let the client and its transport log nothing of credentialed notes, whatever the level."""
+    names = ("openai", "httpx2", "httpcore2") if credentialed else ()
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for one, level in zip(loggers, before, strict=True):
-            one.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -23,24 +23,48 @@ from swapbias.studies import (
 
 
 def chat_experiments(study: Study) -> list[Experiment]:
-    """The experiments of a study whose prompts a chat model answers as they stand."""
-    return [one for one in study.experiments if one.kind == "chat" and not one.reads.notes.corpus]
+    """Return the experiments of a study whose prompts a chat model answers as they stand.
+
+    Args:
+        study: of the package.
+
+    Returns:
+        Experiments of chat models without notes.
+    """
+    return [
+        experiment
+        for experiment in study.experiments
+        if experiment.kind == "chat" and not experiment.reads.notes.corpus
+    ]
 
 
 def chat_prompts(study: str) -> dict[str, Prompt]:
-    """The prompts of these experiments, by the name of a sample: experiment and prompt."""
-    found = [
-        (one, name) for one in chat_experiments(load_study(study)) for name in one.reads.configs
-    ]
-    rows = [
-        {**row, "experiment": one.name} for one, name in found for row in config_rows(study, name)
-    ]
-    return {f"{one.experiment}/{one.prompt_id}": one for one in as_prompts(rows)}
+    """Return the prompts of a study's chat experiments.
+
+    Args:
+        study: its name.
+
+    Returns:
+        Prompts by the name of a sample: experiment and prompt.
+    """
+    rows = []
+    for experiment in chat_experiments(load_study(study)):
+        for config in experiment.reads.configs:
+            for row in config_rows(study, config):
+                rows.append({**row, "experiment": experiment.name})
+    return {f"{prompt.experiment}/{prompt.prompt_id}": prompt for prompt in as_prompts(rows)}
 
 
 def study_task(study: str) -> Task:
-    """The chat experiments of a study with the defaults of audits; trials are epochs."""
-    usual = ChatOptions()
+    """Return the chat experiments of a study as a task, with the defaults of audits; trials are epochs.
+
+    Args:
+        study: its name.
+
+    Returns:
+        A task of inspect_ai.
+    """
+    defaults = ChatOptions()
     samples = [
         Sample(
             id=name,
@@ -52,8 +76,8 @@ def study_task(study: str) -> Task:
     return Task(
         dataset=MemoryDataset(samples, name=study),
         scorer=read_answers(study),
-        epochs=usual.trials,
-        config=GenerateConfig(temperature=usual.temperature, max_tokens=usual.max_tokens),
+        epochs=defaults.trials,
+        config=GenerateConfig(temperature=defaults.temperature, max_tokens=defaults.max_tokens),
         version=load_corpus(study).version,
         metadata={"swapbias": __version__, "study": study},
     )
@@ -61,12 +85,19 @@ def study_task(study: str) -> Task:
 
 @scorer(metrics=[grouped(mean(), "group", all=False)])
 def read_answers(study: str) -> Scorer:
-    """The score of an answer as audits read it (what cannot be read has none), and the mean of each group."""
+    """Return a scorer that reads answers as audits do (NaN: it cannot be read), with the mean of each group.
+
+    Args:
+        study: its name.
+
+    Returns:
+        A scorer of inspect_ai.
+    """
     prompts = chat_prompts(study)
-    readers = {
-        one.name: answer_scores.answer_reader(one.reads.reading, one.reads.aliases)
-        for one in chat_experiments(load_study(study))
-    }
+    readers = {}
+    for experiment in chat_experiments(load_study(study)):
+        reads = experiment.reads
+        readers[experiment.name] = answer_scores.answer_reader(reads.reading, reads.aliases)
 
     async def score(state: TaskState, target: Target) -> Score:
         prompt = prompts[str(state.sample_id)]
@@ -79,11 +110,13 @@ def read_answers(study: str) -> Scorer:
 
 
 def _register(study: Study) -> None:
-    def made() -> Task:
+    """Let inspect_ai find the task of a study by its name."""
+
+    def make_task() -> Task:
         return study_task(study.name)
 
-    made.__doc__ = study.title
-    task(made, name=study.name)
+    make_task.__doc__ = study.title
+    task(make_task, name=study.name)
 
 
 for _outline in catalogue.outlines():

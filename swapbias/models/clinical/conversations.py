@@ -1,6 +1,6 @@
 """Notes as conversations: a chat model is asked about a note, or for its summary."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from swapbias.errors import UsageError
@@ -11,41 +11,41 @@ from swapbias.studies import Candidate, Row, chats, corpus_dir, fill, read_table
 def note_conversations(
     rows: Sequence[Row], task: str, options: NoteOptions, *, prompts_of: str, facts: bool = False
 ) -> list[Row]:
-    """Notes as conversations with the options or ``facts`` that answers are read by; UsageError: none are known.
+    """Return notes as conversations with the candidates that answers are read by.
 
-    ``prompts_of``: the corpus whose tables hold the questions.
+    Args:
+        rows: notes in both genders.
+        task: names the prompts of the conversation.
+        options: the user's question and checklist, if any.
+        prompts_of: the corpus whose tables hold prompts, questions and a checklist.
+        facts: whether answers are read by facts of a checklist; a note without any is left out then.
+
+    Returns:
+        Rows whose text is the conversation.
+
+    Raises:
+        UsageError: a label without a question, or a checklist that does not exist.
     """
     folder = corpus_dir(prompts_of)
     prompts = {
-        one["task"]: one for one in read_table(folder / "prompts.csv", ("task", "system", "user"))
+        prompt["task"]: prompt
+        for prompt in read_table(folder / "prompts.csv", ("task", "system", "user"))
     }
-    asks = read_table(folder / "questions.csv", ("phenotype", "question"))
-    questions = {one["phenotype"]: options.question or one["question"] for one in asks}
-    checklist = Path(options.checklist or folder / "checklist.csv")
-    if facts and not checklist.is_file():
-        raise UsageError(
-            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms."
-        )
-    known = tables.read_checklist(checklist) if facts else ()
-    texts: dict[str, list[str]] = {}
-    for row in rows:
-        texts.setdefault(row["pair_id"], []).append(row["text"])
-    stated = {
-        pair: tables.facts_of(known, pair.partition("/")[2], both) for pair, both in texts.items()
-    }
+    questions = _read_questions(folder, options)
+    facts_of_pairs: Mapping[str, Sequence[tables.Fact]] = {}
+    if facts:
+        facts_of_pairs = _read_facts(rows, Path(options.checklist or folder / "checklist.csv"))
     system = prompts[task]["system"]
     user = prompts[task]["user"]
-    found = []
-    for row in rows if not facts else [one for one in rows if stated[one["pair_id"]]]:
-        known_facts = (
-            stated[row["pair_id"]] if facts else []
-        )  # of each fact its terms, which count its number
-        candidates = [
-            Candidate(term, float(number))
-            for number, one in enumerate(known_facts)
-            for term in one.terms
-        ]
+    conversations = []
+    for row in rows:
         values = {"note": row["text"]}
+        candidates: list[Candidate] = []
+        if facts:
+            facts_of_pair = facts_of_pairs[row["pair_id"]]
+            if not facts_of_pair:
+                continue
+            candidates = _fact_candidates(facts_of_pair)
         if "[question]" in user:
             question = questions.get(row["condition"], options.question)
             if question is None:
@@ -55,5 +55,33 @@ def note_conversations(
             values["question"] = question
             candidates = [Candidate("yes", 1.0), Candidate("no", 0.0)]
         text = chats.conversation(("system", system), ("user", fill(user, **values)))
-        found.append({**row, "text": text, "candidates": tuple(candidates)})
-    return found
+        conversations.append({**row, "text": text, "candidates": tuple(candidates)})
+    return conversations
+
+
+def _read_questions(folder: Path, options: NoteOptions) -> dict[str, str]:
+    """Return the question about each phenotype; the user's in place of all."""
+    questions = read_table(folder / "questions.csv", ("phenotype", "question"))
+    return {row["phenotype"]: options.question or row["question"] for row in questions}
+
+
+def _read_facts(rows: Sequence[Row], checklist: Path) -> dict[str, Sequence[tables.Fact]]:
+    """Return the facts of a checklist that both versions of each note state, by pair."""
+    if not checklist.is_file():
+        raise UsageError(
+            f"{checklist} does not exist, expected a CSV file with note_id, fact and terms."
+        )
+    facts = tables.read_checklist(checklist)
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        texts.setdefault(row["pair_id"], []).append(row["text"])
+    return {
+        pair: tables.facts_of(facts, pair.partition("/")[2], both) for pair, both in texts.items()
+    }
+
+
+def _fact_candidates(facts: Sequence[tables.Fact]) -> list[Candidate]:
+    """Return the terms of facts; each counts the number of its fact."""
+    return [
+        Candidate(term, float(number)) for number, fact in enumerate(facts) for term in fact.terms
+    ]

@@ -21,9 +21,10 @@ from swapbias.studies import (
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class NoteOptions(Options):
-    """Which notes are read, and with what."""
+    """Settings of the notes that are read, and of what reads them."""
 
     key: ClassVar[str] = "notes"
+    """The name of these settings in files and manifests."""
 
     embeddings: Annotated[Places, Use(option="embedding", place=True, words=(base.TFIDF,))] = ()
     """Word vectors (file) or encoder (Hub id, folder); may be repeated."""
@@ -44,6 +45,7 @@ class NoteOptions(Options):
 
     @property
     def trains(self) -> bool:
+        """True where the classifier is trained here; False for one of the user's own."""
         return self.classifier in base.CLASSIFIERS
 
 
@@ -58,53 +60,86 @@ class Embedding(Kind):
         "gender": Reading({"score": "probability of female"}),
         "direction": Reading({"score": "cosine with the gender direction"}),
     }
+    """The ways to read its models by the name that experiments declare."""
 
-    def fits(self, experiment: Experiment, request: Request, found: str | None) -> Iterator[Fit]:
-        options = request.of(NoteOptions)
-        own = experiment.reads.reading == "phenotype" and not options.trains
-        models = (
-            (options.classifier,) if own else options.embeddings or (base.TFIDF,) * options.trains
-        )
-        if found is not None:
+    def fits(
+        self, experiment: Experiment, request: Request, kind_name: str | None
+    ) -> Iterator[Fit]:
+        """Yield the embeddings, or the user's classifier, that read an experiment, or why none does.
+
+        Args:
+            experiment: of clinical notes or of words.
+            request: names the embeddings and the classifier.
+            kind_name: the kind of ``request.model``; None: no model is named.
+
+        Yields:
+            A model and why it does not fit, blank where it does.
+        """
+        if kind_name is not None:
             model = short_name(request.model)
             yield (
                 "",
                 f"it reads word vectors and encoders: name them with -M embedding instead of {model}",
             )
-        elif not models:
+            return
+        models = _models_for(experiment, request.of(NoteOptions))
+        if not models:
             yield "", "it needs an -M embedding beside a classifier of your own"
-        else:
-            blind = "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding"
-            for model in models:
+        for model in models:
+            if experiment.reads.reading == "direction" and model == base.TFIDF:
                 yield (
                     model,
-                    blind
-                    if experiment.reads.reading == "direction" and model == base.TFIDF
-                    else "",
+                    "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding",
                 )
+            else:
+                yield model, ""
 
     def rows(self, experiment: Experiment) -> RowSource:
+        """Return which rows an experiment reads.
+
+        Args:
+            experiment: of clinical notes or of words.
+
+        Returns:
+            Prompts, notes in both genders, or notes as they are and neutralised.
+        """
         if not experiment.reads.notes.corpus:
             return RowSource.PROMPTS
         return RowSource.VERSIONS if experiment.reads.reading == "gender" else RowSource.PAIRS
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        """Raise a MissingExtraError where a classifier is trained and scikit-learn is missing.
+
+        Args:
+            model: an embedding or classifier.
+            experiment: that it reads.
+            request: names the classifier.
+        """
         if request.of(NoteOptions).trains:
             need("A phenotype classifier", "sklearn", extra="clinical")
 
-    def load(self, model: str, request: Request, *, say: Say = silent, **more: Any) -> Any:
+    def load(self, model: str, request: Request, *, say: Say = silent, **unused: Any) -> Any:
+        """Load features, or the user's classifier.
+
+        Args:
+            model: an embedding, or ``module:function``, file, folder or Hub id of a classifier.
+            request: says how it is loaded.
+            say: called with a sentence where no embedding is named.
+            unused: a bar, which is not needed here.
+
+        Returns:
+            ``Features`` or a ``ClassifierScorer``.
+        """
         options = request.of(NoteOptions)
         if model == base.TFIDF:
             say(
                 "No -M embedding is named: notes are read through TF-IDF and latent semantic analysis."
             )
-        is_own = model == options.classifier and not options.trains
-        load = (
-            "clinical.phenotype:load_phenotype_classifier"
-            if is_own
-            else "clinical.features:load_features"
-        )
-        return imported(load)(model, options=request.load)
+        if model == options.classifier and not options.trains:
+            load = imported("clinical.phenotype:load_phenotype_classifier")
+        else:
+            load = imported("clinical.feature_loading:load_features")
+        return load(model, options=request.load)
 
     def read(
         self,
@@ -115,23 +150,46 @@ class Embedding(Kind):
         corpus: str,
         training: Training,
     ) -> Scorer:
+        """Return the scorer that reads an experiment with loaded features or a classifier.
+
+        Args:
+            model: as ``load`` returns it.
+            experiment: of clinical notes or of words.
+            request: names the classifier and the seed.
+            corpus: whose tables a direction is made from.
+            training: gives the notes that a classifier is trained on.
+
+        Returns:
+            A scorer of words, of trained classifiers, or the user's classifier as it is.
+        """
         options = request.of(NoteOptions)
-        reader = model
-        if experiment.reads.reading == "direction":
+        reading = experiment.reads.reading
+        if reading == "direction":
             tables = imported("clinical.word_direction:read_direction_tables")(corpus)
-            reader = imported("clinical.word_direction:DirectionScorer")(
-                model, tables, seed=request.seed
-            )
-        elif options.trains or experiment.reads.reading == "gender":
-            classifier = options.classifier if options.trains else base.CLASSIFIERS[0]
-            how = {
-                "classifier": classifier,
-                "target": "gender" if experiment.reads.reading == "gender" else "label",
-            }
-            make = imported("clinical.phenotype:PhenotypeScorer")
-            reader = make(model, training=training, seed=request.seed, **how)
-        scorer: Scorer = reader
-        return scorer
+            make = imported("clinical.word_direction:DirectionScorer")
+            directions: Scorer = make(model, tables, seed=request.seed)
+            return directions
+        if not options.trains and reading != "gender":
+            classifier: Scorer = model
+            return classifier
+        make = imported("clinical.phenotype:PhenotypeScorer")
+        trained: Scorer = make(
+            model,
+            classifier=options.classifier if options.trains else base.CLASSIFIERS[0],
+            training=training,
+            seed=request.seed,
+            target="gender" if reading == "gender" else "label",
+        )
+        return trained
+
+
+def _models_for(experiment: Experiment, options: NoteOptions) -> tuple[str, ...]:
+    """Return the models that read an experiment: the user's classifier, or the embeddings that are named."""
+    if experiment.reads.reading == "phenotype" and not options.trains:
+        return (options.classifier,)
+    if options.embeddings:
+        return options.embeddings
+    return (base.TFIDF,) if options.trains else ()
 
 
 EMBEDDING = Embedding()

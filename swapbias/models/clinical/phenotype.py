@@ -28,22 +28,28 @@ if TYPE_CHECKING:
 
 Labels = NDArray[np.int64]
 Names = NDArray[np.str_]
-
 TARGETS = {"label": ("negative", "positive"), "gender": ("male", "female")}
 FOLDS = 3
 TREES = 300  # of a random forest
-# of the note that has a panel of its own; of those whose weights are averaged
-PANEL_SAMPLES = 1_000
-SAMPLES = 250
-SVM_STEPS = (
-    50_000  # a few thousand are enough where there is something to learn; gender may be unlearnable
-)
+PANEL_SAMPLES = 1_000  # of the note that has a panel of its own
+SAMPLES = 250  # of notes whose weights are averaged
+# A few thousand are enough where there is something to learn; gender may be unlearnable.
+SVM_STEPS = 50_000
 UNIT = "probability of the phenotype"
 SVM_GRID = {"svc__C": [0.01, 0.1, 1, 10, 100], "svc__kernel": ["rbf", "sigmoid", "linear"]}
 
 
 def predicted_scored(score: float, predicted: float, classes: tuple[str, str]) -> Scored:
-    """A score with the predicted class (1.0: the second, NaN: none), also as the part ``predicted``."""
+    """Return a score with the predicted class, also as the part ``predicted``.
+
+    Args:
+        score: probability of the second class, 0 to 1; NaN or infinite: the note has none.
+        predicted: 0.0 for the first class, 1.0 for the second, NaN for none.
+        classes: names of the two.
+
+    Returns:
+        NaN without a finite score; finite is False then where a class was predicted all the same.
+    """
     if not np.isfinite(score):  # a note that was read, if there is a prediction
         return Scored(math.nan, parts={"predicted": math.nan}, finite=math.isnan(predicted))
     answer = "" if np.isnan(predicted) else classes[int(predicted)]
@@ -69,7 +75,15 @@ class PhenotypeScorer(Scorer):
         seed: int = 0,
         target: str = "label",
     ) -> None:
-        """``training``: phenotype and regime -> rows with subject_id, text, label and gender, called when needed."""
+        """Make a scorer that trains its classifiers when they are needed.
+
+        Args:
+            features: turn notes into vectors.
+            classifier: svm, rf or mlp.
+            training: phenotype and regime -> rows with subject_id, text, label and gender.
+            seed: of the classifier.
+            target: label or gender.
+        """
         need("A phenotype classifier", "sklearn", extra="clinical")
         self.features = features
         self.classifier = classifier
@@ -81,74 +95,118 @@ class PhenotypeScorer(Scorer):
         self.unit = "logistic of the SVM's decision value" if classifier == "svm" else probability
         self._trained: dict[tuple[str, str], tuple[Features, Any]] = {}
         library = f"scikit-learn {version('scikit-learn')}"
-        settings = {"classifier": classifier, "library": library, "seed": seed, "target": target}
         self.identity: Mapping[str, Any] = {
             "kind": self.kind,
             "features": dict(features.identity),
-            **settings,
+            "classifier": classifier,
+            "library": library,
+            "seed": seed,
+            "target": target,
         }
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt, in order; a ValueError for training notes that no classifier can learn from."""
-        groups: dict[tuple[str, str], list[int]] = {}
-        for place, prompt in enumerate(prompts):
-            groups.setdefault((prompt.condition, prompt.construct), []).append(place)
+        """Score notes.
+
+        Args:
+            prompts: the condition names the phenotype, the construct the regime.
+            on_progress: called with the number of further prompts that are done.
+
+        Returns:
+            One Scored per prompt, in order.
+
+        Raises:
+            ValueError: no classifier can learn from the training notes.
+        """
+        members: dict[tuple[str, str], list[int]] = {}
+        for index, prompt in enumerate(prompts):
+            members.setdefault((prompt.condition, prompt.construct), []).append(index)
         results = [not_scored()] * len(prompts)
-        for key, members in groups.items():
-            features, model = self._learned(*key)
-            vectors = features.vectors([prompts[place].text for place in members])
-            known = np.isfinite(vectors).all(axis=1)
-            scores = np.full(len(members), np.nan)
-            predicted = np.full(len(members), np.nan)
-            if known.any():
-                predicted[known] = model.predict(vectors[known])
-                if self.classifier == "svm":
-                    scores[known] = 0.5 + 0.5 * np.tanh(
-                        model.decision_function(vectors[known]) / 2
-                    )  # logistic
-                else:
-                    scores[known] = model.predict_proba(vectors[known])[:, 1]
-            for place, score, label in zip(
-                members, scores.tolist(), predicted.tolist(), strict=True
-            ):
-                results[place] = predicted_scored(score, label, TARGETS[self.target])
-            on_progress(len(members))
+        for (phenotype, regime), indices in members.items():
+            texts = [prompts[index].text for index in indices]
+            scored = self._score_texts(texts, *self._trained_for(phenotype, regime))
+            for index, result in zip(indices, scored, strict=True):
+                results[index] = result
+            on_progress(len(indices))
         return results
 
-    def _learned(self, phenotype: str, regime: str) -> tuple[Features, Any]:
-        key = (phenotype, regime)
-        where = f"{phenotype}, {regime}"
+    def _score_texts(self, texts: Sequence[str], features: Features, model: Any) -> list[Scored]:
+        """Return what a trained classifier makes of notes; NaN where the features know no word."""
+        vectors = features.vectors(texts)
+        is_readable = np.isfinite(vectors).all(axis=1)
+        scores = np.full(len(texts), np.nan)
+        predicted = np.full(len(texts), np.nan)
+        if is_readable.any():
+            readable = vectors[is_readable]
+            predicted[is_readable] = model.predict(readable)
+            if self.classifier == "svm":
+                decisions = model.decision_function(readable)
+                scores[is_readable] = 0.5 + 0.5 * np.tanh(decisions / 2)  # logistic
+            else:
+                scores[is_readable] = model.predict_proba(readable)[:, 1]
         classes = TARGETS[self.target]
-        if key in self._trained:
-            return self._trained[key]
-        notes = [row for row in self.training(*key) if row[self.target]]  # of a known target
-        if unknown := {row[self.target] for row in notes} - set(classes):
-            wanted = " or ".join(classes)
+        return [
+            predicted_scored(score, label, classes)
+            for score, label in zip(scores.tolist(), predicted.tolist(), strict=True)
+        ]
+
+    def _trained_for(self, phenotype: str, regime: str) -> tuple[Features, Any]:
+        """Return the fitted features and the classifier of a phenotype and regime, trained once."""
+        key = (phenotype, regime)
+        if key not in self._trained:
+            self._trained[key] = self._train(phenotype, regime)
+        return self._trained[key]
+
+    def _train(self, phenotype: str, regime: str) -> tuple[Features, Any]:
+        classes = TARGETS[self.target]
+        notes = [row for row in self.training(phenotype, regime) if row[self.target]]
+        unknown = {row[self.target] for row in notes} - set(classes)
+        if unknown:
             raise ValueError(
-                f"{where}: {len(unknown)} other {self.target}, expected {wanted}. Mend the notes."
+                f"{phenotype}, {regime}: {len(unknown)} other {self.target}, "
+                f"expected {' or '.join(classes)}. Mend the notes."
             )
         texts = [note["text"] for note in notes]
         features = self.features.fit(texts)
         vectors = features.vectors(texts)
-        known = np.isfinite(vectors).all(axis=1)
-        truth = np.array([classes.index(note[self.target]) for note in notes], dtype=int)[known]
-        groups = np.array([note["subject_id"] for note in notes])[known]
+        is_readable = np.isfinite(vectors).all(axis=1)
+        indices = [classes.index(note[self.target]) for note in notes]
+        truth = np.array(indices, dtype=int)[is_readable]
+        subjects = np.array([note["subject_id"] for note in notes])[is_readable]
         for index, name in enumerate(classes):
-            if (count := len(set(groups[truth == index]))) < FOLDS:
-                lost = int((~known).sum())
-                reason = f" ({self.features.name} gave no finite vector for {lost})" if lost else ""
-                step = f"Check {self.features.name}" if lost else "Add notes of both classes"
-                found = f"{count} readable training notes with {self.target} {name}{reason}"
-                raise ValueError(f"{where}: {found}, expected {FOLDS} or more. {step}.")
-        model = train(vectors[known], truth, groups, kind=self.classifier, seed=self.seed)
-        self._trained[key] = features, model
+            count = len(set(subjects[truth == index]))
+            if count < FOLDS:
+                unreadable = int((~is_readable).sum())
+                raise ValueError(
+                    f"{phenotype}, {regime}: {self._describe_shortage(count, name, unreadable)}"
+                )
+        model = train(vectors[is_readable], truth, subjects, kind=self.classifier, seed=self.seed)
         return features, model
+
+    def _describe_shortage(self, count: int, class_name: str, unreadable: int) -> str:
+        """Return that a class has too few training notes, and what to do."""
+        if unreadable:
+            return (
+                f"{count} readable training notes with {self.target} {class_name} ({self.features.name} gave no "
+                f"finite vector for {unreadable}), expected {FOLDS} or more. Check {self.features.name}."
+            )
+        return (
+            f"{count} readable training notes with {self.target} {class_name}, expected {FOLDS} or more. "
+            "Add notes of both classes."
+        )
 
 
 def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int) -> Any:
-    """A classifier with its own scaling of ``vectors`` (n, d); an svm is that of the best macro F1 over three folds.
+    """Train a classifier with its own scaling.
 
-    ``truth``: 1 or 0; notes of one of the ``groups`` stay in one fold.
+    Args:
+        vectors: shape (n, d).
+        truth: shape (n,), 1 or 0.
+        groups: shape (n,); notes of one group stay in one fold.
+        kind: svm, rf or mlp.
+        seed: of folds and classifier.
+
+    Returns:
+        A pipeline of scikit-learn; an svm is that of the best macro F1 over three folds.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.exceptions import ConvergenceWarning
@@ -182,51 +240,82 @@ class ClassifierScorer(DerivedScorer):
     unit = UNIT
 
     def __init__(self, inner: Scorer) -> None:
-        """Read phenotypes with a scorer of probabilities; ``load_phenotype_classifier`` is the usual way."""
+        """Read phenotypes with a scorer; ``load_phenotype_classifier`` is the usual way.
+
+        Args:
+            inner: scores texts by a probability.
+        """
         super().__init__(inner, kind=self.kind)
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """What the classifier gets of each note, as far as it reads it."""
-        return super().inputs([replace(prompt, text=self._cut(prompt.text)) for prompt in prompts])
+        """Return what the classifier gets of each note, as far as it reads it.
+
+        Args:
+            prompts: notes.
+
+        Returns:
+            The inner scorer's inputs, one per prompt.
+        """
+        return super().inputs(self._cut_prompts(prompts))
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt; NaN where the classifier returns NaN."""
-        read = [replace(one, text=self._cut(one.text)) for one in prompts]
+        """Score notes.
+
+        Args:
+            prompts: notes of any length.
+            on_progress: called with the number of further prompts that are done.
+
+        Returns:
+            One Scored per prompt, in order; NaN where the classifier returns NaN.
+        """
+        cut_prompts = self._cut_prompts(prompts)
+        scores = checked_scores(self.inner, cut_prompts, on_progress)
         results = []
-        for prompt, shown, one in zip(
-            prompts, read, checked_scores(self.inner, read, on_progress), strict=True
-        ):
-            predicted = math.nan if math.isnan(one.score) else float(one.score > 0.5)
-            found = predicted_scored(one.score, predicted, TARGETS["label"])
-            parts = {**found.parts, "truncated": float(shown.text != prompt.text)}
-            results.append(replace(found, parts=parts, finite=one.finite))
+        for prompt, cut, scored in zip(prompts, cut_prompts, scores, strict=True):
+            probability = scored.score
+            predicted = math.nan if math.isnan(probability) else float(probability > 0.5)
+            result = predicted_scored(probability, predicted, TARGETS["label"])
+            parts = {**result.parts, "truncated": float(cut.text != prompt.text)}
+            results.append(replace(result, parts=parts, finite=scored.finite))
         return results
 
+    def _cut_prompts(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        return [replace(prompt, text=self._cut(prompt.text)) for prompt in prompts]
+
     def _cut(self, text: str) -> str:
-        """As many whole words as a transformers model reads; the text itself where even one word is too long."""
-        from swapbias.models.transformers_scorer import (
-            TextClassifierScorer,
-        )  # torch, which results do not need
+        """Return as many whole words as a transformers model reads; the text itself where one word is too long."""
+        # torch, which results do not need
+        from swapbias.models.transformers_scorer import TextClassifierScorer
 
         if not isinstance(self.inner, TextClassifierScorer):
             return text
         tokenizer = self.inner.tokenizer
-        limit = length_limit(self.inner.tokenizer, self.inner.model)
+        limit = length_limit(tokenizer, self.inner.model)
 
-        def length(part: str) -> int:
+        def count_tokens(part: str) -> int:
             return len(tokenizer(part, verbose=False).input_ids)
 
-        if length(text) <= limit:
+        if count_tokens(text) <= limit:
             return text
-        parts = [*(text[: word.end()] for word in re.finditer(r"\S+", text)), text]
-        words = bisect.bisect_right(parts, limit, key=length)
-        return parts[words - 1] if words else text
+        beginnings = [text[: word.end()] for word in re.finditer(r"\S+", text)]
+        beginnings.append(text)
+        words = bisect.bisect_right(beginnings, limit, key=count_tokens)
+        return beginnings[words - 1] if words else text
 
 
 def load_phenotype_classifier(name: str, *, options: LoadOptions) -> ClassifierScorer:
-    """A user's own classifier: ``module:function``, a .skops file of a model of texts, a folder or Hub id.
+    """Load a user's own classifier.
 
-    UsageError: no such module, a pickle, a type that skops does not trust. ValueError: it cannot be loaded.
+    Args:
+        name: ``module:function``, a .skops file of a model of texts, a folder or Hub id.
+        options: how it is loaded.
+
+    Returns:
+        A scorer whose errors repeat no text.
+
+    Raises:
+        UsageError: no such module, a pickle, a type that skops does not trust, or a raw score.
+        ValueError: it cannot be loaded.
     """
     scorer = CLASSIFIER.load(name, base.Request(load=options, kind="classifier"))
     if scorer.kind != "classifier" or name == base.VADER:
@@ -243,75 +332,114 @@ def explain_pair(
     seed: int = 0,
     samples: int = 1_000,
 ) -> dict[str, list[tuple[str, float]]]:
-    """The words of each version of a note with their weights toward "positive", heaviest first (LIME, Ribeiro 2016).
+    """Return the words that move a classifier most in each version of a note (LIME, Ribeiro et al. 2016).
 
-    A weight is the change in probability by the local linear model. ``predict_proba``: n texts -> shape (n, 2); NaN
-    of a sampled text counts as .5, of a version it is a ValueError. ``samples``: texts per version.
+    Args:
+        predict_proba: n texts -> shape (n, 2), the probability of "positive" second; NaN of a sampled text counts
+            as .5.
+        texts: each version by its name.
+        seed: of the sampling.
+        samples: texts per version.
+
+    Returns:
+        Words by version with their weights toward "positive", heaviest first. A weight is the change in
+        probability by the local linear model; below 0 a word speaks for "negative".
+
+    Raises:
+        ValueError: a version has no probability.
     """
     need("An explanation", "lime", extra="explain")
     from lime.lime_text import LimeTextExplainer
 
-    def decided(sampled: list[str]) -> Floats:
+    def predict_without_nan(sampled: list[str]) -> Floats:
         return np.nan_to_num(np.asarray(predict_proba(sampled), dtype=np.float64), nan=0.5)
 
-    read = np.asarray(predict_proba(list(texts.values())), dtype=np.float64)
-    found = {}
-    for row, (name, text) in zip(read, texts.items(), strict=True):
-        if np.isnan(row).any():
+    probabilities = np.asarray(predict_proba(list(texts.values())), dtype=np.float64)
+    weights_by_version = {}
+    for probability, (name, text) in zip(probabilities, texts.items(), strict=True):
+        if np.isnan(probability).any():
             raise ValueError(
                 f"Version {name!r} ({len(text)} characters) has no probability. Choose another note."
             )
         explainer = LimeTextExplainer(
             class_names=["negative", "positive"], split_expression=r"[\W\d_]+", random_state=seed
         )
-        words = explainer.explain_instance(
-            text, decided, labels=(1,), num_features=10, num_samples=samples
+        explanation = explainer.explain_instance(
+            text, predict_without_nan, labels=(1,), num_features=10, num_samples=samples
         )
-        found[name] = [(str(word), float(weight)) for word, weight in words.as_list(label=1)]
-    return found
+        weights = explanation.as_list(label=1)
+        weights_by_version[name] = [(str(word), float(weight)) for word, weight in weights]
+    return weights_by_version
 
 
 def _probabilities(reader: Scorer, like: Prompt, texts: Sequence[str]) -> Floats:
-    """Scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
-    scores = np.array(
-        [one.score for one in checked_scores(reader, [replace(like, text=text) for text in texts])]
-    )
+    """Return scores of texts as probabilities, shape (n, 2), the score second; NaN rows for those without one."""
+    scored = checked_scores(reader, [replace(like, text=text) for text in texts])
+    scores = np.array([result.score for result in scored])
     return np.column_stack([1 - scores, scores])
 
 
 def explain_mismatched(
     rows: "pd.DataFrame", reader: Scorer, *, most: int, seed: int
 ) -> list[dict[str, Any]]:
-    """The ``most`` mismatched pairs of each phenotype and regime; the first is sampled most. UsageError: no LIME.
+    """Explain the pairs of notes whose two versions score most differently.
 
-    Of each the score and the words with their weights (``explain_pair``) of each group's version.
+    Args:
+        rows: scored notes in both genders.
+        reader: the scorer of the rows.
+        most: pairs of each phenotype and regime.
+        seed: of the sampling.
+
+    Returns:
+        By pair the score and the words with their weights (``explain_pair``) of each group's version. The first is
+        the most mismatched of the first regime, and is sampled most.
+
+    Raises:
+        UsageError: LIME is not installed.
     """
-    pairs = rows.pivot(
-        index=["construct", "condition", "pair_id"], columns="group", values="score"
-    ).dropna()
-    if pairs.shape[1] != 2:
-        return []
-    gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
-    gaps = gaps[gaps > 0]
-    regimes = [one for one in rows["construct"].unique() if one in gaps.index.get_level_values(0)]
-    chosen = [(regimes[0], *gaps[regimes[0]].idxmax())] if regimes else []
-    for regime in regimes:
-        for _, part in gaps[[regime]].groupby(level="condition", sort=False):
-            chosen += [place for place in part.nlargest(most).index if place != chosen[0]]
-    found: list[dict[str, Any]] = []
-    for regime, phenotype, pair_id in chosen:
-        place = (
+    explained: list[dict[str, Any]] = []
+    for regime, phenotype, pair_id in _most_mismatched(rows, most):
+        is_pair = (
             (rows["construct"] == regime)
             & (rows["condition"] == phenotype)
             & (rows["pair_id"] == pair_id)
         )
-        pair = rows[place].set_index("group")
-        samples = SAMPLES if found else PANEL_SAMPLES
-        read = partial(
-            _probabilities, reader, Prompt(condition=str(phenotype), construct=str(regime))
+        pair = rows[is_pair].set_index("group")
+        prompt = Prompt(condition=str(phenotype), construct=str(regime))
+        words = explain_pair(
+            partial(_probabilities, reader, prompt),
+            pair["text"].to_dict(),
+            seed=seed,
+            samples=SAMPLES if explained else PANEL_SAMPLES,
         )
-        words = explain_pair(read, pair["text"].to_dict(), seed=seed, samples=samples)
-        scores = {str(group): float(score) for group, score in pair["score"].items()}
-        names = {"phenotype": str(phenotype), "regime": str(regime), "pair_id": str(pair_id)}
-        found.append({"model_id": reader.model_id, **names, "scores": scores, "words": words})
-    return found
+        explained.append(
+            {
+                "model_id": reader.model_id,
+                "phenotype": str(phenotype),
+                "regime": str(regime),
+                "pair_id": str(pair_id),
+                "scores": {str(group): float(score) for group, score in pair["score"].items()},
+                "words": words,
+            }
+        )
+    return explained
+
+
+def _most_mismatched(rows: "pd.DataFrame", most: int) -> list[tuple[str, str, str]]:
+    """Return regime, phenotype and pair_id of the pairs to explain, the largest gap of the first regime first."""
+    index = ["construct", "condition", "pair_id"]
+    pairs = rows.pivot(index=index, columns="group", values="score").dropna()
+    if pairs.shape[1] != 2:
+        return []
+    gaps = (pairs.iloc[:, 0] - pairs.iloc[:, 1]).abs()
+    gaps = gaps[gaps > 0]
+    with_gaps = gaps.index.get_level_values(0)
+    regimes = [regime for regime in rows["construct"].unique() if regime in with_gaps]
+    if not regimes:
+        return []
+    first = (regimes[0], *gaps[regimes[0]].idxmax())
+    chosen = [first]
+    for regime in regimes:
+        for _, of_phenotype in gaps[[regime]].groupby(level="condition", sort=False):
+            chosen += [key for key in of_phenotype.nlargest(most).index if key != first]
+    return chosen

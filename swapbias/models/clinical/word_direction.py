@@ -1,4 +1,4 @@
-"""Words against a gender direction: the cosine of each, without each pair, and of random words."""
+"""Score words by the cosine with a gender direction, also without each pair, and beside random words."""
 
 import json
 import math
@@ -24,12 +24,22 @@ Tables = tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]
 
 
 def read_direction_tables(corpus: str) -> Tables:
-    """Definitional pairs (pair, female, male), and a corpus's sentences by pair or kind of word."""
-    rows = read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", ("female", "male"))
-    pairs = [{"pair": f"{row['female']}-{row['male']}", **row} for row in rows]
-    return pairs, read_table(
+    """Return the tables that a gender direction is made from.
+
+    Args:
+        corpus: of the words.
+
+    Returns:
+        Definitional pairs (pair, female, male), and the corpus's sentences by pair or kind of word.
+    """
+    pairs = []
+    columns = ("female", "male")
+    for row in read_table(corpus_dir("gender_lexicon") / "definitional_pairs.csv", columns):
+        pairs.append({"pair": f"{row['female']}-{row['male']}", **row})
+    sentences = read_table(
         corpus_dir(corpus) / "direction_templates.csv", ("kind", "female", "male")
     )
+    return pairs, sentences
 
 
 class DirectionScorer(Scorer):
@@ -48,7 +58,17 @@ class DirectionScorer(Scorer):
     def __init__(
         self, features: Features, tables: Tables, *, null: int | None = None, seed: int = 0
     ) -> None:
-        """Find the direction; ``null``: random words per word. ValueError: fewer than two pairs are known."""
+        """Find the direction.
+
+        Args:
+            features: give vectors of words.
+            tables: as ``read_direction_tables`` returns them.
+            null: random words per word; None: as many as the features say.
+            seed: of the random words.
+
+        Raises:
+            ValueError: a pair has no sentence, or the features know fewer than two pairs.
+        """
         self.features = features
         self.model_id = features.name
         self.seed = seed
@@ -56,76 +76,99 @@ class DirectionScorer(Scorer):
         pairs, templates = tables
         self._frames = {row["kind"]: row["female"] for row in templates}
         self._pair_words = {row[side].lower() for row in pairs for side in ("female", "male")}
-        sentences = {row["kind"]: row for row in templates}
-        if missing := [row["pair"] for row in pairs if row["pair"] not in sentences]:
+        female = self._pair_vectors(pairs, templates, "female")
+        male = self._pair_vectors(pairs, templates, "male")
+        has_vectors = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
+        count = int(has_vectors.sum())
+        if count < 2:
             raise ValueError(
-                f"Pair {missing[0]!r} has no template sentence. Add a row of this kind to them."
+                f"{features.name} knows {count} of {len(pairs)} definitional pairs by finite vectors, "
+                "expected 2 or more. Use an embedding of everyday English."
             )
-        female, male = (
-            features.word_vectors(
-                [row[side] for row in pairs], [sentences[row["pair"]][side] for row in pairs]
-            )
-            for side in ("female", "male")
-        )
-        known = np.isfinite(female).all(axis=1) & np.isfinite(male).all(axis=1)
-        if known.sum() < 2:
-            known_pairs = f"{features.name} knows {known.sum()} of {len(pairs)} definitional pairs by finite vectors"
-            raise ValueError(
-                f"{known_pairs}, expected 2 or more. Use an embedding of everyday English."
-            )
-        self.direction, self.explained_variance = gender_direction(female[known], male[known])
-        self._without = directions_without_a_pair(female[known], male[known])
-        settings = {"definitional_pairs": int(known.sum()), "null_words": self.null, "seed": seed}
+        direction, variance = gender_direction(female[has_vectors], male[has_vectors])
+        self.direction = direction
+        self.explained_variance = variance
+        self._without = directions_without_a_pair(female[has_vectors], male[has_vectors])
         self.identity: Mapping[str, Any] = {
             "kind": self.kind,
             "features": dict(features.identity),
-            **settings,
+            "definitional_pairs": count,
+            "null_words": self.null,
+            "seed": seed,
         }
 
+    def _pair_vectors(
+        self,
+        pairs: Sequence[Mapping[str, str]],
+        templates: Sequence[Mapping[str, str]],
+        side: str,
+    ) -> Floats:
+        """Return the vector of each pair's word of a side, shape (pairs, d)."""
+        sentences = {row["kind"]: row[side] for row in templates}
+        for row in pairs:
+            if row["pair"] not in sentences:
+                raise ValueError(
+                    f"Pair {row['pair']!r} has no template sentence. Add a row of this kind to them."
+                )
+        words = [row[side] for row in pairs]
+        return self.features.word_vectors(words, [sentences[row["pair"]] for row in pairs])
+
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """One Scored per prompt, whose text is one word and whose construct names its frame (else a ValueError)."""
+        """Score words.
+
+        Args:
+            prompts: the text is one word, the construct names its frame.
+            on_progress: called with the number of further prompts that are done.
+
+        Returns:
+            One Scored per prompt, in order.
+
+        Raises:
+            ValueError: a construct has no frame.
+        """
         results = []
         for prompt in prompts:
-            results.append(self._scored(prompt.text, prompt.construct))
+            results.append(self._score_word(prompt.text, prompt.construct))
             on_progress(1)
         return results
 
-    def _scored(self, word: str, kind: str) -> Scored:
+    def _score_word(self, word: str, kind: str) -> Scored:
         vector = self._vectors([word], kind)
         cosine = float(cosines_with(self.direction, vector)[0])
-        without = enumerate(self._without, start=1)
+        frequency = self.features.identity.get("frequency", "")
         parts = {
             "explained_variance": self.explained_variance,
             "dimensions": float(len(self.direction)),
-            "frequency_known": {"counts": 1.0, "rank": 0.5}.get(
-                self.features.identity.get("frequency", ""), 0.0
-            ),
-            **{
-                f"{WITHOUT_PAIR}{number}": float(cosines_with(one, vector)[0])
-                for number, one in without
-            },
+            "frequency_known": {"counts": 1.0, "rank": 0.5}.get(frequency, 0.0),
         }
+        for number, direction in enumerate(self._without, start=1):
+            parts[f"{WITHOUT_PAIR}{number}"] = float(cosines_with(direction, vector)[0])
         if math.isnan(cosine):
             return Scored(math.nan, parts=parts)
+        random_words = json.dumps(self._score_random_words(word, kind), ensure_ascii=False)
+        return Scored(cosine, "female" if cosine > 0 else "male", random_words, parts)
+
+    def _score_random_words(self, word: str, kind: str) -> list[list[Any]]:
+        """Return random words with their cosines, without those that have no vector."""
+        left_out = {word.lower(), *self._pair_words}
+        pool = [like for like in self.features.like_words(word) if like not in left_out]
+        if not pool:
+            return []
         # Seeded by the word, so that neither order nor batches change what is drawn.
-        own = {word.lower(), *self._pair_words}
-        pool = [one for one in self.features.like_words(word) if one not in own]
-        draw = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
-        drawn = [pool[at] for at in draw.integers(len(pool), size=self.null)] if pool else []
-        null = zip(
-            drawn, cosines_with(self.direction, self._vectors(drawn, kind)).tolist(), strict=True
-        )
-        known = [[one, round(value, 6)] for one, value in null if not math.isnan(value)]
-        return Scored(
-            cosine, "female" if cosine > 0 else "male", json.dumps(known, ensure_ascii=False), parts
-        )
+        generator = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
+        drawn = [pool[index] for index in generator.integers(len(pool), size=self.null)]
+        cosines = cosines_with(self.direction, self._vectors(drawn, kind)).tolist()
+        return [
+            [like, round(cosine, 6)]
+            for like, cosine in zip(drawn, cosines, strict=True)
+            if not math.isnan(cosine)
+        ]
 
     def _vectors(self, words: Sequence[str], kind: str) -> Floats:
+        """Return the vectors of words in the frame of their kind, shape (words, d)."""
         if kind not in self._frames:
             raise ValueError(
                 f"Construct {kind!r} has no frame, expected one of {listed(self._frames)}. Add one."
             )
-        found = self.features.word_vectors(
-            words, [fill(self._frames[kind], word=word) for word in words]
-        )
-        return np.asarray(found, dtype=np.float64)
+        sentences = [fill(self._frames[kind], word=word) for word in words]
+        return np.asarray(self.features.word_vectors(words, sentences), dtype=np.float64)

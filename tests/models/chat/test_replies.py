@@ -9,7 +9,8 @@ import pytest
 from swapbias.errors import UsageError
 from swapbias.models import Request
 from swapbias.models.chat import ChatOptions, load_chat, request_pass
-from swapbias.models.chat.answering import FIRST_ANSWERS, USAGE, Answer, AnswerLog, option_fields
+from swapbias.models.chat.answer_log import USAGE, Answer, AnswerLog
+from swapbias.models.chat.answering import FIRST_ANSWERS, option_fields
 from swapbias.models.chat.chat_options import KEYS, api_key, key_names
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.studies import Candidate
@@ -499,6 +500,6 @@ def test_full_disk(monkeypatch):
     def full(self, answer):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("swapbias.models.chat.answering.AnswerLog.add", full)
+    monkeypatch.setattr("swapbias.models.chat.answer_log.AnswerLog.add", full)
     with ChatServer(upper) as server, pytest.raises(OSError, match="No space left"):
         scorer_of(server).score(rows(8))

@@ -24,7 +24,7 @@ from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, load_scorer
 from swapbias.models.causal import AnswerOddsScorer
 from swapbias.models.chat import ChatOptions
-from swapbias.models.chat.answering import Answer, AnswerLog
+from swapbias.models.chat.answer_log import Answer, AnswerLog
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.openai_client import ChatScorer
 from swapbias.models.engine.generation import until

@@ -11,13 +11,11 @@ from transformers import AutoModel, AutoTokenizer
 
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions
-from swapbias.models.clinical.features import (
-    ContextualVectors,
-    StaticVectors,
-    TfidfLsa,
-    load_features,
-)
+from swapbias.models.clinical.encoder_vectors import ContextualVectors
+from swapbias.models.clinical.feature_loading import load_features
+from swapbias.models.clinical.tfidf_lsa import TfidfLsa
 from swapbias.models.clinical.word_direction import DirectionScorer, read_direction_tables
+from swapbias.models.clinical.word_vectors import StaticVectors
 from swapbias.models.engine.encoder import Engine
 from swapbias.studies import Prompt, corpus_dir, read_table, slots
 from tests import tiny

@@ -30,7 +30,7 @@ from swapbias.models import (
     training,
 )
 from swapbias.models.bilstm import word_tokenizer
-from swapbias.models.clinical.features import StaticVectors
+from swapbias.models.clinical.word_vectors import StaticVectors
 from swapbias.models.formats import is_saved
 from swapbias.models.training import new_bilstm
 from swapbias.models.training_data import HUB_ID, gender_audit, load_sentiment_data
