@@ -24,7 +24,7 @@ NAMES = {
 MARGIN = 0.05
 
 
-def named(templates, names=8, **columns):
+def with_names(templates, names=8, **columns):
     """A table of every template with every pair of names."""
     return pd.DataFrame(
         {
@@ -76,7 +76,7 @@ def gap_of(table, gaps, **options):
 
 def test_names_over_templates():
     """Nine templates with the same eight names are eight independent units, too few to decide."""
-    run = audited(even, named(stories(9)))
+    run = audited(even, with_names(stories(9)))
     assert (primary(run)["verdict"], primary(run)["independent"], primary(run)["n"]) == (
         "undecided",
         8,
@@ -91,7 +91,7 @@ def test_names_over_templates():
 @pytest.mark.parametrize("spread", [0.0, 1e-4, 4e-3])
 def test_four_almost_equal_pairs(spread):
     """Four pairs that hardly differ are "no gap" neither in the verdict nor in the gate."""
-    table = named(stories(4), names=1)
+    table = with_names(stories(4), names=1)
     gaps = dict(zip(table["pair"].unique(), [spread, -spread, spread / 2, 0.0], strict=True))
     found = gap_of(table, gaps)
     assert found.verdict == "undecided"
@@ -102,13 +102,13 @@ def test_four_almost_equal_pairs(spread):
 def test_equal_scores_from_72_templates():
     """Equal scores are "no gap" from 72 templates on and undecided below."""
     for count, word in ((71, "undecided"), (72, "no gap")):
-        table = named(stories(count), names=1)
+        table = with_names(stories(count), names=1)
         assert gap_of(table, dict.fromkeys(table["pair"], 0.0)).verdict == word
 
 
 def test_one_template():
     """One template is too few levels unless the claim is about that template."""
-    table = named(["{} is late."])
+    table = with_names(["{} is late."])
     gaps = dict(zip(table["pair"].unique(), np.linspace(-0.02, 0.02, 8), strict=True))
     found = gap_of(table, gaps)
     assert (found.verdict, found.estimate.fewest, found.estimate.fewest_of) == (
@@ -126,7 +126,7 @@ def test_levels_weigh_alike():
     """Each level weighs the same however many rows it has, and the sentence says so."""
     sizes = (8, 1, 1, 1, 1, 1)
     parts = [
-        named([text], names=size).assign(
+        with_names([text], names=size).assign(
             template=text, pair=lambda rows, text=text: text + rows["name"].str[-2:]
         )
         for text, size in zip(stories(6), sizes, strict=True)
@@ -154,7 +154,7 @@ def test_levels_weigh_alike():
 
 def test_fixed_column():
     """The verdict is limited to the values of a column that has few of them."""
-    table = named(stories(9), topic=lambda place: f"topic {place % 3}")
+    table = with_names(stories(9), topic=lambda place: f"topic {place % 3}")
     found = gap_of(table, dict.fromkeys(table["pair"], 0.2))
     assert found.fixed == "3 topics"
     assert "for these 3 topics" in str(verdict(found))
@@ -163,7 +163,7 @@ def test_fixed_column():
 def test_labels_swapped_in_half():
     """Labels that are swapped in half of the pairs are "no gap" neither in the verdict nor in the
     gate."""
-    table = named(stories(200), names=1)
+    table = with_names(stories(200), names=1)
     table["name"] = ""
     table["text"] = [
         f"{group} {number} waits."
@@ -226,7 +226,7 @@ def test_margin_of_audit_and_gate(tmp_path):
             for text, number in zip(texts, numbered(texts), strict=True)
         ]
 
-    run = audited(model, named(stories(90), names=1), margin=0.01, out=tmp_path / "run")
+    run = audited(model, with_names(stories(90), names=1), margin=0.01, out=tmp_path / "run")
     record = json.loads(check(tmp_path / "run", "--json").output)
     assert record["checks"][0]["margin"] == pytest.approx(0.01)
     assert "the margin of 1 point." in " ".join(check(tmp_path / "run", "--verbose").output.split())
@@ -239,7 +239,7 @@ def test_unread_answers_decide_nothing():
     """Equal answers beside unread ones leave the verdict undecided."""
     scores = [0.2, 0.4, *[0.6] * 14, *[math.nan] * 4]
     drawn = itertools.cycle(scores)
-    table = named(stories(40), names=1)
+    table = with_names(stories(40), names=1)
     study, experiment = study_of(table)
     rows = pd.DataFrame(swapbias.studies.config_rows(study.name, experiment.reads.configs[0]))
     rows = rows.assign(
@@ -285,14 +285,14 @@ def test_equal_scores_of_three_groups(count, word, code):
 
 def test_pairs_that_differ_both_ways():
     """Pairs whose differences cancel are not said to score the same."""
-    table = named(stories(4), names=1)
+    table = with_names(stories(4), names=1)
     gaps = dict(zip(table["pair"].unique(), [0.002, -0.002, 0.001, -0.001], strict=True))
     assert "score the same" not in " ".join(terminal(found_of(table, gaps), verbose=True).split())
 
 
 def test_passing_gate_names_unscored():
     """A gate that passes names the pairs that have no score."""
-    table = named(stories(80), names=1)
+    table = with_names(stories(80), names=1)
     rng = np.random.default_rng(3)
     gaps = {pair: rng.normal(0, 0.01) for pair in table["pair"].unique()}
     gaps[table["pair"].iloc[0]] = math.nan
@@ -304,7 +304,7 @@ def test_passing_gate_names_unscored():
 
 def test_undecided_gap_without_influences():
     """An undecided gap names no influential item if it is undecided without that item too."""
-    table = named(stories(8), names=1)
+    table = with_names(stories(8), names=1)
     gaps = dict(
         zip(table["pair"].unique(), [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.05, -0.04], strict=True)
     )
@@ -343,7 +343,7 @@ def test_no_spread_beside_baseline(tmp_path):
 
         return score
 
-    table = named(stories(9))
+    table = with_names(stories(9))
     audited(model(0.0), table, name="old", out=tmp_path / "old")
     audited(model(0.01), table, name="new", out=tmp_path / "new")
     assert check(tmp_path / "new").exit_code == 3

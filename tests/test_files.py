@@ -149,7 +149,7 @@ WRITERS = {
     "report": lambda folder, run: rebuild_report(run),
     "figures": lambda folder, run: write_figures(run, folder, kind="svg"),
     "compare": lambda folder, run: write_comparison(
-        folder, compare_runs([read_run(run.folder), _other(run)])
+        folder, compare_runs([read_run(run.folder), renamed(run)])
     ),
     "swap": lambda folder, _: swap_files(Job(str(ROOT / "tests/swapping/lines.csv")), folder),
     "export of a study": lambda folder, _: export_study("coreference_schemas", folder),
@@ -157,7 +157,7 @@ WRITERS = {
 }
 
 
-def _other(run):
+def renamed(run):
     return replace(read_run(run.folder), name="other", place="other")
 
 

@@ -25,14 +25,14 @@ KNOWN_FAULTS = [
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def workdir(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
 @pytest.fixture(scope="module")
-def known_targets(place):
+def known_targets(workdir):
     """The targets; a first seed that is refused is an error, for such a target would fuzz its first check alone."""
-    targets_by_name = {target.name: target for target in targets(place)}
+    targets_by_name = {target.name: target for target in targets(workdir)}
     for one in targets_by_name.values():
         for number, content in enumerate(one.seeds):  # loads what is loaded when it is first needed
             with suppress(ValueError) if number else nullcontext():
@@ -41,8 +41,8 @@ def known_targets(place):
 
 
 @pytest.fixture(scope="module")
-def watch(place):
-    return Watch(place)
+def watch(workdir):
+    return Watch(workdir)
 
 
 def faults(target, contents, watch):
@@ -70,10 +70,10 @@ def test_random_inputs(known_targets, watch):
         assert not faults(target, [mutated(target, draw) for _ in range(10)], watch), target.name
 
 
-def _import(content, place):
-    (place / "planted_module.py").write_text("x = 1\n")
+def _import(content, workdir):
+    (workdir / "planted_module.py").write_text("x = 1\n")
     with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(place)
+        patched.syspath_prepend(workdir)
         __import__("planted_module")
     del sys.modules["planted_module"]
 
@@ -81,28 +81,28 @@ def _import(content, place):
 @pytest.mark.parametrize(
     ("does", "what"),
     [
-        (lambda content, place: [][1], "IndexError in ?"),
+        (lambda content, workdir: [][1], "IndexError in ?"),
         (
-            lambda content, place: content.decode(),
+            lambda content, workdir: content.decode(),
             "UnicodeDecodeError in ?",
         ),  # of a library, if a ValueError
         (
-            lambda content, place: (_ for _ in ()).throw(ValueError("x" * 5_000)),
+            lambda content, workdir: (_ for _ in ()).throw(ValueError("x" * 5_000)),
             "a long sentence in ?",
         ),
-        (lambda content, place: subprocess.run(["true"], check=True), "ran subprocess.Popen"),
-        (lambda content, place: os.mkdir("/nonexistent/x"), "ran os.mkdir '/nonexistent/x'"),
-        (lambda content, place: exec(compile("1", "theirs.py", "exec")), "ran exec theirs.py"),
+        (lambda content, workdir: subprocess.run(["true"], check=True), "ran subprocess.Popen"),
+        (lambda content, workdir: os.mkdir("/nonexistent/x"), "ran os.mkdir '/nonexistent/x'"),
+        (lambda content, workdir: exec(compile("1", "theirs.py", "exec")), "ran exec theirs.py"),
         (_import, "ran import planted_module"),
     ],
     ids=["IndexError", "decode error", "long sentence", "process", "file", "code", "import"],
 )
-def test_watch_sees_faults(place, watch, does, what):
+def test_watch_sees_faults(workdir, watch, does, what):
     """The watch reports each fault that it looks for."""
 
     def read(content):
         try:
-            does(content, place)
+            does(content, workdir)
         except FileNotFoundError as error:
             raise UsageError("refused") from error
 
@@ -110,15 +110,15 @@ def test_watch_sees_faults(place, watch, does, what):
     assert any(one.startswith(what) for one in found), found
 
 
-def end_of_child(place, kind, at):
+def end_of_child(workdir, kind, at):
     """Return the signal that killed a child which writes two whole files, or its exit code."""
     child = os.fork()
     if not child:
         code = 0
         try:
-            faults = Faults(place, kind, at, place.parent / "steps")
+            faults = Faults(workdir, kind, at, workdir.parent / "steps")
             for name in ("a", "b"):
-                write_whole(place / name, b"content")
+                write_whole(workdir / name, b"content")
             faults.at = 0
             faults.report()
         except OSError as error:
@@ -133,15 +133,15 @@ def end_of_child(place, kind, at):
 def test_fault_at_its_step(tmp_path):
     """A fault comes at its step: a file written whole takes five, from opening to the look for its
     temporary file."""
-    place = tmp_path / "run"
-    place.mkdir()
-    assert end_of_child(place, KILL, 4) == signal.SIGKILL  # before the first file has its name
-    assert [one.suffix for one in place.iterdir()] == [".tmp"]
-    assert end_of_child(place, FULL, 9) == errno.ENOSPC
-    assert {one.name for one in place.iterdir() if one.suffix != ".tmp"} == {"a"}
-    assert end_of_child(place, KILL, 0) == 0
+    workdir = tmp_path / "run"
+    workdir.mkdir()
+    assert end_of_child(workdir, KILL, 4) == signal.SIGKILL  # before the first file has its name
+    assert [one.suffix for one in workdir.iterdir()] == [".tmp"]
+    assert end_of_child(workdir, FULL, 9) == errno.ENOSPC
+    assert {one.name for one in workdir.iterdir() if one.suffix != ".tmp"} == {"a"}
+    assert end_of_child(workdir, KILL, 0) == 0
     assert (tmp_path / "steps").read_text() == "10"
-    assert {one.name for one in place.iterdir() if one.suffix != ".tmp"} == {"a", "b"}
-    assert end_of_child(place, TORN, 8) == signal.SIGKILL
-    assert sorted(one.stat().st_size for one in place.glob(".b*.tmp")) == [len(b"content") // 2]
-    assert end_of_child(place, CLOCK, 1) == 0
+    assert {one.name for one in workdir.iterdir() if one.suffix != ".tmp"} == {"a", "b"}
+    assert end_of_child(workdir, TORN, 8) == signal.SIGKILL
+    assert sorted(one.stat().st_size for one in workdir.glob(".b*.tmp")) == [len(b"content") // 2]
+    assert end_of_child(workdir, CLOCK, 1) == 0

@@ -5,7 +5,7 @@ import pytest
 from swapbias.runs import start
 from swapbias.studies import load_corpus
 from tests.hub.clients import online
-from tests.hub.own_runs import ASKED, GAP, QUIET, README, WEIGHTS, of_weights
+from tests.hub.own_runs import GAP, QUIET, README, RUN_SETTINGS, WEIGHTS, of_weights
 from tests.hub.server import LocalHub
 
 
@@ -21,7 +21,7 @@ def hub(monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return of_weights(start(ASKED, tmp_path_factory.mktemp("shared") / "run", **QUIET)[0])
+    return of_weights(start(RUN_SETTINGS, tmp_path_factory.mktemp("shared") / "run", **QUIET)[0])
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def later_run(tmp_path_factory):
     """The same audit after the model changed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(GAP, "she", 0.2)
-        return of_weights(start(ASKED, tmp_path_factory.mktemp("later") / "run", **QUIET)[0])
+        return of_weights(start(RUN_SETTINGS, tmp_path_factory.mktemp("later") / "run", **QUIET)[0])
 
 
 @pytest.fixture

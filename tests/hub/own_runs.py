@@ -16,7 +16,7 @@ from swapbias.studies.catalogue import config_rows
 from tests.conftest import QUIET
 
 MODEL = "tests.hub.own_runs:scored"
-ASKED = Settings(model=MODEL, studies=("occupation_sentiment:sentences",))
+RUN_SETTINGS = Settings(model=MODEL, studies=("occupation_sentiment:sentences",))
 README = "---\nlicense: mit   # mine\ntags: [a,  b]\n---\n# Model\n\nBy alice.\n"
 GAP = {"she": 0.1}  # what `scored` takes off sentences about women
 WEIGHTS = {"model.safetensors": b"w"}  # on the Hub, of what `scored` stands for

@@ -207,7 +207,7 @@ def eight_bit_rounding(monkeypatch):
     monkeypatch.setattr(loading, "_weight_settings", lambda options: {})
 
 
-@pytest.mark.usefixtures("rounded")
+@pytest.mark.usefixtures("eight_bit_rounding")
 def test_quantized_results(pushed, tmp_path):
     """Results of quantized weights are refused on the page of the model and name the quantization
     first."""

@@ -16,7 +16,7 @@ from swapbias.runs.audit import start
 from swapbias.runs.settings import Settings
 from tests import tiny
 from tests.conftest import files_below
-from tests.hub.own_runs import ASKED, QUIET, copy, edited
+from tests.hub.own_runs import QUIET, RUN_SETTINGS, copy, edited
 from tests.models.chat.server import ChatServer
 
 SCORED = "items/gendered_stigma.parquet"
@@ -92,7 +92,7 @@ def test_name_of_a_bundle(bundle, masked_run, tmp_path):
     """The name of a bundle depends on models, weights, corpora and settings, and on nothing else."""
     name = bundle.name
     assert name.startswith("tests-hub-own-runs-scored-")
-    again, _ = start(ASKED, tmp_path / "again", **QUIET)
+    again, _ = start(RUN_SETTINGS, tmp_path / "again", **QUIET)
     later = again.manifest() | {
         "started": "2031-01-01T00:00:00+00:00",
         "swapbias": "9.9",

@@ -21,7 +21,7 @@ MANIFEST = {
     "settings": {"seed": 3},
     "models": [{"model_id": "lab/small", "dtype": "bfloat16", "trials": 5, "temperature": 1.0}],
 }
-OTHER = "b" * 40
+OTHER_REVISION = "b" * 40
 SOURCE = f"https://huggingface.co/datasets/me/results/tree/{'a' * 40}/runs/one"
 OTHER_ENTRIES = b"""\
 # kept by hand
@@ -51,7 +51,7 @@ FLIPS = finding(
 def entries_of(*findings, **changed):
     usual = {
         "namespace": "me",
-        "revisions": dict.fromkeys(("gendered_stigma", "clinical_notes"), OTHER),
+        "revisions": dict.fromkeys(("gendered_stigma", "clinical_notes"), OTHER_REVISION),
         "source_url": SOURCE,
         "source_user": "me",
     }
@@ -73,12 +73,12 @@ def test_client_reads_entries():
     assert (one.dataset_id, one.task_id, one.dataset_revision) == (
         "me/gendered_stigma",
         "rq1",
-        OTHER,
+        OTHER_REVISION,
     )
     assert (two.dataset_id, two.task_id, two.dataset_revision) == (
         "me/clinical_notes",
         "phenotyping",
-        OTHER,
+        OTHER_REVISION,
     )
     assert (one.value, two.value) == (0.6986, 0.8)  # 1 - .30138, rounded to four decimals; 1 - .2
     assert (one.source_url, one.source_name, one.source_user) == (SOURCE, "swapbias", "me")

@@ -145,7 +145,7 @@ def test_folder_with_weights_of_the_hub(pushed, folder, versions, tmp_path):
         share_run(run, wanted, Hub(), say=said.append)
 
 
-@pytest.mark.usefixtures("unconcluded")
+@pytest.mark.usefixtures("without_conclusions")
 def test_moved_branch(pushed, versions, tmp_path):
     """A branch that moves between two audits gives two commits and no kept score."""
     first = commit_of(pushed)
@@ -163,7 +163,7 @@ def test_moved_branch(pushed, versions, tmp_path):
         assert load_scorer(f"{NAME}@{revision}").identity["revision"] == first
 
 
-@pytest.mark.usefixtures("unconcluded")
+@pytest.mark.usefixtures("without_conclusions")
 def test_resumed_run_keeps_its_commit(pushed, versions, tmp_path):
     """A run that is resumed or repeated reads the commit that it began with."""
     run = audited(NAME, tmp_path / "run")

@@ -77,7 +77,7 @@ def scorers_by_class(tmp_path_factory):
     causal = load_scorer(str(tiny.save_causal(folder / "causal")))
     classifier = str(tiny.save_classifier(folder / "classifier", ["negative", "positive"]))
     chat = import_module("swapbias.models.chat.openai_client").ChatScorer("m", CHAT)
-    directory = import_module("swapbias.models.clinical.phenotype").ClassifierScorer
+    classifier_class = import_module("swapbias.models.clinical.phenotype").ClassifierScorer
     local = import_module("swapbias.models.chat.local").LocalChatScorer
     (judged, *_) = [
         experiment
@@ -95,7 +95,7 @@ def scorers_by_class(tmp_path_factory):
         load_scorer(half),
         load_scorer(fitted_pipeline()),
         read_as(load_scorer("vader"), "negative_label"),
-        directory(load_scorer(half)),
+        classifier_class(load_scorer(half)),
         phenotype(),
         direction(),
         chat,

@@ -55,14 +55,14 @@ def words_of(folder, count):
 
 def audited(folder, tmp_path, female, male, **options):
     scorer = plant_mass(folder, "planted", {**female, **male})
-    directory = tmp_path / "words.csv"
+    lexicon = tmp_path / "words.csv"
     rows = [
         f"{word},{group}" for group, own in (("female", female), ("male", male)) for word in own
     ]
-    directory.write_text("\n".join(["word,group", *rows]) + "\n")
+    lexicon.write_text("\n".join(["word,group", *rows]) + "\n")
     table = pd.DataFrame({"text": TEXTS, "template": TEXTS})
     return swapbias.audit(
-        scorer, prompts=table, reference="male", lexicon=directory, progress=False, **options
+        scorer, prompts=table, reference="male", lexicon=lexicon, progress=False, **options
     )
 
 

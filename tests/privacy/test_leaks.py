@@ -25,7 +25,7 @@ from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT, files_below
 from tests.hub.clients import online
-from tests.hub.own_runs import ASKED, MODEL, QUIET, WEIGHTS, audit_own, of_weights
+from tests.hub.own_runs import MODEL, QUIET, RUN_SETTINGS, WEIGHTS, audit_own, of_weights
 from tests.hub.server import LocalHub
 from tests.privacy.test_credentialed import commands
 
@@ -206,7 +206,9 @@ def test_files_on_the_hub(planted_run, output_of, monkeypatch, tmp_path):
         in output_of("share", planted_run[0].folder, "--results", "a/a", said=True)["said"]
     )
     place = tmp_path / PLACES["user"]
-    run = with_planted_files(start(ASKED, place / PLACES["folder of the run"], **QUIET)[0], place)
+    run = with_planted_files(
+        start(RUN_SETTINGS, place / PLACES["folder of the run"], **QUIET)[0], place
+    )
     with LocalHub() as hub:
         hub.add_user("alice", token="hf_alice")
         hub.add_repo("model", "alice/m", files={"README.md": b"# Mine\n", **WEIGHTS})

@@ -29,7 +29,7 @@ HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>\u202e
 VISIBLE_HOSTILE = HOSTILE.replace("\0", "\ufffd").replace("\u202e", "\ufffd")
 LONG = "w" * 10_000
 EXPERIMENT = load_study("gendered_stigma").experiments[0]
-PLACE = "gendered_stigma.rq1"
+SECTION_ID = "gendered_stigma.rq1"
 AXE = Path(os.environ.get("SWAPBIAS_AXE") or ROOT / "build/node/node_modules/axe-core/axe.min.js")
 
 
@@ -136,14 +136,16 @@ def test_answer_comes_first(page, page_findings, rows):
 
 def test_gaps_by_slice(page):
     """Gaps stand by slice, with the same gap counted in other ways."""
-    assert {f"{PLACE}.gaps-by-phase", f"{PLACE}.gaps-by-diagnosis"} <= {
+    assert {f"{SECTION_ID}.gaps-by-phase", f"{SECTION_ID}.gaps-by-diagnosis"} <= {
         *re.findall(r'<h3 id="([^"]+)"', page)
     }
     gaps = page[page.index("Gaps by phase") : page.index("Gaps by diagnosis")]
     assert gaps.count("<tr><th") == 1 + 3 * gaps.count(
         'scope="rowgroup"'
     )  # a head, three phases of every set
-    changed = page[page.index(f'id="{PLACE}.sensitivity"') : page.index("Pairs that differ most")]
+    changed = page[
+        page.index(f'id="{SECTION_ID}.sensitivity"') : page.index("Pairs that differ most")
+    ]
     assert "Whichever one template or condition is left out, the value is" in changed
     assert "Counting missing answers either way" in changed
     assert "the paper's test, which treats prompts as independent" in html.unescape(changed)
@@ -179,7 +181,7 @@ def test_content_security_policy(page):
 
 def test_page_works_alone(browser, report):
     """The page loads nothing from outside, and text from outside stays text."""
-    browser.open(f"{report}#{PLACE}.pairs?search=onerror")
+    browser.open(f"{report}#{SECTION_ID}.pairs?search=onerror")
     browser.wait("document.querySelectorAll('.pair').length > 3")
     assert browser.faults() == []
     assert [one for one in browser.requests() if not one.startswith(("file:", "data:"))] == []
@@ -200,7 +202,7 @@ def test_page_works_alone(browser, report):
 def test_link_to_pairs(browser, report, rows):
     """A link opens the pairs that it names."""
     condition = next(one for one in rows["condition"] if one != HOSTILE)
-    browser.open(f"{report}#{PLACE}.pairs?condition={condition}&order=lowest+gap+first")
+    browser.open(f"{report}#{SECTION_ID}.pairs?condition={condition}&order=lowest+gap+first")
     browser.wait("document.querySelector('.pair')")
     wanted = rows[(rows["condition"] == condition)]["pair_id"].nunique()
     assert f"of {wanted} (" in browser.run(
@@ -293,7 +295,7 @@ def test_picture_of_several_contrasts(page_of_several_groups):
 def test_sorted_table(browser, report):
     """A table is sorted by its numbers within its parts."""
     browser.open(report)
-    table = f"document.getElementById('{PLACE}.gaps-by-diagnosis').nextElementSibling"
+    table = f"document.getElementById('{SECTION_ID}.gaps-by-diagnosis').nextElementSibling"
     column = (
         f"[...{table}.tBodies[0].rows].slice(1).map((row) => Number(row.cells[2].dataset.number))"
     )

@@ -295,7 +295,7 @@ def test_resume_on_other_inputs(tmp_path, quiet, edited):
 
 def test_limit_keeps_whole_pairs(tmp_path, quiet):
     """A limit keeps whole pairs that are spread over the config."""
-    run, found = start(Settings(model=ONE, limit=40), tmp_path / "run", **quiet)
+    run, found = start(Settings(model=FIRST, limit=40), tmp_path / "run", **quiet)
     items = run.items("occupation_sentiment")
     sentences = items[items["experiment"] == "sentences"]
     assert len(sentences) == 40
@@ -336,37 +336,39 @@ def test_repeated_call(tmp_path, quiet, monkeypatch):
 # Several models in one folder, settings from a file, a run repeated, and what runs where nothing is named.
 
 STUDIES = ("occupation_sentiment:control",)
-ONE, OTHER, BROKEN = (f"tests.runs.test_audit:{name}" for name in ("one", "other", "broken"))
+FIRST, SECOND, BROKEN = (
+    f"tests.runs.test_audit:{name}" for name in ("first_scorer", "second_scorer", "broken")
+)
 mended = []
 
 
-def one(texts):
+def first_scorer(texts):
     return [0.5 + 0.01 * (len(text) % 7) for text in texts]
 
 
-def other(texts):
+def second_scorer(texts):
     return [0.4 + 0.02 * (len(text) % 5) for text in texts]
 
 
 def broken(texts):
-    return one(texts) if mended else [0.5]
+    return first_scorer(texts) if mended else [0.5]
 
 
 def test_several_models(tmp_path, quiet):
     """Each of several models has a run, and all have one comparison."""
-    done = audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+    done = audit_several([FIRST, SECOND], Settings(studies=STUDIES), tmp_path / "all", **quiet)
     assert not done.failed
-    assert [run.manifest()["settings"]["model"] for run in done.runs.values()] == [ONE, OTHER]
+    assert [run.manifest()["settings"]["model"] for run in done.runs.values()] == [FIRST, SECOND]
     table = (tmp_path / "all/comparison/side_by_side.csv").read_text()
-    assert ONE in table
-    assert OTHER in table
+    assert FIRST in table
+    assert SECOND in table
     page = (tmp_path / "all/comparison/report.html").read_text()
     linked = re.findall(r'<a href="(\.\./[^"]+)">', page)
     assert len(linked) == 2
     assert all((tmp_path / "all/comparison" / one).is_file() for one in linked)
     assert "Whether" in page or " lies " in page or " gives exactly " in page
-    alone, _ = start(Settings(model=ONE, studies=STUDIES), tmp_path / "alone", **quiet)
-    assert (done.runs[ONE].folder / "findings.csv").read_bytes() == (
+    alone, _ = start(Settings(model=FIRST, studies=STUDIES), tmp_path / "alone", **quiet)
+    assert (done.runs[FIRST].folder / "findings.csv").read_bytes() == (
         alone.folder / "findings.csv"
     ).read_bytes()
 
@@ -374,8 +376,10 @@ def test_several_models(tmp_path, quiet):
 def test_failed_model(tmp_path, quiet):
     """A model that fails does not stop the others and is tried again by the next call."""
     mended.clear()
-    done = audit_several([ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
-    assert list(done.runs) == [ONE, OTHER]
+    done = audit_several(
+        [FIRST, BROKEN, SECOND], Settings(studies=STUDIES), tmp_path / "all", **quiet
+    )
+    assert list(done.runs) == [FIRST, SECOND]
     assert list(done.failed) == [BROKEN]
     assert "returned shape" in done.failed[BROKEN]
     left = [
@@ -384,13 +388,13 @@ def test_failed_model(tmp_path, quiet):
         if path.is_file() and "broken" in str(path.parent)
     ]
     assert left == ["manifest.json"]
-    finished = done.runs[ONE].manifest()["finished"]
+    finished = done.runs[FIRST].manifest()["finished"]
     mended.append(True)
     again = audit_several(
-        [ONE, BROKEN, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet
+        [FIRST, BROKEN, SECOND], Settings(studies=STUDIES), tmp_path / "all", **quiet
     )
     assert not again.failed
-    assert again.runs[ONE].manifest()["finished"] == finished  # what is done is not done again
+    assert again.runs[FIRST].manifest()["finished"] == finished  # what is done is not done again
     assert BROKEN in (tmp_path / "all/comparison/side_by_side.csv").read_text()
     run, _ = resume(again.runs[BROKEN].folder, trust=True, **quiet)  # each is an ordinary run
     assert run.manifest()["status"] == "complete"
@@ -450,14 +454,14 @@ def test_models_are_loaded_one_by_one(tmp_path, quiet, monkeypatch):
 def test_damaged_finished_run(tmp_path, quiet):
     """A damaged file of a finished run is named, and other settings are refused."""
     done = audit_several(
-        [ONE, OTHER], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet
+        [FIRST, SECOND], Settings(studies=STUDIES, limit=8), tmp_path / "all", **quiet
     )
-    path = done.runs[ONE].folder / "results.json"
+    path = done.runs[FIRST].folder / "results.json"
     path.write_bytes(path.read_bytes().replace(b"control", b"contrcl", 1))
-    again = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=8), done.folder, **quiet)
-    assert "results.json is damaged" in again.failed[ONE]
-    other = audit_several([ONE, OTHER], Settings(studies=STUDIES, limit=4), done.folder, **quiet)
-    assert "was begun with limit 8, now 4" in other.failed[OTHER]
+    again = audit_several([FIRST, SECOND], Settings(studies=STUDIES, limit=8), done.folder, **quiet)
+    assert "results.json is damaged" in again.failed[FIRST]
+    other = audit_several([FIRST, SECOND], Settings(studies=STUDIES, limit=4), done.folder, **quiet)
+    assert "was begun with limit 8, now 4" in other.failed[SECOND]
 
 
 def test_full_disk(tmp_path, quiet, monkeypatch):
@@ -468,7 +472,7 @@ def test_full_disk(tmp_path, quiet, monkeypatch):
 
     monkeypatch.setattr(AUDIT, "start", start)
     with pytest.raises(OSError, match="No space"):
-        audit_several([ONE, OTHER], Settings(studies=STUDIES), tmp_path / "all", **quiet)
+        audit_several([FIRST, SECOND], Settings(studies=STUDIES), tmp_path / "all", **quiet)
 
 
 def test_settings_file(tmp_path):
@@ -510,9 +514,9 @@ def test_wrong_settings_file(tmp_path, text, part):
 
 def test_manifest_repeats_a_run(tmp_path, quiet):
     """A manifest repeats its run exactly, and other prompts are refused."""
-    first, _ = start(Settings(model=ONE, studies=STUDIES, seed=3), tmp_path / "first", **quiet)
+    first, _ = start(Settings(model=FIRST, studies=STUDIES, seed=3), tmp_path / "first", **quiet)
     models, settings, repeated = read_request(first.folder / "manifest.json")
-    assert (models, settings) == ([ONE], Settings.from_manifest(first.manifest()["settings"]))
+    assert (models, settings) == ([FIRST], Settings.from_manifest(first.manifest()["settings"]))
     again, _ = start(settings, tmp_path / "again", expected=repeated, **quiet)
     for name in ("findings.csv", "items/occupation_sentiment.parquet"):
         assert (again.folder / name).read_bytes() == (first.folder / name).read_bytes()

@@ -14,8 +14,8 @@ from swapbias.studies import MASK, Prompt
 from tests import tiny
 from tests.cli.test_cli import swapbias as command
 
-UNKNOWN = [("Zyxa", "Qwob"), ("Vujka", "Bxzor")]  # no word of the tiny vocabularies
-KNOWN = [("she", "he"), ("woman", "man")]
+UNKNOWN_NAMES = [("Zyxa", "Qwob"), ("Vujka", "Bxzor")]  # no word of the tiny vocabularies
+KNOWN_NAMES = [("she", "he"), ("woman", "man")]
 TEMPLATES = [
     "{} is a person",
     "they say that {} will",
@@ -51,7 +51,7 @@ def classifier(tmp_path_factory):
 
 def test_unknown_names_are_not_measured(classifier, tmp_path):
     """Pairs of names that a model does not know are not measured, instead of having no gap."""
-    run = audited(str(classifier), UNKNOWN, out=tmp_path / "run")
+    run = audited(str(classifier), UNKNOWN_NAMES, out=tmp_path / "run")
     primary = run.primary.iloc[0]
     assert (primary["verdict"], primary["reason"]) == ("not measured", "same_input")
     assert math.isnan(primary["value"])
@@ -68,7 +68,8 @@ def test_unknown_names_are_not_measured(classifier, tmp_path):
 def test_other_pairs_are_measured(classifier):
     """The other pairs are measured, and the unmeasured ones are counted."""
     known, both = (
-        audited(str(classifier), names).primary.iloc[0] for names in (KNOWN, [*KNOWN, UNKNOWN[0]])
+        audited(str(classifier), names).primary.iloc[0]
+        for names in (KNOWN_NAMES, [*KNOWN_NAMES, UNKNOWN_NAMES[0]])
     )
     assert both["value"] == pytest.approx(known["value"])
     assert (both["n"], both["n_unscored"]) == (8, 4)
@@ -154,12 +155,17 @@ def test_inputs_are_compared(name, tmp_path):
     if name == "cut":
         assert pairs_of_same_input(scorer, [f"{late}{one} will" for one in ("she", "he")]) == [0, 1]
     else:
-        assert pairs_of_same_input(scorer, [f"{late}{one} will{blank}" for one in UNKNOWN[0]]) == [
+        assert pairs_of_same_input(
+            scorer, [f"{late}{one} will{blank}" for one in UNKNOWN_NAMES[0]]
+        ) == [
             0,
             1,
         ]
-        assert pairs_of_same_input(scorer, [f"{late}{one} will{blank}" for one in KNOWN[0]]) == []
-    assert pairs_of_same_input(scorer, [f"{one} will say{blank}" for one in KNOWN[0]]) == []
+        assert (
+            pairs_of_same_input(scorer, [f"{late}{one} will{blank}" for one in KNOWN_NAMES[0]])
+            == []
+        )
+    assert pairs_of_same_input(scorer, [f"{one} will say{blank}" for one in KNOWN_NAMES[0]]) == []
 
 
 def test_equal_texts_are_no_swap(tmp_path):
@@ -168,7 +174,7 @@ def test_equal_texts_are_no_swap(tmp_path):
     assert pairs_of_same_input(scorer, [f"they say {MASK}"] * 2) == []
     assert (
         pairs_of_same_input(
-            scorer, [f"{one} says {MASK}" for one in UNKNOWN[0]], groups=("male", "male")
+            scorer, [f"{one} says {MASK}" for one in UNKNOWN_NAMES[0]], groups=("male", "male")
         )
         == []
     )
@@ -180,23 +186,23 @@ def test_opaque_functions():
     """The inputs of a function cannot be compared."""
     scorer = load_scorer(lambda texts: [0.5] * len(texts), name="toy")
     assert scorer.inputs([Prompt(text="a")]) == [None]
-    assert pairs_of_same_input(scorer, UNKNOWN[0]) == []
+    assert pairs_of_same_input(scorer, UNKNOWN_NAMES[0]) == []
 
 
 def test_scored_prompts(classifier):
     """Scored prompts mark pairs with the same input."""
-    study = study_of([*KNOWN, *UNKNOWN])
+    study = study_of([*KNOWN_NAMES, *UNKNOWN_NAMES])
     scorer = load_scorer(str(classifier), options=LoadOptions())
     rows = swapbias.score_prompts(swapbias.load_prompts(study.name), scorer).to_pandas()
     assert (rows["score"].isna() == (rows["same_input"] == 1)).all()
     assert rows["score"].isna().sum() == 16
-    known = swapbias.score_prompts(swapbias.load_prompts(study_of(KNOWN).name), scorer)
+    known = swapbias.score_prompts(swapbias.load_prompts(study_of(KNOWN_NAMES).name), scorer)
     assert "same_input" not in known.column_names
 
 
 def test_command_counts_unmeasured_pairs(classifier, tmp_path):
     """The command states how many pairs are not measured."""
-    table([*KNOWN, *UNKNOWN]).to_csv(tmp_path / "prompts.csv", index=False)
+    table([*KNOWN_NAMES, *UNKNOWN_NAMES]).to_csv(tmp_path / "prompts.csv", index=False)
     place = tmp_path / "run"
     done = command(
         "audit",
