@@ -301,9 +301,9 @@ class JudgedScorer(models.DerivedScorer):
             if requests
             else []
         )
-        answers = [one.score for one in judged]
+        scores = [one.score for one in judged]
         half = len(places)
-        readings = dict(zip(places, zip(answers[:half], answers[half:], strict=True), strict=True))
+        readings = dict(zip(places, zip(scores[:half], scores[half:], strict=True), strict=True))
         options = self.rubric.candidates
         return [
             _with_parts(one, readings.get(place, (math.nan,) * READINGS), options)
