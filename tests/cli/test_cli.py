@@ -163,6 +163,7 @@ def test_fresh_process():
         (["study"], 2, ["swapbias study needs a command: new, check, push."]),
         (["adit"], 2, ["Did you mean 'audit'? See swapbias --help."]),
     ],
+    ids=lambda case: " ".join(case) if isinstance(case, list) else None,
 )
 def test_bad_input(arguments, code, parts):
     """Bad input is one sentence with its exit code."""

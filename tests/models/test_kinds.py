@@ -147,6 +147,7 @@ def test_wrong_setting(made, wrong, sentence):
         ("notes", "max_doubt", "3"),
         ("chat", "timeout", True),
     ],
+    ids=repr,
 )
 def test_wrong_type_in_a_manifest(part, name, value):
     """A setting of another type in a manifest is one sentence."""

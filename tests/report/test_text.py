@@ -170,6 +170,7 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
             "m: correlation, attitude is 0.410 (95 % interval 0.390 to 0.430).",
         ),
     ],
+    ids=lambda case: case[:60] if isinstance(case, str) else case.verdict,
 )
 def test_sentence_of_each_verdict(finding, said):
     """Each verdict has its sentence."""

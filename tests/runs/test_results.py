@@ -390,6 +390,7 @@ def test_names_of_phenotypes():
         ("primary", 1, "'primary': Input should be a valid boolean"),
         ("surprise", 1, "'surprise': Extra inputs are not permitted"),
     ],
+    ids=lambda case: repr(case)[:40],
 )
 def test_wrong_value_of_a_finding(key, value, sentence):
     """A wrong value is named by finding and key and not repeated."""
@@ -458,6 +459,7 @@ def test_no_results_file(content, sentence):
         ("credentialed", "no", "'credentialed': Input should be a valid boolean"),
         ("extra", {"a": "\x1b]0;owned\x07"}, "a text is too long or has control characters"),
     ],
+    ids=lambda case: repr(case)[:40],
 )
 def test_wrong_manifest(key, value, sentence):
     """A manifest with other types is refused."""

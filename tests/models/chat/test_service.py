@@ -324,6 +324,7 @@ LOG_ODDS = {"scoring": "log-odds"}
         ({**LOG_ODDS, "temperature": 0.0, "max_tokens": 1}, "-M temperature and"),
         ({"top_logprobs": 5}, "Answers are sampled, and -M top-logprobs is given"),
     ],
+    ids=lambda case: " and ".join(case) if isinstance(case, dict) else None,
 )
 def test_contradicting_settings(changes, sentence):
     """Settings that contradict each other or are out of range are refused."""
