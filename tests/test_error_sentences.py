@@ -263,7 +263,7 @@ def test_listed_of_nothing():
 NEVER_EMPTY = {
     "cli/data.py _resolver": "inside if given",
     "measures/answer_accuracy.py answer_bias": "a constant",
-    "measures/crossed_factors.py factorial": "a cell has a level of each factor, and crossed_effects refuses fewer than two",
+    "measures/crossed_factors.py factorial": "a cell has a level of each factor; fewer than two are refused",
     "measures/evaluate_module.py compute": "inside if strange, or some are missing; a module has columns",
     "measures/evaluate_module.py _whole": "inside if missing; a module has columns",
     "measures/rates.py _dependence": "more than one factor",

@@ -128,7 +128,9 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
         )
     if data := own_data(manifest):
         refuse(
-            Path(data), "shared", known="mimic" in data.lower() or credentialed.is_mimic_name(data)
+            Path(data),
+            "shared",
+            is_known="mimic" in data.lower() or credentialed.is_mimic_name(data),
         )
         raise UsageError(
             f"{run.folder} is of notes of your own, and findings of notes may tell of patients. Give its "
@@ -144,7 +146,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
             "credentialed" in rows
             and (rows["credentialed"].astype(str).str.lower() == "true").any()
         ):
-            refuse(run.folder / "items" / study, "shared", known=True)
+            refuse(run.folder / "items" / study, "shared", is_known=True)
     installed = False
     with suppress(
         ValueError, KeyError, TypeError

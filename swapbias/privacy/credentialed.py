@@ -209,18 +209,18 @@ def _table_name(path: str) -> str:
     return match[1].lower() if match else ""
 
 
-def refuse(path: Path, action: str, *, known: bool = False) -> None:
+def refuse(path: Path, action: str, *, is_known: bool = False) -> None:
     """Refuse to publish or send credentialed text.
 
     Args:
         path: of what would be published or sent.
         action: a participle for the error, such as "published".
-        known: whether what was read of the path has already said so.
+        is_known: whether what was read of the path has already said so.
 
     Raises:
         UsageError: the path holds credentialed text.
     """
-    if known or is_credentialed(path):
+    if is_known or is_credentialed(path):
         raise UsageError(
             f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."
         )

@@ -247,19 +247,19 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
     return tuple((token, log) for token, log in tokens if math.isfinite(log))
 
 
-def trouble_of(error: Exception, key: str, *, shown: bool) -> RequestTrouble:
+def trouble_of(error: Exception, key: str, *, may_quote: bool) -> RequestTrouble:
     """Return what an error of the client means, without the key.
 
     Args:
         error: of a request.
         key: of the service.
-        shown: False of credentialed notes, for the words of a service may repeat the prompt.
+        may_quote: False of credentialed notes, for the words of a service may repeat the prompt.
 
     Returns:
         The trouble with the words that can be shown.
     """
     if isinstance(error, openai.APIStatusError):
-        return _trouble_of_status(error, key, shown=shown)
+        return _trouble_of_status(error, key, may_quote=may_quote)
     if isinstance(error, openai.APITimeoutError):
         return RequestTrouble("no answer in time")
     words = str(error) or type(error).__name__
@@ -267,12 +267,14 @@ def trouble_of(error: Exception, key: str, *, shown: bool) -> RequestTrouble:
     if isinstance(error, openai.APIConnectionError):
         words = str(error.__cause__) or type(error.__cause__).__name__
         passes = True
-    if not shown:
+    if not may_quote:
         return RequestTrouble("no answer, and what it said is not shown", passes=passes)
     return RequestTrouble(_line(words, key), passes=passes)
 
 
-def _trouble_of_status(error: openai.APIStatusError, key: str, *, shown: bool) -> RequestTrouble:
+def _trouble_of_status(
+    error: openai.APIStatusError, key: str, *, may_quote: bool
+) -> RequestTrouble:
     """Return what an error means that the service has replied with."""
     extensions = error.response.extensions
     status = extensions.get("status", error.status_code)
@@ -283,7 +285,7 @@ def _trouble_of_status(error: openai.APIStatusError, key: str, *, shown: bool) -
     is_empty = content == NO_ANSWER
     may_pass = status == 0 or status >= 500 or status in (408, 409, LIMITED)
     return RequestTrouble(
-        _words_of_error(content, status, key, shown=shown),
+        _words_of_error(content, status, key, may_quote=may_quote),
         status,
         passes=may_pass and not is_spent,
         param=str(content.get("param") or "") if isinstance(content, dict) else "",
@@ -294,9 +296,9 @@ def _trouble_of_status(error: openai.APIStatusError, key: str, *, shown: bool) -
     )
 
 
-def _words_of_error(content: Any, status: int, key: str, *, shown: bool) -> str:
-    """Return status and words of an error; its words may repeat the prompt, and are ``shown`` or not."""
-    if not shown and content not in (NOTHING, NO_ANSWER):
+def _words_of_error(content: Any, status: int, key: str, *, may_quote: bool) -> str:
+    """Return status and words of an error; its words may repeat the prompt, and are given where ``may_quote``."""
+    if not may_quote and content not in (NOTHING, NO_ANSWER):
         return f"{status or 'no answer'}, and what it said is not shown"
     words = _message(content) or ", ".join(_codes(content)) or str(content or "")
     return ": ".join(filter(None, (str(status or ""), _line(words, key))))

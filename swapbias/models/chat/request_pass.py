@@ -210,7 +210,7 @@ class RequestPass:
                 )
                 return list(self.answers_in(response.extensions["reply"], trials))
             except Exception as error:  # noqa: BLE001 - whatever a reply does, answers that are paid for stay
-                trouble = trouble_of(error, self.key, shown=not self.scorer.is_credentialed)
+                trouble = trouble_of(error, self.key, may_quote=not self.scorer.is_credentialed)
             failure = Failure(trouble, prompt, rounds * self.options.attempts)
             if trouble.withheld == UNANSWERED:
                 self.unanswered = failure
