@@ -154,7 +154,7 @@ def test_ray_start_failure(case, place, monkeypatch, tmp_path):
         raise error
 
     steps = {"init": lambda **how: None, "nodes": list, place: fail}
-    known = SimpleNamespace(is_initialized=lambda: False, shutdbegin_here=lambda: None, **steps)
+    known = SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: None, **steps)
     monkeypatch.setitem(sys.modules, "ray", known)
     monkeypatch.setattr(workers, "need", lambda what, *names, extra: None)
     with pytest.raises(

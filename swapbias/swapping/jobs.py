@@ -40,12 +40,12 @@ from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result
 from swapbias.swapping.readers import (
     SWAP_MANIFEST,
     SWAPPED_ROWS,
-    Batches,
     Source,
     is_mimic,
     open_source,
     why_rows_credentialed,
 )
+from swapbias.swapping.row_formats import Batches
 from swapbias.swapping.swap_job import Job
 from swapbias.swapping.swapped_rows import Totals, by_count, schema_of, text_lengths, versions
 from swapbias.swapping.swapper import Swapper, check_genders

@@ -14,16 +14,15 @@ from swapbias.studies import Study, chats, own
 from swapbias.studies.own import factors, own_files, own_study, ranges
 from swapbias.swapping.readers import (
     CREDENTIALED,
-    FORMATS,
     files_of,
-    format_of,
     is_mimic,
     read_files,
     why_rows_credentialed,
 )
+from swapbias.swapping.row_formats import FORMATS, format_of
 
 _ROWS = 10_000  # read at once
-_OF_SWAP = "swapbias_"  # how the columns begin that a swap adds to say what it did
+_SWAP_PREFIX = "swapbias_"  # of columns that a swap adds to say what it did
 _WITH_LISTS = ("candidates", chats.MESSAGES)  # columns whose cells may be lists
 
 
@@ -46,7 +45,7 @@ def open_study(
     >>> texts, groups = ["He is late.", "She is late.", "He left.", "She left."], ["male", "female"] * 2
     >>> table = pd.DataFrame({"text": texts, "group": groups, "pair": ["late", "late", "left", "left"]})
     >>> study = open_study(table, reference="male", name="punctual")
-    >>> [one.name for one in study.experiments], study.experiments[0].compares.groups
+    >>> [experiment.name for experiment in study.experiments], study.experiments[0].compares.groups
     (['classifier', 'causal'], ('female',))
 
     Args:
@@ -84,7 +83,12 @@ def open_study(
 
 
 def check_study(source: Any, **of_table: Any) -> own_study.Check:
-    """Find the faults of what ``open_study`` takes, and without any, advice on what may bend its numbers."""
+    """Find the faults of what ``open_study`` takes, and without any, advice on what may bend its numbers.
+
+    Args:
+        source: as ``open_study`` takes it.
+        of_table: the other arguments of ``open_study``.
+    """
     return own.check_study(prompt_table(source), **of_table)
 
 
@@ -98,25 +102,29 @@ def prompt_table(source: Any) -> Any:
         A DataFrame of texts, which knows the name of its file; what is no such file as it came.
 
     Raises:
-        UsageError: a folder without files of a known format. ValueError: a file that cannot be read.
+        UsageError: a folder without files of a known format.
+        ValueError: a file that cannot be read.
     """
     import pandas as pd
 
-    path = Path(source).expanduser() if isinstance(source, str | Path) else None
-    if path is None or not _is_of_files(path):
+    if not isinstance(source, str | Path):
         return source
-    rows = read_files(files_of(path), notes=False)
+    path = Path(source).expanduser()
+    if not _is_read_here(path):
+        return source
+    files = files_of(path)
+    rows = read_files(files, notes=False)
     batches = [batch for batch, _ in rows.read(_ROWS)]
-    table = pa.Table.from_batches(batches, rows.schema) if batches else rows.schema.empty_table()
-    columns = [name for name in table.column_names if not name.startswith(_OF_SWAP)]
-    classes = _classes(files_of(path)[0])
-    cells = {name: _cells(name, table.column(name)) for name in columns}
-    named = {
-        name: [_class_name(classes[name], cell) for cell in cells[name]]
-        for name in classes
-        if name in cells
+    table = pa.Table.from_batches(batches, rows.schema)
+    cells = {
+        name: _cells(name, table.column(name))
+        for name in table.column_names
+        if not name.startswith(_SWAP_PREFIX)
     }
-    frame = pd.DataFrame(cells | named, dtype=object)
+    for name, classes in _classes(files[0]).items():
+        if name in cells:
+            cells[name] = [_class_name(classes, cell) for cell in cells[name]]
+    frame = pd.DataFrame(cells, dtype=object)
     if is_mimic(rows) or why_rows_credentialed(rows):
         notes_read()  # errors quote none of them
         frame[CREDENTIALED] = "true"
@@ -124,44 +132,45 @@ def prompt_table(source: Any) -> Any:
     return frame
 
 
-def _is_of_files(path: Path) -> bool:
+def _is_read_here(path: Path) -> bool:
     """Tell whether a path is read here: a file of a format other than CSV, or a folder that holds no study."""
     if path.is_dir():
         return not any((path / name).is_file() for name in own_files.STUDY_FILES)
-    return path.is_file() and format_of(path) in {ending for ending in FORMATS if ending != ".csv"}
+    return path.is_file() and format_of(path) in set(FORMATS) - {".csv"}
 
 
 def _classes(path: Path) -> dict[str, list[str]]:
-    """The names of the classes of each column that a Dataset stored in Parquet as one of classes."""
+    """Return the names of the classes of each column that a Dataset stored in Parquet as one of classes."""
     try:
         features = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
         return {
-            name: one["names"] for name, one in features.items() if one.get("_type") == "ClassLabel"
+            name: feature["names"]
+            for name, feature in features.items()
+            if feature.get("_type") == "ClassLabel"
         }
-    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):  # of no Dataset
-        return {}
+    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a file of no Dataset
 
 
 def _class_name(names: list[str], cell: str) -> str:
-    """The name of a class by its number; a class that is not among them stays as it is, -1 is a missing value."""
+    """Return the name of a class by its number; a class that is not among them stays, -1 is a missing value."""
     if cell == "-1":
         return ""
-    return names[int(cell)] if cell.isdecimal() and int(cell) < len(names) else cell
+    if cell.isdecimal() and int(cell) < len(names):
+        return names[int(cell)]
+    return cell
 
 
 def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
     """Write a column as a CSV file has it: texts, blank where there is no value."""
     if kinds.is_nested(column.type):
-        values = column.to_pylist()
-        return (
-            values
-            if name in _WITH_LISTS
-            else [json.dumps(value, ensure_ascii=False) for value in values]
-        )
+        values: list[Any] = column.to_pylist()
+        if name in _WITH_LISTS:
+            return values
+        return [json.dumps(value, ensure_ascii=False) for value in values]
     try:
-        return [
-            "" if value is None else value for value in pc.cast(column, pa.string()).to_pylist()
-        ]
+        texts = pc.cast(column, pa.string()).to_pylist()
+        return ["" if text is None else text for text in texts]
     except pa.ArrowException:
         raise UsageError(
             f"Column {name!r} holds {column.type}, expected texts or numbers. Convert it."

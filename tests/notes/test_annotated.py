@@ -13,7 +13,7 @@ from swapbias.notes.diagnosis_codes import coded_notes, phenotypes_of_code
 from swapbias.notes.load import kind_of_folder, local_notes, own_notes, stream_notes
 from swapbias.notes.note_rows import NOTE_COLUMNS, PHENOTYPES, named_rows
 from swapbias.notes.subject_split import affordable_sizes, split_notes
-from swapbias.swapping.readers import LONGEST
+from swapbias.swapping.row_formats import LONGEST
 from tests.notes.mimic import CASES, write_mimic3, write_mimic4
 from tests.tables import rows_of, write
 

@@ -19,7 +19,8 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.swapping import Job, swap_files
-from swapbias.swapping.readers import LONGEST, open_source
+from swapbias.swapping.readers import open_source
+from swapbias.swapping.row_formats import LONGEST
 from swapbias.swapping.swapped_rows import Totals
 from tests.cli.test_cli import swapbias
 from tests.conftest import ROOT
@@ -160,7 +161,7 @@ def test_too_long_text(tmp_path, name):
 
 def test_progress_bar(tmp_path, monkeypatch):
     """The bar is full when all is swapped, not when all is read."""
-    monkeypatch.setattr("swapbias.swapping.readers.LONGEST", 1 << 16)
+    monkeypatch.setattr("swapbias.swapping.row_formats.LONGEST", 1 << 16)
     source = open_source(
         str(write(tmp_path / "a.csv", {"text": ["She is here. " * 20] * 2_000})), "text"
     )
