@@ -285,7 +285,7 @@ class Audit:
         gate = runs.check_run(self.run.folder, max_gap=margin, studies=studies, baseline=before)
         bad = (findings.FAILS,) if undecided else (findings.FAILS, findings.OPEN)
         if wrong := [one for one in gate.checks if one.outcome in bad]:
-            raise AssertionError(" ".join(report.checked(one) for one in wrong))
+            raise AssertionError(" ".join(report.describe_check(one) for one in wrong))
 
     @arguments_named()
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
@@ -306,7 +306,7 @@ class Audit:
 
     def __repr__(self) -> str:
         """The verdicts, as the command line prints them."""
-        return report.terminal(self.found)
+        return report.render_terminal(self.found)
 
     def _repr_html_(self) -> str:
         """For notebooks: results with their verdicts."""

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import swapbias
 from swapbias.cli import app
-from swapbias.report.text import reason
+from swapbias.report.gate_text import check_reason
 from swapbias.runs import check_run
 
 CONSTANT = "not measured"
@@ -134,7 +134,7 @@ def test_missing_scores_never_pass():
     )
     gate = check_run(run.run.folder)
     assert gate.code == 3
-    assert reason(gate.checks[0]).startswith(
+    assert check_reason(gate.checks[0]).startswith(
         "80 of 200 have no score. Counted either way, the gap is "
     )
     run = audited(

@@ -12,8 +12,10 @@ import pytest
 import swapbias
 from swapbias.findings import check_gaps, disaggregate, primary_findings
 from swapbias.measures import omnibus
-from swapbias.report import terminal
-from swapbias.report.text import checked, interval_name, verdict
+from swapbias.report import render_terminal
+from swapbias.report.gate_text import describe_check
+from swapbias.report.numbers import interval_name
+from swapbias.report.verdicts import state_verdict
 from swapbias.studies.own import open_study
 from tests.test_all_clears import audited, check, even, primary
 
@@ -119,7 +121,7 @@ def test_one_template():
     assert check_gaps([found]).code == 3
     about_it = gap_of(table, gaps, fixed="template")
     assert about_it.verdict != "too few levels"
-    assert str(verdict(about_it)).split(": ", 1)[1].startswith("for this one template")
+    assert str(state_verdict(about_it)).split(": ", 1)[1].startswith("for this one template")
 
 
 def test_levels_weigh_alike():
@@ -143,7 +145,7 @@ def test_levels_weigh_alike():
     by_template = pairs["pair"].map(gaps).groupby(pairs["template"])
     assert found.estimate.value == pytest.approx(by_template.mean().mean())
     assert found.row_mean == pytest.approx(np.mean(list(gaps.values())))
-    assert "count the same; the plain mean of all pairs is" in str(verdict(found))
+    assert "count the same; the plain mean of all pairs is" in str(state_verdict(found))
     means = {
         one.contrast: one.estimate.value
         for one in found_of(table, gaps)
@@ -157,7 +159,7 @@ def test_fixed_column():
     table = with_names(stories(9), topic=lambda place: f"topic {place % 3}")
     found = gap_of(table, dict.fromkeys(table["pair"], 0.2))
     assert found.fixed == "3 topics"
-    assert "for these 3 topics" in str(verdict(found))
+    assert "for these 3 topics" in str(state_verdict(found))
 
 
 def test_labels_swapped_in_half():
@@ -194,7 +196,7 @@ def test_unanimous_units_of_group_gap():
     found = primary_findings(disaggregate(rows, study, expected={}))
     whole = next(one for one in found if one.measure == "group_spread")
     assert whole.estimate.p_adjusted < 0.01
-    said = " ".join(terminal(found).split())
+    said = " ".join(render_terminal(found).split())
     assert "no difference among" not in said
     first = next(one for one in found if one.contrast == "female - male")
     assert first.verdict == "gap"
@@ -275,7 +277,7 @@ def test_equal_scores_of_three_groups(count, word, code):
         return 0.3 + 0.4 * numbered([f"x {pair}"])[0]
 
     found = of_three_groups(count, even_score)
-    said = " ".join(terminal(found).split())
+    said = " ".join(render_terminal(found).split())
     assert f"{word.upper()} m scores the 3 groups the same." in said
     assert "may be chance" not in said
     if code:
@@ -287,7 +289,9 @@ def test_pairs_that_differ_both_ways():
     """Pairs whose differences cancel are not said to score the same."""
     table = with_names(stories(4), names=1)
     gaps = dict(zip(table["pair"].unique(), [0.002, -0.002, 0.001, -0.001], strict=True))
-    assert "score the same" not in " ".join(terminal(found_of(table, gaps), verbose=True).split())
+    assert "score the same" not in " ".join(
+        render_terminal(found_of(table, gaps), verbose=True).split()
+    )
 
 
 def test_passing_gate_names_unscored():
@@ -299,7 +303,9 @@ def test_passing_gate_names_unscored():
     found = found_of(table, gaps)
     (check_of_gap,) = check_gaps(found).checks
     assert check_of_gap.outcome == "passes"
-    assert checked(check_of_gap).endswith("within the margin of 5 points; 1 of 80 has no score.")
+    assert describe_check(check_of_gap).endswith(
+        "within the margin of 5 points; 1 of 80 has no score."
+    )
 
 
 def test_undecided_gap_without_influences():
@@ -359,7 +365,7 @@ def test_zero_difference_of_equal_gaps(name):
     scores = (rows["group"] == experiment.compares.group).astype(float)
     rows = rows.assign(score=scores, experiment=name, model_id="m")
     found = disaggregate(rows, study, expected={}, robustness=False)
-    said = " ".join(terminal(found, verbose=True).split())
+    said = " ".join(render_terminal(found, verbose=True).split())
     assert "score the same" not in said
     assert "groups the same" not in said
     assert "interval leaves out" not in said  # there is none
@@ -382,7 +388,7 @@ def test_unanimous_crossed_factors(name):
     )
     effects = [one for one in primary_findings(found) if one.verdict]
     assert {one.verdict for one in effects} == {"gap"}
-    assert "no difference among" not in " ".join(terminal(found).split())
+    assert "no difference among" not in " ".join(render_terminal(found).split())
 
 
 @pytest.mark.parametrize(("templates", "is_decided"), [(4, False), (5, False), (6, True)])

@@ -304,7 +304,7 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", *, verbose: bool
     not_run = skipped_note(
         skipped, {one.kind for one in map(findings.experiment_of, found) if one is not None}
     )
-    ui.show(f"\n{report.terminal(found, verbose=verbose)}")
+    ui.show(f"\n{report.render_terminal(found, verbose=verbose)}")
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
     demo = any(one["model_id"] == "calibration" for one in manifest["models"])
@@ -314,8 +314,12 @@ def _show(run: "runs.Run", found: "Sequence[findings.Finding]", *, verbose: bool
 
 def _margin_comment(found: "Sequence[findings.Finding]") -> str:
     """Return the margin that a gate would read, as a comment; blank where the gaps have several, or none."""
+    from swapbias.report import numbers
+
     margins = {
-        report.margin(one) for one in findings.primary_findings(found) if not math.isnan(one.margin)
+        numbers.format_margin(one)
+        for one in findings.primary_findings(found)
+        if not math.isnan(one.margin)
     }
     return f"  # no gap above {margins.pop()}" if len(margins) == 1 else ""
 
@@ -377,6 +381,8 @@ def _kind_sentences(
     chosen: "Mapping[str, tuple[runs.Settings, str | None]]", earlier: "findings.EarlierRun | None"
 ) -> Iterator[str]:
     """Sentences on the plan of a model of each kind, each below its title; kind None: no model is named."""
+    from swapbias.report import planning_text
+
     plans = []
     for title, (settings, kind) in chosen.items():
         tasks, skipped = runs.plan_tasks(settings, kind=kind)
@@ -397,7 +403,7 @@ def _kind_sentences(
             None,
             (runs.partial_note(tasks), skipped_note(skipped, (task.kind.name for task in tasks))),
         )
-    yield from filter(None, [report.unknown_spreads(together)])
+    yield from filter(None, [planning_text.unknown_spreads(together)])
 
 
 def _planned_gaps(
@@ -471,6 +477,8 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
 
 def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
     """Of each experiment of a user's own study how many prompts it has, and the smallest gap that it could find."""
+    from swapbias.report import planning_text
+
     study = corpus.study
     if study is None:
         return
@@ -485,14 +493,18 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
         count = len(rows[experiment.name])
         yield f"{corpus.name} {experiment.name}: {count} prompts; {design_note(experiment, gaps)}."
         yield from design_details(gaps, count)
-        yield from filter(None, [report.unknown_spreads(gaps)])
+        yield from filter(None, [planning_text.unknown_spreads(gaps)])
 
 
 def design_note(experiment: "studies.Experiment", gaps: "Sequence[findings.PlannedGap]") -> str:
     """What a planned gap is over, and how large one must be to be found; blank where none is compared."""
+    from swapbias.report import planning_text
+
     if not experiment.compares.measure:
         return ""
-    return "; ".join(filter(None, (report.planned_counts(gaps), report.planned_power(gaps))))
+    return "; ".join(
+        filter(None, (planning_text.planned_counts(gaps), planning_text.planned_power(gaps)))
+    )
 
 
 def design_details(
@@ -501,13 +513,15 @@ def design_details(
     earlier: "findings.EarlierRun | None" = None,
 ) -> Iterator[str]:
     """What is assumed of planned gaps, how long their prompts take, and how many templates other gaps need."""
+    from swapbias.report import planning_text
+
     if not gaps:
         return
     if earlier:
-        yield from filter(None, [report.without_spreads(gaps, earlier.name)])
-    yield from report.planned_basis(gaps)
+        yield from filter(None, [planning_text.without_spreads(gaps, earlier.name)])
+    yield from planning_text.planned_basis(gaps)
     seconds = math.nan
     if earlier and any(gap.is_matched for gap in gaps):  # other prompts take other times
-        yield from filter(None, [report.planned_time(prompts, earlier)])
+        yield from filter(None, [planning_text.planned_time(prompts, earlier)])
         seconds = earlier.seconds_a_prompt
-    yield from report.planned_table(gaps, prompts, seconds)
+    yield from planning_text.planned_table(gaps, prompts, seconds)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from swapbias import findings, hub, measures, models, report, studies, swapping
+from swapbias import findings, hub, measures, models, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import OF_TABLE, study_designs
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
@@ -320,6 +320,7 @@ def train(
 ) -> None:
     """Train a sentiment model that swapbias audit takes."""
     from swapbias.models import TrainSettings, train_model, training_data
+    from swapbias.report import numbers
 
     chosen: Any = kind  # which the settings check
     settings = TrainSettings(
@@ -334,18 +335,19 @@ def train(
     stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
     with ui.stoppable(stopped), ui.progress() as bar:
         trained = train_model(settings, folder, bar=bar)
-    number = report.number
     found = trained["audit"]
     gap = trained["audit"]["gap"]
     for group in ("male", "female"):
         published = "published: {:,}, {:.3f}".format(*training_data.PUBLISHED_AUDIT[group])
         count = found[f"n_{group}"]
-        mean = found[f"mean_{group}"]
+        mean = numbers.format_number(found[f"mean_{group}"])
         ui.show(
-            f"Training sentences with a {group} noun: {count:,}, mean label {number(mean)} ({published})"
+            f"Training sentences with a {group} noun: {count:,}, mean label {mean} ({published})"
         )
-    ends = " to ".join(number(end, signed=True) for end in (gap.ci_low, gap.ci_high))
-    ui.show(f"Female - male: {number(gap.value, signed=True)} (95 % interval {ends}, Welch)")
+    ends = " to ".join(numbers.format_number(end, signed=True) for end in (gap.ci_low, gap.ci_high))
+    ui.show(
+        f"Female - male: {numbers.format_number(gap.value, signed=True)} (95 % interval {ends}, Welch)"
+    )
     ui.show(f"Accuracy on {trained['n_dev']} dev sentences: {trained['dev_accuracy']:.3f}")
     ui.show(f"Trained: {folder}")
 

@@ -61,7 +61,7 @@ def check(
     for name, gate in gates.items():
         for sentence in (
             *([f"{name}:"] if len(gates) > 1 else []),
-            report.gated(gate),
+            report.describe_gate(gate),
             *gate.notes,
         ):
             ui.show(sentence)
@@ -69,7 +69,7 @@ def check(
             _show_check(one, verbose=verbose)
             if annotated:
                 escaped = (
-                    report.checked(one)
+                    report.describe_check(one)
                     .replace("%", "%25")
                     .replace("\r", "%0D")
                     .replace("\n", "%0A")
@@ -83,17 +83,18 @@ def check(
 
 def _show_check(check: "findings.Check", *, verbose: bool) -> None:
     """A line: outcome, gap, value, interval; the whole sentence with ``verbose``, or where it has another reason."""
-    from swapbias.report import text
+    from swapbias.report import numbers, terminal_text
 
     if verbose or check.why or check.baseline or check.components:
-        ui.show_text(report.checked(check))
+        ui.show_text(report.describe_check(check))
         return
-    value = text.value(check.finding)
-    ends = text.interval(check.finding)
-    numbers = value if ends == "–" else f"{value} ({ends})"
+    value = numbers.format_value(check.finding)
+    ends = numbers.format_interval(check.finding)
+    value_and_ends = value if ends == "–" else f"{value} ({ends})"
     outcome = f"  {_WORDS[check.outcome][0]:<10}"
-    room = text.WIDTH - len(outcome) - len(numbers) - 2
-    ui.show(f"{outcome}{text.shown(report.check_name(check), room):<{room}}  {numbers}")
+    room = terminal_text.WIDTH - len(outcome) - len(value_and_ends) - 2
+    name = report.safe_line(report.check_name(check), room)
+    ui.show(f"{outcome}{name:<{room}}  {value_and_ends}")
 
 
 def _record(gate: "findings.Gate") -> dict[str, object]:
@@ -106,7 +107,7 @@ def _record(gate: "findings.Gate") -> dict[str, object]:
                 "outcome": one.outcome,
                 "model": row["model_id"],
                 "margin": one.margin,
-                "sentence": report.checked(one),
+                "sentence": report.describe_check(one),
                 **{
                     name: row[name]
                     for name in ("study", "experiment", "value", "ci_low", "ci_high")
@@ -122,7 +123,7 @@ def _record(gate: "findings.Gate") -> dict[str, object]:
         )
     return {
         "outcome": gate.outcome,
-        "sentence": report.gated(gate),
+        "sentence": report.describe_gate(gate),
         "notes": list(gate.notes),
         "checks": rows,
     }
@@ -145,14 +146,14 @@ def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
         )
         for one in gate.checks:
             finding = one.finding
-            name = f"{report.check_name(one)} ({report.shown(one.finding.model_id)})"
+            name = f"{report.check_name(one)} ({report.safe_line(one.finding.model_id)})"
             named = {"classname": f"{finding.study}.{finding.experiment}", "name": name}
             case = ElementTree.SubElement(suite, "testcase", named)
             tag, kind = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}.get(
                 one.outcome, ("", "")
             )
-            why = {"message": report.checked(one), "type": kind} if tag else {}
-            ElementTree.SubElement(case, tag or "system-out", why).text = report.checked(one)
+            why = {"message": report.describe_check(one), "type": kind} if tag else {}
+            ElementTree.SubElement(case, tag or "system-out", why).text = report.describe_check(one)
     tree = root if len(gates) > 1 else root[0]
     return bytes(ElementTree.tostring(tree, encoding="utf-8", xml_declaration=True)) + b"\n"
 
@@ -193,10 +194,11 @@ def compare(
 def show_comparison(compared: "report.ComparisonPage") -> None:
     """The page's sentences, what is not comparable, and that nobody wins."""
     sentences = [
-        f"{one.study} {one.experiment}: {sentence}" for one, sentence in report.sentences(compared)
+        f"{one.study} {one.experiment}: {sentence}"
+        for one, sentence in report.comparison_sentences(compared)
     ]
     for sentence in (*sentences, *compared.notes, report.NO_RANKING):
-        ui.out.print(report.shown(sentence, 4_000))  # names may be anybody's
+        ui.out.print(report.safe_line(sentence, 4_000))  # names may be anybody's
 
 
 def redraw(run: ui.RunFolder) -> None:

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from swapbias.errors import listed, quoted
 from swapbias.findings import Finding
 from swapbias.privacy import manifest_schema, own_data
-from swapbias.report import text as wording
+from swapbias.report import finding_names, numbers, verdicts
 from swapbias.runs import placeholders_in, repeat_command
 from swapbias.studies import load_corpus, load_study
 
@@ -285,7 +285,7 @@ def study_parts(
         raise ValueError(
             f"Findings of {len(models)} models ({listed(models)[:200]}), expected one. Choose one."
         )
-    answers = wording.questions(found)
+    answers = verdicts.group_by_question(found)
     if not answers:
         raise ValueError(
             "The run holds no comparison of two groups for this model. Audit it with another --study."
@@ -320,10 +320,10 @@ def study_parts(
             verdicts=[
                 (one[0].experiment, str(each))
                 for one in mine
-                for each in wording.verdicts(one, found)
+                for each in verdicts.state_verdicts(one, found)
             ],
             rows=[_cells(finding, shown) for finding in shown[:_MOST_ROWS]],
-            interval=wording.interval_head(shown),
+            interval=numbers.interval_heading(shown),
             count=len(shown),
             url=results_url,
             private=results_private,
@@ -358,7 +358,9 @@ def _date(manifest: Mapping[str, Any]) -> str:
 
 def _shown(results: Sequence[Finding], found: Sequence[Finding]) -> list[Finding]:
     """The answers of an experiment, each before the gaps that it compares."""
-    return [finding for result in results for finding in (result, *wording.parts(result, found))]
+    return [
+        finding for result in results for finding in (result, *verdicts.gaps_of_sets(result, found))
+    ]
 
 
 def _cells(finding: Finding, others: Sequence[Finding]) -> list[str]:
@@ -369,12 +371,12 @@ def _cells(finding: Finding, others: Sequence[Finding]) -> list[str]:
         if estimate.n_unscored
         else str(estimate.n)
     )
-    margin = "–" if math.isnan(finding.margin) else wording.margin(finding)
-    interval = wording.interval_cell(finding, others)
+    margin = "–" if math.isnan(finding.margin) else numbers.format_margin(finding)
+    interval = numbers.interval_cell(finding, others)
     cells = (
         finding.experiment,
-        wording.row_name(finding),
-        wording.value(finding),
+        finding_names.row_name(finding),
+        numbers.format_value(finding),
         interval,
         margin,
         count,

@@ -19,7 +19,7 @@ from swapbias.files import file_sha256
 from swapbias.hub.cards import CARD
 from swapbias.hub_http import configure_http
 from swapbias.privacy import Files, check_upload
-from swapbias.report import shown
+from swapbias.report import safe_line
 from swapbias.studies import tables
 
 if TYPE_CHECKING:
@@ -446,12 +446,12 @@ class Push:
         for path, content in sorted(self.change.write.items()):
             say(f"  {'M' if path in files else 'A'} {path} ({len(as_bytes(content)):,} bytes)")
         for path in self.change.delete:
-            say(f"  D {shown(path, _LONGEST)}")
+            say(f"  D {safe_line(path, _LONGEST)}")
         for path in sorted(path for path in self.change.write if path.endswith((CARD, ".yaml"))):
             both = (hub.content(self.there, path), as_bytes(self.change.write[path]))
             before, after = (content.decode(errors="replace").splitlines() for content in both)
             for line in difflib.unified_diff(before, after, "there", "new", lineterm="", n=2):
-                say(f"  {shown(line.expandtabs(), _LONGEST)}")
+                say(f"  {safe_line(line.expandtabs(), _LONGEST)}")
         return replace(self, status=would)
 
 
@@ -502,7 +502,7 @@ def push_repo(
     if options.get("dry_run"):
         return plan.show(hub, say)
     for path in () if new else change.delete:
-        say(f"  D {shown(path, _LONGEST)}")
+        say(f"  D {safe_line(path, _LONGEST)}")
     return plan.carry_out(hub)
 
 

@@ -7,7 +7,7 @@ from swapbias import __version__
 from swapbias.findings import Finding, experiment_of, oriented
 from swapbias.hub import cards
 from swapbias.models.chat import scoring_in_words
-from swapbias.report import text as wording
+from swapbias.report import verdicts
 from swapbias.studies import tables
 
 EVAL_RESULTS = ".eval_results/swapbias.yaml"
@@ -40,7 +40,7 @@ def eval_entries(
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     made = []
-    for several in wording.questions(found):  # one a phenotype
+    for several in verdicts.group_by_question(found):  # one a phenotype
         one = min(several, key=lambda each: (oriented(each) or (1.0,))[0])
         experiment = experiment_of(one)
         corpus = (
@@ -50,7 +50,7 @@ def eval_entries(
         )
         each = [
             (each, number)
-            for each in (one, *wording.parts(one, found))
+            for each in (one, *verdicts.gaps_of_sets(one, found))
             if (number := oriented(each))
         ]
         if each and corpus in revisions:

@@ -11,7 +11,7 @@ import pandas as pd
 from swapbias import runs, studies
 from swapbias.errors import HubError, UsageError, listed
 from swapbias.hub.client import SHARED, Hub, Repo, State, is_shared_name
-from swapbias.report import shown
+from swapbias.report import safe_line
 from swapbias.runs import LazyItems, Results, Run
 
 
@@ -26,7 +26,7 @@ def find_run(named: "str | PathLike[str]") -> Results:
             f"{name} is no folder here, and no run on the Hub that can be read: {broken[0]}"
         )
     if len(loaded) > 1:
-        has = listed(shown(one.name) for one in loaded)
+        has = listed(safe_line(one.name) for one in loaded)
         raise UsageError(
             f"{name} holds {len(loaded)} runs ({has}), expected one. Name one of these."
         )
@@ -47,7 +47,7 @@ def load_all_shared(hub: Hub, names: Iterable[str]) -> tuple[list[Results], list
             there = sorted(found[1] for found in places if found and only in (None, "", found[1]))
             if not there:
                 lacks = (
-                    f"no runs/{shown(only)}/results.json"
+                    f"no runs/{safe_line(only)}/results.json"
                     if only
                     else "no results.json in a folder of runs"
                 )
@@ -67,7 +67,7 @@ def load_all_shared(hub: Hub, names: Iterable[str]) -> tuple[list[Results], list
 
 
 def _read_run(hub: Hub, state: State, name: str) -> Results:
-    where = f"{state.repo.name}/{shown(f'runs/{name}')}"
+    where = f"{state.repo.name}/{safe_line(f'runs/{name}')}"
     files = [f"runs/{name}/{file}" for file in ("manifest.json", "results.json")]
     if files[0] not in state.files:
         raise ValueError(f"{where}: manifest.json is missing. Its owner can share it again.")

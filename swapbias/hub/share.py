@@ -21,7 +21,7 @@ from swapbias.hub.dry_run import DryHub
 from swapbias.hub.eval_results import EVAL_RESULTS, eval_entries, merged_entries
 from swapbias.hub.model_pages import commit_read, findings_of, read_otherwise
 from swapbias.privacy import check_upload
-from swapbias.report import text as wording
+from swapbias.report import verdicts
 from swapbias.runs import Run
 
 COMMIT = "commit"
@@ -279,7 +279,9 @@ def _plan_page(
             plan, change=Change({}), status=status, url=f"{url}/discussions/{latest.num}"
         )
     answers = [
-        str(one) for results in wording.questions(found) for one in wording.verdicts(results, found)
+        str(one)
+        for results in verdicts.group_by_question(found)
+        for one in verdicts.state_verdicts(results, found)
     ]
     description = (
         f"{cards.markdown(answers[0])} Adds this{f' and {len(answers) - 1} more' if len(answers) > 1 else ''} with "

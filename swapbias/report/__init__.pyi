@@ -1,30 +1,18 @@
 from .charts import FORMATS as FORMATS, draw_figures as draw_figures
+from .finding_names import safe_line as safe_line
+from .gate_text import (
+    check_name as check_name,
+    describe_check as describe_check,
+    describe_gate as describe_gate,
+)
 from .model_comparison import (
     NO_RANKING as NO_RANKING,
     ComparedModel as ComparedModel,
     ComparisonPage as ComparisonPage,
     Quantity as Quantity,
+    comparison_sentences as comparison_sentences,
     render_comparison as render_comparison,
-    sentences as sentences,
 )
 from .page import render as render, render_summary as render_summary
-from .planning_text import (
-    planned_basis as planned_basis,
-    planned_counts as planned_counts,
-    planned_power as planned_power,
-    planned_table as planned_table,
-    planned_time as planned_time,
-    unknown_spreads as unknown_spreads,
-    without_spreads as without_spreads,
-)
-from .text import (
-    Verdict as Verdict,
-    check_name as check_name,
-    checked as checked,
-    gated as gated,
-    margin as margin,
-    number as number,
-    shown as shown,
-    terminal as terminal,
-    verdicts as verdicts,
-)
+from .terminal_text import render_terminal as render_terminal
+from .verdicts import state_verdicts as state_verdicts

@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias.findings import Finding, experiment_of
 from swapbias.measures import MEASURES
-from swapbias.report import text
+from swapbias.report.finding_names import (
+    group_index,
+    group_name,
+    plain_words,
+    row_name,
+    safe_line,
+    value_name,
+)
+from swapbias.report.numbers import clipped_interval, finding_format, format_number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_RESULTS = "results"  # name of the plot of primary gaps
+_ROOM = 0.06  # share of the axis that is left beyond the outermost values
 _SHAPES = (
     "M0-5a5 5 0 1 0 .01 0z",  # circle
     "M-4.5-4.5h9v9h-9z",  # square
@@ -26,12 +37,16 @@ _COLOURS = 9  # of page.css; with five shapes no two of 45 groups look alike
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a chart: each cell is its text and the number to sort by."""
+    """A row of a chart."""
 
     name: str
+    """Text of its first cell."""
     dots: Sequence["Dot"]
+    """Values of its picture, one above the other."""
     cells: tuple[tuple[str, float | None], ...]
+    """Text of each further cell, and the number to sort by."""
     primary: bool = False
+    """Whether it answers the question of its experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +54,45 @@ class Chart:
     """Values with intervals on one scale, as rows of a table, in parts with a heading each."""
 
     name: str
+    """Heading; blank for the chart of an answer."""
     caption: str
+    """Sentence above it; blank for none."""
     heads: tuple[str, ...]
+    """Heads of the columns behind the picture."""
     parts: Mapping[str, Sequence[Row]]
+    """Rows by the heading of their part; blank for the only one."""
     axis: "Axis | None" = None
-    """None: a table without pictures."""
+    """Scale of the pictures; None for a table without pictures."""
     unit: str = ""
+    """Unit of the scale."""
     keys: tuple[tuple[int, str], ...] = ()
-    """Groups and their names."""
+    """Groups and their names, for a legend."""
     first: str = "what"
-    """The head of the first column."""
+    """Head of the first column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What a picture's width stands for; a gap between ``-margin`` and ``margin`` counts as none, NaN: no band."""
+    """Scale of a picture over its whole width."""
 
     low: float
+    """Value at the left end."""
     high: float
+    """Value at the right end."""
     ticks: tuple[float, ...]
+    """Values with a mark."""
     margin: float = math.nan
+    """Size of a gap that counts as none; NaN: there is no band around zero."""
 
     @property
     def labels(self) -> list[tuple[float, str]]:
-        """Where each tick lies, and its number."""
-        digits = max(
-            0,
-            -math.floor(math.log10(min((abs(one) for one in self.ticks if one), default=1)) + 1e-9),
-        )
+        """Position of each tick in percent of the width, and its number."""
+        smallest = min((abs(tick) for tick in self.ticks if tick), default=1)
+        digits = max(0, -math.floor(math.log10(smallest) + 1e-9))
+        is_signed = self.low < 0
         return [
-            (self.at(one), text.number(one, signed=self.low < 0, digits=digits))
-            for one in self.ticks
+            (self.at(tick), format_number(tick, signed=is_signed, digits=digits))
+            for tick in self.ticks
         ]
 
     @classmethod
@@ -81,46 +104,74 @@ class Axis:
         least: float = -math.inf,
         most: float = math.inf,
     ) -> "Axis":
-        """An axis that holds zero, the margin and every value, and does not go beyond least and most."""
-        known = [0.0, *(one for one in values if math.isfinite(one))]
-        known += [-margin, margin] if math.isfinite(margin) else []
-        low, high = max(least, min(known)), min(most, max(known))
-        room = 0.06 * (high - low) or 1.0
-        low, high = (
-            max(least, low - room if low < 0 else low),
-            min(most, high + room if high > 0 else high),
-        )
-        high = high if high > low else low + 1  # nothing but zero, at an end of its range
-        step = 10 ** math.floor(math.log10((high - low) / 5))
-        step *= next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= 5)
+        """Return an axis that holds zero, the margin and every value.
+
+        Args:
+            values: on the scale; those that are not finite are left out.
+            margin: of a gap that counts as none; NaN for none.
+            least: that the axis does not go below.
+            most: that it does not go beyond.
+        """
+        drawn = [0.0, *(value for value in values if math.isfinite(value))]
+        if math.isfinite(margin):
+            drawn += [-margin, margin]
+        low = max(least, min(drawn))
+        high = min(most, max(drawn))
+        room = _ROOM * (high - low) or 1.0
+        if low < 0:
+            low = max(least, low - room)
+        if high > 0:
+            high = min(most, high + room)
+        if high <= low:  # nothing but zero, at an end of its range
+            high = low + 1
+        step = _tick_step(low, high)
         first = math.ceil(low / step - 1e-9)
         last = math.floor(high / step + 1e-9)
-        return cls(low, high, tuple(step * count for count in range(first, last + 1)), margin)
+        ticks = tuple(step * count for count in range(first, last + 1))
+        return cls(low, high, ticks, margin)
 
     def at(self, value: float) -> float:
-        """Where a value lies, in percent of the width; values beyond an end lie there."""
+        """Return where a value lies, in percent of the width; a value beyond an end lies there.
+
+        Args:
+            value: on the scale.
+        """
         share = (value - self.low) / (self.high - self.low)
         return round(2 + 96 * min(1.0, max(0.0, share)), 2)
 
 
+def _tick_step(low: float, high: float) -> float:
+    """Return a round distance between ticks, of which at most five fit between the ends."""
+    step: float = 10 ** math.floor(math.log10((high - low) / 5))
+    times = next(times for times in (1, 2, 5, 10) if (high - low) / (times * step) <= 5)
+    return step * times
+
+
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A value with its interval, NaN for none; ``group`` chooses colour and shape; a hollow dot is no finding."""
+    """A value with its interval."""
 
     value: float
+    """Position on the scale."""
     low: float = math.nan
+    """Lower end of the interval; NaN for none."""
     high: float = math.nan
+    """Upper end of the interval; NaN for none."""
     group: int | None = None
+    """Chooses colour and shape; None for those of a gap."""
     hollow: bool = False
+    """Whether it may be zero."""
 
 
 def look(group: int | None) -> tuple[str, str]:
-    """The class of a group's colour in ``page.css``, and its shape as a path of SVG."""
-    return (
-        ("gap", _SHAPES[0])
-        if group is None
-        else (f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)])
-    )
+    """Return the class of a group's colour in ``page.css``, and its shape as a path of SVG.
+
+    Args:
+        group: its number; None for a gap.
+    """
+    if group is None:
+        return "gap", _SHAPES[0]
+    return f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)]
 
 
 # Okabe-Ito colours, and a shape for each: groups differ in grey and with any colour vision.
@@ -133,79 +184,113 @@ STYLE: Mapping[Any, Any] = {
 }  # fmt: skip
 
 
-def draw_figures(found: Sequence[Finding], file_format: str) -> dict[str, bytes]:
-    """Forest plots of primary gaps, means and gaps by slice, by name; the same findings give the same bytes."""
+def draw_figures(rows: Sequence[Finding], file_format: str) -> dict[str, bytes]:
+    """Return forest plots of primary gaps, and of means and gaps by slice, by name.
+
+    Args:
+        rows: findings of a run; the same findings give the same bytes.
+        file_format: one of ``FORMATS``.
+    """
     from matplotlib import rc_context
 
-    plots: dict[str, list[Finding]] = {"results": []}
-    several = len({one.model_id for one in found}) > 1
-    for one in found:
-        experiment = experiment_of(one)
-        is_gap = MEASURES[one.measure].gap_span > 0
-        is_level = (
-            one.measure == "mean"
-            and experiment is not None
-            and one.contrast in experiment.shows.levels
-        )
-        if one.primary and is_gap and one.scale.in_points:
-            plots["results"].append(one)
-        if (is_gap or is_level) and one.slice_by != "all" and one.score == "score" and not one.view:
-            names = [one.study, one.experiment, one.slice_by, "gap" if is_gap else "levels"]
-            name = "-".join([*names, *[text.shown(one.model_id)] * several])
-            plots.setdefault(re.sub(r"[^A-Za-z0-9._-]+", "-", name), []).append(one)
-    made = {}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
+    figures = {}
     with rc_context(dict(STYLE)):
-        for name, rows in plots.items():
+        for name, drawn in _plots(rows).items():
             values = {
-                round(one.estimate.value, 9) for one in rows if not math.isnan(one.estimate.value)
+                round(row.estimate.value, 9) for row in drawn if not math.isnan(row.estimate.value)
             }
-            if len(values) > (name != "results"):
-                buffer = io.BytesIO()
-                forest(rows).savefig(
-                    buffer, format=file_format, dpi=300, bbox_inches="tight", metadata=undated
-                )
-                made[name] = buffer.getvalue()
-    return made
+            fewest = 1 if name == _RESULTS else 2
+            if len(values) < fewest:
+                continue
+            buffer = io.BytesIO()
+            forest(drawn).savefig(
+                buffer, format=file_format, dpi=300, bbox_inches="tight", metadata=undated
+            )
+            figures[name] = buffer.getvalue()
+    return figures
 
 
-def forest(found: Sequence[Finding]) -> "Figure":
-    """Values on one scale with their 95 % intervals; the band is the margin; each group has a colour and a shape."""
+def _plots(rows: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings of each plot, by its name: the primary gaps first, then those by slice."""
+    plots: dict[str, list[Finding]] = {_RESULTS: []}
+    several_models = len({row.model_id for row in rows}) > 1
+    for row in rows:
+        is_gap = MEASURES[row.measure].gap_span > 0
+        if row.primary and is_gap and row.scale.in_points:
+            plots[_RESULTS].append(row)
+        is_slice = row.slice_by != "all" and row.score == "score" and not row.view
+        if is_slice and (is_gap or _is_level(row)):
+            kind = "gap" if is_gap else "levels"
+            names = [row.study, row.experiment, row.slice_by, kind]
+            if several_models:
+                names.append(safe_line(row.model_id))
+            name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(names))
+            plots.setdefault(name, []).append(row)
+    return plots
+
+
+def _is_level(finding: Finding) -> bool:
+    """Return whether a finding is the mean of a group that its experiment shows."""
+    experiment = experiment_of(finding)
+    if finding.measure != "mean" or experiment is None:
+        return False
+    return finding.contrast in experiment.shows.levels
+
+
+def forest(rows: Sequence[Finding]) -> "Figure":
+    """Return values on one scale with their 95 % intervals; the band is the margin.
+
+    Args:
+        rows: findings of one unit; each group has a colour and a shape.
+    """
     from matplotlib.figure import Figure
 
-    rows: dict[str, list[Finding]] = {}
-    for one in found:
-        names = [text.plain(one.subset), text.value_name(one.slice_value)]
-        if one.primary:
-            names = [f"{one.study}:{one.experiment}", text.row_name(one), text.shown(one.model_id)]
-        rows.setdefault(", ".join(filter(None, names)), []).append(one)
-    figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(rows)), layout="constrained")
+    lines: dict[str, list[Finding]] = {}
+    for row in rows:
+        lines.setdefault(_line_name(row), []).append(row)
+    figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(lines)), layout="constrained")
     axis = figure.add_subplot()
-    labels = {""}
-    if margins := [
-        one.margin * text.form(one).factor for one in found if not math.isnan(one.margin)
-    ]:
+    margins = [
+        row.margin * finding_format(row).factor for row in rows if not math.isnan(row.margin)
+    ]
+    if margins:
         axis.axvspan(-max(margins), max(margins), color="#dfe7ef", zorder=0)
-    for row, place, beside, one in (
-        (row, place, len(mine), one)
-        for row, mine in enumerate(rows.values())
-        for place, one in enumerate(mine)
-    ):
-        (colour, marker), name, written = ("#222222", "o"), "", text.form(one)
-        if one.measure == "mean" and (experiment := experiment_of(one)):
-            name = text.group_name(experiment, one.contrast)
-            colour, marker = LOOKS[text.group_place(experiment, one.contrast) % len(LOOKS)]
-        y, (low, high) = row + 0.5 * (place - (beside - 1) / 2) / beside, text.within(one)
-        axis.hlines(y, written.at(low), written.at(high), color=colour, linewidth=1.2)
-        label = f"_{name}" if name in labels else name
-        axis.plot(
-            [written.at(one.estimate.value)], [y], marker, color=colour, markersize=4, label=label
-        )
-        labels.add(name)
+    labels = {""}
+    for line, beside in enumerate(lines.values()):
+        for index, finding in enumerate(beside):
+            y = line + 0.5 * (index - (len(beside) - 1) / 2) / len(beside)
+            _draw(axis, finding, y, labels)
     axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
-    axis.set_yticks(range(len(rows)), list(rows))
-    axis.set_ylim(len(rows) - 0.5, -0.5)
-    axis.set_xlabel(text.form(found[0]).unit)
+    axis.set_yticks(range(len(lines)), list(lines))
+    axis.set_ylim(len(lines) - 0.5, -0.5)
+    axis.set_xlabel(finding_format(rows[0]).unit)
     if len(labels) > 1:
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _line_name(finding: Finding) -> str:
+    """Return the name of a finding's line in a forest plot."""
+    names = [plain_words(finding.subset), value_name(finding.slice_value)]
+    if finding.primary:
+        question = f"{finding.study}:{finding.experiment}"
+        names = [question, row_name(finding), safe_line(finding.model_id)]
+    return ", ".join(filter(None, names))
+
+
+def _draw(axis: "Axes", finding: Finding, y: float, labels: set[str]) -> None:
+    """Draw a value and its interval; a name that is in ``labels`` is in the legend already."""
+    name = ""
+    colour, marker = "#222222", "o"
+    experiment = experiment_of(finding)
+    if finding.measure == "mean" and experiment:
+        name = group_name(experiment, finding.contrast)
+        colour, marker = LOOKS[group_index(experiment, finding.contrast) % len(LOOKS)]
+    written = finding_format(finding)
+    low, high = clipped_interval(finding)
+    axis.hlines(y, written.scaled(low), written.scaled(high), color=colour, linewidth=1.2)
+    label = f"_{name}" if name in labels else name
+    value = written.scaled(finding.estimate.value)
+    axis.plot([value], [y], marker, color=colour, markersize=4, label=label)
+    labels.add(name)

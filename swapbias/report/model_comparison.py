@@ -9,11 +9,25 @@ from swapbias import __version__
 from swapbias.findings import Finding
 from swapbias.measures import MEASURES
 from swapbias.privacy import public_manifest
-from swapbias.report import page, text
 from swapbias.report.charts import Chart, Row
+from swapbias.report.claims import verdict_word
+from swapbias.report.finding_charts import PlacedFinding, axis_of, chart_of, dot_of
+from swapbias.report.finding_names import (
+    contrast_name,
+    join_names,
+    plain_words,
+    safe_line,
+    set_name,
+    value_name,
+)
+from swapbias.report.meanings import inference_basis, sign_meaning
+from swapbias.report.numbers import finding_format, value_with_interval
+from swapbias.report.page_template import anchor, mark_unseen, render_html
+from swapbias.report.verdicts import FEW, summarize_models, with_model_names
 from swapbias.studies import Experiment, load_study
 
-MOST_DRAWN = 5  # models that are drawn by slice
+MOST_DRAWN = 5
+"""Most models that are drawn by slice."""
 NO_RANKING = (
     "This is a comparison and not a ranking: models know different words, and the studies' word lists cover them to "
     "different degrees. Models stand in alphabetical order. A gap near zero shows that this gap is small on these "
@@ -30,7 +44,9 @@ class ComparedModel:
     run: str
     """Where it is from, without a place of this machine."""
     manifest: Mapping[str, Any]
+    """Of its run."""
     found: Sequence[Finding]
+    """Its findings."""
     report: str = ""
     """The address of the report of its run, from the folder of the page; blank for none."""
     title: str = ""
@@ -41,151 +57,201 @@ class ComparedModel:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What was measured on the same prompts."""
+    """A quantity that was measured on the same prompts."""
 
     found: tuple[Finding | None, ...]
-    """Of each model in their order, None where there is none."""
+    """Finding of each model in their order; None where there is none."""
     note: str = ""
-    """What differs from others of its name (prompts, word lists, trials)."""
+    """Says how it differs from others of its name: prompts, word lists, trials."""
     differences_by_model: Mapping[str, Finding] | None = None
-    """Of models by name, their value minus the reference's."""
+    """Value of each model minus the reference's, by name; None where none was tested."""
 
     @property
     def known(self) -> list[Finding]:
-        """The findings that there are."""
-        return [one for one in self.found if one is not None]
+        """Findings of the models that have one."""
+        return [finding for finding in self.found if finding is not None]
 
     @property
     def primary(self) -> bool:
         """Whether it answers the question of its experiment."""
-        return any(one.primary for one in self.known)
+        return any(finding.primary for finding in self.known)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage:
-    """What the page of a comparison is made of."""
+    """Content of the page of a comparison."""
 
     models: Sequence[ComparedModel]
+    """Models in alphabetical order."""
     reference: str
     """The name of the model that the others are compared with."""
     quantities: Sequence[Quantity]
-    """By study."""
+    """Rows of the comparison, by study."""
     differences: Sequence[Finding]
-    """All of them."""
+    """Differences of all models and correlations over them."""
     notes: Sequence[str]
-    """On what is not comparable, and what is left out."""
+    """Sentences on what is not comparable, and what is left out."""
 
 
 def render_comparison(compared: ComparisonPage) -> str:
-    """The page as HTML; every value from outside is escaped, no place on this machine is named."""
+    """Return the page as HTML; every value from outside is escaped, no place on this machine is named.
+
+    Args:
+        compared: content of the page.
+    """
     questions: dict[tuple[str, str], list[Quantity]] = {}
-    for one in compared.quantities:
-        if one.primary:
-            questions.setdefault((one.known[0].study, one.known[0].experiment), []).append(one)
-    names = [one.name for one in compared.models]
+    for quantity in compared.quantities:
+        if quantity.primary:
+            first = quantity.known[0]
+            questions.setdefault((first.study, first.experiment), []).append(quantity)
+    names = [model.name for model in compared.models]
+    title = join_names(names) if len(names) <= FEW else f"{len(names)} models"
     families = [
-        one.estimate.family for one in compared.differences if one.primary and one.slice_by == "all"
+        difference.estimate.family
+        for difference in compared.differences
+        if difference.primary and difference.slice_by == "all"
     ]
-    return page.html(
+    return render_html(
         "comparison.html.j2",
         version=__version__,
         reference=compared.reference,
-        title=f"{text.listed(names) if len(names) <= text.FEW else f'{len(names)} models'} compared",
-        models=[(one, public_manifest(one.manifest, keep_unknown=True)) for one in compared.models],
-        sections=[_section(compared, *names, mine) for names, mine in questions.items()],
+        title=f"{title} compared",
+        models=[
+            (model, public_manifest(model.manifest, keep_unknown=True)) for model in compared.models
+        ],
+        sections=[
+            _section(compared, study, name, quantities)
+            for (study, name), quantities in questions.items()
+        ],
         notes=[*compared.notes, NO_RANKING],
         family=next(filter(None, families), ""),
     )
 
 
-def sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
-    """What the page says of each question, for a terminal: a primary finding of it, and a sentence."""
-    for one in compared.quantities:
-        if one.primary:
-            yield one.known[0], " ".join(filter(None, _texts(compared, one)))
+def comparison_sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
+    """Yield what the page says of each question, for a terminal: a primary finding of it, and a sentence.
+
+    Args:
+        compared: content of the page.
+    """
+    for quantity in compared.quantities:
+        if quantity.primary:
+            sentences = _sentences(compared, quantity)
+            yield quantity.known[0], " ".join(filter(None, sentences))
 
 
-def _texts(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
-    """Of one quantity what each model shows, and how far it lies from the reference."""
-    away = [
-        text.between(one, name, compared.reference)
-        for name, one in (quantity.differences_by_model or {}).items()
+def _sentences(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
+    """Return what each model shows of a quantity, and how far it lies from the reference."""
+    own_values = summarize_models(quantity.known)
+    if len(quantity.known) < 2:
+        return own_values, ""
+    differences = [
+        with_model_names(difference, name, compared.reference)
+        for name, difference in (quantity.differences_by_model or {}).items()
     ]
-    tested = text.of_models(away) if away else "No difference of models is tested here."
-    return text.of_models(quantity.known), tested if len(quantity.known) > 1 else ""
+    if not differences:
+        return own_values, "No difference of models is tested here."
+    return own_values, summarize_models(differences)
 
 
 def _section(
-    compared: ComparisonPage, study: str, name: str, mine: Sequence[Quantity]
+    compared: ComparisonPage, study: str, name: str, quantities: Sequence[Quantity]
 ) -> dict[str, Any]:
-    """Everything about one question: sentences, a table of all models, gaps by slice."""
-    first = mine[0].known[0]
-    experiment = next((one for one in load_study(study).experiments if one.name == name), None)
+    """Return everything about one question: sentences, a table of all models, gaps by slice."""
+    first = quantities[0].known[0]
+    experiments = [entry for entry in load_study(study).experiments if entry.name == name]
+    charts: list[Chart] = []
+    question = name
+    if experiments:
+        charts = [*_slice_charts(compared, study, experiments[0])]
+        question = experiments[0].question
     return {
-        "place": page.anchor(study, name),
-        "question": experiment.question if experiment else name,
-        "said": [(*_texts(compared, one), one.note) for one in mine],
-        "answer": _answer(compared, mine),
-        "meaning": text.meaning(first),
-        "inference": text.inference(first),
-        "charts": [*_charts(compared, study, experiment)] if experiment else [],
+        "place": anchor(study, name),
+        "question": question,
+        "said": [(*_sentences(compared, quantity), quantity.note) for quantity in quantities],
+        "answer": _answer_chart(compared, quantities),
+        "meaning": sign_meaning(first),
+        "inference": inference_basis(first),
+        "charts": charts,
     }
 
 
-def _answer(compared: ComparisonPage, mine: Sequence[Quantity]) -> Chart:
-    """A row for each model: its own value with its verdict, and how far it lies from the reference."""
-    known = [one for each in mine for one in each.known]
-    drawn = [
-        one for one in known if MEASURES[one.measure].gap_span
-    ] or known  # a test of all has no sign
-    unit = text.form(drawn[0]).unit
-    drawn = [one for one in drawn if text.form(one).unit == unit]
+def _answer_chart(compared: ComparisonPage, quantities: Sequence[Quantity]) -> Chart:
+    """Return a row for each model: its own value with its verdict, and how far it lies from the reference."""
+    drawn = _drawn_findings(quantities)
+    unit = finding_format(drawn[0]).unit
     parts: dict[str, list[Row]] = {}
-    for quantity in mine:
-        one = quantity.known[0]
-        name = (
-            ", ".join(filter(None, (text.compared(one), text.set_name(one))))
-            if len(mine) > 1
-            else ""
-        )
-        rows = parts.setdefault(name, [])
-        for place, (model, found) in enumerate(zip(compared.models, quantity.found, strict=True)):
-            away = (quantity.differences_by_model or {}).get(model.name)
-            lies = "compared with" if model.name == compared.reference else "not tested"
-            if away is not None:
-                size = text.own_value(text.between(away, model.name, compared.reference))
-                lies = f"{size}: {text.word(away).lower()}".rstrip(": ")
-            if found is not None:
-                cells = (text.own_value(found), text.word(found) if found.verdict else "", lies)
-                dots = [page.dot_of(found, place)] * any(found is one for one in drawn)
-                rows.append(
-                    Row(page.printable(model.name), dots, tuple((cell, None) for cell in cells))
-                )
-    reference = page.printable(text.shown(compared.reference, 20))
+    for quantity in quantities:
+        first = quantity.known[0]
+        title = ""
+        if len(quantities) > 1:
+            title = ", ".join(filter(None, (contrast_name(first), set_name(first))))
+        rows = parts.setdefault(title, [])
+        for index, finding in enumerate(quantity.found):
+            if finding is None:
+                continue
+            model = compared.models[index].name
+            word = verdict_word(finding) if finding.verdict else ""
+            texts = (
+                value_with_interval(finding),
+                word,
+                _describe_difference(compared, quantity, model),
+            )
+            is_drawn = any(finding is row for row in drawn)
+            dots = [dot_of(finding, index)] if is_drawn else []
+            cells = tuple((text, None) for text in texts)
+            rows.append(Row(mark_unseen(model), dots, cells))
+    reference = mark_unseen(safe_line(compared.reference, 20))
     heads = (f"{unit} (95 % interval)", "verdict", f"minus {reference}")
-    return Chart("", "", heads, parts, page.axis_of(drawn), unit)
+    return Chart("", "", heads, parts, axis_of(drawn), unit)
 
 
-def _set_name(finding: Finding, experiment: Experiment) -> str:
+def _drawn_findings(quantities: Sequence[Quantity]) -> list[Finding]:
+    """Return the findings that fit on one scale: those in the unit of the first gap."""
+    rows = [finding for quantity in quantities for finding in quantity.known]
+    # A test of all groups has no sign.
+    gaps = [finding for finding in rows if MEASURES[finding.measure].gap_span]
+    drawn = gaps or rows
+    unit = finding_format(drawn[0]).unit
+    return [finding for finding in drawn if finding_format(finding).unit == unit]
+
+
+def _describe_difference(compared: ComparisonPage, quantity: Quantity, model: str) -> str:
+    """Return how far a model lies from the reference, and the verdict on that."""
+    difference = (quantity.differences_by_model or {}).get(model)
+    if difference is None:
+        return "compared with" if model == compared.reference else "not tested"
+    size = value_with_interval(with_model_names(difference, model, compared.reference))
+    return f"{size}: {verdict_word(difference).lower()}".rstrip(": ")
+
+
+def _part_name(finding: Finding, experiment: Experiment) -> str:
     """Name the contrast of a finding, where there are several, and its set of conditions."""
-    contrast = text.plain(finding.contrast) if len(experiment.compares.groups) > 1 else ""
-    return ", ".join(filter(None, (contrast, text.set_name(finding))))
+    contrast = plain_words(finding.contrast) if len(experiment.compares.groups) > 1 else ""
+    return ", ".join(filter(None, (contrast, set_name(finding))))
 
 
-def _charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:
-    """Gaps by slice, where the models are few enough to be drawn."""
+def _slice_charts(compared: ComparisonPage, study: str, experiment: Experiment) -> Iterator[Chart]:
+    """Yield gaps by slice, where the models are few enough to be drawn."""
     columns = {
-        one.name: (page.printable(one.name), place) for place, one in enumerate(compared.models)
+        model.name: (mark_unseen(model.name), index) for index, model in enumerate(compared.models)
     }
-    for by in [one.name for one in experiment.shows.slices] if len(columns) <= MOST_DRAWN else ():
-        rows = [
-            (_set_name(one, experiment), text.value_name(one.slice_value), model.name, one)
-            for model in compared.models
-            for one in model.found
-            if (one.study, one.experiment, one.slice_by) == (study, experiment.name, by)
-            and MEASURES[one.measure].gap_span
-            and one.score == "score"
-            and not one.view
-        ]
-        if rows:
-            yield page.chart_of(f"gaps by {by}", "", rows, columns)
+    if len(columns) > MOST_DRAWN:
+        return
+    for slice_by in experiment.shows.slices:
+        placed = []
+        for model in compared.models:
+            for finding in model.found:
+                key = (finding.study, finding.experiment, finding.slice_by)
+                if key == (study, experiment.name, slice_by.name) and _is_plain_gap(finding):
+                    row = value_name(finding.slice_value)
+                    part = _part_name(finding, experiment)
+                    placed.append(PlacedFinding(finding, row, part, model.name))
+        if placed:
+            yield chart_of(f"gaps by {slice_by.name}", "", placed, columns)
+
+
+def _is_plain_gap(finding: Finding) -> bool:
+    """Return whether a finding is a gap in the plain score, by the study's own statistic."""
+    is_gap = MEASURES[finding.measure].gap_span > 0
+    return is_gap and finding.score == "score" and not finding.view

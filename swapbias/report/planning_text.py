@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from swapbias.errors import listed
 from swapbias.findings import ANSWERS, EarlierRun, Needed, PlannedGap
 from swapbias.measures import Unit
-from swapbias.report.text import (
-    amount,
-    detects,
-    form_in,
-    number,
-    shown,
-    too_few_levels,
-    whole_amount,
+from swapbias.report.claims import too_few_levels
+from swapbias.report.finding_names import safe_line
+from swapbias.report.numbers import (
+    detectable_gap,
+    format_chosen_gap,
+    format_gap,
+    format_number,
+    unit_format,
 )
 
 _WIDEST = 24  # columns for the names of random factors in a table
@@ -53,8 +53,8 @@ def planned_power(gaps: Sequence[PlannedGap]) -> str:
     ranked = sorted(zip(sizes, gaps, strict=True), key=lambda both: both[0])
     sharpest = ranked[0]
     bluntest = ranked[-1]
-    text = detects(bluntest[0], bluntest[1].unit)
-    least = amount(sharpest[0], sharpest[1].unit)
+    text = detectable_gap(bluntest[0], bluntest[1].unit)
+    least = format_gap(sharpest[0], sharpest[1].unit)
     if least in text:
         return text
     return f"{text}, of {least} in the sharpest of {len(gaps)} comparisons"
@@ -62,7 +62,7 @@ def planned_power(gaps: Sequence[PlannedGap]) -> str:
 
 def _whole(unit: Unit) -> str:
     """The largest gap that scores can have: ``100 points``."""
-    return whole_amount(unit.span, unit)
+    return format_chosen_gap(unit.span, unit)
 
 
 def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
@@ -71,11 +71,9 @@ def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
     if gap is None or gap.spreads is None:
         return
     scale = ", if scores lie between 0 and 1" if gap.is_assumed_range else ""
-    source = (
-        f"as in the released outputs of {gap.spreads.study} for {shown(gap.spreads.model)}{scale}"
-    )
+    source = f"as in the released outputs of {gap.spreads.study} for {safe_line(gap.spreads.model)}{scale}"
     if gap.spreads.run:
-        source = f"as in {shown(gap.spreads.run)} for {shown(gap.spreads.model)}"
+        source = f"as in {safe_line(gap.spreads.run)} for {safe_line(gap.spreads.model)}"
     yield f"Assumed: {_deviations(gap)}, {source}."
     if gap.finding.questions > 1:
         yield f"The interval holds for the {gap.finding.questions} questions of this run at once."
@@ -84,14 +82,14 @@ def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
 def _deviations(gap: PlannedGap) -> str:
     """Standard deviations by random factor: ``SD 4.2 points between templates, 11.5 between names, 3.5 left``."""
     sds = gap.spreads.sds if gap.spreads else {}
-    written = form_in(gap.unit)
+    written = unit_format(gap.unit)
     parts = list[str]()
     for name in gap.levels:
-        size = number(written.at(sds[name]), digits=written.digits)
+        size = format_number(written.scaled(sds[name]), digits=written.digits)
         points = " points" if gap.unit.in_points and not parts else ""
         parts.append(f"{size}{points} between {name}")
     if sds[""]:
-        parts.append(f"{number(written.at(sds['']), digits=written.digits)} left")
+        parts.append(f"{format_number(written.scaled(sds['']), digits=written.digits)} left")
     unit = f" of {written.unit}" if written.unit and not gap.unit.in_points else ""
     return f"SD{unit} {', '.join(parts)}"
 
@@ -103,7 +101,7 @@ def planned_time(prompts: int, earlier: EarlierRun) -> str:
     takes = _minutes(prompts * earlier.seconds_a_prompt)
     minutes = f"{takes} minute{'' if takes in ('1', 'under 1') else 's'}"
     speed = f"{earlier.seconds:,.0f} s for {earlier.rows:,} prompts"
-    return f"Time: {minutes}, at the speed of {shown(earlier.name)} ({speed})."
+    return f"Time: {minutes}, at the speed of {safe_line(earlier.name)} ({speed})."
 
 
 def _minutes(seconds: float) -> str:
@@ -116,10 +114,8 @@ def without_spreads(gaps: Sequence[PlannedGap], run: str) -> str:
     if all(gap.spreads is not None and gap.spreads.run for gap in gaps):
         return ""
     if any(gap.is_matched for gap in gaps):
-        return (
-            f"{shown(run)} shows no spread of this gap: too little was scored, or nothing varies."
-        )
-    return f"{shown(run)} has no such gap, so its spreads are not used here."
+        return f"{safe_line(run)} shows no spread of this gap: too little was scored, or nothing varies."
+    return f"{safe_line(run)} has no such gap, so its spreads are not used here."
 
 
 def unknown_spreads(gaps: Sequence[PlannedGap]) -> str:
@@ -158,11 +154,11 @@ def planned_table(
     if gap.detectable == math.inf:
         yield _needed_sentence(gap)
     names = [*gap.design.factors]
-    header = ["to find a gap of", *(shown(name, _WIDEST) for name in names), "prompts"]
+    header = ["to find a gap of", *(safe_line(name, _WIDEST) for name in names), "prompts"]
     if not math.isnan(seconds):
         header.append("minutes")
     lines = [
-        [whole_amount(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)]
+        [format_chosen_gap(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)]
         for size in sizes
     ]
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]

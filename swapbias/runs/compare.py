@@ -24,7 +24,7 @@ from swapbias.findings import (
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import is_credentialed, public_model, writing
-from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, shown
+from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, safe_line
 from swapbias.runs.results import Results, corpora_read, read_run
 from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
@@ -216,7 +216,7 @@ def _side_by_side(columns: Columns) -> ComparisonPage:
     for what, found in (("versions of swapbias", versions), ("number formats", formats)):
         if len(found) > 1:
             footnotes.append(
-                f"The runs were made with different {what}: {', '.join(sorted(map(shown, found)))}."
+                f"The runs were made with different {what}: {', '.join(sorted(map(safe_line, found)))}."
             )
     return ComparisonPage([model for model, _, _ in columns], "", rows, [], footnotes)
 
@@ -229,11 +229,14 @@ def _columns(runs: Sequence[Results]) -> Columns:
         for run in different
         for model in dict.fromkeys(one.model_id for one in run.found)
     ]
-    names = [shown(public_model(model), 200) for _, model in each]
+    names = [safe_line(public_model(model), 200) for _, model in each]
     titles = _distinct(
-        [f"{name} @ {shown(run.public_place)}" for name, (run, _) in zip(names, each, strict=True)],
         [
-            f" ({shown(run.name if run.commit else Path(run.place).resolve().parent.name)})"
+            f"{name} @ {safe_line(run.public_place)}"
+            for name, (run, _) in zip(names, each, strict=True)
+        ],
+        [
+            f" ({safe_line(run.name if run.commit else Path(run.place).resolve().parent.name)})"
             for run, _ in each
         ],
         [f" at {run.commit[:8]}" if run.commit else "" for run, _ in each],
@@ -320,9 +323,7 @@ def _scored_rows(
             if not len(rows):
                 continue
             if run.commit and (trouble := _why_unusable(study, rows)):
-                why = (
-                    f"its scored prompts of {shown(study)} are not what an audit writes ({trouble})"
-                )
+                why = f"its scored prompts of {safe_line(study)} are not what an audit writes ({trouble})"
                 left_out.append(f"Left out of the differences: {model.title}: {why}.")
                 continue
             rows = rows.drop(columns=_HEAVY, errors="ignore").assign(model_id=model.name)

@@ -27,7 +27,7 @@ from swapbias.findings import (
     with_verdicts,
 )
 from swapbias.measures import Estimate, t_ends, t_p
-from swapbias.report import text
+from swapbias.report import claims, gate_text, numbers, verdicts
 
 UNIT = "share of answers"  # from 0 to 1
 FINDINGS = 200  # of one example: 50 examples are 10,000 findings
@@ -159,21 +159,21 @@ def test_words_intervals_and_gates_agree(seed, margin):
             assert expected == FAILS
         if rng.integers(4):
             continue  # sentences of a fourth, for they take most of the time
-        word = text.word(finding)
+        word = claims.verdict_word(finding)
         assert word == {
             NONE: "No gap",
             TOO_FEW: "Too few templates",
             UNMEASURED: "Not measured",
             UNDECIDED: "Undecided",
         }.get(verdict, "Gap")
-        sentence = str(text.verdict(finding))
+        sentence = str(verdicts.state_verdict(finding))
         assert sentence.startswith(word)
         assert ("smaller than the margin" in sentence) == (verdict == SMALL)
         if verdict == UNDECIDED:
             assert "within the margin" not in sentence
         if finding.primary:
             assert checks[finding.experiment].outcome == outcome
-            assert outcome in text.checked(checks[finding.experiment])
+            assert outcome in gate_text.describe_check(checks[finding.experiment])
 
 
 def known_gap(value, std_error=0.01, levels=20, **options):
@@ -257,8 +257,8 @@ def test_one_percent_missing():
     (check,) = check_gaps([judged]).checks
     assert (judged.verdict, check.outcome) == (UNDECIDED, OPEN)
     said = "4 of 404 have no score. Counted either way, the gap is −9.0 to +9.0 points"
-    assert said in text.checked(check)
-    assert said in str(text.verdict(judged))
+    assert said in gate_text.describe_check(check)
+    assert said in str(verdicts.state_verdict(judged))
 
 
 @pytest.mark.parametrize("coded", [1, -1])
@@ -290,7 +290,7 @@ def test_missing_p_value():
     leak = replace(known_gap(0.997), measure="leakage_uar", estimate=Estimate(0.997, n=400))
     judged = with_verdicts([leak, replace(known_gap(0.1), experiment="other")])
     assert math.isnan(judged[0].estimate.p_adjusted)
-    assert text.own_p(judged[0]) == "–"
+    assert numbers.format_interval_p(judged[0]) == "–"
 
 
 def test_nine_standard_errors():

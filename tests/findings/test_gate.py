@@ -15,7 +15,7 @@ from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.gate import check_gaps
 from swapbias.findings.terms import FAILS, FOUND, OPEN, PASSES, TOO_FEW, UNDECIDED, UNREAD_SWAP
 from swapbias.measures.estimate import Estimate
-from swapbias.report.text import reason
+from swapbias.report.gate_text import check_reason
 from swapbias.studies.catalogue import config_rows, load_study
 
 AUDITS = 40
@@ -65,7 +65,7 @@ def test_several_questions_widen_intervals():
     assert few.verdict == TOO_FEW
     (check,) = check_gaps([few]).checks
     assert check.outcome == OPEN
-    assert reason(check) == "3 templates are too few for a verdict; at least 4 are needed"
+    assert check_reason(check) == "3 templates are too few for a verdict; at least 4 are needed"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_gap_without_interval():
         OPEN
     ]  # of 0: test_all_clears.py
     turning = replace(primary(0.2), sign_agreement=0.4)
-    assert reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
+    assert check_reason(check_gaps([turning]).checks[0]) == "too few rewordings have the same sign"
     assert outcomes(turning, primary(0.0, n_unscored=401)) == [OPEN, OPEN]
 
 
@@ -213,7 +213,7 @@ def constant(gap, *, nouns=20, jobs=20):
 
 def outcome_of(findings, **options):
     (check,) = check_gaps(primary_findings(findings), **options).checks
-    return check.outcome, reason(check)
+    return check.outcome, check_reason(check)
 
 
 @pytest.mark.parametrize("gap", [0.2, -0.2])

@@ -18,7 +18,7 @@ from swapbias.findings.scored_rows import condition_means
 from swapbias.measures.design import Design
 from swapbias.measures.intervals import detectable_gap, power
 from swapbias.models.text_kinds import CAUSAL
-from swapbias.report.text import certainty
+from swapbias.report.cautions import describe_certainty
 from swapbias.studies.catalogue import config_rows, load_corpus, load_lexicon, load_study
 from swapbias.studies.tables import upstream_file
 from tests import tiny
@@ -147,7 +147,7 @@ def test_plan_and_audit_agree(tmp_path):
     assert f"374 pairs, 17 templates x 22 diagnoses; {planned};" in output
     sources = "4.2 points between templates, 11.5 between diagnoses, 3.5 left, as in the released outputs of"
     assert f"Assumed: SD {sources} gendered_stigma for roberta-large." in output
-    said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", certainty(primary))
+    said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", describe_certainty(primary))
     assert float(said[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)
 
 

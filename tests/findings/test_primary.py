@@ -14,7 +14,7 @@ from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import MEASURES
 from swapbias.measures.estimate import Estimate
 from swapbias.notes.augmentation import VERSIONS
-from swapbias.report.text import questions
+from swapbias.report.verdicts import group_by_question
 from swapbias.studies.catalogue import load_study, studies
 from tests.conftest import ROOT
 
@@ -273,7 +273,7 @@ def test_one_primary_finding(study, experiment):
     """Each experiment has one primary finding with a direction, and every other measure stands
     beside it."""
     found = disaggregate(scored(experiment), study, expected={})
-    (several,) = questions(found)
+    (several,) = group_by_question(found)
     one = min(several, key=lambda each: (oriented(each) or (1.0,))[0])
     assert (one.study, one.experiment, one.score) == (study, experiment.name, "score")
     assert ((one.measure, one.subset, one.slice_by), one.view, one.primary) == (
@@ -323,10 +323,10 @@ def test_mark_alone_makes_primary():
         gap(0.3, score="closed_list_mass"),
         finding("gap_difference", MASS, 0.3, subset="mental_health - other_health"),
     ]
-    assert [[known]] == questions([*others, known]) == [primary_findings([*others, known])]
+    assert [[known]] == group_by_question([*others, known]) == [primary_findings([*others, known])]
     assert experiment_of(others[0]) is None
     both = [gap(0.3, primary=True, model_id=name) for name in ("m", "other")]
-    assert questions(both) == [[one] for one in both]
+    assert group_by_question(both) == [[one] for one in both]
 
 
 def test_rows_of_one_subset():

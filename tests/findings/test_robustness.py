@@ -20,7 +20,7 @@ from swapbias.findings import (
 )
 from swapbias.findings.terms import UNSTABLE
 from swapbias.measures import named_unit
-from swapbias.report import text
+from swapbias.report import cautions
 from swapbias.studies import Study
 from tests.experiments import experiment
 
@@ -81,7 +81,7 @@ def test_range_without_each_template():
     assert found.estimate.value > 0 > found.loo_min
     assert found.verdict == "too few levels"  # of conditions, without spinster too: the word stays
     assert found.influences == []
-    assert "Not robust" not in " ".join(text.cautions(found))
+    assert "Not robust" not in " ".join(cautions.list_cautions(found))
     rng = np.random.default_rng(1)
     gaps = {(f"t{t}", f"c{c}"): 0.2 + rng.normal(0, 0.01) for t in range(6) for c in range(5)}
     found = primary(audit(rows(gaps)))
@@ -137,7 +137,7 @@ def test_doubtful_swaps():
     assert (clear.estimate.n, primary(found).estimate.n) == (9, 12)
     (row,) = [
         one
-        for one in text.sensitivity(primary(found), found)
+        for one in cautions.sensitivity_rows(primary(found), found)
         if one[0].startswith("notes whose swap")
     ]
     assert row[1] == "+10.0 points"
@@ -178,7 +178,7 @@ def test_bounds_of_missing_scores():
     assert (found.missing_data_low, found.missing_data_high) == pytest.approx(
         ((-0.3 + 0.2) / 3, (0.7 + 0.2) / 3)
     )
-    assert "Counting missing answers either way" in " ".join(text.cautions(found))
+    assert "Counting missing answers either way" in " ".join(cautions.list_cautions(found))
     found = audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.15})))
     assert math.isnan(primary(found).missing_data_low)
     assert not [one for one in found if one.measure == "nonanswer_gap"]

@@ -9,7 +9,7 @@ import pytest
 from swapbias import audit
 from swapbias.findings import Finding
 from swapbias.measures import MEASURES, UNITS, Estimate, Unit, named_unit, with_range_of
-from swapbias.report import text
+from swapbias.report import meanings, numbers
 from tests.conftest import ROOT
 
 TITLES = [
@@ -60,8 +60,11 @@ def test_unit_name_of_a_user(name):
     outcome = audit(score, prompts=ROWS, reference="m", unit=name, range=(1, 5), progress=False)
     (one,) = outcome.found[:1]
     assert (one.unit, one.scale.ends, one.scale.in_points) == (name, (1.0, 5.0), True)
-    assert text.value(one).endswith(" points")
-    assert text.point(one) == f"A point is a hundredth of the range of the {name} (from 1 to 5)."
+    assert numbers.format_value(one).endswith(" points")
+    assert (
+        meanings.point_meaning(one)
+        == f"A point is a hundredth of the range of the {name} (from 1 to 5)."
+    )
 
 
 @pytest.mark.parametrize("name", sorted(UNITS))
@@ -113,7 +116,7 @@ def test_unit_is_read_back_by_name(name):
 )
 def test_amount_in_its_unit(name, value, wanted):
     """An amount is written as its unit requires."""
-    assert text.amount(value, named_unit(name)) == wanted
+    assert numbers.format_gap(value, named_unit(name)) == wanted
 
 
 def test_scales_of_ratios():

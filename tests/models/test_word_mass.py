@@ -8,7 +8,7 @@ import torch
 
 import swapbias
 from swapbias.models import load_scorer
-from swapbias.report import terminal, text
+from swapbias.report import cautions, render_terminal
 from swapbias.studies import config_rows, load_corpus, load_lexicon, load_study
 from tests import tiny
 
@@ -122,6 +122,6 @@ def test_whole_mass_beside_threshold(rare, differs):
     )
     found = swapbias.disaggregate(scores, "gendered_stigma")
     said = "This study does not count words below 1 % at the blank. With every listed word the gap is +29.9 points"
-    assert (said in " ".join(terminal(found, verbose=True).split())) == differs
+    assert (said in " ".join(render_terminal(found, verbose=True).split())) == differs
     (primary,) = [one for one in found if one.primary]
-    assert any(one.startswith(said) for one in text.cautions(primary, found)) == differs
+    assert any(one.startswith(said) for one in cautions.list_cautions(primary, found)) == differs

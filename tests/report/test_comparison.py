@@ -15,11 +15,13 @@ from swapbias.report import (
     ComparedModel,
     ComparisonPage,
     Quantity,
+    claims,
+    comparison_sentences,
+    numbers,
     render_comparison,
-    sentences,
-    text,
+    verdicts,
 )
-from swapbias.report.model_comparison import _answer
+from swapbias.report.model_comparison import _answer_chart
 from tests.hub.shared_runs import GAP
 from tests.report.test_page import (
     CONTRAST,
@@ -53,7 +55,9 @@ difference_of_two = partial(
 
 
 def differences(found, reference):
-    return text.of_models([text.between(one, name, reference) for name, one in found])
+    return verdicts.summarize_models(
+        [verdicts.with_model_names(one, name, reference) for name, one in found]
+    )
 
 
 def test_few_models_by_name():
@@ -62,7 +66,9 @@ def test_few_models_by_name():
         gap_of_model(name, 0.2, verdict)
         for name, verdict in (("zeta", VERDICTS[0]), ("alpha", NONE))
     ]
-    assert text.of_models(found) == " ".join(str(text.verdict(one)) for one in found)
+    assert verdicts.summarize_models(found) == " ".join(
+        str(verdicts.state_verdict(one)) for one in found
+    )
 
 
 @pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
@@ -72,7 +78,7 @@ def test_many_models_by_count(measure):
     values = [0.2, 0.1, -0.3, 0.02, 0.0, 0.01, 0.06]
     each = zip(values, verdicts, strict=True)
     found = [gap_of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
-    output = text.of_models([*found, gap_of_model("m9", math.nan, "")])
+    output = verdicts.summarize_models([*found, gap_of_model("m9", math.nan, "")])
     assert output.startswith("Of 8 models: ")
     for part in (
         "toward women in 3, ",
@@ -94,8 +100,8 @@ def test_side_of_the_other_model(verdict, sign):
     output = differences([("other", one)], "ref")
     toward = "women" if sign > 0 else "men"  # the other model minus the reference
     sign_shown = "+" if sign > 0 else "\N{MINUS SIGN}"
-    other = text.between(one, "other", "ref")
-    size = f"other minus ref is {text.value(other)} (95 % interval {text.interval(other)})"
+    other = verdicts.with_model_names(one, "other", "ref")
+    size = f"other minus ref is {numbers.format_value(other)} (95 % interval {numbers.format_interval(other)})"
     assert f" {sign_shown}12.0 points" in size
     lies = f"Difference: other lies further toward {toward} than ref by 12.0 points (95 % interval 10.0 to 14.0)"
     expected = {
@@ -108,7 +114,7 @@ def test_side_of_the_other_model(verdict, sign):
     where = {NONE: "no difference (within 5 points) in 5", UNDECIDED: "undecided in 5"}
     lie = where.get(verdict, f"difference further toward {toward} in 5")
     assert differences([("other", one)] * 5, "ref") == f"Of 5 models: {lie}."
-    assert text.word(one) == output.partition(":")[0]
+    assert claims.verdict_word(one) == output.partition(":")[0]
 
 
 def test_untested_differences():
@@ -120,7 +126,7 @@ def test_untested_differences():
     little = differences([("other", difference_of_two(-0.1, UNDECIDED, std_error=math.nan))], "ref")
     assert little.endswith("There is no interval, because too little varies or was scored.")
     assert (
-        text.of_models([gap_of_model("a", math.nan, "")])
+        verdicts.summarize_models([gap_of_model("a", math.nan, "")])
         == "Not measured: a could not score what the question needs."
     )
 
@@ -189,7 +195,7 @@ def test_dots_below_zero():
         ComparedModel(name, "run", manifest(), [one]) for name, one in zip("ab", below, strict=True)
     ]
     mine = [Quantity(tuple(one), "", {}) for one in (spread, below, odds)]
-    chart = _answer(ComparisonPage(models, "a", mine, [], []), mine)
+    chart = _answer_chart(ComparisonPage(models, "a", mine, [], []), mine)
     dots = [
         [chart.axis.at(dot.value) for row in rows for dot in row.dots]
         for rows in chart.parts.values()
@@ -200,8 +206,8 @@ def test_dots_below_zero():
 def test_sentences_come_first(output, page):
     """The sentences come first, and a model has one colour and shape on the whole page."""
     shown = html.unescape(page)
-    (said,) = [one for _, one in sentences(output)]
-    own = text.of_models(output.quantities[0].found)
+    (said,) = [one for _, one in comparison_sentences(output)]
+    own = verdicts.summarize_models(output.quantities[0].found)
     away = said
     assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in shown
     assert away.startswith(own)

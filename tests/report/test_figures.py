@@ -10,9 +10,9 @@ from swapbias.findings import Finding
 from swapbias.measures import Estimate
 from swapbias.report import FORMATS, draw_figures
 from swapbias.report.charts import LOOKS, Axis, Dot, forest
-from swapbias.report.page import template
+from swapbias.report.page_template import load_template
 
-strip = template("charts.html.j2").module.strip
+strip = load_template("charts.html.j2").module.strip
 
 
 def mean(group, value, phase, low=math.nan, high=math.nan):

@@ -20,8 +20,23 @@ import swapbias
 from swapbias.cli import app
 from swapbias.findings import Finding, disaggregate, primary_findings
 from swapbias.measures import CLASSES, MEASURES, Estimate
-from swapbias.report import render, terminal, text, text as words, verdicts
-from swapbias.report.page import answer_tables, rate_charts, slice_charts
+from swapbias.report import (
+    cautions,
+    claims,
+    finding_charts,
+    finding_names,
+    gate_text,
+    meanings,
+    numbers,
+    page as report_page,
+    render,
+    render_terminal,
+    state_verdicts,
+    terminal_text,
+    undecided,
+    verdicts,
+)
+from swapbias.report.finding_charts import answer_tables, rate_charts, slice_charts
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 
@@ -118,18 +133,20 @@ def test_answer_comes_first(page, page_findings, rows):
     """The answer comes first, and the terminal has the same sentence."""
     (primary,) = primary_findings(page_findings)
     text = html.unescape(page)
-    out = " ".join(terminal(page_findings).split())
-    for verdict in (said := verdicts([primary], page_findings)):
+    out = " ".join(render_terminal(page_findings).split())
+    for verdict in (said := state_verdicts([primary], page_findings)):
         assert text.index(f"{verdict.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
-    assert words.certainty(primary) in text
+    assert cautions.describe_certainty(primary) in text
     assert text.count('<span class="v ') == len([one for one in said if one.word])
     assert f"{len(rows):,} prompts from {rows['template'].nunique()} templates" in text
-    assert all(part in text and part in out for part in words.cautions(primary, every=False))
-    details = " ".join(terminal(page_findings, verbose=True).split())
-    for part in (words.certainty(primary), *words.cautions(primary)):
+    assert all(
+        part in text and part in out for part in cautions.list_cautions(primary, with_range=False)
+    )
+    details = " ".join(render_terminal(page_findings, verbose=True).split())
+    for part in (cautions.describe_certainty(primary), *cautions.list_cautions(primary)):
         assert part in details
-    strange = terminal([replace(primary, slice_by="phenotype", slice_value="\x1b[2Jgone")])
+    strange = render_terminal([replace(primary, slice_by="phenotype", slice_value="\x1b[2Jgone")])
     assert "[2Jgone" in strange
     assert "\x1b" not in strange
 
@@ -162,7 +179,7 @@ def test_scored_prompts_in_the_page(page, rows):
 
 def test_too_many_prompts(rows, page_findings, monkeypatch):
     """Prompts that are too many stay in their folder, and the page tells how to read them."""
-    monkeypatch.setattr("swapbias.report.page.MOST_BYTES", 100)
+    monkeypatch.setattr("swapbias.report.page_pairs.MOST_BYTES", 100)
     made = render(manifest(), page_findings, {"gendered_stigma": rows}, pd.DataFrame())
     parts = ("application/zlib", "too many to stand in this page", "pandas.read_parquet")
     assert [part in made for part in parts] == [False, True, True]
@@ -445,19 +462,24 @@ def audited(place, model):
     )
 
 
+TEXTS = (
+    cautions, claims, finding_names, gate_text, meanings, numbers, terminal_text, undecided, verdicts,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(("model", "code"), [(uneven, 0), (constant, 3)])
 def test_sentences_change_no_verdict(tmp_path, monkeypatch, model, code):
     """Other sentences give the same findings, verdicts and exit codes."""
     before = audited(tmp_path / "before", model)
-    rewritten = 0
-    for name, function in inspect.getmembers(text, inspect.isfunction):
-        if (
-            inspect.signature(function).return_annotation is str
-            and function.__module__ == text.__name__
-        ):
-            monkeypatch.setattr(text, name, lambda *values, **options: "x")
-            rewritten += 1
-    assert rewritten > 30
+    rewritten = set()
+    names = {module.__name__ for module in TEXTS}
+    for module in (*TEXTS, finding_charts, report_page):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            is_sentence = inspect.signature(function).return_annotation is str
+            if is_sentence and function.__module__ in names:
+                monkeypatch.setattr(module, name, lambda *values, **options: "x")
+                rewritten.add(function)
+    assert len(rewritten) > 30
     assert audited(tmp_path / "after", model) == before
     assert before[-1] == code
     assert ">x<" in (tmp_path / "after/report.html").read_text().replace(" ", "").replace("\n", "")
@@ -531,13 +553,13 @@ def test_colours_of_means():
     assert [cell for cell, _ in row.cells] == ["60.0 (55.0 to 65.0)", "80.0 (75.0 to 85.0)"]
     assert [one.group for one in row.dots] == [0, 1]
     lost = replace(
-        rate("paired_gap", 0.0, ""), slice_by="all", primary=True, verdict=text.UNMEASURED
+        rate("paired_gap", 0.0, ""), slice_by="all", primary=True, verdict=claims.UNMEASURED
     )
     assert not list(
         slice_charts(EXPERIMENT, [*means, lost])
     )  # one score for every prompt: means say nothing
     assert list(
-        slice_charts(EXPERIMENT, [*means, lost, replace(lost, verdict=text.NONE)])
+        slice_charts(EXPERIMENT, [*means, lost, replace(lost, verdict=claims.NONE)])
     )  # of another question
 
 

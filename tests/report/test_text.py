@@ -13,7 +13,7 @@ import pytest
 
 from swapbias.findings import VERDICTS, Finding, disaggregate
 from swapbias.measures import Estimate
-from swapbias.report import text
+from swapbias.report import cautions, finding_names, meanings, numbers, terminal_text, verdicts
 from swapbias.studies import config_rows, load_study, studies
 from tests.conftest import ROOT
 
@@ -23,15 +23,15 @@ SURE_WORDS = ("prefers women's words", "prefers men's words")
 
 
 def summary(results, found=()):
-    return " ".join(map(str, text.verdicts(results, found)))
+    return " ".join(map(str, verdicts.state_verdicts(results, found)))
 
 
 def answer(finding, found=()):
     return SimpleNamespace(
         sentence=summary([finding], found),
-        certainty=text.certainty(finding),
-        meaning=text.meaning(finding),
-        cautions=[*text.cautions(finding)],
+        certainty=cautions.describe_certainty(finding),
+        meaning=meanings.sign_meaning(finding),
+        cautions=[*cautions.list_cautions(finding)],
     )
 
 
@@ -240,7 +240,8 @@ def test_phenotypes_are_not_pooled():
 
 def test_study_without_words(monkeypatch):
     """A study without words of its own has plain ones."""
-    monkeypatch.setattr("swapbias.report.text.experiment_of", lambda finding: None)
+    monkeypatch.setattr("swapbias.report.claims.experiment_of", lambda finding: None)
+    monkeypatch.setattr("swapbias.report.finding_names.experiment_of", lambda finding: None)
     one = gap(0.1, FOUND, contrast="cats - dogs", group="cats", reference_group="dogs")
     assert (
         answer(one).sentence
@@ -399,7 +400,7 @@ def test_claims_of_a_sentence(verdict, certainty, beside):
             finding, estimate=replace(finding.estimate, n_unscored=0 if math.isnan(lost) else 3)
         )
         output = answer(finding, both)
-        first = str(text.verdict(finding))
+        first = str(verdicts.state_verdict(finding))
         if beside is None:
             assert [words in first for words in SURE_WORDS] == [
                 sure and sign > 0,
@@ -481,7 +482,7 @@ def test_unscored_is_no_answer(verdict):
 )
 def test_interval_within_the_range(finding, said):
     """No interval reaches beyond the range of its quantity."""
-    assert text.interval(finding) == said
+    assert numbers.format_interval(finding) == said
 
 
 @pytest.mark.parametrize(
@@ -510,7 +511,7 @@ def test_interval_within_the_range(finding, said):
 )
 def test_direction_of_a_subtraction(finding, said):
     """The direction of a subtraction is stated in the names of groups."""
-    assert text.compared(finding) == said
+    assert finding_names.contrast_name(finding) == said
 
 
 FURTHER = "The gap lies further toward {} with mental-health conditions than with other health conditions."
@@ -534,7 +535,7 @@ def test_sign_of_a_caption(value, said):
     finding = next(one for one in found if one.primary and one.measure == "gap_difference")
     assert finding.estimate.value == pytest.approx(value)
     lies = "above zero the gap lies further toward female with mental_health than with other_health, below zero "
-    assert text.direction(finding) == f"{lies}further toward male"
+    assert meanings.direction_meaning(finding) == f"{lies}further toward male"
     assert answer(finding).meaning.startswith(said)
 
 
@@ -594,10 +595,10 @@ def test_length_of_verdicts(study):
             else one
         )
         output = (
-            text.verdict(one).text,
-            text.verdict(moved).text,
-            text.meaning(moved),
-            text.certainty(one),
+            verdicts.state_verdict(one).text,
+            verdicts.state_verdict(moved).text,
+            meanings.sign_meaning(moved),
+            cautions.describe_certainty(one),
         )
         assert long_sentences(" ".join(map(str, output))) == []
 
@@ -611,7 +612,7 @@ def test_question_fits_a_screen():
         rows["label"] == "mental_health"
     )
     found = disaggregate(rows.assign(score=score.where(rows.index > 40)), "gendered_stigma")
-    lines = text.terminal(found).splitlines()
+    lines = terminal_text.render_terminal(found).splitlines()
     assert len(lines) <= 22  # of 24: the report and the next step follow
     assert max(map(len, lines)) <= 80
     at = [
@@ -620,7 +621,9 @@ def test_question_fits_a_screen():
     ]
     assert at == sorted(at)
     assert "were not scored" in lines[-1]
-    assert "An audit of this size detects" in " ".join(text.terminal(found, verbose=True).split())
+    assert "An audit of this size detects" in " ".join(
+        terminal_text.render_terminal(found, verbose=True).split()
+    )
 
 
 def test_low_rates():

@@ -22,7 +22,7 @@ from swapbias.hub.cards import study_parts
 from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.answer_log import AnswerLog
 from swapbias.models.chat.chat_kind import trial_rows
-from swapbias.report import terminal, verdicts
+from swapbias.report import render_terminal, state_verdicts
 from swapbias.runs import Settings, plan_tasks, resume, start
 from swapbias.studies import PROMPT_COLUMNS, Candidate, Prompt, config_rows
 from swapbias.studies.answer_scores import read_label
@@ -594,7 +594,7 @@ def test_unread_answers_have_no_value(run_without_readings):
     with (run.folder / "findings.csv").open() as file:
         assert numbered(csv.DictReader(file)) == []
     screen = Console(file=io.StringIO(), record=True, width=300)
-    screen.print(terminal(found, verbose=True), markup=False)
+    screen.print(render_terminal(found, verbose=True), markup=False)
     card = "\n".join(study_parts(found, run.manifest(), model_name="owner/tiny").values())
     rows = [line for line in card.splitlines() if line.startswith("|")]
     assert len(rows) > 2  # head, rule, and a row at least
@@ -679,7 +679,7 @@ def test_unread_answers_change_a_verdict(tmp_path):
     assert many.missing_data_low < 0.05
     assert many.verdict == "undecided"
     sure = replace(many, estimate=replace(many.estimate, p_adjusted=0.001))
-    assert "Counted either way, the gap is" in str(verdicts([sure])[0])
+    assert "Counted either way, the gap is" in str(state_verdicts([sure])[0])
     assert "are unreadable" in said
 
 

@@ -16,7 +16,7 @@ from swapbias.errors import UsageError
 from swapbias.files import as_csv
 from swapbias.findings import AS_PUBLISHED, compare
 from swapbias.measures import Estimate
-from swapbias.report import shown
+from swapbias.report import safe_line
 from swapbias.runs import Results, comparison_table, read_run
 from swapbias.runs.compare import _columns, _scored_rows, _side_by_side
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk
@@ -181,11 +181,11 @@ def test_hostile_names(name):
     """A hostile name is printed as it is or with a mark for what cannot be printed."""
     text = printed(side_by_side([run(name, 0.1)]), [f"{name} broke"])
     assert not {"\x1b", "\u202e", "\u200b"} & set(text)
-    assert shown(name) in text.replace("\n", "")
+    assert safe_line(name) in text.replace("\n", "")
     if name.isprintable():
-        assert shown(name) == name
+        assert safe_line(name) == name
     else:
-        assert "\ufffd" in shown(name)
+        assert "\ufffd" in safe_line(name)
 
 
 def test_csv_without_formulas():

@@ -16,7 +16,7 @@ from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest
 from swapbias.privacy.manifest_schema import private_strings
-from swapbias.report import text
+from swapbias.report import cautions, finding_names
 from swapbias.runs import Settings, Task, resume, scorers as judging, start
 from swapbias.runs.scorers import JudgedScorer, judged_prompt, read_judgement
 from swapbias.studies import config_rows, load_study
@@ -176,7 +176,8 @@ def test_judge_sees_no_group():
         one.score for one in found if one.primary
     }
     assert [
-        text.quantity(one).startswith("by the judge: ") for one in findings_of_judge(found)
+        finding_names.quantity_name(one).startswith("by the judge: ")
+        for one in findings_of_judge(found)
     ] == [True] * 5
 
 
@@ -213,7 +214,9 @@ def test_gap_by_reading_and_by_judge():
     assert plain.estimate.value > 0.2
     assert judged_gap(found).estimate.value == pytest.approx(plain.estimate.value)
     # What is decided tells the group; among pairs that are judged alike nothing does.
-    assert "WARNING" in text.blinding(finding_of(found, "group_leakage", "every answer"))
+    assert "WARNING" in cautions.describe_blinding(
+        finding_of(found, "group_leakage", "every answer")
+    )
     alike = finding_of(found, "group_leakage", "pairs judged alike").estimate
     assert alike.ci_low <= 0.5 <= alike.ci_high
 
@@ -230,7 +233,7 @@ def test_words_that_reveal_the_group():
     for contrast in ("every answer", "pairs judged alike"):
         one = finding_of(found, "group_leakage", contrast)
         assert 0.6 < one.estimate.value < 0.8  # at best .75: all of the men's, half of the women's
-        assert "WARNING" in text.blinding(one)
+        assert "WARNING" in cautions.describe_blinding(one)
 
 
 def test_false_alarms():

@@ -12,7 +12,7 @@ import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import FAILS, check_gaps, compare, oriented
 from swapbias.measures import UNITS
-from swapbias.report import terminal, text
+from swapbias.report import gate_text, numbers, render_terminal, verdicts
 from swapbias.studies import load_study, studies
 from swapbias.studies.option_texts import range_of
 from swapbias.studies.own import check_study, open_study
@@ -89,7 +89,8 @@ def nearly_all(low, high):
 def printed(finding):
     """Value and interval of a sentence, as numbers."""
     numbers = re.search(
-        r"([−+\d.]+) points \(95 % interval ([−+\d.]+) to ([−+\d.]+)\)", text.verdict(finding).text
+        r"([−+\d.]+) points \(95 % interval ([−+\d.]+) to ([−+\d.]+)\)",
+        verdicts.state_verdict(finding).text,
     )
     return [float(number.replace("−", "-")) for number in numbers.groups()]
 
@@ -122,23 +123,27 @@ def test_points_of_a_scale(answers, low, high, tmp_path):
     assert one.estimate.value == pytest.approx(known.estimate.value * (high - low))
     assert one.margin == pytest.approx(0.05 * (high - low))
     assert one.verdict == known.verdict == "gap"
-    assert text.value(one) == text.value(known)
-    assert text.interval(one) == text.interval(known)
+    assert numbers.format_value(one) == numbers.format_value(known)
+    assert numbers.format_interval(one) == numbers.format_interval(known)
     assert oriented(one)[0] == pytest.approx(oriented(known)[0])
     value, least, most = printed(one)
     assert least <= value <= most <= 100
     (check,) = check_gaps(found).checks
     assert check.outcome == FAILS
-    assert f"{text.value(known)} (95 % interval {text.interval(known)})" in text.checked(check)
+    assert (
+        f"{numbers.format_value(known)} (95 % interval {numbers.format_interval(known)})"
+        in gate_text.describe_check(check)
+    )
     levels = {
         each.contrast: each for each in found if each.measure == "mean" and each.slice_by == "all"
     }
     gap = [
-        float(text.form(levels[name])(levels[name].estimate.value)) for name in ("female", "male")
+        float(numbers.finding_format(levels[name])(levels[name].estimate.value))
+        for name in ("female", "male")
     ]
     assert gap[0] - gap[1] == pytest.approx(value, abs=0.11)
     for each in found:
-        ends = text.within(each)
+        ends = numbers.clipped_interval(each)
         assert math.isnan(ends[0]) or ends[0] <= each.estimate.value <= ends[1]
 
 
@@ -168,7 +173,7 @@ def test_two_models_on_one_scale(tmp_path):
     (one,) = [each for each in found if each.primary]
     assert (one.scale.low, one.scale.high) == (1, 5)
     assert one.margin == pytest.approx(0.2)
-    assert text.value(one).endswith(" points")
+    assert numbers.format_value(one).endswith(" points")
 
 
 @pytest.mark.parametrize(
@@ -331,7 +336,7 @@ def test_no_sentence_of_another_study():
     terminal and the table."""
     run = audited(unit="stars", range=(0, 5))
     page = re.sub(r"<(script|style)[\s\S]*?</\1>", "", run.report().read_text())
-    shown = page + terminal(run.found, verbose=True) + run.findings.to_csv()
+    shown = page + render_terminal(run.found, verbose=True) + run.findings.to_csv()
     assert "paper" not in shown
     assert "as published" not in shown
     assert "prompts as independent" in page

@@ -1,0 +1,236 @@
+"""Pairs of texts on a page: those that differ most, and all of them, compressed, for search and filter."""
+
+import base64
+import json
+import math
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from swapbias import findings
+from swapbias.findings import Finding
+from swapbias.measures import MEASURES
+from swapbias.report.finding_names import group_name, plain_words
+from swapbias.report.meanings import levels_unit
+from swapbias.report.numbers import unit_format
+from swapbias.report.page_template import anchor, mark_unseen
+from swapbias.studies import PLACEBO, Experiment, load_study
+
+EXAMPLES = 4
+"""Pairs shown at each end."""
+MOST_BYTES = 20_000_000
+"""Most bytes of compressed scored prompts in one page."""
+_FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # of the search
+_MOST_TOKENS = 8  # of a prompt
+_EQUAL = 1e-9  # gaps that differ by less are the same
+_WORD_OR_MASK = re.compile(r"(<mask>|\[MASK\]|\w+)")
+_WORD = re.compile(r"\w+")
+
+
+def in_unit_of_scores(study: str, experiment: Experiment, rows: Sequence[Finding]) -> Experiment:
+    """Return the experiment in the unit of the model's scores, which may not be the declared one.
+
+    Args:
+        study: its name.
+        experiment: of the study.
+        rows: findings of the run.
+    """
+    for finding in rows:
+        is_score = (finding.study, finding.experiment) == (study, experiment.name)
+        is_score = is_score and finding.score == "score"
+        if is_score and MEASURES[finding.measure].gap_span:
+            return experiment.in_unit(finding.scale)
+    return experiment.in_unit(experiment.compares.unit)
+
+
+def extreme_pairs(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the pairs with the lowest and the highest gap of any contrast.
+
+    Args:
+        experiment: in the unit of the scores.
+        items: its scored rows.
+
+    Returns:
+        Marked texts, scores and gap of each pair; none of notes, which are long, or where no pair stands out.
+    """
+    if experiment.shows.rates or not experiment.is_paired:
+        return []
+    pairs: list[dict[str, Any]] = []
+    for contrast in experiment.gaps:
+        pairs += _pairs_of_contrast(contrast, items)
+    pairs.sort(key=lambda pair: pair["gap"])
+    if not pairs or pairs[-1]["gap"] - pairs[0]["gap"] < _EQUAL:
+        return []
+    if len(pairs) > 2 * EXAMPLES:
+        pairs = pairs[:EXAMPLES] + pairs[-EXAMPLES:]
+    write_level = unit_format(experiment.compares.unit, signed=False)
+    write_gap = unit_format(experiment.compares.unit)
+    examples = []
+    for pair in pairs:
+        groups = [group_name(experiment, group) for group in pair["groups"]]
+        examples.append(
+            {
+                "texts": mark_differences(pair["texts"]),
+                "compared": " minus ".join(groups),
+                "levels": [write_level(score) for score in pair["scores"]],
+                "gap": write_gap(pair["gap"]),
+            }
+        )
+    return examples
+
+
+def _pairs_of_contrast(contrast: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the pairs of two groups: texts and scores of each side, and the gap."""
+    groups = [contrast.compares.group, contrast.compares.reference]
+    rows = items[items["group"].isin(groups)]
+    if not {*groups} <= {*rows["group"]}:
+        return []
+    sides = ["pair_id", "group"]
+    scores = rows.groupby(sides, sort=False)["score"].mean().unstack()[groups].dropna()
+    texts = rows.drop_duplicates(sides).set_index(sides)["text"]
+    pairs = []
+    for pair_id, (first, second) in zip(scores.index, scores.to_numpy().tolist(), strict=True):
+        pairs.append(
+            {
+                "groups": groups,
+                "texts": [texts[pair_id, group] for group in groups],
+                "scores": [first, second],
+                "gap": first - second,
+            }
+        )
+    return pairs
+
+
+def mark_differences(texts: Sequence[str]) -> list[Markup]:
+    """Return each different text once, escaped, with marks.
+
+    Args:
+        texts: of a pair.
+
+    Returns:
+        Of two texts each word that the other text lacks is marked, else the mask.
+    """
+    unique = list(dict.fromkeys(texts))
+    marked = []
+    for text in unique:
+        words_of_others = {
+            word
+            for other_text in unique
+            if other_text != text
+            for word in _WORD.findall(other_text)
+        }
+        pieces = []
+        for index, piece in enumerate(_WORD_OR_MASK.split(text)):
+            is_word_or_mask = index % 2 == 1
+            is_mask = piece[:1] in ("<", "[")
+            is_marked = piece not in words_of_others if len(unique) == 2 else is_mask
+            tag = Markup("<mark>{}</mark>") if is_word_or_mask and is_marked else Markup("{}")
+            pieces.append(tag.format(mark_unseen(piece)))
+        marked.append(Markup("").join(pieces))
+    return marked
+
+
+def pack_pairs(rows: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> dict[str, str] | None:
+    """Return the scored prompts of each experiment, compressed, by its anchor.
+
+    Args:
+        rows: findings of the run.
+        items: scored rows by study.
+
+    Returns:
+        Addresses of data, none of notes; None where they are too many for a page.
+    """
+    packed = {}
+    for study, frame in items.items():
+        for experiment in load_study(study).experiments:
+            prompts = frame[frame["experiment"] == experiment.name]
+            if len(prompts) and _shows_pairs(experiment):
+                in_unit_of_run = in_unit_of_scores(study, experiment, rows)
+                packed[anchor(study, experiment.name)] = _pack(list_pairs(in_unit_of_run, prompts))
+    return packed if sum(map(len, packed.values())) <= MOST_BYTES else None
+
+
+def _shows_pairs(experiment: Experiment) -> bool:
+    """Return whether an experiment has a gap and is not about notes."""
+    rates = {*experiment.shows.rates} - {findings.ANSWERS}
+    is_about_notes = bool(rates or experiment.reads.notes.corpus)
+    return bool(experiment.compares.measure) and not is_about_notes
+
+
+def _pack(content: Mapping[str, Any]) -> str:
+    """Return a JSON value as compressed data in an address."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    compressed = zlib.compress(text.encode(errors="replace"), 9)
+    return f"data:application/zlib;base64,{base64.b64encode(compressed).decode()}"
+
+
+def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return scored rows by pair, every text, field and list of tokens once, as ``page.js`` reads them.
+
+    Args:
+        experiment: in the unit of the scores.
+        rows: its scored rows.
+    """
+    if "side" in rows:
+        rows = rows.assign(group=rows["group"].where(rows["group"] != PLACEBO, rows["side"]))
+    if "wording" in rows:
+        rows = rows.assign(wording=rows["wording"].fillna("original"))
+    fields = [name for name in _FIELDS if name in rows and rows[name].nunique() > 1]
+    codes = {}
+    values = {}
+    for name in (*fields, "group", "text", "top_tokens", "answer"):
+        codes[name], values[name] = _coded_column(rows, name)
+    tokens = [_rounded_tokens(text) for text in values.pop("top_tokens")]
+    compares = experiment.compares
+    written = unit_format(compares.unit, signed=False)
+    titles = {"model_id": "model", compares.subset: "set"}
+    titles |= {slice_by.column: slice_by.name for slice_by in experiment.shows.slices}
+    return {
+        "fields": fields,
+        "titles": [titles.get(name, plain_words(name)) for name in fields],
+        "values": values,
+        "tokens": tokens,
+        "contrasts": [[gap.compares.group, gap.compares.reference] for gap in experiment.gaps],
+        "entries": _entries(rows, fields, codes),
+        "scale": written.factor,
+        "start": written.start,
+        "unit": levels_unit(compares.unit),
+    }
+
+
+def _coded_column(rows: pd.DataFrame, name: str) -> tuple[list[int], list[str]]:
+    """Return a column as codes, and the value of each code; a column that is not there is blank."""
+    column = pd.Series("", index=rows.index)
+    if name in rows:
+        column = rows[name].fillna("").astype(str)
+    codes, unique = pd.factorize(column)
+    return codes.tolist(), [str(value) for value in unique]
+
+
+def _rounded_tokens(text: str) -> list[list[Any]]:
+    """Return the likeliest tokens of a prompt with their probabilities."""
+    tokens = json.loads(text or "[]")[:_MOST_TOKENS]
+    return [[str(token), round(float(probability), 3)] for token, probability in tokens]
+
+
+def _entries(
+    rows: pd.DataFrame, fields: Sequence[str], codes: Mapping[str, Sequence[int]]
+) -> list[list[Any]]:
+    """Return for each pair the codes of its fields, and its texts with group, score, tokens and answer."""
+    scores = [
+        None if math.isnan(score) else round(score, 5) for score in rows["score"].astype(float)
+    ]
+    keys = [rows[name].astype(str) for name in ("pair_id", "model_id", "trial") if name in rows]
+    pairs: dict[tuple[str, ...], list[Any]] = {}
+    for index, key in enumerate(zip(*keys, strict=True)):
+        pair = pairs.setdefault(key, [[codes[name][index] for name in fields], []])
+        group = codes["group"][index]
+        text = codes["text"][index]
+        tokens = codes["top_tokens"][index]
+        answer = codes["answer"][index]
+        pair[1].append([group, text, scores[index], tokens, answer])
+    return list(pairs.values())
