@@ -80,7 +80,8 @@ def _models(size: int, folder: Path) -> Callable[[], Any]:
 def _scored(models: Sequence[str], texts: int, folder: Path) -> Callable[[], Any]:
     from swapbias.models.base import LoadOptions
     from swapbias.models.masked import MaskedScorer
-    from swapbias.runs.run import Run, chunks
+    from swapbias.runs.run import Run
+    from swapbias.runs.scoring import chunks
     from tests.scoring import score_rows
 
     rows = list(_texts(texts))

@@ -16,7 +16,7 @@ import pandas as pd
 from benchmarks.frame import Scale, Series, scaled
 from swapbias.findings import disaggregate, findings_of_judge
 from swapbias.models import Progress, Scored, Scorer
-from swapbias.runs.scorers import JudgedScorer, read_judgement
+from swapbias.runs.judge import JudgedScorer, read_judgement
 from swapbias.studies import Prompt, config_rows, load_study
 from swapbias.studies.answer_scores import read_text
 from tests.scoring import score_rows

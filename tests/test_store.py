@@ -7,9 +7,9 @@ from swapbias.errors import UsageError
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.outcome import audit
-from swapbias.runs import run as stores
+from swapbias.runs import remote_store as stores
 from swapbias.runs.audit import start
-from swapbias.runs.run import Store
+from swapbias.runs.remote_store import Store
 from swapbias.runs.settings import Settings
 from swapbias.swapping import Job, swap_files
 from tests.conftest import QUIET, files_below

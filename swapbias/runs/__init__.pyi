@@ -17,6 +17,7 @@ from .compare import (
     write_comparison as write_comparison,
 )
 from .earlier import earlier_run as earlier_run
+from .judge import announced as announced
 from .plan import (
     default_folder as default_folder,
     partial_note as partial_note,
@@ -25,30 +26,25 @@ from .plan import (
     repeat_notes as repeat_notes,
 )
 from .positive_control import control_note as control_note
+from .remote_store import Store as Store
 from .results import (
     LazyItems as LazyItems,
     Results as Results,
     as_public as as_public,
-    parse_manifest as parse_manifest,
-    parse_results as parse_results,
     read_run as read_run,
     rebuild_report as rebuild_report,
     write_figures as write_figures,
     write_results as write_results,
 )
+from .results_schema import parse_manifest as parse_manifest, parse_results as parse_results
 from .run import (
     MANIFEST as MANIFEST,
     REPORT as REPORT,
     SHA256 as SHA256,
     Run as Run,
-    Store as Store,
     score_prompts as score_prompts,
 )
-from .scorers import (
-    announced as announced,
-    check_code as check_code,
-    check_keys as check_keys,
-)
+from .scorers import check_code as check_code, check_keys as check_keys
 from .settings import (
     PromptOptions as PromptOptions,
     Settings as Settings,

@@ -6,7 +6,6 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -24,9 +23,12 @@ from swapbias.runs.cache import ScoreCache
 from swapbias.runs.compare import compare_runs, write_comparison
 from swapbias.runs.kept_studies import STUDIES
 from swapbias.runs.positive_control import ask_controls
+from swapbias.runs.remote_store import Store
 from swapbias.runs.results import conclude, read_run
-from swapbias.runs.run import MANIFEST, REPORT, SCORES, Run, Scoring, Store, score_part
-from swapbias.runs.scorers import ScoredTask, check_code, check_keys, identities, load_readers
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, Run
+from swapbias.runs.scored_task import ScoredTask
+from swapbias.runs.scorers import check_code, check_keys, identities, load_readers
+from swapbias.runs.scoring import Scoring, score_part
 from swapbias.runs.settings import Settings
 from swapbias.swapping import LOCAL, Engine, cluster
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from swapbias.findings import Finding
 
 COMPARISON = "comparison"
+"""Folder of the comparison of several models, beside their runs."""
 
 
 def start(
@@ -51,10 +54,27 @@ def start(
 ) -> "tuple[Run, list[Finding]]":
     """Run an audit in a new or empty folder, or resume the one of the same settings that was begun there.
 
-    What was scored is not scored again, and of a complete run no model is loaded. ``cache``: share scores with other
-    audits of this user; ``expected``: the manifest of a run that is repeated, with the same prompts and models;
-    ``scorer`` reads the model that the settings name; ``draw``: write the report too; ``store``: where the caller
-    copies the folder to. UsageError, ValueError, OSError: each with one sentence; what was scored is saved.
+    What was scored is not scored again, and of a complete run no model is loaded.
+
+    Args:
+        settings: of the audit.
+        folder: of the run.
+        say: shows a sentence.
+        bar: begins a progress bar.
+        cache: share scores with other audits of this user.
+        expected: manifest of a run that is repeated, with the same prompts and models.
+        scorer: reads the model that the settings name.
+        draw: write the report too.
+        engine: machines that score.
+        store: where the caller copies the folder to.
+
+    Returns:
+        The run and its findings.
+
+    Raises:
+        UsageError: what is asked does not fit; one sentence. What was scored is saved.
+        ValueError: a model or table is broken.
+        OSError: a file cannot be read or written.
     """
     need("An audit", *AUDIT)
     engine.check()
@@ -71,51 +91,84 @@ def start(
     planned = plan.plan_manifest(settings, tasks, skipped)
     _check_store(store, planned, chat=any(task.kind.name == "chat" for task in tasks))
     if begun:
-        if (begun["swapbias"], begun["corpora"]) != (__version__, planned["corpora"]):
-            raise UsageError(
-                f"{run.place} was begun with another swapbias or other prompts. Choose another --out."
-            )
+        _check_versions(run, begun, planned)
         if begun["status"] == "complete" and scorer is None:
             return run, answered(run, read_run(folder).found)
-        if bool(begun.get("in_memory")) != (scorer is not None):
-            raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
-        if scorer and not any(name.endswith("sha256") for name in scorer.identity):
-            say(
-                f"Nothing shows whether {scorer.model_id} is the model that began {run.place}. Check it yourself."
-            )
+        _check_in_memory(run, begun, scorer, say)
     else:
-        Run.check_new(folder, run.address)
-        if expected is not None and expected["corpora"] != planned["corpora"]:
-            raise UsageError(
-                "The prompts or word lists are not those of the run that is to be repeated. Audit anew."
-            )
+        _check_new(run, planned, expected)
     pinned = (begun or expected or {}).get("models")
-    how: dict[str, Any] = {"say": say, "bar": bar}
-    every = load_readers(
-        settings, tasks, scorer=scorer, pinned=pinned or (), **how
-    )  # before any writing
-    models = identities(every)
+    # The models are loaded before anything is written.
+    scored_tasks = load_readers(
+        settings, tasks, say=say, bar=bar, scorer=scorer, pinned=pinned or ()
+    )
+    models = identities(scored_tasks)
     if pinned is not None and not _are_same(models, pinned, strictly=begun is not None):
         raise UsageError(
             f"{run.place} needs another version of the model than there is now. Start a new run."
         )
     if begun and begun["status"] == "complete":
         return run, answered(run, read_run(folder).found)
-    manifest = begun or {**planned, "models": models, **({"in_memory": True} if scorer else {})}
+    manifest = begun or _new_manifest(planned, models, in_memory=scorer is not None)
     then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {run.place}."
     with writing(folder, credentialed=planned["credentialed"], then=then):
         if not begun:
             for sentence in filter(None, (plan.partial_note(tasks), *plan.repeat_notes(tasks))):
                 say(sentence)
             Run.create(folder, manifest, run.address)
-        for left in folder.rglob(f".*{TEMPORARY}"):  # of a killed process
-            left.unlink(missing_ok=True)
-        found = _score(run, settings, every, cache=cache, engine=engine, draw=draw, **how)
+        for path in folder.rglob(f".*{TEMPORARY}"):  # of a killed process
+            path.unlink(missing_ok=True)
+        found = _score(
+            run, settings, scored_tasks, say=say, bar=bar, cache=cache, engine=engine, draw=draw
+        )
     return run, answered(run, found)
 
 
+def _check_versions(run: Run, begun: Mapping[str, Any], planned: Mapping[str, Any]) -> None:
+    """Refuse, with a UsageError, to go on with another swapbias or other prompts."""
+    if (begun["swapbias"], begun["corpora"]) != (__version__, planned["corpora"]):
+        raise UsageError(
+            f"{run.place} was begun with another swapbias or other prompts. Choose another --out."
+        )
+
+
+def _check_in_memory(
+    run: Run, begun: Mapping[str, Any], scorer: Scorer | None, say: progress.Say
+) -> None:
+    """Refuse, with a UsageError, to go on with another model in memory; say where nothing shows which it is."""
+    if bool(begun.get("in_memory")) != (scorer is not None):
+        raise UsageError(f"{run.place} was begun with another model. Choose another --out.")
+    if scorer and not any(name.endswith("sha256") for name in scorer.identity):
+        say(
+            f"Nothing shows whether {scorer.model_id} is the model that began {run.place}. Check it yourself."
+        )
+
+
+def _check_new(run: Run, planned: Mapping[str, Any], expected: Mapping[str, Any] | None) -> None:
+    """Refuse, with a UsageError, a folder that is not empty, and other prompts than those of a run to repeat."""
+    Run.check_new(run.folder, run.address)
+    if expected is not None and expected["corpora"] != planned["corpora"]:
+        raise UsageError(
+            "The prompts or word lists are not those of the run that is to be repeated. Audit anew."
+        )
+
+
+def _new_manifest(
+    planned: Mapping[str, Any], models: Sequence[Mapping[str, Any]], *, in_memory: bool
+) -> dict[str, Any]:
+    """Return the manifest of a new run with its models."""
+    manifest = {**planned, "models": models}
+    if in_memory:
+        manifest["in_memory"] = True
+    return manifest
+
+
 def answered(run: Run, found: "list[Finding]") -> "list[Finding]":
-    """Give the findings of a run that answers a question.
+    """Return the findings of a run that answers a question.
+
+    Args:
+        run: for the sentence.
+        found: its findings.
 
     Raises:
         UsageError: no finding answers one, as where no row of a group that is compared was scored.
@@ -123,11 +176,11 @@ def answered(run: Run, found: "list[Finding]") -> "list[Finding]":
     if findings.primary_findings(found):
         return found
     names = dict.fromkeys(f"{finding.study} {finding.experiment}" for finding in found)
-    unanswered = (
-        f"findings of {listed(names)} compare no groups" if names else "no prompt was compared"
-    )
+    reason = "no prompt was compared"
+    if names:
+        reason = f"findings of {listed(names)} compare no groups"
     raise UsageError(
-        f"No question was answered: {unanswered}. What was scored is in {run.place}; look at its items, and name "
+        f"No question was answered: {reason}. What was scored is in {run.place}; look at its items, and name "
         "other prompts."
     )
 
@@ -138,40 +191,50 @@ def resume(
     trust: bool = False,
     api_key_env: str | None = None,
     store: Store | None = None,
-    **how: Any,
+    **options: Any,
 ) -> "tuple[Run, list[Finding]]":
-    """``start`` with the settings of the manifest in a folder.
+    """Go on with the run that was begun in a folder, with the settings of its manifest.
 
-    ``trust``: import the function that it names; ``api_key_env``: variable with the key of a service; ``how``:
-    further arguments of ``start``. Raises as it, and UsageError: no run, or code that is not trusted would run.
+    Args:
+        folder: of the run.
+        trust: import the function that the manifest names.
+        api_key_env: variable with the key of a service.
+        store: where the caller copies the folder to.
+        options: further arguments of ``start``.
+
+    Raises:
+        UsageError: there is no run, code that is not trusted would run, or as ``start`` raises.
     """
     run = Run.open(folder, store.url if store else "")
     manifest = run.manifest()
     settings = Settings.from_manifest(manifest["settings"], api_key_env)
     if manifest["status"] != "complete":
         if manifest.get("in_memory"):
-            why = f"{run.place} was begun in Python with a model in memory"
             raise UsageError(
-                f"{why}. Call swapbias.audit with the same model and out={str(run.place)!r}."
+                f"{run.place} was begun in Python with a model in memory. Call swapbias.audit with the same model "
+                f"and out={str(run.place)!r}."
             )
         check_code(str(run.place), settings, manifest.get("models"), trust=trust)
         if not trust:
             check_keys(str(run.place), settings)
-    return start(settings, folder, store=store, **how)
+    return start(settings, folder, store=store, **options)
 
 
 def _are_same(models: Sequence[Any], pinned: Any, *, strictly: bool) -> bool:
-    """Whether models are those of a manifest; of a run that is repeated, as others may see them."""
+    """Return whether models are those of a manifest; of a run that is repeated, as others may see them."""
     if strictly or models == pinned:
         return bool(models == pinned)
-    both = (
-        public_manifest({"settings": {}, "models": each})["models"] for each in (models, pinned)
-    )
-    here, there = ([{**model, "device": ""} for model in each] for each in both)
-    return here == there
+    return _as_others_see(models) == _as_others_see(pinned)
+
+
+def _as_others_see(models: Any) -> list[dict[str, Any]]:
+    """Return models without places of this machine, and without its device."""
+    manifest = public_manifest({"settings": {}, "models": models})
+    return [{**model, "device": ""} for model in manifest["models"]]
 
 
 def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> None:
+    """Refuse, with a UsageError, to go on with other settings."""
     before = Settings.from_manifest(begun["settings"]).saved()
     for name, value in settings.saved().items():
         if before[name] != value:
@@ -181,21 +244,22 @@ def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> N
 
 
 def _check_store(store: Store | None, planned: Mapping[str, Any], *, chat: bool) -> None:
+    """Refuse, with a UsageError, a store that cannot hold the run or must not."""
     if store and chat:
         raise UsageError(
             f"Answers are saved line by line, which {store.url} cannot do. Choose an --out on this machine."
         )
     if store and planned["credentialed"] and not store.own:
-        why = f"These notes are credentialed, and {store.url} was not declared as a place for them"
         raise UsageError(
-            f"{why}. Choose a local --out, or add -M own-store where only you can read that place."
+            f"These notes are credentialed, and {store.url} was not declared as a place for them. Choose a local "
+            "--out, or add -M own-store where only you can read that place."
         )
 
 
 def _score(
     run: Run,
     settings: Settings,
-    every: Sequence[ScoredTask],
+    scored_tasks: Sequence[ScoredTask],
     *,
     say: progress.Say,
     bar: progress.Bar,
@@ -206,28 +270,18 @@ def _score(
     """Score what a run lacks, and conclude it."""
     manifest = run.manifest()
     if manifest["credentialed"]:
-        what = "be yours alone, and must not be published or shared"
-        what = what if run.address else "not be published, shared or sent anywhere"
-        say(f"These notes are credentialed: {run.place} must {what}.")
-        if engine.address:
-            say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
-    every = [
-        scored_task.read_by(
-            scored_task.reader.keeping_answers(run.folder, text=not scored_task.task.credentialed)
-        )
-        for scored_task in every
-    ]
+        _say_credentialed(run, engine, say)
     scores = ScoreCache(settings.load, run.folder / SCORES, shared=cache)
-    scoring = Scoring(run, manifest, dict(enumerate(every)), say, bar, scores)
-    files = (one for one in (run.folder / STUDIES).rglob("*") if one.is_file())
-    spec = {
-        "manifest": manifest,
-        "studies": {one.relative_to(run.folder).as_posix(): one.read_bytes() for one in files},
-    }
-    how: dict[str, Any] = {"credentialed": manifest["credentialed"], "advance": scoring.advance}
+    tasks = dict(enumerate(_keeping_answers(scored_tasks, run.folder)))
+    scoring = Scoring(run, manifest, tasks, say, bar, scores)
     try:
         with cluster.worker_pool(
-            engine, part_scorer, spec, begin_here=lambda: partial(score_part, scoring.every), **how
+            engine,
+            part_scorer,
+            {"manifest": manifest, "studies": _own_study_files(run)},
+            begin_here=lambda: partial(score_part, scoring.tasks),
+            credentialed=manifest["credentialed"],
+            advance=scoring.advance,
         ) as pool:
             scoring.score(pool)
         ask_controls(scoring, settings)
@@ -243,8 +297,48 @@ def _score(
     return found
 
 
+def _say_credentialed(run: Run, engine: Engine, say: progress.Say) -> None:
+    """Say where credentialed notes must stay."""
+    if run.address:
+        say(
+            f"These notes are credentialed: {run.place} must be yours alone, and must not be published or shared."
+        )
+    else:
+        say(
+            f"These notes are credentialed: {run.place} must not be published, shared or sent anywhere."
+        )
+    if engine.address:
+        say(f"The machines of the cluster at {engine.address} read them: they must be yours.")
+
+
+def _keeping_answers(scored_tasks: Sequence[ScoredTask], folder: Path) -> list[ScoredTask]:
+    """Return the tasks with readers that save their answers in the run; of credentialed notes without texts."""
+    keeping = []
+    for scored_task in scored_tasks:
+        with_text = not scored_task.task.credentialed
+        reader = scored_task.reader.keeping_answers(folder, text=with_text)
+        keeping.append(scored_task.read_by(reader))
+    return keeping
+
+
+def _own_study_files(run: Run) -> dict[str, bytes]:
+    """Return the files of the user's own studies, by their paths within the run."""
+    paths = [path for path in (run.folder / STUDIES).rglob("*") if path.is_file()]
+    return {path.relative_to(run.folder).as_posix(): path.read_bytes() for path in paths}
+
+
 def part_scorer(spec: Mapping[str, Any]) -> cluster.Work:
-    """A cluster's worker: plans the run again and loads its models; UsageError: other prompts or models are here."""
+    """Plan a run again and load its models, as a worker of a cluster.
+
+    Args:
+        spec: manifest of the run, and files of the user's own studies.
+
+    Returns:
+        What scores a part.
+
+    Raises:
+        UsageError: other prompts or models are on this machine.
+    """
     machine = platform.node()
     manifest = spec["manifest"]
     with TemporaryDirectory(prefix="swapbias-") as folder:
@@ -260,27 +354,32 @@ def part_scorer(spec: Mapping[str, Any]) -> cluster.Work:
             f"The worker on {machine} has other prompts or word lists. Install the same everywhere."
         )
     # Requests to chat models are made by the process that began the run.
-    settings = replace(
-        settings, options=tuple(one for one in settings.options if not isinstance(one, ChatOptions))
+    options = [options for options in settings.options if not isinstance(options, ChatOptions)]
+    settings = replace(settings, options=tuple(options))
+    indices = [index for index, task in enumerate(tasks) if task.kind.name != "chat"]
+    scored_tasks = load_readers(
+        settings, [tasks[index] for index in indices], pinned=manifest["models"]
     )
-    mine = {place: task for place, task in enumerate(tasks) if task.kind.name != "chat"}
-    every = load_readers(settings, [*mine.values()], pinned=manifest["models"])
-    known = [{**one, "device": ""} for one in manifest["models"]]
-    if not all({**one, "device": ""} in known for one in identities(every)):
+    pinned = [{**model, "device": ""} for model in manifest["models"]]
+    if not all({**model, "device": ""} in pinned for model in identities(scored_tasks)):
         raise UsageError(
             f"The worker on {machine} has another version of the model. Put the same one everywhere."
         )
-    return partial(score_part, dict(zip(mine, every, strict=True)))
+    return partial(score_part, dict(zip(indices, scored_tasks, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """An audit of several models: runs, and why others failed, by model; no comparison of fewer than two."""
+    """An audit of several models."""
 
     folder: Path
+    """Folder that holds a run for each model."""
     runs: Mapping[str, Run]
+    """Run of each model that was audited."""
     failed: Mapping[str, str]
+    """Sentence on each model that was not."""
     compared: ComparisonPage | None = None
+    """Comparison of the models; None for fewer than two."""
 
 
 def audit_several(
@@ -290,63 +389,108 @@ def audit_several(
     *,
     say: progress.Say,
     bar: progress.Bar,
-    **how: Any,
+    **options: Any,
 ) -> Several:
     """Audit each model into a run of its own below the folder, and compare them there; the same call resumes.
 
-    A model that cannot be audited is named and does not stop the others. ``how`` has ``cache`` and ``engine`` of
-    ``start``. UsageError, OSError: fewer than two different models, or a folder that cannot be written.
+    A model that cannot be audited is named and does not stop the others.
+
+    Args:
+        models: their names.
+        settings: of each audit, but for the model.
+        folder: of the runs.
+        say: shows a sentence.
+        bar: begins a progress bar.
+        options: ``cache`` and ``engine`` of ``start``.
+
+    Raises:
+        UsageError: fewer than two different models, or a folder that holds something else.
+        OSError: a folder that cannot be written.
     """
     names = list(models)
-    places = dict[str, Path]()
-    used = {COMPARISON}
     if len(set(names)) < max(2, len(names)):
         raise UsageError(
             f"Models {listed(names)}: expected two or more, each once. Name others, or drop some."
         )
-    for model in names:
-        plain = plan.folder_name(model, settings.load)
-        every = (f"{plain}-{number}" if number > 1 else plain for number in count(1))
-        used.add(name := next(one for one in every if one not in used))
-        places[model] = folder / name
-    there = (
-        {one for one in folder.iterdir() if not is_left_over(one)} if folder.is_dir() else {folder}
-    )
-    if not any(folder.glob(f"*/{MANIFEST}")) and not there <= {
-        *places.values()
-    }:  # a killed process may leave one
-        Run.check_new(folder)
+    folders = _run_folders(names, settings, folder)
+    _check_folder(folder, folders)
     data = settings.of(NoteOptions).data
-    failed = dict[str, str]()
     credentialed = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
-    with writing(
-        folder, credentialed, then="Wait until it ends, or stop it. The same command goes on."
-    ):
-        for number, (model, place) in enumerate(places.items(), start=1):
-            title = f"model {number:,} of {len(places):,}"
+    failed: dict[str, str] = {}
+    then = "Wait until it ends, or stop it. The same command goes on."
+    with writing(folder, credentialed, then=then):
+        for number, model in enumerate(names, start=1):
+            title = f"model {number:,} of {len(names):,}"
             say(f"{title.capitalize()}: {model_names.planned_name(model, settings.load)}.")
-            titled = partial(lambda place, title, total: bar(f"{place}, {title}", total), title)
+            titled = partial(_titled_bar, bar, title)
             try:
-                start(replace(settings, model=model), place, say=say, bar=titled, **how)
+                start(
+                    replace(settings, model=model), folders[model], say=say, bar=titled, **options
+                )
             except Exception as error:  # one model may break in any way, and the others go on
-                if isinstance(error, OSError) and error.errno in (
-                    errno.ENOSPC,
-                    errno.EDQUOT,
-                    errno.EROFS,
-                ):
-                    raise  # no other model would fare better
+                if _stops_every_audit(error):
+                    raise
                 log_traceback(error)
-                known = isinstance(error, ValueError | OSError)
-                unknown = f"{type(error).__name__}. Audit it alone to see more."
-                failed[model] = " ".join((safe_message(error) if known else unknown).split())
+                failed[model] = _describe_failure(error)
                 say(f"{model_names.short_name(model)} failed: {failed[model]}")
             gc.collect()  # models refer to themselves, and the next one needs the room
-        runs = {model: Run(place) for model, place in places.items() if model not in failed}
-        compared = None
-        if len(runs) > 1:
-            try:
-                compared = compare_runs([read_run(one.folder) for one in runs.values()])
-                write_comparison(folder / COMPARISON, compared)
-            except UsageError as error:
-                say(f"No comparison: {error}")
-        return Several(folder, runs, failed, compared)
+        runs = {model: Run(folders[model]) for model in names if model not in failed}
+        compared = _compare(runs, folder, say) if len(runs) > 1 else None
+    return Several(folder, runs, failed, compared)
+
+
+def _run_folders(names: Sequence[str], settings: Settings, folder: Path) -> dict[str, Path]:
+    """Return the folder of each model's run; those of one name are numbered."""
+    folders: dict[str, Path] = {}
+    used = {COMPARISON}
+    for model in names:
+        first = plan.folder_name(model, settings.load)
+        name = first
+        number = 1
+        while name in used:
+            number += 1
+            name = f"{first}-{number}"
+        used.add(name)
+        folders[model] = folder / name
+    return folders
+
+
+def _check_folder(folder: Path, folders: Mapping[str, Path]) -> None:
+    """Refuse a folder that is not new and holds no run of these models; a killed process may leave empty folders."""
+    if any(folder.glob(f"*/{MANIFEST}")):
+        return
+    content = {folder}
+    if folder.is_dir():
+        content = {path for path in folder.iterdir() if not is_left_over(path)}
+    if not content <= {*folders.values()}:
+        Run.check_new(folder)
+
+
+def _titled_bar(bar: progress.Bar, title: str, name: str, total: int) -> Any:
+    """Begin a progress bar that says which model it is about."""
+    return bar(f"{title}, {name}", total)
+
+
+def _stops_every_audit(error: Exception) -> bool:
+    """Return whether no other model would fare better: the disk is full, or cannot be written."""
+    numbers = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+    return isinstance(error, OSError) and error.errno in numbers
+
+
+def _describe_failure(error: Exception) -> str:
+    """Return why a model could not be audited."""
+    sentence = f"{type(error).__name__}. Audit it alone to see more."
+    if isinstance(error, ValueError | OSError):
+        sentence = safe_message(error)
+    return " ".join(sentence.split())
+
+
+def _compare(runs: Mapping[str, Run], folder: Path, say: progress.Say) -> ComparisonPage | None:
+    """Compare the runs, and write the comparison beside them; None where they have nothing in common."""
+    compared = None
+    try:
+        compared = compare_runs([read_run(run.folder) for run in runs.values()])
+        write_comparison(folder / COMPARISON, compared)
+    except UsageError as error:
+        say(f"No comparison: {error}")
+    return compared

@@ -21,8 +21,9 @@ from swapbias.findings import (
 from swapbias.measures import with_range_of
 from swapbias.models import Scorer, checked_scores
 from swapbias.models.chat import ChatOptions
-from swapbias.runs.run import ITEMS, Scoring
-from swapbias.runs.scorers import ScoredTask, as_read
+from swapbias.runs.run import ITEMS
+from swapbias.runs.scored_task import ScoredTask, as_read
+from swapbias.runs.scoring import Scoring
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
 from swapbias.studies import Experiment, Prompt, Row, as_prompts
@@ -114,7 +115,7 @@ def ask_controls(scoring: Scoring, settings: Settings) -> list[Control]:
         One control for each experiment and model that was asked, or had to be and could not be.
     """
     controls: list[Control] = []
-    for scored_task in scoring.every.values():
+    for scored_task in scoring.tasks.values():
         control = _ask_control(scoring, scored_task, settings)
         if control is not None:
             controls.append(control)

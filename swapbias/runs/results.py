@@ -1,55 +1,36 @@
 """What a run comes to: findings, and all of it as files, also where a stranger wrote them."""
 
-import math
-import re
 import shutil
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from textwrap import shorten
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    create_model,
-)
 
 from swapbias import findings, privacy, studies
-from swapbias.errors import UsageError, listed, need, notes_read
-from swapbias.files import file_sha256, parse_json, unescape_csv_cell, write_whole
-from swapbias.findings import Finding, answer_counts, comparisons, findings_table
-from swapbias.measures import MEASURES, Estimate
+from swapbias.errors import UsageError, need, notes_read
+from swapbias.files import file_sha256, unescape_csv_cell, write_whole
+from swapbias.findings import Finding, comparisons, findings_table
 from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.command import placeholders_in, repeat_command
 from swapbias.runs.plan import now
-from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run, Scoring
-from swapbias.runs.scorers import ScoredTask, as_read
+from swapbias.runs.results_schema import _CONTROL, parse_manifest, parse_results
+from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run
+from swapbias.runs.score_notes import describe_repeated, describe_same_inputs, describe_unread
+from swapbias.runs.scored_task import ScoredTask, as_read
+from swapbias.runs.scoring import Scoring
 from swapbias.runs.settings import Settings
-from swapbias.studies import load_study, own_studies, tables
+from swapbias.studies import load_study, tables
 
 FINDINGS_CSV = "findings.csv"
 FINDINGS_JSON = "results.json"
 COVERAGE = "lexicon_coverage.csv"
 EXPLAINED = "explanations.json"
-MOST_BYTES = 64 * 2**20
-MOST_MANIFEST_BYTES = 2 * 2**20
-_MOST_CHARACTERS = 2_000  # of one text
-_MOST_SHOWN = 80  # characters of an answer in a sentence
-# Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_LINES = re.compile("[\t\r\n]")
-_NEXT_STEP = "Take a file that swapbias wrote."
 Items = Mapping[str, pd.DataFrame]
 
 
@@ -95,7 +76,7 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     run = scoring.run
     manifest = scoring.manifest
     items = scoring.items
-    every = [*scoring.every.values()]
+    every = [*scoring.tasks.values()]
     found = findings.with_verdicts(_found(items, every, settings), margin=settings.margin)
     words: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in every:
@@ -104,13 +85,13 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
                 words[one.reader.model_id, name] = one.reader.coverage(studies.load_lexicon(name))
     truncated = dict.fromkeys(filter(None, (one.reader.notes.get("truncated") for one in every)))
     withheld = dict.fromkeys(filter(None, (one.reader.notes.get("withheld") for one in every)))
-    repeated = [*_repeated(items)]
+    repeated = [*describe_repeated(items)]
     notes = {
         "truncated": [*truncated],
-        "unread": [*_unread(items, every), *withheld],
+        "unread": [*describe_unread(items, every), *withheld],
         "repeats": repeated,
     }
-    notes["same_inputs"] = [*_same_inputs(items)]
+    notes["same_inputs"] = [*describe_same_inputs(items)]
     for sentence in chain.from_iterable(notes.values()):
         scoring.say(sentence)
     notes["repeats"] = [*dict.fromkeys([*manifest.get("repeats", ()), *repeated])]
@@ -178,7 +159,7 @@ def _explained(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
     """Notes word by word; none that are credentialed, nor by chat models: each sample would be a request."""
     found = list[dict[str, Any]]()
     most = settings.of(NoteOptions).explain
-    for one in scoring.every.values() if most else ():
+    for one in scoring.tasks.values() if most else ():
         task = one.task
         reader = one.reader
         if (
@@ -198,67 +179,6 @@ def _explained(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
             scoring.say(f"No explanation of the most mismatched note: {error}")
             break
     return found
-
-
-def _unread(items: Items, every: Sequence[ScoredTask]) -> Iterator[str]:
-    """How many answers were not read, and how to read more, a sentence for each experiment and model."""
-    experiments = {
-        (one.task.study.name, one.task.experiment.name): one.task.experiment for one in every
-    }
-    for study, frame in ((study, frame) for study, frame in items.items() if "said_other" in frame):
-        for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
-            counts = answer_counts(rows)
-            if not counts["refused"] + counts["unreadable"]:
-                continue
-            experiment = experiments[study, name]
-            more = f"read them in the column answer of items/{study}.parquet."
-            if experiment.reads.rubric and "judged" not in rows:
-                more = "let a judge read them with -M judge=MODEL."
-            elif experiment.reads.reading == "options":
-                more = "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
-            said = f"refused {counts['refused']:,} of {len(rows):,} answers"
-            yield f"{study} {name}: {model_id} {said}, and {counts['unreadable']:,} are unreadable. Next step: {more}"
-
-
-def _same_inputs(items: Items) -> Iterator[str]:
-    """Say how many pairs an experiment lost because a model reads one input for both texts, a sentence for each."""
-    for study, frame in (
-        (study, frame) for study, frame in items.items() if findings.SAME_INPUT in frame
-    ):
-        for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
-            pairs = rows.groupby("pair_id", sort=False)[findings.SAME_INPUT].max()
-            count = int((pairs == 1).sum())
-            if count:
-                what = f"{model_id} reads the same input for both texts of {count:,} of {len(pairs):,} pairs"
-                reason = "Its tokenizer does not know the swapped words, or they are cut off"
-                yield f"{study} {name}: {what}, which are not measured. {reason}."
-
-
-def _repeated(items: Items) -> Iterator[str]:
-    """Name an answer or score that is more than half of those of an experiment and model, unless they are 0 or 1.
-
-    One that counts 0 or 1 may well be the commonest; one that is not read may be the text of an error.
-    """
-    for study, frame in items.items():
-        units = {
-            experiment.name: experiment.compares.unit
-            for experiment in load_study(study).experiments
-        }
-        for (name, model_id), rows in frame.groupby(["experiment", "model_id"], sort=False):
-            repeats = findings.commonest(rows, units[name])
-            if repeats is None or not repeats.share > findings.HALF:
-                continue
-            content = (
-                repr(shorten(repeats.content, _MOST_SHOWN, placeholder=" ..."))
-                if repeats.is_answer
-                else ""
-            )
-            what = (
-                f"answers of {model_id} are the same: {content}"
-                if content
-                else (f"scores of {model_id} are the same: {repeats.content}")
-            )
-            yield f"{study} {name}: {repeats.count:,} of {repeats.rows:,} {what}."
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True, command: str = "") -> None:
@@ -392,145 +312,3 @@ def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[
     configs = {*declared.reads.configs, *declared.reads.alternatives} if declared else set()
     mine = [one for one in manifest["corpora"] if one["corpus"] == corpus]
     return [one for one in mine if not configs or set(str(one["config"]).split(", ")) <= configs]
-
-
-def _one_line(text: str) -> str:
-    if _CONTROL.search(text):
-        raise ValueError("it has control characters")
-    return text
-
-
-def _known(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in set(names()):
-            raise ValueError("it is none that this version knows")
-        return name
-
-    return AfterValidator(check)
-
-
-_Text = Annotated[str, StringConstraints(max_length=_MOST_CHARACTERS), AfterValidator(_one_line)]
-_Number = (
-    Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False)] | None
-)  # null is how NaN is written
-_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None
-_Count = Annotated[int, Field(ge=0, lt=2**53)]
-_TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool}
-_SPECIAL = {
-    "p_value": _Share,
-    "p_adjusted": _Share,
-    "study": Annotated[_Text, _known(lambda: (*studies.studies(), *own_studies()))],
-    "measure": Annotated[_Text, _known(lambda: MEASURES)],
-    "reason": Annotated[_Text, _known(lambda: ("", *findings.UNMEASURED_REASONS))],
-}
-_OF_FINDING = {
-    one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")
-}
-_OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
-_PRINTED = tuple(f"published_{one.name}" for one in fields(tables.Published))
-
-
-@cache
-def _results_file(own_names: bool) -> type[BaseModel]:
-    """The model of a ``results.json``; ``own_names``: values of slices are any texts."""
-    types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()} | _SPECIAL
-    types |= dict.fromkeys(_PRINTED, _Text) | ({"slice_value": str} if own_names else {})
-    strict = ConfigDict(strict=True, extra="forbid")
-    row = create_model(
-        "Row", __config__=strict, **{name: (kind, ...) for name, kind in types.items()}
-    )  # type: ignore[call-overload]
-    found = Annotated[list[row], Field(max_length=200_000)]  # type: ignore[valid-type]
-    return create_model(
-        "ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(found, ...)
-    )
-
-
-class _Corpus(BaseModel, strict=True):
-    corpus: _Text
-    config: _Text
-    sha256: _Text
-    rows: _Count
-
-
-class _Skipped(BaseModel, strict=True):
-    study: _Text
-    experiment: _Text
-    reason: _Text
-
-
-class _Model(BaseModel, strict=True):
-    model_id: _Text
-
-
-class _Manifest(BaseModel, strict=True):
-    """What every manifest has; further keys may be there."""
-
-    swapbias: _Text
-    status: _Text
-    started: _Text = ""
-    finished: _Text = ""
-    credentialed: bool = False
-    settings: dict[str, Any]
-    versions: dict[str, _Text]
-    corpora: Annotated[list[_Corpus], Field(max_length=500)]
-    skipped: Annotated[list[_Skipped], Field(max_length=500)]
-    models: Annotated[list[_Model], Field(max_length=500)] = []
-
-
-def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
-    """The findings of a ``results.json`` as written; ValueError: an audit wrote it not. ``own_names``: any slices."""
-    read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
-    found = []
-    for row in map(vars, read.findings):
-        known: dict[str, Any] = {
-            name: math.nan if value is None else value for name, value in row.items()
-        }
-        printed = [row[name] for name in _PRINTED]
-        published = tables.Published(*printed) if any(printed) else None
-        estimate = Estimate(**{name: known[name] for name in _OF_ESTIMATE})
-        found.append(
-            Finding(
-                **{name: known[name] for name in _OF_FINDING},
-                estimate=estimate,
-                published=published,
-            )
-        )
-    return found
-
-
-def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
-    """The manifest of a run, with the keys that every run has and any others; raises as ``parse_results``."""
-    _validated(_Manifest, content, where, MOST_MANIFEST_BYTES)
-    read: dict[str, Any] = parse_json(content)
-    _check_texts(read, where)
-    return read
-
-
-def _validated(model: type[BaseModel], content: bytes, where: str, most: int) -> BaseModel:
-    if len(content) > most:
-        raise ValueError(f"{where}: {len(content)} bytes, expected at most {most}. {_NEXT_STEP}")
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
-            raise ValueError(f"{where}: it is no JSON. {_NEXT_STEP}") from None
-        places = [
-            f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]
-        ]
-        place = listed(places, "file")
-        why = first["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{where}: {place}: {why}. {_NEXT_STEP}") from None
-
-
-def _check_texts(value: Any, where: str) -> None:
-    """Refuse control characters but for ends of lines, and numbers beyond what is written, however nested."""
-    if isinstance(value, str) and (
-        len(value) > _MOST_CHARACTERS or _CONTROL.search(_LINES.sub("", value))
-    ):
-        raise ValueError(f"{where}: a text is too long or has control characters. {_NEXT_STEP}")
-    if isinstance(value, float | int) and not abs(value) <= 1e300:  # NaN is none either
-        raise ValueError(f"{where}: a number is not finite or too large. {_NEXT_STEP}")
-    if isinstance(value, dict | list):
-        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
-            _check_texts(inner, where)

@@ -15,8 +15,8 @@ from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
-from swapbias.runs.scorers import ToneReader, theme_shares
 from swapbias.runs.settings import Settings
+from swapbias.runs.tone import ToneReader, theme_shares
 from swapbias.studies.prompt import Prompt
 from tests.models.chat.server import ChatServer
 from tests.tables import write

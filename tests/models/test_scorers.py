@@ -18,7 +18,7 @@ from swapbias.models import DerivedScorer, Kind, LoadOptions, Request, Scored, S
 from swapbias.models.auto import kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.kind import Reading
-from swapbias.runs.scorers import JudgedScorer, read_judgement
+from swapbias.runs.judge import JudgedScorer, read_judgement
 from swapbias.studies import Candidate, Prompt, load_study
 from swapbias.studies.catalogue import experiments_that
 from tests import tiny

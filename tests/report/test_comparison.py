@@ -74,9 +74,9 @@ def test_few_models_by_name():
 @pytest.mark.parametrize("measure", ["paired_gap", "gap_difference"])
 def test_many_models_by_count(measure):
     """The text about many models states how many have each verdict and names none."""
-    verdicts = [VERDICTS[0]] * 3 + [SMALL] + [NONE] * 2 + [UNDECIDED]
+    reached = [VERDICTS[0]] * 3 + [SMALL] + [NONE] * 2 + [UNDECIDED]
     values = [0.2, 0.1, -0.3, 0.02, 0.0, 0.01, 0.06]
-    each = zip(values, verdicts, strict=True)
+    each = zip(values, reached, strict=True)
     found = [gap_of_model(f"m{place}", *one, measure=measure) for place, one in enumerate(each)]
     output = verdicts.summarize_models([*found, gap_of_model("m9", math.nan, "")])
     assert output.startswith("Of 8 models: ")

@@ -17,8 +17,8 @@ from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest
 from swapbias.privacy.manifest_schema import private_strings
 from swapbias.report import cautions, finding_names
-from swapbias.runs import Settings, Task, resume, scorers as judging, start
-from swapbias.runs.scorers import JudgedScorer, judged_prompt, read_judgement
+from swapbias.runs import Settings, Task, judge, resume, scored_task, scorers as judging, start
+from swapbias.runs.judge import JudgedScorer, judged_prompt, read_judgement
 from swapbias.studies import config_rows, load_study
 from swapbias.studies.answer_scores import read_text
 from swapbias.studies.chats import turns
@@ -347,8 +347,8 @@ def test_credentialed_texts(quiet):
     )
     chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
     with pytest.raises(UsageError, match="credentialed texts must not leave"):
-        judging.with_judge(
-            [judging.ScoredTask.of(held, Model(None))], Settings(options=(chat,)), **quiet
+        judge.with_judge(
+            [scored_task.ScoredTask.of(held, Model(None))], Settings(options=(chat,)), **quiet
         )
 
 

@@ -477,5 +477,5 @@ def test_manifest_of_a_newer_version(monkeypatch):
     with pytest.raises(ValueError, match="'corpora': Field required"):
         parse_manifest(written(less), "here")
     content = results([GAP, GAP, GAP])
-    monkeypatch.setattr("swapbias.runs.results.MOST_BYTES", 100)
+    monkeypatch.setattr("swapbias.runs.results_schema.MOST_BYTES", 100)
     assert "bytes, expected at most 100" in refusal(content)

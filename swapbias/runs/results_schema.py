@@ -1,0 +1,201 @@
+"""TODO: what this module holds."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
+
+from swapbias import findings, studies
+from swapbias.errors import listed
+from swapbias.files import parse_json
+from swapbias.findings import Finding
+from swapbias.measures import MEASURES, Estimate
+from swapbias.studies import own_studies, tables
+
+MOST_BYTES = 64 * 2**20
+
+
+MOST_MANIFEST_BYTES = 2 * 2**20
+
+
+_MOST_CHARACTERS = 2_000  # of one text
+
+
+# Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+_LINES = re.compile("[\t\r\n]")
+
+
+_NEXT_STEP = "Take a file that swapbias wrote."
+
+
+def _one_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("it has control characters")
+    return text
+
+
+def _known(names: Callable[[], Iterable[str]]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in set(names()):
+            raise ValueError("it is none that this version knows")
+        return name
+
+    return AfterValidator(check)
+
+
+_Text = Annotated[str, StringConstraints(max_length=_MOST_CHARACTERS), AfterValidator(_one_line)]
+
+
+_Number = (
+    Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False)] | None
+)  # null is how NaN is written
+
+
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None
+
+
+_Count = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+_TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool}
+
+
+_SPECIAL = {
+    "p_value": _Share,
+    "p_adjusted": _Share,
+    "study": Annotated[_Text, _known(lambda: (*studies.studies(), *own_studies()))],
+    "measure": Annotated[_Text, _known(lambda: MEASURES)],
+    "reason": Annotated[_Text, _known(lambda: ("", *findings.UNMEASURED_REASONS))],
+}
+
+
+_OF_FINDING = {
+    one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")
+}
+
+
+_OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
+
+
+_PRINTED = tuple(f"published_{one.name}" for one in fields(tables.Published))
+
+
+@cache
+def _results_file(own_names: bool) -> type[BaseModel]:
+    """The model of a ``results.json``; ``own_names``: values of slices are any texts."""
+    types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()} | _SPECIAL
+    types |= dict.fromkeys(_PRINTED, _Text) | ({"slice_value": str} if own_names else {})
+    strict = ConfigDict(strict=True, extra="forbid")
+    row = create_model(
+        "Row", __config__=strict, **{name: (kind, ...) for name, kind in types.items()}
+    )  # type: ignore[call-overload]
+    found = Annotated[list[row], Field(max_length=200_000)]  # type: ignore[valid-type]
+    return create_model(
+        "ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(found, ...)
+    )
+
+
+class _Corpus(BaseModel, strict=True):
+    corpus: _Text
+    config: _Text
+    sha256: _Text
+    rows: _Count
+
+
+class _Skipped(BaseModel, strict=True):
+    study: _Text
+    experiment: _Text
+    reason: _Text
+
+
+class _Model(BaseModel, strict=True):
+    model_id: _Text
+
+
+class _Manifest(BaseModel, strict=True):
+    """What every manifest has; further keys may be there."""
+
+    swapbias: _Text
+    status: _Text
+    started: _Text = ""
+    finished: _Text = ""
+    credentialed: bool = False
+    settings: dict[str, Any]
+    versions: dict[str, _Text]
+    corpora: Annotated[list[_Corpus], Field(max_length=500)]
+    skipped: Annotated[list[_Skipped], Field(max_length=500)]
+    models: Annotated[list[_Model], Field(max_length=500)] = []
+
+
+def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
+    """The findings of a ``results.json`` as written; ValueError: an audit wrote it not. ``own_names``: any slices."""
+    read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
+    found = []
+    for row in map(vars, read.findings):
+        known: dict[str, Any] = {
+            name: math.nan if value is None else value for name, value in row.items()
+        }
+        printed = [row[name] for name in _PRINTED]
+        published = tables.Published(*printed) if any(printed) else None
+        estimate = Estimate(**{name: known[name] for name in _OF_ESTIMATE})
+        found.append(
+            Finding(
+                **{name: known[name] for name in _OF_FINDING},
+                estimate=estimate,
+                published=published,
+            )
+        )
+    return found
+
+
+def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
+    """The manifest of a run, with the keys that every run has and any others; raises as ``parse_results``."""
+    _validated(_Manifest, content, where, MOST_MANIFEST_BYTES)
+    read: dict[str, Any] = parse_json(content)
+    _check_texts(read, where)
+    return read
+
+
+def _validated(model: type[BaseModel], content: bytes, where: str, most: int) -> BaseModel:
+    if len(content) > most:
+        raise ValueError(f"{where}: {len(content)} bytes, expected at most {most}. {_NEXT_STEP}")
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise ValueError(f"{where}: it is no JSON. {_NEXT_STEP}") from None
+        places = [
+            f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]
+        ]
+        place = listed(places, "file")
+        why = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{where}: {place}: {why}. {_NEXT_STEP}") from None
+
+
+def _check_texts(value: Any, where: str) -> None:
+    """Refuse control characters but for ends of lines, and numbers beyond what is written, however nested."""
+    if isinstance(value, str) and (
+        len(value) > _MOST_CHARACTERS or _CONTROL.search(_LINES.sub("", value))
+    ):
+        raise ValueError(f"{where}: a text is too long or has control characters. {_NEXT_STEP}")
+    if isinstance(value, float | int) and not abs(value) <= 1e300:  # NaN is none either
+        raise ValueError(f"{where}: a number is not finite or too large. {_NEXT_STEP}")
+    if isinstance(value, dict | list):
+        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
+            _check_texts(inner, where)

@@ -1,0 +1,92 @@
+"""Sentences on scored rows: answers that were not read, pairs of one input, and what is scored over and over."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import shorten
+
+import pandas as pd
+
+from swapbias import findings
+from swapbias.findings import answer_counts
+from swapbias.runs.scored_task import ScoredTask
+from swapbias.studies import Experiment, load_study
+
+_LONGEST = 80  # characters of an answer in a sentence
+_KEYS = ["experiment", "model_id"]
+
+
+def describe_unread(
+    items: Mapping[str, pd.DataFrame], scored_tasks: Sequence[ScoredTask]
+) -> Iterator[str]:
+    """Say how many answers were not read, and how to read more, a sentence for each experiment and model.
+
+    Args:
+        items: scored rows by study.
+        scored_tasks: of the run.
+    """
+    tasks = [scored_task.task for scored_task in scored_tasks]
+    experiments = {(task.study.name, task.experiment.name): task.experiment for task in tasks}
+    for study, frame in items.items():
+        if "said_other" not in frame:
+            continue
+        for (name, model_id), rows in frame.groupby(_KEYS, sort=False):
+            counts = answer_counts(rows)
+            refused = counts["refused"]
+            unreadable = counts["unreadable"]
+            if refused + unreadable:
+                step = _how_to_read(study, experiments[study, name], rows)
+                yield (
+                    f"{study} {name}: {model_id} refused {refused:,} of {len(rows):,} answers, and {unreadable:,} "
+                    f"are unreadable. Next step: {step}"
+                )
+
+
+def _how_to_read(study: str, experiment: Experiment, rows: pd.DataFrame) -> str:
+    """Return how more answers of an experiment are read."""
+    if experiment.reads.rubric and "judged" not in rows:
+        return "let a judge read them with -M judge=MODEL."
+    if experiment.reads.reading == "options":
+        return "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
+    return f"read them in the column answer of items/{study}.parquet."
+
+
+def describe_same_inputs(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Say how many pairs an experiment lost because a model reads one input for both texts, a sentence for each.
+
+    Args:
+        items: scored rows by study.
+    """
+    for study, frame in items.items():
+        if findings.SAME_INPUT not in frame:
+            continue
+        for (name, model_id), rows in frame.groupby(_KEYS, sort=False):
+            pairs = rows.groupby("pair_id", sort=False)[findings.SAME_INPUT].max()
+            count = int((pairs == 1).sum())
+            if count:
+                yield (
+                    f"{study} {name}: {model_id} reads the same input for both texts of {count:,} of {len(pairs):,} "
+                    "pairs, which are not measured. Its tokenizer does not know the swapped words, or they are cut "
+                    "off."
+                )
+
+
+def describe_repeated(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Name an answer or score that is more than half of those of an experiment and model, unless they are 0 or 1.
+
+    One that counts 0 or 1 may well be the commonest; one that is not read may be the text of an error.
+
+    Args:
+        items: scored rows by study.
+    """
+    for study, frame in items.items():
+        experiments = load_study(study).experiments
+        units = {experiment.name: experiment.compares.unit for experiment in experiments}
+        for (name, model_id), rows in frame.groupby(_KEYS, sort=False):
+            repeats = findings.commonest(rows, units[name])
+            if repeats is None or not repeats.share > findings.HALF:
+                continue
+            start = f"{study} {name}: {repeats.count:,} of {repeats.rows:,}"
+            if repeats.is_answer:
+                answer = repr(shorten(repeats.content, _LONGEST, placeholder=" ..."))
+                yield f"{start} answers of {model_id} are the same: {answer}."
+            else:
+                yield f"{start} scores of {model_id} are the same: {repeats.content}."
