@@ -17,7 +17,7 @@ from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest
 from swapbias.privacy.manifest_schema import private_strings
 from swapbias.report import cautions, finding_names
-from swapbias.runs import Settings, Task, judge, resume, scored_task, scorers as judging, start
+from swapbias.runs import Settings, Task, judge, resume, scored_task, start
 from swapbias.runs.judge import JudgedScorer, judged_prompt, read_judgement
 from swapbias.studies import config_rows, load_study
 from swapbias.studies.answer_scores import read_text
@@ -192,7 +192,7 @@ def test_bias_of_the_judge(monkeypatch):
     without = judged_gap(audited(blind(3), biased)[1]).estimate
     assert without.ci_low < 0 < without.ci_high
     monkeypatch.setattr(
-        judging, "findings", SimpleNamespace(without_groups=lambda texts, words: list(texts))
+        judge, "findings", SimpleNamespace(without_groups=lambda texts, words: list(texts))
     )
     known = judged_gap(audited(blind(3), biased)[1]).estimate
     # Of a woman's answers six in ten are near, all of which name her.
