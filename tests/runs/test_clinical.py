@@ -336,7 +336,7 @@ def test_killed_run(tmp_path, quiet, monkeypatch):
         counts["phenotyping"] == 4 * counts["leakage"]
     )  # 20 notes: 2 genders x 4 regimes, and 2 versions
     calls = []
-    score_part = import_module("swapbias.runs.run").score_part
+    score_part = import_module("swapbias.runs.scoring").score_part
 
     def killed(*arguments, **more):
         calls.append(1)
