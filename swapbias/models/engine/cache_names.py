@@ -12,7 +12,9 @@ NAMES = ("cache", "past_key_values")  # of transformers 5.24 and later, and of t
 def cache_name(function: Callable[..., Any]) -> str:
     """Return the name of the parameter that takes the cache of a forward pass.
 
-    A function that only passes its arguments on (of a compiled or wrapped model) has the name of ``generate``.
+    Args:
+        function: ``forward`` of a model; one that only passes its arguments on (of a compiled or wrapped model) has
+            the name of ``generate``.
     """
     parameters = inspect.signature(function).parameters
     return next((name for name in NAMES if name in parameters), generation_cache_name())
@@ -25,5 +27,12 @@ def generation_cache_name() -> str:
 
 
 def cache_of(output: Any) -> Any:
-    """Return the cache in what a model returned; AttributeError: it has none."""
+    """Return the cache in what a model returned.
+
+    Args:
+        output: of a forward pass.
+
+    Raises:
+        AttributeError: It has none.
+    """
     return output.cache if hasattr(output, "cache") else output.past_key_values
