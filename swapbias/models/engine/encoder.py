@@ -402,7 +402,7 @@ class Engine:
         return flat
 
     def _can_cut(self, ids: Sequence[int], position: int) -> bool:
-        """Return whether the head gives the same for one position alone, tried once: families may read all or none."""
+        """Return whether the head gives the same for one position alone, tried once: some families read all."""
         if self._cuts is None:
             whole = self._read(self.model, [ids]).logits[:, position : position + 1]
             try:
