@@ -281,9 +281,9 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
         UsageError: Neither says it, the two differ, or there is no such kind.
         ValueError: There is no model that can be read.
     """
-    known = model_kinds()
+    kind_names = model_kinds()
     load = load or LoadOptions()
-    _check_user_kind(kind, known)
+    _check_user_kind(kind, kind_names)
     short_name = model_names.short_name(model)
     if model == base.VADER or model_names.is_callable(model) or formats.is_saved(model):
         _check_kind(model, CLASSIFIER.name, kind)
@@ -299,23 +299,23 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
             raise UsageError(_encoder_decoder(short_name, architectures))
         raise UsageError(
             f"The config of {model} does not tell what kind of model it is. "
-            f"Pass --kind {' or '.join(known)}."
+            f"Pass --kind {' or '.join(kind_names)}."
         )
     result = found_kind or str(kind)
     _check_kind(f"By its config {model}", result, kind)
     return result
 
 
-def _check_user_kind(kind: str | None, known: Sequence[str]) -> None:
+def _check_user_kind(kind: str | None, kind_names: Sequence[str]) -> None:
     """Raise a UsageError for a kind of which no model can be named."""
-    if kind is None or kind in known:
+    if kind is None or kind in kind_names:
         return
     if any(candidate.name == kind and _is_only_a_scorer(candidate) for candidate in kinds()):
         raise UsageError(
             f"No model that is named is of kind {kind!r}, which has no architectures. Give one to "
             "swapbias.audit in Python as a Scorer, or add architectures or default to the kind."
         )
-    raise UsageError(f"Unknown kind {kind!r}: expected one of {listed(known)}.")
+    raise UsageError(f"Unknown kind {kind!r}: expected one of {listed(kind_names)}.")
 
 
 def _cached_config(model: str) -> str | None:

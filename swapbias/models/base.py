@@ -26,7 +26,7 @@ Count = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class LoadOptions(Options):
-    """How a model is loaded and run."""
+    """Settings of loading and running a model."""
 
     key: ClassVar[str] = "load"
     """The table of files and manifests that has these settings."""
@@ -108,17 +108,17 @@ class Request(Options):
 
     def places(self) -> list[str]:
         """Return the models and files that are named: some may be Python functions, whose loading runs code."""
-        places = [self.model]
+        paths = [self.model]
         for options in (self.load, *self.options):
             for setting in options.settings():
                 if not setting.use.place:
                     continue
                 value = getattr(options, setting.name)
                 if isinstance(value, tuple):
-                    places += value
+                    paths += value
                 else:
-                    places.append(value)
-        return [place for place in places if place]
+                    paths.append(value)
+        return [path for path in paths if path]
 
 
 def need_vader() -> None:

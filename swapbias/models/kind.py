@@ -21,11 +21,14 @@ _LOAD = "load or scorer"  # a need of which one is enough
 
 
 class RowSource(StrEnum):
-    """Which rows an experiment reads."""
+    """Rows that an experiment can read."""
 
     PROMPTS = "prompts"
+    """The prompts of its configs."""
     PAIRS = "note pairs"
+    """Notes in pairs that differ in the gender alone."""
     VERSIONS = "note versions"
+    """Notes as they are and neutralised."""
 
 
 @dataclass(frozen=True, slots=True)

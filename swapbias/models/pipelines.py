@@ -281,7 +281,7 @@ def _are_close(scores: _Labelled, other_scores: _Labelled) -> bool:
 
 
 class _Inputs:
-    """What a pipeline's own preprocessing makes of a text."""
+    """The preprocessing of a pipeline, for what it makes of a text."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         """Look at a pipeline; one that changes texts before its preprocessing cannot be looked into."""

@@ -46,7 +46,7 @@ _OPTIONS = {"vectors": (BILSTM,), "encoder": (ENCODER,), "epochs": (BILSTM, ENCO
 
 @settings_dataclass(frozen=True, kw_only=True, config=STRICT)
 class TrainSettings(Options):
-    """What to train, and how; on cuda a seed does not fix the last digits."""
+    """Settings of a training; on cuda a seed does not fix the last digits."""
 
     kind: Annotated[Literal["bow", "bilstm", "encoder"], Use(flag=True)]
     """bow, bilstm or encoder."""

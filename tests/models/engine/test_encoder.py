@@ -13,7 +13,8 @@ from transformers import (
 )
 
 from swapbias.models import LoadOptions, load_scorer
-from swapbias.models.engine.encoder import Engine, pack
+from swapbias.models.engine.encoder import Engine
+from swapbias.models.engine.packing import pack
 from swapbias.studies import as_prompts, config_rows
 from tests import tiny
 
