@@ -1,4 +1,4 @@
-"""Scorers with known answers: what a measure must say of a model that sees nothing, says nothing, or is biased so."""
+"""Scorers with known answers: a blind one, a silent one and one with a bias of known size."""
 
 import zlib
 

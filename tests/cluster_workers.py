@@ -1,4 +1,4 @@
-"""What workers of a test cluster do: slow parts that tell who wrote them, models that fail."""
+"""Jobs and models of test clusters: slow parts that record their process, and models that fail."""
 
 import os
 import time

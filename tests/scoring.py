@@ -1,4 +1,4 @@
-"""Rows scored and scorers read in another way, as an audit does it."""
+"""Scored rows, and scorers in another reading, as in an audit."""
 
 from swapbias.models.auto import kind_of
 from swapbias.runs.run import with_scores

@@ -1,4 +1,5 @@
-"""Nothing measured reads as "no bias": constant scores, repeated texts, few equal pairs, missing scores, levels."""
+"""No unmeasured result reads as "no bias": constant scores, repeated texts, few equal pairs,
+missing scores."""
 
 import json
 import math

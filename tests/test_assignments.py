@@ -1,4 +1,4 @@
-"""Nothing is set from outside: an object's attributes are assigned by its own class, a scorer's while it is made."""
+"""Attributes are assigned by their own class alone, and those of a scorer while it is built."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The callback in a real Trainer: what it logs, and that training goes on as if nobody had looked."""
+"""The callback in a real Trainer: logged gaps, and training that is unchanged by it."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Where tests and checkouts run: each checkout brings its own tables, builders and metrics; tests have one thread."""
+"""Each checkout uses its own tables, builders and metrics; tests have one thread."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""The inference at its edges, through the public API: nothing equal, unbalanced or missing reads as "no gap"."""
+"""The inference at its edges, through the public API: no result without equal evidence reads as
+"no gap"."""
 
 import itertools
 import json

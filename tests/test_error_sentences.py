@@ -1,4 +1,5 @@
-"""No error holds an empty list, two full stops, a list as Python writes it, or a placeholder for what is known."""
+"""No error has an empty list, two full stops, a list in Python's form, or a placeholder for a
+known value."""
 
 import ast
 import re

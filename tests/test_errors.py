@@ -1,4 +1,4 @@
-"""Errors in words of Python: no sentence of the library has an option or a setting of the command line left."""
+"""Errors in words of Python: no sentence of the library keeps an option of the command line."""
 
 import ast
 import re

@@ -1,4 +1,5 @@
-"""One process at a time works on a run; no cell of a CSV file is a formula, and all come back as they were."""
+"""One process at a time works on a run; no cell of a CSV file is a formula, and all cells
+round-trip."""
 
 import errno
 import fcntl

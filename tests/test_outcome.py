@@ -1,4 +1,5 @@
-"""One call in Python: the numbers of the command line, any model in memory, which comes back as it was."""
+"""One call in Python has the numbers of the command line, and leaves a model in memory
+unchanged."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""What the package shows of itself: its names, their examples, and types that hold in other people's code."""
+"""The public names of the package, their examples, and types that hold in users' code."""
 
 import doctest
 import inspect

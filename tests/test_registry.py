@@ -1,4 +1,5 @@
-"""Names from outside: an entry point adds one; what does not load or stands twice is a sentence, and no more."""
+"""Entry points of other distributions add names; one that does not load or is repeated is a
+warning."""
 
 import pytest
 

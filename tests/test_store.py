@@ -1,4 +1,4 @@
-"""Runs in object stores: those of a folder to the byte, with what a killed process left."""
+"""Runs in object stores have the bytes of those in a folder, and are resumed after a kill."""
 
 import pytest
 from pyarrow.fs import FileType, LocalFileSystem, SubTreeFileSystem

@@ -1,4 +1,5 @@
-"""Tiny random models of the families that the masked scorer must read, built from the package's own words."""
+"""Tiny random models of the families that the masked scorer supports, built from the package's
+words."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""The frame of the benchmarks, with workloads whose seconds are known: nothing here is timed."""
+"""The frame of the benchmarks, with workloads of known seconds: nothing here is timed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What fuzzing found once is refused in a sentence from then on; what looks for more would see what it looks for."""
+"""Inputs that once failed are refused in a sentence, and the fuzzer reports each kind of fault."""
 
 import base64
 import errno

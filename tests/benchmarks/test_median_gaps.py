@@ -1,4 +1,4 @@
-"""The simulation of median gaps: every cell is audited, and what is taken for no gap is none."""
+"""The simulation of median gaps: every cell is audited, and null gaps are null."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""The simulated audits: effects and gaps are what was planted, and the tables have a cell for each column."""
+"""The simulated audits: effects and gaps have their planted sizes, and tables have a cell for
+each column."""
 
 from dataclasses import replace
 

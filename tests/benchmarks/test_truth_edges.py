@@ -1,4 +1,5 @@
-"""The audits at the edges: designs are what they say, gaps and truths what was planted, every row has its cells."""
+"""The simulated audits at the edges: designs, gaps and truths have their stated sizes, and rows
+all cells."""
 
 import math
 from dataclasses import replace

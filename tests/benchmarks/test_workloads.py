@@ -1,4 +1,5 @@
-"""The workloads of models, at the smallest size: the sides agree, and what is compared would show an error."""
+"""The workloads of models at the smallest size: the sides agree, and a wrong number would be an
+error."""
 
 import pytest
 

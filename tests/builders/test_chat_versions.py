@@ -1,4 +1,5 @@
-"""Chat versions of the masked studies: planted gaps recovered from answers, blind models 0, the same rows."""
+"""Chat versions of the masked studies: planted gaps are recovered, blind models have none, rows
+are the same."""
 
 import math
 from typing import ClassVar

@@ -1,4 +1,5 @@
-"""coreference_schemas: the published sentences, and pronouns that follow who works in an occupation."""
+"""coreference_schemas: the published sentences, and gaps that follow the share of women of an
+occupation."""
 
 import math
 

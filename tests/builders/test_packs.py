@@ -1,4 +1,5 @@
-"""Prompt packs: groups are balanced, articles and verbs right, names have a source, and a redraw is allowed for."""
+"""Prompt packs: balanced groups, right articles and verbs, sources of names, and inference about
+other names."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""stigma_vignettes: rows as the authors asked them, their figures, planted gaps recovered, non-answers as bounds."""
+"""stigma_vignettes: the authors' rows and figures, planted gaps, and bounds of missing answers."""
 
 import json
 import math

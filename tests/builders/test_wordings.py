@@ -1,4 +1,4 @@
-"""Wordings: the same is claimed with other words, nothing is swapped, rows align with those that they reword."""
+"""Rewordings keep the claim and the gendered words, and align with the rows that they reword."""
 
 import re
 from collections import Counter

@@ -1,4 +1,5 @@
-"""A gate from the command line, from Python and as a GitHub Action: one verdict, one exit code."""
+"""The gate from the command line, from Python and as a GitHub Action: one verdict and one exit
+code."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The command line as a user types it: output, exit codes, one sentence for every trouble."""
+"""The command line: output, exit codes and one sentence for every error."""
 
 import gc
 import io

@@ -1,4 +1,5 @@
-"""Exit codes are those of docs/files.md: wrong input of any kind is one or two sentences and 2."""
+"""Exit codes are those of docs/files.md: wrong input of any kind is one or two sentences and
+code 2."""
 
 import pytest
 

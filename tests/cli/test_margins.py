@@ -1,4 +1,4 @@
-"""Margins are shares or points of a range, and a number that is neither says so."""
+"""Margins are shares or points of a range, and any other number is refused."""
 
 import pytest
 

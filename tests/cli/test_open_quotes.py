@@ -1,4 +1,5 @@
-"""An unclosed quote swallows the rows behind it: whatever file of the user's has one is refused, with the row."""
+"""Every command refuses a file with an unclosed quote, which swallows the rows behind it, and
+names the row."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""What swapbias plan promises before a run: a gap on the scale, named spreads or those of a run, what others need."""
+"""The output of swapbias plan: a gap on the scale, named spreads or those of a run, and needed
+templates."""
 
 import csv
 import json

@@ -1,4 +1,5 @@
-"""A command that is told to end: one sentence with the folder and how to go on, 128 + the signal, nothing half."""
+"""A stopped command prints one sentence with the folder and the next command, and leaves no
+partial file."""
 
 import re
 import signal

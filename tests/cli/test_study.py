@@ -1,4 +1,4 @@
-"""swapbias study, and own prompts in an audit, as a user types them."""
+"""swapbias study, and audits of a user's prompts, from the command line."""
 
 import re
 import shlex

@@ -1,4 +1,5 @@
-"""What a plain installation brings works without the libraries of audits; the rest says what to install."""
+"""A plain installation works without the libraries of audits, and names the command that
+installs them."""
 
 import importlib
 import re

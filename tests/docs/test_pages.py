@@ -1,4 +1,4 @@
-"""README.md and docs/: each command is one, each snippet runs, each link leads somewhere."""
+"""README.md and docs/: each command is valid, each snippet runs, each link leads to a file."""
 
 import ast
 import gzip

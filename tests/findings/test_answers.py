@@ -1,4 +1,5 @@
-"""Trials of a chat model repeat a sentence and are none themselves: what they may change, what the report shows."""
+"""Trials of a chat model repeat a sentence and are no sentences of their own: numbers they
+change and keep."""
 
 import math
 import zlib

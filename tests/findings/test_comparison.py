@@ -1,4 +1,5 @@
-"""Differences between models: of what answers the question, corrected together, as rare by chance as they say."""
+"""Differences between models: of primary findings, corrected together, with the stated error
+rate."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""One rule: the word of a gap, its printed interval and p-value, and the gate never disagree, whatever is in them."""
+"""One rule: the verdict of a gap, its printed interval and p-value, and the gate never disagree."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""From scored rows to findings: planted effects come back with their sign, in every slice and over what varies."""
+"""From scored rows to findings: planted effects come back with their sign in every slice."""
 
 import math
 from dataclasses import replace

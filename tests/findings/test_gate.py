@@ -1,4 +1,5 @@
-"""A gate passes gaps within its margin, fails larger ones, says when it cannot tell: by hand and simulated."""
+"""The gate passes gaps within the margin, fails larger ones and leaves the rest open: by hand
+and simulated."""
 
 import math
 from dataclasses import replace

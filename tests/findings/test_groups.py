@@ -1,4 +1,4 @@
-"""Findings of more than two groups: a primary one a contrast and one of all, crossed factors."""
+"""Findings of more than two groups: contrasts, the test of all groups and crossed factors."""
 
 import numpy as np
 import pandas as pd

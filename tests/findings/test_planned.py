@@ -1,4 +1,4 @@
-"""What an audit can find before it is run: from the spreads of released outputs to the smallest gap."""
+"""Planning: from the spreads of released outputs to the smallest detectable gap."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Spreads that plans assume: named, recomputed from released outputs, and those of a design's components."""
+"""Spreads that plans assume: named, recomputed from released outputs, and split into components."""
 
 import numpy as np
 import pandas as pd

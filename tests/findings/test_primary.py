@@ -1,4 +1,4 @@
-"""Findings as numbers where higher is fairer: values by hand, anchors, and no experiment forgotten."""
+"""Findings as numbers where higher is fairer: values by hand and anchors, for every experiment."""
 
 import math
 import re

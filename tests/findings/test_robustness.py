@@ -1,4 +1,5 @@
-"""How primary findings hold up: by hand, by slow definitions, planted, where nothing is there, and of rare rates."""
+"""Robustness of primary findings: by hand, by slow definitions, planted, null, and for rare
+rates."""
 
 import math
 

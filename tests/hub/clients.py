@@ -1,4 +1,4 @@
-"""The local Hub and the clients that are pointed at it, in this process and in another."""
+"""The local Hub and the clients that use it, in this process and in another."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A local Hub, runs that are shared on it, and models whose owners are asked."""
+"""A local Hub, runs that are shared on it, and models with owners."""
 
 import pytest
 

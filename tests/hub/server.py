@@ -1,4 +1,5 @@
-"""A Hugging Face Hub on this machine, for tests: real HTTP, real clients, repositories in memory, planned trouble."""
+"""A Hugging Face Hub on this machine, for tests: real HTTP, repositories in memory, planned
+faults."""
 
 import base64
 import hashlib

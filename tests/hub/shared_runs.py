@@ -1,4 +1,4 @@
-"""Small runs as they lie in a repository of results, and on disk."""
+"""Small runs as files of a repository of results, and on disk."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A run is named after all that was read, and stands on the page of that very model alone."""
+"""A run is named after model and adapter, and its results stand on the page of that model alone."""
 
 import csv
 import io

@@ -1,4 +1,5 @@
-"""What of a run leaves the machine: public results whole, private texts never, the same bytes every time."""
+"""Bundles of runs: public results are whole, private texts never included, and bytes are
+reproducible."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""What talks to the Hub: one commit or nothing, one sentence for every fault, no key in any, and bounded waiting."""
+"""The client of the Hub: atomic commits, one sentence for every error, no key in it, bounded
+waiting."""
 
 import json
 import re

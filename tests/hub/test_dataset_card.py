@@ -1,4 +1,4 @@
-"""Dataset cards say what a corpus holds, where it is from and what it is for; a push is one commit and one tag."""
+"""Dataset cards state content, sources and use of a corpus; a push is one commit and one tag."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""A dry run of share and push needs no token and no network: what the Hub cannot say is shown as new."""
+"""A dry run of share and push needs neither token nor network, and shows unknown state as new."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""What a reader of the README and of docs/ does first with the Hub, by command, against a server filled from here."""
+"""The first commands of the README and of docs/ with the Hub, against a server filled from this
+checkout."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Models of the Hub: read at one commit, which the manifest names, scores are kept for and a share is known by."""
+"""Models of the Hub: pinned to one commit in the manifest, the cache of scores and a share."""
 
 import re
 import shlex

@@ -1,4 +1,5 @@
-"""A study of one's own on the Hub: pushed as a dataset, run by others from its tables at a commit."""
+"""A user's study on the Hub: pushed as a data set, and run by others from its tables at a
+commit."""
 
 import pytest
 

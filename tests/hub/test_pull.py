@@ -1,4 +1,5 @@
-"""What was published comes back whole, as the Hub lists it, or not at all, and never outside its folder."""
+"""A pull fetches whole repositories as the Hub lists them, or nothing, and never outside its
+folder."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The shared steps of a push: what differs is one commit, a tag never changes, a cut push is completed."""
+"""The steps of a push: a difference is one commit, a tag never changes, a cut push is completed."""
 
 import pytest
 

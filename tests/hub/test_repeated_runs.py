@@ -1,4 +1,4 @@
-"""What a card and a page print repeats the run, and so does its manifest, wherever its folder is copied to."""
+"""The commands on a card and a page repeat a run, and so does its manifest from any folder."""
 
 import html
 import json

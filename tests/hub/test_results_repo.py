@@ -1,4 +1,5 @@
-"""Runs that others shared are read at one commit, what cannot be read is named; of a card the owner's bytes stay."""
+"""Shared runs are read at one commit, and unreadable ones are named; a card keeps the owner's
+bytes."""
 
 from dataclasses import replace
 

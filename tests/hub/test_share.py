@@ -1,4 +1,5 @@
-"""Sharing a run: what never leaves, results once and in place, the own card, proposals to others, commands."""
+"""Sharing a run: private data stays, results are updated in place, cards, pull requests and
+commands."""
 
 import hashlib
 import re

@@ -1,4 +1,5 @@
-"""Metrics as Spaces: one commit under one tag, which loads from the Hub; cards and pages say what modules compute."""
+"""Metrics as Spaces: one commit under one tag that loads from the Hub; cards and forms match the
+modules."""
 
 import ast
 import doctest

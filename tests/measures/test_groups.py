@@ -1,4 +1,5 @@
-"""More than two groups: one test of all, crossed factors, selection rates and impact ratios; nulls are kept."""
+"""More than two groups: one test of all, crossed factors, selection rates and impact ratios,
+with error rates."""
 
 import math
 from itertools import combinations

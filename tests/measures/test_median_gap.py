@@ -1,4 +1,5 @@
-"""The median gap: a measure of one file and one folder, which an audit uses wherever it uses the mean gap."""
+"""The median gap: a measure of one file and one folder that replaces the mean gap anywhere in an
+audit."""
 
 import ast
 import hashlib

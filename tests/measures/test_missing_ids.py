@@ -1,4 +1,5 @@
-"""A missing id is refused by its row, in every type of tables; a missing score is left out and counted."""
+"""A missing id is refused with its row, in every type of tables; a missing score is left out and
+counted."""
 
 import math
 

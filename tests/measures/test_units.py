@@ -1,4 +1,4 @@
-"""Units: what is known of one stands in its fields, and code decides on these, never on words of a name."""
+"""Units: code decides on the fields of a unit, never on words of its name."""
 
 import ast
 import math

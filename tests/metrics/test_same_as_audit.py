@@ -1,4 +1,5 @@
-"""What an audit reports is what the `evaluate` module gives for the same items: value, ends and p."""
+"""The `evaluate` modules give the values, ends and p-values that an audit reports for the same
+items."""
 
 import math
 import zlib

@@ -1,4 +1,4 @@
-"""Causal models: log-probabilities and antonym log-odds against the plainest definition."""
+"""Causal models: log-probabilities and antonym log-odds against a slow definition."""
 
 import json
 from dataclasses import replace

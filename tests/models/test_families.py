@@ -1,4 +1,4 @@
-"""Families of models that are read as their own forward pass gives them, or refused in one sentence."""
+"""Families of models give the scores of their own forward pass or are refused in one sentence."""
 
 import numpy as np
 import pytest

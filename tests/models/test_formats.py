@@ -1,4 +1,4 @@
-"""What is not read here is refused in one sentence that names the way that works."""
+"""Models in unsupported formats are refused in one sentence that names a supported way."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Kinds of models describe themselves: what they read, what their columns mean, which options they take."""
+"""Kinds of models describe themselves: readings, units of columns and options."""
 
 import sys
 from types import ModuleType

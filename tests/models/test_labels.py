@@ -1,4 +1,5 @@
-"""Labels with a grade: refused until one names those of a side, whose probabilities are summed."""
+"""Graded labels are refused until the user names those of a side, whose probabilities are
+summed."""
 
 import json
 import math

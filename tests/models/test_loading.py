@@ -1,4 +1,4 @@
-"""How weights are loaded: types, devices, shards, adapters, remote code, and what is recorded of it."""
+"""Loading of weights: dtypes, devices, shards, adapters, remote code, and the record of each."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The masked scorer against the plainest definition, on every family it must read."""
+"""The masked scorer against a slow definition, on every family that it supports."""
 
 import itertools
 import json

@@ -1,4 +1,5 @@
-"""A model that gives NaN is never scored 0: its rows are NaN and counted, and an audit ends where most are so."""
+"""A model that gives NaN never scores 0: its rows are NaN and counted, and an audit of mostly
+NaN ends."""
 
 import json
 import math

@@ -1,4 +1,5 @@
-"""A pipeline is what it returns: read by the fast engine only where that gives the same, else called or refused."""
+"""A pipeline has the scores that it returns: from the fast engine where they are equal, else by
+calling it."""
 
 import types
 

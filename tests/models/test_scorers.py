@@ -1,4 +1,4 @@
-"""Scorers are whole when they are made and stay as they are; what configures one returns another."""
+"""Scorers are complete when they are built and never change; configuring one returns another."""
 
 import pickle
 import re

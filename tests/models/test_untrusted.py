@@ -1,4 +1,5 @@
-"""Files of strangers, by every way in: nothing of them runs unasked, whatever they name, and each is one sentence."""
+"""Untrusted files run no code without the user's trust, whatever they name, and are refused in
+one sentence."""
 
 import importlib
 import json

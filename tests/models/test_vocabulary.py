@@ -1,4 +1,4 @@
-"""Words at the blank are the tokens that the model's own tokenizer gives for them."""
+"""Words at the mask are the tokens that the model's own tokenizer gives for them."""
 
 import unicodedata
 

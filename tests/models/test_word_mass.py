@@ -1,4 +1,5 @@
-"""Own prompts and packs count every listed word at the mask; only a study that says so counts likely words alone."""
+"""Prompts of users and packs count every listed word at the mask; a study with a threshold
+counts likely words."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Made-up files in the shape of MIMIC-III and MIMIC-IV-Note, of any size; nothing in them is real."""
+"""Artificial files in the shape of MIMIC-III and MIMIC-IV-Note, of any size; nothing in them is
+real."""
 
 import random
 

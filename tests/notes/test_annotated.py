@@ -1,4 +1,5 @@
-"""Clinical notes in local folders: read as they are, labelled by vote, and never quoted in an error."""
+"""Clinical notes in local folders: read unchanged, labelled by vote, and never quoted in an
+error."""
 
 import json
 import tracemalloc

@@ -1,4 +1,5 @@
-"""Credentialed notes lie in no cache of a library: nothing below HF_HOME, and ours is for their user alone."""
+"""Credentialed notes are in no cache of a library below HF_HOME, and the cache of notes is
+private."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""One rule tells credentialed notes, whoever reads them; what is made of them is marked and its user's alone."""
+"""One rule recognises credentialed notes in every reader; files made of them are marked and
+private."""
 
 import os
 import stat

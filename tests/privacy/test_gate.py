@@ -1,4 +1,5 @@
-"""The gate: credentialed text, keys and places of this machine never pass, whatever file they stand in."""
+"""The gate of uploads: credentialed text, keys and paths of this machine never pass, in any kind
+of file."""
 
 import base64
 import io

@@ -1,4 +1,5 @@
-"""No error of anything that may be notes repeats a cell: not in its sentence, nor behind --debug."""
+"""No error about files that may be notes repeats a cell, neither in its sentence nor behind
+--debug."""
 
 import json
 

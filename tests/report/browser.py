@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to through its pipe; no driver and no library is needed."""
+"""Headless Chromium, controlled through its pipe; no driver and no library is needed."""
 
 import contextlib
 import json

@@ -1,4 +1,5 @@
-"""Several models in one page: sentences say what findings say, nobody is ranked, strangers' names are text."""
+"""Several models on one page: sentences match findings, no model is ranked, text from outside
+stays text."""
 
 import html
 import math

@@ -1,4 +1,4 @@
-"""Figures keep the order and the range of what they show, and one colour and shape for a group."""
+"""Figures keep the order and the range of their values, and one colour and shape for a group."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The report answers in words first, works alone, and shows whatever strangers write as text."""
+"""The report answers in words first, works alone, and shows text from outside as text."""
 
 import html
 import inspect

@@ -1,4 +1,4 @@
-"""A verdict is one plain sentence that says no more than the parts of its finding do."""
+"""A verdict is one plain sentence that claims no more than its finding."""
 
 import math
 import re

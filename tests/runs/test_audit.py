@@ -1,4 +1,5 @@
-"""A run from prompts to report: what it writes, how it goes on after a kill, that nothing half is left."""
+"""A run from prompts to report: its files, resuming after a kill, several models, settings from
+a file."""
 
 import csv
 import errno

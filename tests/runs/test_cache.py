@@ -1,4 +1,5 @@
-"""Scores kept between audits: read back exactly, never for other settings, never of notes, and in bounded room."""
+"""Scores kept between audits: exact, never for other settings, never of notes, and bounded in
+size."""
 
 import math
 import os

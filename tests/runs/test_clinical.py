@@ -1,4 +1,5 @@
-"""Notes to report, by classifiers and chat models: rates by hand, planted leaks and omissions, credentialed notes."""
+"""Notes to report, by classifiers and chat models: rates by hand, planted leaks and omissions,
+privacy."""
 
 import json
 import math

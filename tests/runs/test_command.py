@@ -1,4 +1,5 @@
-"""The command that repeats a run has every setting that changes a result, and nothing private or of speed."""
+"""The command that repeats a run has every setting that changes a result, and none that is
+private or of speed."""
 
 import shlex
 from dataclasses import replace

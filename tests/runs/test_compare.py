@@ -1,4 +1,5 @@
-"""Results stand side by side only where they are comparable, in no order of merit, and strangers' do no harm."""
+"""Results stand side by side only where they are comparable, in no order of merit; hostile names
+do no harm."""
 
 import csv
 import io

@@ -1,4 +1,5 @@
-"""A judge of free text: shown no group, asked twice and never again, right about chance, and told after the rest."""
+"""A judge of free text sees no group, reads both orders, is corrected for chance and reported
+separately."""
 
 import json
 import random

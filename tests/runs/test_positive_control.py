@@ -1,4 +1,4 @@
-"""A black box of which no pair moves is measured only if it reads the words that are swapped."""
+"""A model whose pairs all score the same is measured only if it reads the swapped words."""
 
 import json
 import math

@@ -1,4 +1,5 @@
-"""Results are read back as they were written, strangers' with care, and nothing shown names a place of a machine."""
+"""Results are read back as they were written, checked when they are from others, and name no
+path."""
 
 import json
 import math

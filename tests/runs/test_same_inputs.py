@@ -1,4 +1,5 @@
-"""Pairs of which a model reads one input are not measured, and counted: equal scores of them say nothing."""
+"""Pairs of which a model reads one input are counted and not measured: equal scores of them mean
+nothing."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What a release says of itself: the interpreters that it is tried on, and the licence of all that it holds."""
+"""The metadata of a release: tested interpreters, and the licences of all its content."""
 
 import re
 import subprocess

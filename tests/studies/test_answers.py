@@ -1,4 +1,4 @@
-"""Answers of chat models: read where their form leaves no doubt, else refused or unreadable, and nothing guessed."""
+"""Answers of chat models are read where their form leaves no doubt, else refused or unreadable."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""Leaves: corpora build the rows they say, tables are strict, a study is added by one file and one folder."""
+"""The catalogue: corpora build their declared rows, tables are strict, a study is one file and
+one folder."""
 
 import csv
 import io

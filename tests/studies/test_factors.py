@@ -1,4 +1,4 @@
-"""What own prompts declare for the inference: columns that recur are a sample of many from four levels on."""
+"""Factors of a user's prompts: a column whose values recur is random from four levels on."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""Names in texts of many languages: found below the word, beside words that agree with them, or asked for."""
+"""Names in texts of many languages are found among words that agree with them, or a column is
+requested."""
 
 import numpy as np
 import pandas as pd

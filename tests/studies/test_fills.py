@@ -1,4 +1,5 @@
-"""Names in own prompts: found by comparing texts, a random factor, and what a null model comes to with them."""
+"""Names in a user's prompts: found by comparing texts, a random factor, with the stated error
+rate."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""The catalogue is lazy: files say what there is, and naming one study imports one builder."""
+"""The catalogue is lazy: lists read files alone, and naming one study imports one builder."""
 
 import json
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A corpus from another distribution is found by name everywhere; what is wrong with it breaks nothing else."""
+"""A corpus from another distribution is used by its name, and a broken one breaks nothing else."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A study of one's own: made of files as those of the package are of builders, and refused with file and line."""
+"""A user's study is made of files and works like one of the package; faults have file and line."""
 
 import gc
 import re

@@ -1,4 +1,5 @@
-"""Rankings of a user's own candidates: balanced prompts, a planted preference, and what is wrong by file and line."""
+"""Rankings of a user's candidates: balanced prompts, a planted preference, and faults with file
+and line."""
 
 import csv
 import shutil

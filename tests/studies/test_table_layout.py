@@ -1,4 +1,5 @@
-"""Own tables as programs write them: an index, tabs, Excel's first line, UTF-16, classes, accents in two forms."""
+"""Tables of users as programs write them: an index, tabs, Excel's first line, UTF-16, classes,
+accents."""
 
 import unicodedata
 

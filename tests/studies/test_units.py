@@ -1,4 +1,5 @@
-"""The unit of an own study: its range is that of the options, or as the user says; points are hundredths of it."""
+"""The unit of a user's study: its range is that of the options or the stated one; points are its
+hundredths."""
 
 import json
 import math

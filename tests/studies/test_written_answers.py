@@ -1,4 +1,5 @@
-"""Answers that a model writes: subjects of a sentence, rankings, texts on a note; errors and refusals are none."""
+"""Free-text answers: subjects of a sentence, rankings, texts about a note; errors and refusals
+have no score."""
 
 import math
 import zlib

@@ -1,4 +1,5 @@
-"""Swapping whole files: every format and mode, resuming, bounded batches, one sentence for every trouble."""
+"""Swapping whole files: every format and mode, resuming, bounded batches, one sentence for every
+error."""
 
 import csv
 import gzip

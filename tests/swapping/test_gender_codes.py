@@ -1,4 +1,4 @@
-"""A column of patients' genders that holds codes is refused, never ignored."""
+"""A column of patients' genders with codes is refused, never ignored."""
 
 import pandas as pd
 import pyarrow.parquet as pq

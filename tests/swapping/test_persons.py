@@ -1,4 +1,4 @@
-"""Whose gender: the patient's words are swapped, everybody else's stay, and it is told why."""
+"""Swapping for the patient alone: words of others stay, and are counted by their reason."""
 
 import json
 from pathlib import Path

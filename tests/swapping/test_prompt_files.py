@@ -1,4 +1,5 @@
-"""Own prompts are read from every format that a swap reads and writes, and mean the same in each."""
+"""Prompts of a user are read from every format that a swap reads and writes, with the same
+findings."""
 
 import gzip
 import json

@@ -1,4 +1,5 @@
-"""An open quote in a CSV file is refused with its row by every reader; what is well quoted comes back unchanged."""
+"""An open quote in a CSV file is refused with its row by every reader; well quoted text is
+unchanged."""
 
 import csv
 import gzip

@@ -1,4 +1,5 @@
-"""Language models that say whose a word is, over real HTTP and as tiny classifiers; nothing credentialed leaves."""
+"""Language models that decide to whom a word refers, over real HTTP and as tiny classifiers; and
+privacy."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Swapping text: every context the table promises, the rows of a batch apart, and the way back."""
+"""Swapping text: contexts of the table, batches, and swapping back."""
 
 import gc
 import pickle

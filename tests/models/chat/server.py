@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks chat completions, with faults by plan and a record of what it was asked."""
+"""A real HTTP server for chat completions, with planned faults and a record of its requests."""
 
 import json
 import socket

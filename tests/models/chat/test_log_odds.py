@@ -1,4 +1,4 @@
-"""Options by their probabilities: every order, letters that move, services and local models that say the same."""
+"""Options by their probabilities: orders, letters, and services that agree with local models."""
 
 import json
 import math

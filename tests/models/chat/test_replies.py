@@ -1,4 +1,5 @@
-"""Hostile and troubled services: bounded, told in one sentence; no key, answer or request goes where it must not."""
+"""Hostile and failing services: bounded waiting, one sentence, and no key or request at a wrong
+host."""
 
 import logging
 import math

@@ -1,4 +1,5 @@
-"""Chat models: faults heal or stop the run, nothing is asked twice, no key is shown; local models; answer odds."""
+"""Chat models: faults are retried or end the run, requests are not repeated, keys stay hidden;
+local models."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Tasks of inspect_ai: the prompts of audits, asked once each, and their answers read as audits read them."""
+"""Tasks of inspect_ai: the prompts of audits, once each, and answers read as audits read them."""
 
 import gc
 import warnings

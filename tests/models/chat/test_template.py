@@ -1,4 +1,5 @@
-"""Chat templates: no turn is left out, and log-odds are of the answer and not of a reasoning before it."""
+"""Chat templates: no turn is left out, and log-odds are those of the answer and not of a
+reasoning."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Answers that a service withholds: one prompt is refused or left without an answer, and the others go on."""
+"""Answers that a service withholds: a prompt is refused or left without an answer, and the
+others go on."""
 
 import json
 import math

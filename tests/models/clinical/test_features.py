@@ -1,4 +1,5 @@
-"""Features of notes and the gender direction: each file format, averages by hand, encoders against the slow way."""
+"""Features of notes and the gender direction: file formats, averages by hand, encoders by a slow
+definition."""
 
 import json
 import math

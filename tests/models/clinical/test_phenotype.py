@@ -1,4 +1,4 @@
-"""Phenotype classifiers on planted data, classifiers that users bring along, and LIME on one note."""
+"""Phenotype classifiers on planted data, classifiers of users, and LIME on one note."""
 
 import math
 import random

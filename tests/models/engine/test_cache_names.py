@@ -1,4 +1,4 @@
-"""A cache goes in and comes out by the name that a model has for it: transformers 5.24 renamed it."""
+"""The key-value cache under both names: transformers 5.24 renamed it."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Texts that begin alike: what is read once, and what is answered together, is as with every text by itself."""
+"""Texts with a shared beginning: shared computation gives the numbers of each text alone."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""Training sentiment models: three kinds on planted sentences, trouble, the command, and the data by gender."""
+"""Training sentiment models: three kinds on planted sentences, errors, the command, and data by
+gender."""
 
 import json
 import math
