@@ -4,12 +4,15 @@ The front page is the README, a page a study and a page a measure are the cards 
 notebooks are shown with the outputs that are stored in them, and the reference is made from the code.
 """
 
+import ast
 import html
 import inspect
 import json
 import math
 import re
+import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -195,17 +198,26 @@ def command_words(command: Any, *words: str) -> Iterator[list[str]]:
 
 
 def columns() -> str:
-    """Return the columns of findings.csv, from what its records say of themselves."""
+    """Return the columns of findings.csv, from what the fields of its records say of themselves."""
     lines = ["# Columns of findings.csv", "", "| column | meaning |", "| --- | --- |"]
     for record in (Finding, Estimate):
-        attributes = inspect.getdoc(record).partition("Attributes:\n")[2].partition("\n\n")[0]
-        for entry in re.split(r"\n(?=    \w)", attributes.rstrip()):
-            names, _, meaning = entry.strip().partition(": ")
-            shown_names = [f"`{name}`" for name in names.split(", ") if name not in RECORDS]
-            if shown_names:
-                meaning = " ".join(meaning.split()).replace("``", "`")
-                lines.append(f"| {', '.join(shown_names)} | {meaning} |")
+        for name, meaning in field_meanings(record).items():
+            if name not in RECORDS:
+                lines.append(f"| `{name}` | {' '.join(meaning.split()).replace('``', '`')} |")
     return "\n".join(lines) + "\n"
+
+
+def field_meanings(record: type) -> dict[str, str]:
+    """Return the docstring under each field of a class, by the field's name."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
+    assert isinstance(definition, ast.ClassDef)
+    meanings = {}
+    for field, docstring in pairwise(definition.body):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(docstring, ast.Expr):
+            continue
+        if isinstance(field.target, ast.Name) and isinstance(docstring.value, ast.Constant):
+            meanings[field.target.id] = str(docstring.value.value)
+    return meanings
 
 
 def notebook_blocks(notebook: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""From scored prompts to the one long table of findings: overall, by subset and by slice; of models and of two."""
+"""From scored prompts to the one long table of findings: overall, by subset and by slice."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,16 +33,9 @@ from swapbias.findings.mean_findings import (
     mean_finding,
     rate_findings,
 )
-from swapbias.findings.scored_rows import (
-    UNANSWERED_SCORES,
-    one_per_prompt,
-    split_rows,
-)
+from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
-from swapbias.findings.terms import (
-    ALL,
-    ALL_GAPS,
-)
+from swapbias.findings.terms import ALL, ALL_GAPS
 from swapbias.measures import with_range_of
 from swapbias.studies import JUDGED, PLACEBO, Slice, Study, load_study, tables
 
@@ -50,6 +43,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 _ID_COLUMNS = ("experiment", "model_id", "prompt_id", "pair_id", "group")
+_TEXT_COLUMNS = ("text", "candidates", "lexicon", "answer", "top_tokens")
 _ALL = Slice("", "all")
 
 
@@ -63,11 +57,11 @@ def disaggregate(
     expected: Mapping[tuple[str, ...], tables.Published] | None = None,
     robustness: bool = True,
 ) -> list[Finding]:
-    """Every finding of a study from scored prompts: overall, by subset and by slice.
+    """Find every finding of a study from scored prompts: overall, by subset and by slice.
 
     >>> from swapbias.studies import config_rows
     >>> scores = pd.DataFrame(config_rows("occupation_sentiment", "control")).assign(experiment="control")
-    >>> scores = scores.assign(model_id="toy", score=[0.8 if one == "male" else 0.7 for one in scores["group"]])
+    >>> scores = scores.assign(model_id="toy", score=[0.8 if group == "male" else 0.7 for group in scores["group"]])
     >>> first = disaggregate(scores, "occupation_sentiment")[0]
     >>> first.contrast, round(first.estimate.value, 3), first.verdict
     ('female - male', -0.1, 'gap')
@@ -75,9 +69,9 @@ def disaggregate(
     Args:
         scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).
         study: the study or its name.
-        expected: numbers to join by ``Finding.key``; the paper's for this model by default.
         seed: of resampled intervals and permutation tests.
         margin: as in ``with_verdicts``.
+        expected: numbers to join by ``Finding.key``; the paper's for this model by default.
         robustness: with the sensitivity of primary findings, which takes longer.
 
     Returns:
@@ -87,67 +81,64 @@ def disaggregate(
     Raises:
         ValueError: no rows of the study, or rows of more than one model.
     """
-    chosen = load_study(study) if isinstance(study, str) else study
-    frame = scores if isinstance(scores, pd.DataFrame) else scores.to_pandas()
+    study = load_study(study) if isinstance(study, str) else study
+    rows = _as_table(scores)
+    model = _only_model(rows)
+    study = _with_ranges(study, rows)
+    findings: list[Finding] = []
+    rows_by_experiment: dict[str, pd.DataFrame] = {}
+    for experiment in study.experiments:
+        answers = rows[rows["experiment"] == experiment.name]
+        prompts = answers[answers["group"] != PLACEBO]
+        random_factors = [
+            column
+            for column in experiment.design.random
+            if column in prompts and prompts[column].notna().any()
+        ]
+        _check_ids(prompts, random_factors)
+        rows_by_experiment[experiment.name] = one_per_prompt(experiment, answers)
+        if len(answers):
+            context = Context(study.name, model, experiment, "score", seed)
+            findings += _all_findings(context, rows_by_experiment[experiment.name], prompts)
+    if not findings:
+        others = listed(sorted(set(rows["experiment"])))
+        raise ValueError(
+            f"no rows of {study.name}, only of the experiments {others}. Score its prompts."
+        )
+    findings = with_primary(findings, study.experiments)
+    findings = mark_unmeasured(findings, study.experiments, rows_by_experiment)
+    findings = corrected_for_questions(add_repeats(findings, study.experiments, rows))
+    if robustness:
+        findings = list(_with_robustness(findings, study, rows_by_experiment, model, margin))
+    several_groups = {
+        experiment.name for experiment in study.experiments if len(experiment.compares.groups) > 1
+    }
+    findings = corrected_for_rows(findings, study.correction, several_groups)
+    findings = mark_disagreeing(findings)
+    published = tables.published_for(study.name, model) if expected is None else expected
+    return with_verdicts(_with_published(findings, published), margin=margin)
+
+
+def _as_table(scores: "Dataset | pd.DataFrame") -> pd.DataFrame:
+    """Return scores as a table whose ids are all there."""
+    rows = scores if isinstance(scores, pd.DataFrame) else scores.to_pandas()
     # Texts of Arrow are compared and grouped in twice the time.
-    frame = frame.astype({name: object for name, kind in frame.dtypes.items() if kind == "str"})
-    _check_ids(frame, [name for name in _ID_COLUMNS if name in frame])
-    models = sorted(set(frame["model_id"]))
+    rows = rows.astype({name: object for name, kind in rows.dtypes.items() if kind == "str"})
+    _check_ids(rows, [column for column in _ID_COLUMNS if column in rows])
+    return rows
+
+
+def _only_model(rows: pd.DataFrame) -> str:
+    """Return the one model that scored the rows; ValueError for none or several."""
+    models = sorted(set(rows["model_id"]))
     if not models:
         raise ValueError("The scores have no rows. Score some prompts first.")
     if len(models) != 1:
         raise ValueError(
             f"scores of the models {models}, expected rows of exactly one. Audit models separately."
         )
-    found: list[Finding] = []
-    parts: dict[str, pd.DataFrame] = {}
-    chosen = _ranged(chosen, frame)
-    for experiment in chosen.experiments:
-        every = frame[frame["experiment"] == experiment.name]
-        prompts = every[every["group"] != PLACEBO]
-        _check_ids(
-            prompts,
-            [
-                name
-                for name in experiment.design.random
-                if name in prompts and prompts[name].notna().any()
-            ],
-        )
-        parts[experiment.name] = rows = one_per_prompt(experiment, every)
-        if len(every):
-            context = Context(chosen.name, models[0], experiment, "score", seed)
-            found += _all_findings(context, rows, every[every["group"] != PLACEBO])
-    if not found:
-        others = listed(sorted(set(frame["experiment"])))
-        raise ValueError(
-            f"no rows of {chosen.name}, only of the experiments {others}. Score its prompts."
-        )
-    known = tables.published_for(chosen.name, models[0]) if expected is None else expected
-    marked = mark_unmeasured(with_primary(found, chosen.experiments), chosen.experiments, parts)
-    marked = corrected_for_questions(add_repeats(marked, chosen.experiments, frame))
-    if robustness:
-        margins = {
-            one.name: one.compares.unit.margin(share_of_margin(one, margin))
-            for one in chosen.experiments
-        }
-        marked = [
-            one
-            for each in marked
-            for one in with_sensitivity(
-                each,
-                chosen,
-                parts[each.experiment],
-                models[0],
-                margins.get(each.experiment, math.nan),
-            )
-        ]
-    many = {one.name for one in chosen.experiments if len(one.compares.groups) > 1}
-    marked = mark_disagreeing(corrected_for_rows(marked, chosen.correction, many))
-    joined = [
-        replace(one, published=known.get(one.key())) if one.score == "score" else one
-        for one in marked
-    ]
-    return with_verdicts(joined, margin=margin)
+    model: str = models[0]
+    return model
 
 
 def _check_ids(rows: pd.DataFrame, columns: Iterable[str]) -> None:
@@ -161,71 +152,122 @@ def _check_ids(rows: pd.DataFrame, columns: Iterable[str]) -> None:
             )
 
 
-def _ranged(study: Study, rows: pd.DataFrame) -> Study:
-    """The study; of experiments whose unit has no declared range with that from 0 to 1 where all scores lie there."""
+def _with_ranges(study: Study, rows: pd.DataFrame) -> Study:
+    """Return the study; units without a declared range have that from 0 to 1 where all scores lie there."""
     experiments = []
-    for one in study.experiments:
-        scores = rows.loc[rows["experiment"] == one.name, "score"]
-        experiments.append(
-            one.in_unit(with_range_of(one.compares.unit, scores.to_numpy(dtype=np.float64)))
-        )
+    for experiment in study.experiments:
+        scores = rows.loc[rows["experiment"] == experiment.name, "score"]
+        unit = with_range_of(experiment.compares.unit, scores.to_numpy(dtype=np.float64))
+        experiments.append(experiment.in_unit(unit))
     return study.changed(experiments=tuple(experiments))
 
 
+def _with_robustness(
+    findings: Iterable[Finding],
+    study: Study,
+    rows_by_experiment: Mapping[str, pd.DataFrame],
+    model: str,
+    margin: float | None,
+) -> Iterator[Finding]:
+    """Yield the findings, primary ones with their sensitivity."""
+    margins = {
+        experiment.name: experiment.compares.unit.margin(share_of_margin(experiment, margin))
+        for experiment in study.experiments
+    }
+    for finding in findings:
+        rows = rows_by_experiment[finding.experiment]
+        own_margin = margins.get(finding.experiment, math.nan)
+        yield from with_sensitivity(finding, study, rows, model, own_margin)
+
+
+def _with_published(
+    findings: Iterable[Finding], published: Mapping[tuple[str, ...], tables.Published]
+) -> list[Finding]:
+    """Return the findings, those of the published score with the number that is published beside them."""
+    return [
+        replace(finding, published=published.get(finding.key()))
+        if finding.score == "score"
+        else finding
+        for finding in findings
+    ]
+
+
 def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Finding]:
-    """Of one experiment: of each of its scores, of the judge of its ``answers``, and means of further columns."""
+    """Yield the findings of one experiment: of each score, of the judge of its answers, and reported means."""
     experiment = context.experiment
     rows = rows[rows["group"] != PLACEBO]
-    for score in experiment.shows.scores if len(rows) else ():
-        if score in rows:
-            unsliced = score in UNANSWERED_SCORES and (rows[score] == 0).all()
-            of_score = experiment.changed(shows={"slices": ()}) if unsliced else experiment
-            yield from experiment_findings(replace(context, experiment=of_score, score=score), rows)
+    for score in experiment.shows.scores:
+        if not len(rows) or score not in rows:
+            continue
+        scored = experiment
+        if score in UNANSWERED_SCORES and (rows[score] == 0).all():
+            scored = experiment.changed(shows={"slices": ()})
+        yield from experiment_findings(replace(context, experiment=scored, score=score), rows)
     yield from judge_findings(replace(context, score=JUDGED), answers)
-    for column in experiment.shows.reported if len(rows) else ():
-        for group in ("all", *experiment.shows.levels) if column in rows else ():
-            chosen = rows if group == "all" else rows[rows["group"] == group]
-            if len(chosen):
-                yield mean_finding(
-                    replace(context, score=column), chosen, group, unit="probability mass"
-                )
+    for column in experiment.shows.reported:
+        if len(rows) and column in rows:
+            yield from _reported_findings(replace(context, score=column), rows)
+
+
+def _reported_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the means of a further column: of all rows, and of each group that is shown."""
+    for group in ("all", *context.experiment.shows.levels):
+        chosen = rows if group == "all" else rows[rows["group"] == group]
+        if len(chosen):
+            yield mean_finding(context, chosen, group, unit="probability mass")
 
 
 def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Of one score: gaps, means, rates, effects and correlations, of every subset and slice."""
+    """Yield the findings of one score: gaps, means, rates, effects and correlations, of every subset and slice.
+
+    Args:
+        context: of the experiment and its score.
+        rows: scored rows of the experiment, without placebo ones.
+    """
     experiment = context.experiment
-    texts = ("text", "candidates", "lexicon", "answer", "top_tokens")
     if not experiment.shows.rates:  # most of the time would go into cutting slices out of texts
-        rows = rows.drop(columns=[name for name in texts if name in rows])
+        rows = rows.drop(columns=[column for column in _TEXT_COLUMNS if column in rows])
     for subset, part in split_rows(rows, experiment.compares.subset):
-        within = replace(context, subset=subset)
-        for one in (_ALL, *experiment.shows.slices):
-            for value, sliced in split_rows(part, one.column):
-                here = replace(within, slice_by=one.name, slice_value=value)
-                if one is not _ALL or not experiment.never_pooled:
-                    for gap in here.gaps():
-                        yield from gap_findings(gap, sliced)
-                    yield from spread_findings(here, sliced, ALL)
-                    yield from level_findings(here, sliced)
-                yield from rate_findings(here, sliced)
-        yield from factor_findings(within, part)
-        yield from count_findings(within, part)
-        yield from correlation_findings(within, part)
-    if experiment.compares.contrast and set(experiment.compares.contrast) <= set(
-        rows[experiment.compares.subset]
-    ):
-        both = rows[rows[experiment.compares.subset].isin(experiment.compares.contrast)]
-        context = replace(context, subset=" - ".join(experiment.compares.contrast))
-        for gap in context.gaps():
-            for one in (_ALL, *experiment.shows.slices):
-                for value, part in split_rows(gap.two(both), one.column):
-                    if part[experiment.compares.subset].nunique() == 2:
-                        yield from gap_difference_findings(
-                            replace(gap, slice_by=one.name, slice_value=value), part
-                        )
-        yield from spread_findings(context, both, ALL_GAPS)
+        yield from _subset_findings(replace(context, subset=subset), part)
+    contrast = experiment.compares.contrast
+    if contrast and set(contrast) <= set(rows[experiment.compares.subset]):
+        both = rows[rows[experiment.compares.subset].isin(contrast)]
+        yield from _contrast_findings(replace(context, subset=" - ".join(contrast)), both)
 
 
-def findings_table(found: Iterable[Finding]) -> pd.DataFrame:
-    """Findings as one long table, one row each."""
-    return pd.DataFrame([finding.row() for finding in found])
+def _subset_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the findings of one subset: of all of its rows, and of every value of every slice."""
+    experiment = context.experiment
+    for cut in (_ALL, *experiment.shows.slices):
+        for value, sliced in split_rows(rows, cut.column):
+            sliced_context = replace(context, slice_by=cut.name, slice_value=value)
+            if cut is not _ALL or not experiment.never_pooled:
+                for gap in sliced_context.gaps():
+                    yield from gap_findings(gap, sliced)
+                yield from spread_findings(sliced_context, sliced, ALL)
+                yield from level_findings(sliced_context, sliced)
+            yield from rate_findings(sliced_context, sliced)
+    yield from factor_findings(context, rows)
+    yield from count_findings(context, rows)
+    yield from correlation_findings(context, rows)
+
+
+def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the differences of gaps between the two subsets that an experiment sets against each other."""
+    experiment = context.experiment
+    for gap in context.gaps():
+        for cut in (_ALL, *experiment.shows.slices):
+            for value, sliced in split_rows(gap.two(rows), cut.column):
+                if sliced[experiment.compares.subset].nunique() == 2:
+                    sliced_gap = replace(gap, slice_by=cut.name, slice_value=value)
+                    yield from gap_difference_findings(sliced_gap, sliced)
+    yield from spread_findings(context, rows, ALL_GAPS)
+
+
+def findings_table(findings: Iterable[Finding]) -> pd.DataFrame:
+    """Return findings as one long table, one row each.
+
+    Args:
+        findings: those of any studies and models.
+    """
+    return pd.DataFrame([finding.row() for finding in findings])

@@ -40,23 +40,21 @@ from swapbias.findings.terms import (
 from swapbias.measures import Estimate
 from swapbias.studies import Experiment, own_studies
 
-MIN_SIGN_AGREEMENT = 0.8  # share of rewordings in which a gap must have its sign
+MIN_SIGN_AGREEMENT = 0.8
+"""Share of rewordings in which a gap must have its sign."""
 _WITHIN = (NONE, SMALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a gap comes to beside a margin.
-
-    Attributes:
-        verdict: one of ``VERDICTS``.
-        outcome: of a gate with that margin: ``PASSES``, ``FAILS`` or ``OPEN``.
-        reason: what decides where it is not the printed interval (``FEW_EQUAL`` ...); blank for the interval.
-    """
+    """Verdict of a gap beside a margin, and what decided it."""
 
     verdict: str
+    """One of ``VERDICTS``."""
     outcome: str = OPEN
+    """The outcome of a gate with that margin: ``PASSES``, ``FAILS`` or ``OPEN``."""
     reason: str = ""
+    """The basis of the decision where it is not the printed interval (``FEW_EQUAL`` ...); blank for the interval."""
 
 
 def decide(finding: Finding, margin: float) -> Decision:
@@ -102,7 +100,11 @@ def decide(finding: Finding, margin: float) -> Decision:
 
 
 def with_interval(finding: Finding) -> Finding:
-    """Return a finding with the interval of its standard error, also where it was not believed beside a margin."""
+    """Return a finding with the interval of its standard error, also where it was not believed beside a margin.
+
+    Args:
+        finding: a gap.
+    """
     estimate = finding.estimate
     if not math.isnan(estimate.ci_low) or math.isnan(estimate.std_error):
         return finding
@@ -110,19 +112,33 @@ def with_interval(finding: Finding) -> Finding:
 
 
 def levels_of(estimate: Estimate) -> int:
-    """Return the number of independent levels that a gap rests on: of the scarcest factor, or of units."""
+    """Return the number of independent levels that a gap rests on: of the scarcest factor, or of units.
+
+    Args:
+        estimate: of a gap.
+    """
     return estimate.independent or estimate.fewest or estimate.n
 
 
 def repeats_answers(finding: Finding, margin: float) -> bool:
-    """Tell whether most answers are one, and more than the margin were not read or look like errors."""
+    """Tell whether most answers are one, and more than the margin were not read or look like errors.
+
+    Args:
+        finding: a gap, with the interval that is printed.
+        margin: in the unit of the value; NaN where the range of scores is not known.
+    """
     share = margin / finding.scale.margin(1.0)
     most_unread = MARGIN if math.isnan(share) else share
     return finding.repeated_share > HALF and finding.unread_share > most_unread
 
 
 def equal_needed(finding: Finding, margin: float) -> float:
-    """Return the number of equal levels that rules out a gap of the margin (NaN: of a unit without a range)."""
+    """Return the number of equal levels that rules out a gap of the margin (NaN: of a unit without a range).
+
+    Args:
+        finding: a gap, with the interval that is printed.
+        margin: in the unit of the value; NaN where the range of scores is not known.
+    """
     whole = finding.scale.margin(1.0)
     value = finding.estimate.value
     if math.isnan(whole):
@@ -136,7 +152,12 @@ def equal_needed(finding: Finding, margin: float) -> float:
 
 
 def nothing_moves(finding: Finding, margin: float) -> bool:
-    """Tell whether the mean of every level of the scarcest factor lies within a tenth of the margin of no gap."""
+    """Tell whether the mean of every level of the scarcest factor lies within a tenth of the margin of no gap.
+
+    Args:
+        finding: a gap, with the interval that is printed.
+        margin: in the unit of the value.
+    """
     estimate = finding.estimate
     if estimate.value == 0 and math.isnan(estimate.std_error):
         return True
@@ -144,7 +165,12 @@ def nothing_moves(finding: Finding, margin: float) -> bool:
 
 
 def shows_no_spread(finding: Finding, margin: float) -> bool:
-    """Tell whether so few levels agree so closely on a gap within the margin that no interval is believed."""
+    """Tell whether so few levels agree so closely on a gap within the margin that no interval is believed.
+
+    Args:
+        finding: a gap, with the interval that is printed.
+        margin: in the unit of the value.
+    """
     is_close = (
         finding.position(margin) == "within" and finding.estimate.level_spread <= STILL * margin
     )
@@ -219,7 +245,11 @@ def _by_signs(finding: Finding, margin: float) -> Decision:
 
 
 def exact_p(finding: Finding) -> float:
-    """Return the p-value of the sign test of the levels over all tests of the family; 1 where signs may differ."""
+    """Return the p-value of the sign test of the levels over all tests of the family; 1 where signs may differ.
+
+    Args:
+        finding: a gap.
+    """
     estimate = finding.estimate
     if not abs(estimate.value) > estimate.level_spread:
         return 1.0
@@ -238,13 +268,22 @@ def _by_interval(finding: Finding, margin: float) -> Decision:
 
 
 def adjusted_p(finding: Finding) -> float:
-    """Return the p-value over all tests of its family, or its own where there is no family."""
+    """Return the p-value over all tests of its family, or its own where there is no family.
+
+    Args:
+        finding: a gap.
+    """
     estimate = finding.estimate
     return estimate.p_value if math.isnan(estimate.p_adjusted) else estimate.p_adjusted
 
 
 def shifted_to(finding: Finding, value: float) -> Finding:
-    """Return the finding as it would be with another value and an interval as wide."""
+    """Return the finding as it would be with another value and an interval as wide.
+
+    Args:
+        finding: a gap.
+        value: that it would have, in the same unit.
+    """
     estimate = finding.estimate
     away = value - estimate.value
     moved = replace(
@@ -262,37 +301,42 @@ def _shifted_ratio(finding: Finding, away: float) -> float:
 
 
 def share_of_margin(experiment: Experiment | None, margin: float | None = None) -> float:
-    """Return the margin of an experiment, a share of its range: as given, as declared, else ``MARGIN``."""
+    """Return the margin of an experiment, a share of its range: as given, as declared, else ``MARGIN``.
+
+    Args:
+        experiment: that may declare a margin; None: one that this version does not know.
+        margin: a share of the range; None: the declared one.
+    """
     if margin is not None:
         return margin
     declared = experiment.compares.margin if experiment else None
     return MARGIN if declared is None else declared
 
 
-def with_verdicts(found: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
-    """The findings of one report, each gap with its verdict.
+def with_verdicts(findings: Sequence[Finding], *, margin: float | None = None) -> list[Finding]:
+    """Return the findings of one report, each gap with its verdict.
 
     With k primary questions of a study that were answered for a model, their intervals and p-values hold at .05 / k.
     Across studies and models nothing is corrected; differences of models in one study are one family.
 
     Args:
-        found: findings of any studies and models.
+        findings: those of any studies and models.
         margin: what counts as no gap, as a share of the range of its unit (``measures.Unit.margin``); None: as the
             experiment declares it, else ``MARGIN``.
     """
     shares: dict[tuple[str, str], float] = {}
-    for finding in found:
+    for finding in findings:
         if (finding.study, finding.experiment) not in shares:
             share = share_of_margin(experiment_of(finding), margin)
             shares[finding.study, finding.experiment] = share
     return [
         _add_verdict(finding, shares[finding.study, finding.experiment])
-        for finding in corrected_for_questions(found)
+        for finding in corrected_for_questions(findings)
     ]
 
 
 def _add_verdict(finding: Finding, share: float) -> Finding:
-    """The finding with its margin, verdict and the gap that such an audit finds; as it is where it is no gap."""
+    """Return a gap with its margin, its verdict and the gap that such an audit finds; other findings as they are."""
     if not has_verdict(finding):
         return finding
     estimate = finding.estimate

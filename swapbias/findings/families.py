@@ -14,23 +14,30 @@ _Key = tuple[str, ...]
 
 
 def has_verdict(finding: Finding) -> bool:
-    """Tell whether a finding is a gap, or a difference of two models, by the inference of its design."""
+    """Tell whether a finding is a gap, or a difference of two models, by the inference of its design.
+
+    Args:
+        finding: any finding.
+    """
     is_gap = MEASURES[finding.measure].gap_span > 0 or finding.measure == DIFFERENCE
     return is_gap and not finding.view
 
 
-def corrected_for_questions(found: Sequence[Finding]) -> list[Finding]:
+def corrected_for_questions(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings; intervals and p-values of primary ones hold for all primary questions that were answered.
 
     With k of them they hold at .05 / k (Bonferroni). Studies, models and packs are families of their own.
+
+    Args:
+        findings: those of any studies and models.
     """
     families: dict[_Key, list[Finding]] = {}
-    for finding in found:
+    for finding in findings:
         if finding.primary:
             families.setdefault(_questions_of(finding), []).append(finding)
     counts = {key: _count_questions(family) for key, family in families.items()}
     corrected = []
-    for finding in found:
+    for finding in findings:
         if not finding.primary:
             corrected.append(finding)
             continue
@@ -54,6 +61,7 @@ def _count_questions(family: Sequence[Finding]) -> int:
 
 
 def _is_answered(finding: Finding) -> bool:
+    """Tell whether a finding has a value."""
     return finding.verdict != UNMEASURED and not math.isnan(finding.estimate.value)
 
 
@@ -63,7 +71,8 @@ def _at_question_level(finding: Finding, questions: int, family: Sequence[Findin
     times = float(questions)
     if finding.measure == SPREAD:
         contrasts = sum(
-            one.experiment == finding.experiment and one.measure != SPREAD for one in family
+            contrast.experiment == finding.experiment and contrast.measure != SPREAD
+            for contrast in family
         )
         times /= max(1, contrasts)
     name = f"{questions} questions of {finding.study}" if questions > 1 else ""
@@ -80,7 +89,7 @@ def _at_level(finding: Finding, times: float, family: str) -> Finding:
 
 
 def corrected_for_rows(
-    found: Sequence[Finding], method: str, many: Collection[str]
+    findings: Sequence[Finding], method: str, experiments_of_several: Collection[str]
 ) -> list[Finding]:
     """Return the findings; intervals and p-values of those in tables hold for all rows of their table at once.
 
@@ -88,38 +97,46 @@ def corrected_for_rows(
     ``method`` alone: those of the papers' own statistics, and of rates.
 
     Args:
-        found: findings of one study and model.
+        findings: those of one study and model.
         method: of ``measures.adjust``.
-        many: experiments of more than two groups, whose contrasts are one family.
+        experiments_of_several: experiments of more than two groups, whose contrasts are one family.
     """
-    families: dict[_Key, list[int]] = {}
-    for index, finding in enumerate(found):
-        is_row = has_verdict(finding) and _is_answered(finding)
-        if not finding.primary and (is_row or not math.isnan(finding.estimate.p_value)):
-            contrast = "" if finding.experiment in many else finding.contrast
-            key = (
-                finding.experiment,
-                finding.score,
-                finding.measure,
-                contrast,
-                finding.view,
-                finding.slice_by,
-            )
-            families.setdefault(key, []).append(index)
-    corrected = list(found)
-    for table, members in families.items():
-        if has_verdict(found[members[0]]):
-            name = _family_name(table, len(members), "bonferroni")
-            for index in members:
-                row = replace(found[index], questions=len(members))
-                corrected[index] = _at_level(row, len(members), name)
+    corrected = list(findings)
+    for table, indexes in _tables(findings, experiments_of_several).items():
+        count = len(indexes)
+        if has_verdict(findings[indexes[0]]):
+            name = _family_name(table, count, "bonferroni")
+            for index in indexes:
+                row = replace(findings[index], questions=count)
+                corrected[index] = _at_level(row, count, name)
             continue
-        adjusted = measures.adjust([found[index].estimate.p_value for index in members], method)
-        name = _family_name(table, len(members), method)
-        for index, p_adjusted in zip(members, adjusted, strict=True):
-            estimate = replace(found[index].estimate, p_adjusted=float(p_adjusted), family=name)
-            corrected[index] = replace(found[index], estimate=estimate)
+        adjusted = measures.adjust([findings[index].estimate.p_value for index in indexes], method)
+        name = _family_name(table, count, method)
+        for index, p_adjusted in zip(indexes, adjusted, strict=True):
+            estimate = replace(findings[index].estimate, p_adjusted=float(p_adjusted), family=name)
+            corrected[index] = replace(findings[index], estimate=estimate)
     return corrected
+
+
+def _tables(
+    findings: Sequence[Finding], experiments_of_several: Collection[str]
+) -> dict[_Key, list[int]]:
+    """Return the indexes of the findings that are tested in one table, by what they share."""
+    tables: dict[_Key, list[int]] = {}
+    for index, finding in enumerate(findings):
+        is_row = has_verdict(finding) and _is_answered(finding)
+        if finding.primary or not (is_row or not math.isnan(finding.estimate.p_value)):
+            continue
+        key = (
+            finding.experiment,
+            finding.score,
+            finding.measure,
+            "" if finding.experiment in experiments_of_several else finding.contrast,
+            finding.view,
+            finding.slice_by,
+        )
+        tables.setdefault(key, []).append(index)
+    return tables
 
 
 def _family_name(key: _Key, count: int, method: str) -> str:

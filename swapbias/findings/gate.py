@@ -1,4 +1,4 @@
-"""Verdicts by the printed interval; whether a run's gaps lie within a margin, or are as small as a baseline's."""
+"""A gate over a run: whether its gaps lie within a margin, or are as small as a baseline's."""
 
 import math
 from collections.abc import Sequence
@@ -6,22 +6,27 @@ from dataclasses import replace
 
 from swapbias.errors import UsageError, did_you_mean, listed, points_hint
 from swapbias.findings.baseline_gate import compare_with_baseline
-from swapbias.findings.decision import (
-    decide,
-    share_of_margin,
-)
+from swapbias.findings.decision import decide, share_of_margin
 from swapbias.findings.finding import Finding, experiment_of, primary_findings
 from swapbias.findings.gate_checks import Check, Gate, Items
-from swapbias.findings.terms import (
-    NO_RANGE,
-    UNMEASURED,
-)
+from swapbias.findings.terms import NO_RANGE, UNMEASURED
 from swapbias.measures import MEASURES
 from swapbias.studies import own_studies
 
+# Fields that the gaps of a difference of gaps share with it.
+_SAME_FIELDS = (
+    "study",
+    "experiment",
+    "model_id",
+    "score",
+    "contrast",
+    "slice_by",
+    "slice_value",
+)
+
 
 def check_gaps(
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
     *,
     max_gap: float | None = None,
     studies: Sequence[str] = (),
@@ -29,20 +34,24 @@ def check_gaps(
     baseline: Items | None = None,
     baseline_found: Sequence[Finding] = (),
 ) -> Gate:
-    """Whether the primary gaps of a run lie within a margin, or are no larger than a baseline's by more than it.
+    """Check whether the primary gaps of a run lie within a margin, or exceed those of a baseline by no more than it.
 
     A gap passes where its verdict beside the margin is "no gap" or a gap within it, and fails where the printed
     interval lies wholly beyond it; else it is undecided (``decide``).
 
     Args:
-        found: the findings of a run.
+        findings: the findings of a run.
         max_gap: the margin, a share of the range of each gap's unit (``measures.Unit.margin``), above 0; None: the
             margin of each finding.
         studies: ``NAME`` or ``NAME:EXPERIMENT``; none: all of the run.
-        items: the run's scored rows by study, and ``baseline`` those of another run: each gap may then be as large as
-            there, and larger by the margin, by the interval of the difference of the two models' gaps. What was not
-            measured in either run is undecided, and so is a change over too few levels or too few equal pairs.
+        items: the run's scored rows by study.
+        baseline: scored rows of another run by study: each gap may then be as large as there, and larger by the
+            margin, by the interval of the difference of the two models' gaps. What was not measured in either run is
+            undecided, and so is a change over too few levels or too few equal pairs.
         baseline_found: the findings of the baseline, which say what was not measured there.
+
+    Returns:
+        A check of each gap, and the primary findings that are no gaps.
 
     Raises:
         UsageError: nothing to check, a study that the run does not have, a margin that is none, or a baseline without
@@ -53,29 +62,36 @@ def check_gaps(
         raise UsageError(
             f"The margin is {max_gap:g}, expected above 0 and at most 1, a share of the range: {hint}."
         )
-    chosen = _chosen(primary_findings(found), studies)
-    gaps = [one for one in chosen if MEASURES[one.measure].gap_span]
-    margins = [_margin_of(one, max_gap) for one in gaps]
+    chosen = _choose(primary_findings(findings), studies)
+    gaps = [finding for finding in chosen if MEASURES[finding.measure].gap_span]
+    margins = [_margin_of(gap, max_gap) for gap in gaps]
     if all(map(math.isnan, margins)):
-        names = listed(dict.fromkeys(f"{one.study} {one.experiment}" for one in chosen), "the run")
-        step = "Check another study"
-        if any(map(lacks_range, gaps)):
-            step = "Audit again with range, the least and the largest score"
-        raise UsageError(f"Nothing to check: {names} has no gap in a unit with a range. {step}.")
-    checks = [
-        Check(finding=one, margin=margin, components=_parts(one, found))
-        for one, margin in zip(gaps, margins, strict=True)
-    ]
-    if baseline is None:
-        made = [_checked(check) for check in checks]
-    else:
-        reasons = {
-            (one.study, *one.key()): one.reason
-            for one in baseline_found
-            if one.verdict == UNMEASURED
-        }
-        made = [compare_with_baseline(check, items or {}, baseline, reasons) for check in checks]
-    return Gate(tuple(made), tuple(one for one in chosen if one not in gaps))
+        raise UsageError(_nothing_to_check(chosen, gaps))
+    unmeasured = {
+        (finding.study, *finding.key()): finding.reason
+        for finding in baseline_found
+        if finding.verdict == UNMEASURED
+    }
+    checks = []
+    for gap, margin in zip(gaps, margins, strict=True):
+        check = Check(finding=gap, margin=margin, components=_components(gap, findings))
+        if baseline is None:
+            checks.append(_check_margin(check))
+        else:
+            checks.append(compare_with_baseline(check, items or {}, baseline, unmeasured))
+    return Gate(tuple(checks), tuple(finding for finding in chosen if finding not in gaps))
+
+
+def _nothing_to_check(chosen: Sequence[Finding], gaps: Sequence[Finding]) -> str:
+    """Return the sentence that no chosen finding is a gap in a unit with a range."""
+    experiments = dict.fromkeys(f"{finding.study} {finding.experiment}" for finding in chosen)
+    names = listed(experiments, "the run")
+    if any(map(lacks_range, gaps)):
+        return (
+            f"Nothing to check: {names} has no gap in a unit with a range. "
+            "Audit again with range, the least and the largest score."
+        )
+    return f"Nothing to check: {names} has no gap in a unit with a range. Check another study."
 
 
 def _margin_of(finding: Finding, max_gap: float | None) -> float:
@@ -86,42 +102,51 @@ def _margin_of(finding: Finding, max_gap: float | None) -> float:
 
 
 def lacks_range(finding: Finding) -> bool:
-    """Whether it is a gap of scores whose range the user could give, and has not."""
+    """Tell whether a finding is a gap of scores whose range the user could give, and has not.
+
+    Args:
+        finding: any finding.
+    """
+    if finding.study not in own_studies():
+        return False
     experiment = experiment_of(finding)
-    own = (
-        finding.study in own_studies()
-        and experiment is not None
-        and experiment.kind == "classifier"
-    )
-    return own and MEASURES[finding.measure].gap_span > 0 and math.isnan(finding.scale.span)
+    if experiment is None or experiment.kind != "classifier":
+        return False
+    return MEASURES[finding.measure].gap_span > 0 and math.isnan(finding.scale.span)
 
 
-def _parts(finding: Finding, found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The gap in each set of conditions, where a primary finding is a difference of two; else none."""
-    names = ("study", "experiment", "model_id", "score", "contrast", "slice_by", "slice_value")
-    gaps = found if finding.measure == "gap_difference" else ()
-    gaps = [one for one in gaps if MEASURES[one.measure].gap_span == 1 and not one.view]
+def _components(finding: Finding, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the gap in each set of conditions, where a primary finding is a difference of two; else none."""
+    if finding.measure != "gap_difference":
+        return ()
+    key = [getattr(finding, name) for name in _SAME_FIELDS]
     return tuple(
-        one for one in gaps if all(getattr(one, name) == getattr(finding, name) for name in names)
+        gap
+        for gap in findings
+        if MEASURES[gap.measure].gap_span == 1
+        and not gap.view
+        and [getattr(gap, name) for name in _SAME_FIELDS] == key
     )
 
 
-def _chosen(found: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
-    known = {name for one in found for name in (one.study, f"{one.study}:{one.experiment}")}
+def _choose(findings: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
+    """Return the primary findings of the named studies and experiments; of all where none is named."""
+    names = {name for finding in findings for name in _names_of(finding)}
     for name in studies:
-        if name not in known:
-            has = listed(sorted(known))
-            near = did_you_mean(name, sorted(known)) or " Name one of these."
-            raise UsageError(f"The run holds no primary finding of {name}: it has {has}.{near}")
-    return [
-        one
-        for one in found
-        if not studies or {one.study, f"{one.study}:{one.experiment}"} & set(studies)
-    ]
+        if name not in names:
+            has = listed(sorted(names))
+            hint = did_you_mean(name, sorted(names)) or " Name one of these."
+            raise UsageError(f"The run holds no primary finding of {name}: it has {has}.{hint}")
+    return [finding for finding in findings if not studies or _names_of(finding) & set(studies)]
 
 
-def _checked(check: Check) -> Check:
-    """A gap against the margin, by the rule of its verdict."""
+def _names_of(finding: Finding) -> set[str]:
+    """Return the names by which a finding is chosen."""
+    return {finding.study, f"{finding.study}:{finding.experiment}"}
+
+
+def _check_margin(check: Check) -> Check:
+    """Check a gap against the margin, by the rule of its verdict."""
     if math.isnan(check.margin):
         return replace(check, why=NO_RANGE)
     decision = decide(check.finding, check.margin)

@@ -1,7 +1,7 @@
 """Marks of findings: which answer a question, which measured nothing, which other scores contradict."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -26,9 +26,15 @@ from swapbias.studies import PLACEBO, Experiment
 
 
 def add_repeats(
-    found: Sequence[Finding], experiments: Iterable[Experiment], rows: pd.DataFrame
+    findings: Sequence[Finding], experiments: Iterable[Experiment], rows: pd.DataFrame
 ) -> list[Finding]:
-    """The findings of scores that were read, each with how many rows have the commonest answer and are unread."""
+    """Add to findings of scores that were read how many rows have the commonest answer and are unread.
+
+    Args:
+        findings: those of one study and model.
+        experiments: those of the study.
+        rows: all scored rows, one a trial.
+    """
     units = {experiment.name: experiment.compares.unit for experiment in experiments}
     repeats = {
         name: commonest(part, units[name])
@@ -36,7 +42,7 @@ def add_repeats(
         if name in units
     }
     marked = []
-    for finding in found:
+    for finding in findings:
         repeated = repeats.get(finding.experiment)
         if repeated is not None and finding.score == "score" and not finding.view:
             finding = replace(
@@ -46,80 +52,105 @@ def add_repeats(
     return marked
 
 
-def with_primary(found: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
-    """Mark the findings that answer an experiment's question; where all rows are of one subset its gap does."""
-    marked = list(found)
+def with_primary(findings: Iterable[Finding], experiments: Iterable[Experiment]) -> list[Finding]:
+    """Mark the findings that answer an experiment's question; where all rows are of one subset its gap does.
+
+    Args:
+        findings: those of one study and model.
+        experiments: those of the study.
+    """
+    marked = list(findings)
     for experiment in experiments:
-        name = (experiment.name, "score", "")
-        mine = [
-            at for at, one in enumerate(marked) if (one.experiment, one.score, one.view) == name
-        ]
-        subsets = {marked[at].subset for at in mine}
-        wanted = [experiment.primary]
-        if len(subsets) == 1:
-            measure = experiment.compares.primary.measure or experiment.compares.measure
-            wanted.append((measure, min(subsets), experiment.compares.primary.slice))
-        effects_alone = experiment.compares.factors and not experiment.compares.contrast
-        for measure, *place in wanted:
-            here = [at for at in mine if [marked[at].subset, marked[at].slice_by] == place]
-            if not any(marked[at].measure == measure for at in here):
-                continue
-            for at in here:
-                own = marked[at].measure
-                if own in (measure, SPREAD) or (
-                    own in EFFECTS and not experiment.compares.contrast
-                ):
-                    # Of crossed factors the effects are the answer, not the gaps between two intersections.
-                    marked[at] = replace(
-                        marked[at],
-                        primary=not (effects_alone and own == experiment.compares.measure),
-                    )
-            break
+        candidates = {
+            index: finding
+            for index, finding in enumerate(marked)
+            if finding.experiment == experiment.name
+            and finding.score == "score"
+            and not finding.view
+        }
+        compares = experiment.compares
+        by_effects = bool(compares.factors) and not compares.contrast
+        for index in _answers_of(experiment, candidates):
+            # Of crossed factors the effects are the answer, not the gaps between two intersections.
+            is_gap_of_cells = by_effects and marked[index].measure == compares.measure
+            marked[index] = replace(marked[index], primary=not is_gap_of_cells)
     return marked
 
 
+def _answers_of(experiment: Experiment, candidates: Mapping[int, Finding]) -> list[int]:
+    """Return the indexes of the findings that answer the question, with tests of several groups and effects."""
+    primary = experiment.compares.primary
+    questions = [experiment.primary]
+    subsets = {finding.subset for finding in candidates.values()}
+    if len(subsets) == 1:
+        measure = primary.measure or experiment.compares.measure
+        questions.append((measure, min(subsets), primary.slice))
+    for measure, subset, slice_by in questions:
+        measure_of = {
+            index: finding.measure
+            for index, finding in candidates.items()
+            if finding.subset == subset and finding.slice_by == slice_by
+        }
+        if measure not in measure_of.values():
+            continue
+        measures = {measure, SPREAD}
+        if not experiment.compares.contrast:
+            measures |= set(EFFECTS)
+        return [index for index, candidate in measure_of.items() if candidate in measures]
+    return []
+
+
 def mark_unmeasured(
-    found: Sequence[Finding], experiments: Iterable[Experiment], parts: Mapping[str, pd.DataFrame]
+    findings: Sequence[Finding],
+    experiments: Iterable[Experiment],
+    rows_by_experiment: Mapping[str, pd.DataFrame],
 ) -> list[Finding]:
-    """Mark the findings made of one constant, of all rows or of a slice's value, and those of names not found."""
+    """Mark the findings made of one constant, of all rows or of a slice's value, and those of names not found.
+
+    Args:
+        findings: those of one study and model.
+        experiments: those of the study.
+        rows_by_experiment: scored rows, one a prompt.
+    """
     constant: set[tuple[str, str]] = set()
     reasons: dict[str, str] = {}
+    unnamed: set[str] = set()
     for experiment in experiments:
-        reasons[experiment.name] = unread_swap_reason(parts[experiment.name]) or _same_input_reason(
-            parts[experiment.name]
-        )
-        column = next(
-            (
-                one.column
-                for one in experiment.shows.slices
-                if one.name == experiment.compares.primary.slice
-            ),
-            "",
-        )
-        sliced = [
-            ("", parts[experiment.name]),
-            *(split_rows(parts[experiment.name], column) if column else ()),
-        ]
-        constant |= {
-            (experiment.name, value) for value, part in sliced if is_constant(experiment, part)
-        }
+        rows = rows_by_experiment[experiment.name]
+        reasons[experiment.name] = unread_swap_reason(rows) or _same_input_reason(rows)
+        constant |= {(experiment.name, value) for value in _constant_slices(experiment, rows)}
+        if experiment.design.unnamed_fills:
+            unnamed.add(experiment.name)
 
-    unnamed = {experiment.name for experiment in experiments if experiment.design.unnamed_fills}
-
-    def reason(finding: Finding) -> str:
-        if not (finding.primary or MEASURES[finding.measure].gap_span):
-            return ""
-        places = {(finding.experiment, ""), (finding.experiment, finding.slice_value)}
+    marked = []
+    for finding in findings:
+        is_scored = finding.score == "score"
+        parts = {(finding.experiment, ""), (finding.experiment, finding.slice_value)}
+        reason = UNNAMED_FILLS if finding.experiment in unnamed else ""
         # What lacks its scores is not said to have equal ones.
-        if finding.score == "score" and places & constant and finding.estimate.n:
-            return SAME_SCORE
-        if finding.score == "score" and reasons[finding.experiment]:
-            return reasons[finding.experiment]
-        return UNNAMED_FILLS if finding.experiment in unnamed else ""
+        if is_scored and parts & constant and finding.estimate.n:
+            reason = SAME_SCORE
+        elif is_scored and reasons[finding.experiment]:
+            reason = reasons[finding.experiment]
+        is_claim = finding.primary or MEASURES[finding.measure].gap_span
+        marked.append(as_unmeasured(finding, reason) if reason and is_claim else finding)
+    return marked
 
-    return [
-        as_unmeasured(finding, why) if (why := reason(finding)) else finding for finding in found
+
+def _constant_slices(experiment: Experiment, rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the values of the primary slice whose rows have one score; blank for all rows."""
+    if is_constant(experiment, rows):
+        yield ""
+    columns = [
+        part.column
+        for part in experiment.shows.slices
+        if part.name == experiment.compares.primary.slice
     ]
+    if not columns or not columns[0]:
+        return
+    for value, part in split_rows(rows, columns[0]):
+        if is_constant(experiment, part):
+            yield value
 
 
 def _same_input_reason(rows: pd.DataFrame) -> str:
@@ -131,29 +162,40 @@ def _same_input_reason(rows: pd.DataFrame) -> str:
 
 
 def unread_swap_reason(rows: pd.DataFrame) -> str:
-    """Return why equal scores of a black box say nothing, by its positive control; blank where they say something."""
+    """Return why equal scores of a black box say nothing, by its positive control; blank where they say something.
+
+    Args:
+        rows: scored rows of one experiment and model.
+    """
     outcomes = set(rows[CONTROL]) if CONTROL in rows else set()
     if CONTROL_UNMOVED in outcomes:
         return UNREAD_SWAP
     return NO_CONTROL if CONTROL_UNKNOWN in outcomes else ""
 
 
-def mark_disagreeing(found: Sequence[Finding]) -> list[Finding]:
-    """Primary findings with the other scores of the same construct that give the gap another sign."""
-    marked = list(found)
-    for place, one in enumerate(found):
-        for other in found if one.primary else ():
-            same = (other.model_id, *other.key()) == (one.model_id, *one.key()) and not other.view
-            if (
-                same
-                and other.score not in ("score", *ANSWER_SCORES)
-                and other.estimate.value * one.estimate.value < 0
-            ):
-                turned = [
-                    *marked[place].influences,
-                    ["score", other.score, f"{other.estimate.value:+.3g}"],
-                ]
-                marked[place] = replace(
-                    one, influential_items=json.dumps(turned, ensure_ascii=False)
-                )
-    return marked
+def mark_disagreeing(findings: Sequence[Finding]) -> list[Finding]:
+    """Add to primary findings the other scores of the same construct that give the gap another sign.
+
+    Args:
+        findings: those of one study.
+    """
+    return [
+        _with_contradictions(finding, findings) if finding.primary else finding
+        for finding in findings
+    ]
+
+
+def _with_contradictions(finding: Finding, findings: Sequence[Finding]) -> Finding:
+    """Return a primary finding with the scores whose gap has another sign among what could turn it."""
+    influences = finding.influences
+    key = (finding.model_id, *finding.key())
+    for candidate in findings:
+        if candidate.view or (candidate.model_id, *candidate.key()) != key:
+            continue
+        if candidate.score in ("score", *ANSWER_SCORES):
+            continue
+        if candidate.estimate.value * finding.estimate.value < 0:
+            influences.append(["score", candidate.score, f"{candidate.estimate.value:+.3g}"])
+    if influences == finding.influences:
+        return finding
+    return replace(finding, influential_items=json.dumps(influences, ensure_ascii=False))

@@ -15,16 +15,20 @@ from swapbias.findings.finding import Finding
 from swapbias.findings.predictions import RATES, SIGNED
 from swapbias.findings.scored_rows import by_sentence, condition_means
 from swapbias.findings.sensitivity import bounded_mean
-from swapbias.measures import Estimate
+from swapbias.measures import Estimate, Floats
+from swapbias.studies import Covariate
 
 
 def level_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Means over the units that gaps are made of, so that those of two groups differ by their gap."""
+    """Yield means over the units that gaps are made of, so that those of two groups differ by their gap.
+
+    Args:
+        context: of the rows.
+        rows: scored rows.
+    """
     experiment = context.experiment
-    if (
-        not experiment.compares.measure
-        and context.slice_by == "all" != experiment.compares.primary.slice
-    ):
+    has_whole_question = experiment.compares.primary.slice == "all"
+    if not experiment.compares.measure and context.slice_by == "all" and not has_whole_question:
         return  # means of questions that may cancel
     rows = by_sentence(experiment, rows, context.score)
     for level in experiment.shows.levels:
@@ -43,35 +47,61 @@ def level_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 
 def mean_finding(
-    context: Context, rows: pd.DataFrame, contrast: str, *, weights: Any = None, **more: Any
+    context: Context, rows: pd.DataFrame, contrast: str, *, weights: Any = None, **fields: Any
 ) -> Finding:
-    clusters, over = context.random(rows)
+    """Return the finding of a mean score with its interval over the random factors.
+
+    Args:
+        context: of the rows.
+        rows: scored rows.
+        contrast: the group, or ``all``.
+        weights: of the rows, shape (rows,); None: all weigh the same.
+        fields: further fields of ``Finding``.
+    """
+    clusters, cluster_vars = context.random(rows)
     estimate = measures.mean_score(
         rows[context.score].to_numpy(), cluster_ids=clusters, weights=weights
     )
-    return context.finding(estimate, "mean", contrast, cluster_vars=over, **more)
+    return context.finding(estimate, "mean", contrast, cluster_vars=cluster_vars, **fields)
 
 
 def _reported_means(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Somebody else's mean answer to the same questions: a known number, of which nothing is a sample."""
-    for one in context.experiment.shows.covariates if context.score == "score" else ():
-        questions = rows[one.column].unique() if one.beside else []
-        if len(questions) and set(questions) <= set(one.values):
-            values = [one.values[name] for name in questions]
-            known = Estimate(float(np.mean(values)), n=len(values), test="none")
-            yield context.finding(known, "mean", one.name)
+    """Yield somebody else's mean answer to the same questions: a known number, of which nothing is a sample."""
+    if context.score != "score":
+        return
+    for covariate in context.experiment.shows.covariates:
+        questions = rows[covariate.column].unique() if covariate.beside else []
+        if len(questions) and set(questions) <= set(covariate.values):
+            values = [covariate.values[name] for name in questions]
+            estimate = Estimate(float(np.mean(values)), n=len(values), test="none")
+            yield context.finding(estimate, "mean", covariate.name)
 
 
 def rate_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    pooled = context.slice_by == "all" and context.experiment.never_pooled
-    for name in context.experiment.shows.rates if context.score == "score" else ():
-        if not (pooled and name in SIGNED):
-            for one in context.gaps() if name in ("flips", "ratios") else [context]:
-                yield from RATES[name](one, rows)
+    """Yield the findings of the experiment's rates; of signed ones not over slices that are never pooled.
+
+    Args:
+        context: of the rows.
+        rows: scored rows.
+    """
+    if context.score != "score":
+        return
+    is_pooled = context.slice_by == "all" and context.experiment.never_pooled
+    for name in context.experiment.shows.rates:
+        if is_pooled and name in SIGNED:
+            continue
+        contexts = context.gaps() if name in ("flips", "ratios") else [context]
+        for part in contexts:
+            yield from RATES[name](part, rows)
 
 
 def count_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """The number of units of each group above a threshold; a threshold of 1 counts those that reach it."""
+    """Yield the number of units of each group above a threshold; a threshold of 1 counts those that reach it.
+
+    Args:
+        context: of the rows.
+        rows: scored rows.
+    """
     experiment = context.experiment
     if not experiment.shows.thresholds or context.score != "score":
         return
@@ -82,41 +112,59 @@ def count_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             values = units.loc[units["group"] == group, context.score].to_numpy(dtype=float)
             if not len(values):
                 continue
-            share = measures.share_above(values, threshold=threshold)
-            count = share.value if math.isnan(share.value) else float(round(share.value * share.n))
-            # No interval: these are all conditions of the study, alike within their categories, and no sample.
+            sign = "=" if threshold >= 1 else ">"
             yield context.finding(
-                replace(share, value=count, ci_low=math.nan, ci_high=math.nan, interval=""),
+                _count_above(values, threshold),
                 "count_above",
-                f"{group} {'=' if threshold >= 1 else '>'} {threshold:g}",
+                f"{group} {sign} {threshold:g}",
                 unit=f"{unit}s",
             )
 
 
+def _count_above(values: Floats, threshold: float) -> Estimate:
+    """Count the values above a threshold, without an interval.
+
+    These are all conditions of the study, alike within their categories, and no sample.
+    """
+    share = measures.share_above(values, threshold=threshold)
+    count = share.value
+    if not math.isnan(count):
+        count = float(round(share.value * share.n))
+    return replace(share, value=count, ci_low=math.nan, ci_high=math.nan, interval="")
+
+
 def correlation_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    experiment = context.experiment
-    for covariate in (one for one in experiment.shows.covariates if not one.beside):
-        scored = rows
-        what = "score"
-        column = context.score
-        if covariate.of_gap:
-            gap = context.gaps()[0]
-            if not gap.whole(rows):
-                continue
-            scored = pair_gaps(gap, gap.two(rows))
-            what = "gap"
-            column = "gap"
-        means = scored.groupby(covariate.column, sort=False)[column].mean()
-        means = means[[str(name) in covariate.values for name in means.index]]
-        numbers = [covariate.values[str(name)] for name in means.index]
-        label = next(
-            (one.name for one in experiment.shows.slices if one.column == covariate.column),
-            covariate.column,
-        )
-        yield context.finding(
-            measures.correlation(means.to_numpy(), numbers),
-            "correlation",
-            f"{what} ~ {covariate.name}",
-            slice_by=label,
-            cluster_vars=experiment.design.random.get(covariate.column, covariate.column),
-        )
+    """Yield the correlations of scores or gaps with the experiment's covariates.
+
+    Args:
+        context: of the rows.
+        rows: scored rows.
+    """
+    for covariate in context.experiment.shows.covariates:
+        if covariate.beside:
+            continue
+        if not covariate.of_gap:
+            yield _correlate(context, covariate, rows, context.score, "score")
+            continue
+        gap = context.gaps()[0]
+        if gap.whole(rows):
+            yield _correlate(context, covariate, pair_gaps(gap, gap.two(rows)), "gap", "gap")
+
+
+def _correlate(
+    context: Context, covariate: Covariate, rows: pd.DataFrame, column: str, quantity: str
+) -> Finding:
+    """Return the correlation of a covariate with the means of a column over its values."""
+    means = rows.groupby(covariate.column, sort=False)[column].mean()
+    means = means[[str(name) in covariate.values for name in means.index]]
+    numbers = [covariate.values[str(name)] for name in means.index]
+    slices = (
+        part.name for part in context.experiment.shows.slices if part.column == covariate.column
+    )
+    return context.finding(
+        measures.correlation(means.to_numpy(), numbers),
+        "correlation",
+        f"{quantity} ~ {covariate.name}",
+        slice_by=next(slices, covariate.column),
+        cluster_vars=context.experiment.design.random.get(covariate.column, covariate.column),
+    )

@@ -26,9 +26,13 @@ from swapbias.findings.terms import DIFFERENCE, EFFECTS
 from swapbias.measures import MEASURES, Unit
 from swapbias.studies import PLACEBO, Experiment, Study, load_study
 
-MOST_DETAILED = (
-    5  # pairs of models whose differences are given by slice, by subset and as published as well
-)
+MOST_DETAILED = 5
+"""Pairs of models whose differences are given by slice, by subset and as published as well."""
+# Fields that the difference of two models takes from the finding of the differences of their scores.
+_SAME_FIELDS = (
+    "study", "experiment", "model_id", "slice_by", "slice_value", "unit", "unit_low", "unit_high", "cluster_vars",
+    "fixed", "view", "primary",
+)  # fmt: skip
 
 
 def compare(
@@ -37,7 +41,7 @@ def compare(
     reference: str = "",
     units_read: Mapping[tuple[str, str, str], Unit] | None = None,
 ) -> list[Finding]:
-    """Differences between models in what each study measures, and correlations of their scores.
+    """Find differences between models in what each study measures, and correlations of their scores.
 
     A difference is a model minus the reference, as its contrast says (``MODEL - REFERENCE``): the gap of the
     differences of their scores of each prompt, by the inference of the design;
@@ -53,35 +57,60 @@ def compare(
     Returns:
         Nothing where the models have no experiment in common; of more pairs than ``MOST_DETAILED`` the primary ones.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, models in studies.items():
         study = load_study(name)
-        mine = list[Finding]()
-        for experiment, parts in _comparable_models(study, models, units_read or {}):
-            trials = [set(part["trial"]) for part in parts.values() if "trial" in part]
-            shared = set.intersection(*trials) if trials else set()  # that every model answered
-            rows = {
-                model: one_per_prompt(
-                    experiment, part[part["trial"].isin(shared)] if "trial" in part else part
-                )
-                for model, part in parts.items()
-            }
-            first = reference if reference in rows else next(iter(rows), "")
-            pairs = [(model, first) for model in rows if model != first]
-            constant = {
-                model
-                for model, part in rows.items()
-                if is_constant(experiment, part) or unread_swap_reason(part)
-            }
-            for pair in pairs:
-                context = Context(name, " - ".join(pair), experiment, CHANGE)
-                made = _difference_findings(
-                    context, rows[pair[0]], rows[pair[1]], brief=len(pairs) > MOST_DETAILED
-                )
-                mine += [as_unmeasured(one) for one in made] if constant & {*pair} else made
-        found += corrected_for_rows(mine, study.correction, {one.name for one in study.experiments})
-        found += _correlate_agreement(study, models)
-    return with_verdicts(found)
+        differences: list[Finding] = []
+        for experiment, rows_by_model in _comparable_models(study, models, units_read or {}):
+            differences += _compare_models(study, experiment, rows_by_model, reference)
+        experiments = {experiment.name for experiment in study.experiments}
+        findings += corrected_for_rows(differences, study.correction, experiments)
+        findings += _correlate_agreement(study, models)
+    return with_verdicts(findings)
+
+
+def _compare_models(
+    study: Study,
+    experiment: Experiment,
+    rows_by_model: Mapping[str, pd.DataFrame],
+    reference: str,
+) -> list[Finding]:
+    """Find the differences of every model to the reference in one experiment."""
+    rows_by_model = _shared_prompts(experiment, rows_by_model)
+    first = reference if reference in rows_by_model else next(iter(rows_by_model), "")
+    others = [model for model in rows_by_model if model != first]
+    constant = {
+        model
+        for model, rows in rows_by_model.items()
+        if is_constant(experiment, rows) or unread_swap_reason(rows)
+    }
+    findings: list[Finding] = []
+    for model in others:
+        context = Context(study.name, f"{model} - {first}", experiment, CHANGE)
+        differences = _difference_findings(
+            context,
+            rows_by_model[model],
+            rows_by_model[first],
+            brief=len(others) > MOST_DETAILED,
+        )
+        if model in constant or first in constant:
+            differences = [as_unmeasured(finding) for finding in differences]
+        findings += differences
+    return findings
+
+
+def _shared_prompts(
+    experiment: Experiment, rows_by_model: Mapping[str, pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
+    """Return a row a prompt of each model, over the trials that every model answered."""
+    trials = [set(rows["trial"]) for rows in rows_by_model.values() if "trial" in rows]
+    shared = set.intersection(*trials) if trials else set()
+    prompts = {}
+    for model, rows in rows_by_model.items():
+        if "trial" in rows:
+            rows = rows[rows["trial"].isin(shared)]
+        prompts[model] = one_per_prompt(experiment, rows)
+    return prompts
 
 
 def _comparable_models(
@@ -89,103 +118,140 @@ def _comparable_models(
     models: Mapping[str, pd.DataFrame],
     units_read: Mapping[tuple[str, str, str], Unit],
 ) -> Iterator[tuple[Experiment, dict[str, pd.DataFrame]]]:
-    """Each experiment with the rows of the models that read it, separate for units of another range."""
-    experiments = {model: set(part["experiment"].unique()) for model, part in models.items()}
-    for one in study.experiments:
+    """Yield each experiment with the rows of the models that read it, separate for units of another range."""
+    experiments = {model: set(rows["experiment"].unique()) for model, rows in models.items()}
+    for experiment in study.experiments:
+        declared = experiment.compares.unit
         by_range: dict[Any, dict[str, pd.DataFrame]] = {}
         units: dict[Any, Unit] = {}
-        for model in (model for model in models if one.name in experiments[model]):
-            unit = units_read.get((study.name, one.name, model), one.compares.unit)
-            unranged = math.isnan(unit.span)
-            key = unit.name if unranged else (unit.low, unit.high)
-            same_range = not unranged and (one.compares.unit.low, one.compares.unit.high) == key
-            units.setdefault(key, one.compares.unit if same_range else unit)
-            rows = models[model]
-            chosen = rows["experiment"] == one.name
-            # Copies of a hundred models take time.
-            by_range.setdefault(key, {})[model] = rows if chosen.all() else rows[chosen]
-        yield from ((one.in_unit(units[key]), mine) for key, mine in by_range.items())
+        for model, rows in models.items():
+            if experiment.name not in experiments[model]:
+                continue
+            unit = units_read.get((study.name, experiment.name, model), declared)
+            key: Any = (unit.low, unit.high)
+            if math.isnan(unit.span):
+                key = unit.name
+            elif key == (declared.low, declared.high):
+                unit = declared
+            units.setdefault(key, unit)
+            is_of_experiment = rows["experiment"] == experiment.name
+            if not is_of_experiment.all():  # copies of a hundred models take time
+                rows = rows[is_of_experiment]
+            by_range.setdefault(key, {})[model] = rows
+        for key, rows_by_model in by_range.items():
+            yield experiment.in_unit(units[key]), rows_by_model
 
 
 def _difference_findings(
-    context: Context, first: pd.DataFrame, second: pd.DataFrame, *, brief: bool
+    context: Context, rows: pd.DataFrame, rows_of_reference: pd.DataFrame, *, brief: bool
 ) -> list[Finding]:
-    """The findings of the differences of two models' scores of each prompt; ``brief``: the primary ones alone."""
+    """Return the findings of the differences of two models' scores of each prompt; ``brief``: the primary ones."""
     experiment = context.experiment
-    both = rows_of_two(first[first["group"] != PLACEBO], second)
+    both = rows_of_two(rows[rows["group"] != PLACEBO], rows_of_reference)
+    if not len(both):
+        return []
+    compared = _for_differences(experiment, brief=brief)
+    findings = [
+        replace(finding, score="score")
+        for finding in experiment_findings(replace(context, experiment=compared), both)
+    ]
+    differences = []
+    for finding in with_primary(findings, [experiment]):
+        if not _is_shown(finding, experiment) or (brief and not finding.primary):
+            continue
+        several = len(experiment.compares.groups) > 1 or finding.measure in (*EFFECTS, "mean")
+        differences.append(_as_model_difference(finding, with_contrast=several))
+    return differences
+
+
+def _for_differences(experiment: Experiment, *, brief: bool) -> Experiment:
+    """Return the experiment with the slices and levels whose differences are shown."""
     slices = tuple(
-        one
-        for one in experiment.shows.slices
-        if not brief or one.name == experiment.compares.primary.slice
+        part
+        for part in experiment.shows.slices
+        if not brief or part.name == experiment.compares.primary.slice
     )
-    levels = experiment.shows.levels if experiment.design.aggregate and not brief else ()
-    levels = tuple(one for one in levels if one in experiment.compared)
-    read = experiment.changed(shows={"slices": slices, "levels": levels, "covariates": ()})
-    made = experiment_findings(replace(context, experiment=read), both) if len(both) else ()
-    found = []
-    for one in with_primary((replace(one, score="score") for one in made), [experiment]):
-        gap = MEASURES[one.measure].gap_span and (
-            one.slice_by == "all" or one.measure != "gap_difference"
-        )
-        is_of_pairs = one.measure == experiment.compares.measure and experiment.is_paired
-        shown = is_of_pairs if one.view else gap or one.measure == "mean"
-        if shown and (one.primary or not brief):
-            found.append(
-                _as_model_difference(
-                    one,
-                    several=len(experiment.compares.groups) > 1
-                    or one.measure in (*EFFECTS, "mean"),
-                )
-            )
-    return found
+    levels: tuple[str, ...] = ()
+    if experiment.design.aggregate and not brief:
+        levels = tuple(level for level in experiment.shows.levels if level in experiment.compared)
+    return experiment.changed(shows={"slices": slices, "levels": levels, "covariates": ()})
 
 
-def _as_model_difference(finding: Finding, *, several: bool) -> Finding:
-    """A finding of differences of scores as the difference of two models."""
-    estimate = finding.estimate
-    subset = ", ".join(filter(None, (finding.subset, finding.contrast * several)))
-    estimate = replace(estimate, effect_size=math.nan)
+def _is_shown(finding: Finding, experiment: Experiment) -> bool:
+    """Tell whether the difference of two models is shown: of gaps and means, and of pairs as papers test it."""
+    if finding.view:
+        return finding.measure == experiment.compares.measure and experiment.is_paired
+    if finding.measure == "mean":
+        return True
+    is_whole = finding.slice_by == "all" or finding.measure != "gap_difference"
+    return MEASURES[finding.measure].gap_span > 0 and is_whole
+
+
+def _as_model_difference(finding: Finding, *, with_contrast: bool) -> Finding:
+    """Return a finding of differences of scores as the difference of two models."""
+    estimate = replace(finding.estimate, effect_size=math.nan)
+    subset = finding.subset
+    if with_contrast:
+        subset = ", ".join(filter(None, (finding.subset, finding.contrast)))
     if finding.measure == "mean":
         p_value = measures.t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
         estimate = replace(estimate, p_value=p_value, test=estimate.interval)
-    same = (
-        "study", "experiment", "model_id", "slice_by", "slice_value", "unit", "unit_low", "unit_high", "cluster_vars",
-        "fixed", "view", "primary",
-    )  # fmt: skip
-    fields: dict[str, Any] = {name: getattr(finding, name) for name in same}
+    fields: dict[str, Any] = {name: getattr(finding, name) for name in _SAME_FIELDS}
     return Finding(
         measure=DIFFERENCE, contrast=finding.model_id, subset=subset, estimate=estimate, **fields
     )
 
 
 def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row per condition: its group, and a column for each experiment of the agreement: its mean over models.
+    """Return the mean score of each condition over models, for the two experiments of the study's agreement.
 
-    Empty where the study declares none, or a kind of model is missing.
+    Args:
+        study: that may declare an agreement.
+        models: scored rows by model.
+
+    Returns:
+        A row per condition: its group, and a column for each experiment. Empty where the study declares none, or a
+        kind of model is missing.
     """
     columns = []
-    for experiment in (
-        one for name in study.agreement for one in study.experiments if one.name == name
-    ):
-        parts = [part[part["experiment"] == experiment.name] for part in models.values()]
-        context = Context(study.name, "", experiment, "score")
-        tables = [condition_means(experiment, context.two(part)) for part in parts if len(part)]
-        if not tables:
-            return pd.DataFrame()
-        every = pd.concat(tables)
-        means = every["score"].groupby(every["group"] + "/" + every["condition"]).mean()
-        columns.append(means.rename(experiment.name))
+    for name in study.agreement:
+        for experiment in study.experiments:
+            if experiment.name != name:
+                continue
+            means = _condition_means_of_models(study, experiment, models)
+            if means is None:
+                return pd.DataFrame()
+            columns.append(means)
     joined = pd.concat(columns, axis=1, join="inner") if columns else pd.DataFrame()
     return joined.assign(group=[unit.split("/")[0] for unit in joined.index])
 
 
+def _condition_means_of_models(
+    study: Study, experiment: Experiment, models: Mapping[str, pd.DataFrame]
+) -> "pd.Series[float] | None":
+    """Return the mean score of each condition over the models that read an experiment; None where none did."""
+    context = Context(study.name, "", experiment, "score")
+    tables = []
+    for rows in models.values():
+        part = rows[rows["experiment"] == experiment.name]
+        if len(part):
+            tables.append(condition_means(experiment, context.two(part)))
+    if not tables:
+        return None
+    joined = pd.concat(tables)
+    conditions = joined["group"] + "/" + joined["condition"]
+    return joined["score"].groupby(conditions).mean().rename(experiment.name)
+
+
 def _correlate_agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    """Yield the correlations over conditions of the two experiments of the study's agreement."""
     scores = condition_scores(study, models)
-    units = {one.name: one.compares.unit.name for one in study.experiments}
-    for subset, part in [("", scores), *scores.groupby("group")] if len(scores) else ():
+    if not len(scores):
+        return
+    units = {experiment.name: experiment.compares.unit.name for experiment in study.experiments}
+    for subset, part in [("", scores), *scores.groupby("group")]:
         first, second = (name for name in scores if name != "group")
         for method in ("pearson", "spearman"):
-            x, y = (np.asarray(part[name], dtype=np.float64) for name in (first, second))
             yield Finding(
                 study=study.name,
                 experiment=f"{first} and {second}",
@@ -195,5 +261,9 @@ def _correlate_agreement(study: Study, models: Mapping[str, pd.DataFrame]) -> It
                 subset=str(subset),
                 unit="correlation",
                 cluster_vars="conditions",
-                estimate=measures.correlation(x, y, method=method),
+                estimate=measures.correlation(
+                    np.asarray(part[first], dtype=np.float64),
+                    np.asarray(part[second], dtype=np.float64),
+                    method=method,
+                ),
             )

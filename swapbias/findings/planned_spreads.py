@@ -16,35 +16,44 @@ from swapbias.measures import MEASURES, Design, detectable_gap
 from swapbias.studies import PLACEBO, Experiment, load_study, own_studies
 
 Codes = NDArray[np.intp]
-_ESTIMATED = 0.8  # over the degrees of freedom: so much larger is the gap of an audit, which estimates its error
+# Over the degrees of freedom: so much larger is the gap of an audit, which estimates its error.
+_ESTIMATED = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Spreads:
-    """How far the effects of each random factor on a gap vary.
-
-    Attributes:
-        sds: by the name of a factor the SD of its effects, in the unit of the score; blank: of what none explains.
-        study, model: whose released outputs they were computed from, where they are declared.
-        run: where the run lies that they were computed from; blank: they are declared.
-        of_error, of_df: the standard error of that run over the one that its spreads make expected, and its degrees
-            of freedom likewise. They are 1 but where one factor has levels of unequal size, or a gap is no mean.
-    """
+    """Spreads of the effects of each random factor on a gap."""
 
     sds: Mapping[str, float]
+    """By the name of a factor the SD of its effects, in the unit of the score; blank: of what none explains."""
     study: str = ""
+    """The study whose released outputs they were computed from, where they are declared."""
     model: str = ""
+    """The model whose released outputs they were computed from, where they are declared."""
     run: str = ""
+    """Where the run lies that they were computed from; blank: they are declared."""
     of_error: float = 1.0
+    """The standard error of that run over the one that its spreads make expected: 1 but where one factor has levels
+    of unequal size, or a gap is no mean."""
     of_df: float = 1.0
+    """The degrees of freedom of that run over those that its spreads make expected."""
 
     def error(self, design: Design) -> tuple[float, float]:
-        """Compute the standard error to expect of a design, and its degrees of freedom; NaN where unknown."""
+        """Compute the standard error to expect of a design, and its degrees of freedom; NaN where unknown.
+
+        Args:
+            design: of the planned gap.
+        """
         std_error, df = design.expected(self.sds, independent=bool(self.run))
         return std_error * self.of_error, df * self.of_df
 
     def detectable(self, design: Design, level: float) -> float:
-        """Compute the smallest gap that a test at ``level`` finds in four of five runs; NaN where it is unknown."""
+        """Compute the smallest gap that a test finds in four of five runs; NaN where it is unknown.
+
+        Args:
+            design: of the planned gap.
+            level: of the test.
+        """
         std_error, df = self.error(design)
         if not self.run:  # those of a run are estimates already, as those of an audit are
             std_error *= 1 + _ESTIMATED / df
@@ -52,16 +61,20 @@ class Spreads:
 
 
 def factors_of(units: Units) -> dict[str, Codes]:
-    """The random factors of units with the level of each unit, also one of which there is a single level."""
+    """Return the random factors of units with the level of each unit, also one of which there is a single level.
+
+    Args:
+        units: that a gap is the mean of.
+    """
     single = {units.single: np.zeros(len(units.rows), dtype=np.intp)} if units.single else {}
     return {**single, **units.factors}
 
 
 def design_of(units: Units, *, single: bool = False) -> Design:
-    """The design of units as their estimate has it: random factors of one level are left out where others vary.
+    """Return the design of units as their estimate has it: factors of one level are left out where others vary.
 
     Args:
-        units: what a gap is the mean of.
+        units: that a gap is the mean of.
         single: keep a random factor of one level, of which a larger design may have several.
     """
     _, sides = units.columns
@@ -74,9 +87,13 @@ def design_of(units: Units, *, single: bool = False) -> Design:
 
 
 def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
-    """The spreads that an experiment declares, for units; None where it declares none.
+    """Return the spreads that an experiment declares, for units; None where it declares none.
 
     Effects of a random factor that is nested in another (each condition in one template) are part of what is left.
+
+    Args:
+        experiment: that may declare spreads.
+        units: that its gap is the mean of.
     """
     if not experiment.design.planned_sd:
         return None
@@ -91,7 +108,7 @@ def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
 
 
 def _nested_variance(experiment: Experiment, units: Units) -> float:
-    """The variance that effects of nested factors add to each unit, so that the value varies as much by them."""
+    """Return the variance that effects of nested factors add to each unit, for the value to vary as much by them."""
     design = design_of(units)
     added = 0.0
     for column, spread in experiment.design.planned_sd.items():
@@ -102,34 +119,35 @@ def _nested_variance(experiment: Experiment, units: Units) -> float:
         cluster_shares = np.zeros((len(levels), len(design.weights)))
         np.add.at(cluster_shares, (codes, design.sides), design.shares)
         if len(levels) > 1:  # else all units share it
-            added += (
-                spread**2
-                * float(((cluster_shares @ design.weights) ** 2).sum())
-                / float(design.scales[-1])
-            )
+            squares = float(((cluster_shares @ design.weights) ** 2).sum())
+            added += spread**2 * squares / float(design.scales[-1])
     return added
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierGap:
-    """A primary gap of an earlier run.
-
-    Attributes:
-        finding: as the run has it.
-        kind: of the model that its experiment needs.
-        is_own: whether its study is the user's own.
-        spreads: how far effects vary; None: the run had no interval.
-    """
+    """A primary gap of an earlier run."""
 
     finding: Finding
+    """The finding as the run has it."""
     kind: str
+    """The kind of model that its experiment needs."""
     is_own: bool
+    """Whether its study is the user's own."""
     spreads: Spreads | None
+    """How far effects vary; None: the run had no interval."""
 
     def fits(
         self, experiment: Experiment, planned: Finding, factors: Iterable[str], *, is_own: bool
     ) -> bool:
-        """Whether a planned gap is this one, or one of own prompts with the same random factors."""
+        """Tell whether a planned gap is this one, or one of own prompts with the same random factors.
+
+        Args:
+            experiment: of the planned gap.
+            planned: its finding.
+            factors: the names of its random factors.
+            is_own: whether its study is the user's own.
+        """
         same_factors = self.spreads is None or {*self.spreads.sds} - {""} == {*factors}
         if (self.finding.study, self.finding.experiment) == (planned.study, planned.experiment):
             return same_factors and self.finding.key() == planned.key()
@@ -138,31 +156,34 @@ class EarlierGap:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """What a finished run says of runs like it.
-
-    Attributes:
-        name: its folder, or its name on the Hub.
-        gaps: its primary gaps.
-        rows: the number of prompts that it scored, without those whose scores were saved before.
-        seconds: that it took; NaN where it does not say.
-        unscored: by study and experiment the prompts without a score.
-    """
+    """A finished run, from which a plan takes spreads and time."""
 
     name: str
+    """Its folder, or its name on the Hub."""
     gaps: tuple[EarlierGap, ...]
+    """Its primary gaps."""
     rows: int = 0
+    """The number of prompts that it scored, without those whose scores were saved before."""
     seconds: float = math.nan
+    """Seconds that it took; NaN where it does not say."""
     unscored: Mapping[tuple[str, str], frozenset[str]] | None = None
+    """By study and experiment the prompts without a score."""
 
     @property
     def seconds_a_prompt(self) -> float:
-        """The seconds that a prompt took; NaN where that is not known."""
+        """Return the seconds that a prompt took; NaN where that is not known."""
         return self.seconds / self.rows if self.rows > 0 and self.seconds > 0 else math.nan
 
     def gap(
         self, experiment: Experiment, planned: Finding, factors: Iterable[str]
     ) -> EarlierGap | None:
-        """The gap of the run whose spreads a planned one takes; None: it has none like it."""
+        """Return the gap of the run whose spreads a planned one takes; None: it has none like it.
+
+        Args:
+            experiment: of the planned gap.
+            planned: its finding.
+            factors: the names of its random factors.
+        """
         is_own = planned.study in own_studies()
         names = [*factors]
         fits = [gap for gap in self.gaps if gap.fits(experiment, planned, names, is_own=is_own)]
@@ -182,24 +203,20 @@ def earlier_gaps(
     """
     for finding in primary_findings(findings):
         experiment = experiment_of(finding)
-        if (
-            experiment is None
-            or not MEASURES[finding.measure].gap_span
-            or finding.study not in items
-        ):
+        is_gap = MEASURES[finding.measure].gap_span > 0
+        if experiment is None or not is_gap or finding.study not in items:
             continue
         spreads = None
         if finding.verdict != UNMEASURED and finding.estimate.std_error > 0:
             rows = items[finding.study]
-            chosen = (rows["experiment"] == finding.experiment) & (
-                rows["model_id"] == finding.model_id
-            )
-            spreads = _spreads_of_run(finding, rows[chosen], run)
+            is_of_experiment = rows["experiment"] == finding.experiment
+            is_of_model = rows["model_id"] == finding.model_id
+            spreads = _spreads_of_run(finding, rows[is_of_experiment & is_of_model], run)
         yield EarlierGap(finding, experiment.kind, finding.study in own_studies(), spreads)
 
 
 def _spreads_of_run(finding: Finding, rows: pd.DataFrame, run: str) -> Spreads | None:
-    """The spreads of effects on a gap of a run, from its scored rows; None where they allow no interval."""
+    """Return the spreads of effects on a gap of a run, from its scored rows; None where they allow no interval."""
     study = load_study(finding.study)
     experiment = experiment_of(finding)
     if experiment is None or not len(rows):

@@ -28,88 +28,82 @@ from swapbias.findings.terms import FEWEST, SPREAD
 from swapbias.measures import MEASURES, Design, Factors, Unit, with_range_of
 from swapbias.studies import Experiment, Study
 
-SHARES = (
-    0.02,
-    0.05,
-    0.1,
-)  # gaps of a plan's table: shares of the range of a unit, or what a margin makes of them
-_MOST_LEVELS = 10_000  # that are tried, of one random factor on a side
-_MOST_UNITS = 200_000  # of a design that is enlarged: more take seconds
-_CHEAP = 2.0  # times the units: more levels of all factors are not tried where the scarcest alone take no more
-_LEAST_SHARE = (
-    0.25  # of the variance that one factor adds, below which another is not enlarged beside it
-)
+SHARES = (0.02, 0.05, 0.1)
+"""Gaps of a plan's table: shares of the range of a unit, or what a margin makes of them."""
+# Levels of one random factor on a side that are tried at most.
+_MOST_LEVELS = 10_000
+# Units of a design that is enlarged at most: more take seconds.
+_MOST_UNITS = 200_000
+# Times the units: more levels of all factors are not tried where the scarcest alone take no more.
+_CHEAP = 2.0
+# Share of the variance that one factor adds, below which another is not enlarged beside it.
+_LEAST_SHARE = 0.25
 Rows = Iterable[Mapping[str, Any]]
+"""Prompts, one mapping of columns a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """How large a design must be to find a gap.
-
-    Attributes:
-        gap: in the unit of the score.
-        levels: by the name of a random factor the number of its levels, on all sides together.
-        times: how many times as many units the design has.
-        is_found: whether that is enough; else no design finds it that has as many units as are tried.
-    """
+    """Size that a design must have to find a gap."""
 
     gap: float
+    """The gap, in the unit of the score."""
     levels: Mapping[str, int]
+    """By the name of a random factor the number of its levels, on all sides together."""
     times: float
+    """Number of its units over that of the planned design."""
     is_found: bool = True
+    """Whether that is enough; else no design finds the gap that has as many units as are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedGap:
-    """A primary gap of a planned run.
-
-    Attributes:
-        finding: what it will be, with a value that means nothing.
-        units: what it will be the mean of.
-        spreads: how far effects are taken to vary; None: nobody knows.
-        unit: of the score; a range from 0 to 1 is assumed where none is declared.
-        is_assumed_range: whether that was assumed.
-        of_conditions: whether units are means over the prompts about a condition.
-        is_matched: whether an earlier run has a gap like it.
-    """
+    """A primary gap of a planned run."""
 
     finding: Finding
+    """The finding that it will be, with a value that means nothing."""
     units: Units
+    """The units that it will be the mean of."""
     spreads: Spreads | None
+    """How far effects are taken to vary; None: nobody knows."""
     unit: Unit
+    """The unit of the score; a range from 0 to 1 is assumed where none is declared."""
     is_assumed_range: bool = False
+    """Whether that range was assumed."""
     of_conditions: bool = False
+    """Whether units are means over the prompts about a condition."""
     is_matched: bool = False
+    """Whether an earlier run has a gap like it."""
 
     @property
     def design(self) -> Design:
-        """What is compared, as the audit compares it; a random factor of one level stays, for more may be added."""
+        """Return the design as the audit has it; a random factor of one level stays, for more may be added."""
         return design_of(self.units, single=True)
 
     @property
     def levels(self) -> dict[str, int]:
-        """The number of levels of each random factor, on all sides together."""
+        """Return the number of levels of each random factor, on all sides together."""
         return {name: len(np.unique(codes)) for name, codes in factors_of(self.units).items()}
 
     @property
     def too_few(self) -> bool:
-        """Whether a random factor has fewer levels on a side than a verdict takes."""
+        """Tell whether a random factor has fewer levels on a side than a verdict takes."""
         return 0 < self.finding.estimate.fewest < FEWEST
 
     @property
     def unknown(self) -> list[str]:
-        """The random factors whose spread nobody knows; blank among them: that of what none explains."""
+        """Return the random factors whose spread nobody knows; blank among them: that of what none explains."""
         sds = self.spreads.sds if self.spreads else {}
         return [name for name in (*factors_of(self.units), "") if name not in sds]
 
     @property
     def is_known(self) -> bool:
-        """Whether the spreads of all that varies are known, and are not 0."""
+        """Tell whether the spreads of all that varies are known, and are not 0."""
         return self.spreads is not None and not self.unknown and any(self.spreads.sds.values())
 
     @property
     def detectable(self) -> float:
-        """The smallest gap that is found in four of five runs; infinite beyond the range, NaN where it is unknown."""
+        """Return the smallest gap that four of five runs find; infinite beyond the range, NaN where it is unknown."""
         if self.spreads is None:
             return math.nan
         gap = self.spreads.detectable(self.design, self.finding.level)
@@ -117,7 +111,7 @@ class PlannedGap:
 
     @property
     def scarcest(self) -> list[str]:
-        """The random factor that has the fewest levels on a side.
+        """Return the random factor that has the fewest levels on a side.
 
         Of several with as few the one that adds most to the variance, and those that add at least a quarter of that,
         as names of both groups do.
@@ -134,7 +128,7 @@ class PlannedGap:
         return [name for name in fewest if added[name] >= _LEAST_SHARE * largest]
 
     def gaps(self) -> list[float]:
-        """The gaps of a table: 2, 5 and 10 points; nothing where points mean nothing."""
+        """Return the gaps of a table: 2, 5 and 10 points; nothing where points mean nothing."""
         gaps = [self.unit.margin(share) for share in SHARES]
         return [] if any(map(math.isnan, gaps)) else gaps
 
@@ -143,6 +137,9 @@ class PlannedGap:
 
         More levels of the scarcest factors, or the same number of all factors that have fewer, where that takes less
         than half of the units.
+
+        Args:
+            gap: in the unit of the score.
         """
         counts = _levels_on_a_side(self.design)
         scarcest = self.scarcest
@@ -184,18 +181,22 @@ class PlannedGap:
 
 
 def enlarged(design: Design, times: Mapping[str, float]) -> Design:
-    """Copy levels of factors, with their units, until there are so many times as many of them on each side."""
+    """Copy levels of factors, with their units, until there are so many times as many of them on each side.
+
+    Args:
+        design: to enlarge.
+        times: by the name of a factor the growth of the number of its levels.
+    """
     for name, factor_times in times.items():
         codes = design.factors[name]
         copies = _copies(design, name, factor_times)
-        index = np.repeat(np.arange(len(codes)), copies[codes])
-        number = np.arange(len(index)) - np.repeat(
-            np.cumsum(copies[codes]) - copies[codes], copies[codes]
-        )
+        copies_of_unit = copies[codes]
+        index = np.repeat(np.arange(len(codes)), copies_of_unit)
+        first_of_unit = np.cumsum(copies_of_unit) - copies_of_unit
+        number = np.arange(len(index)) - np.repeat(first_of_unit, copies_of_unit)
         factors = {factor: levels[index] for factor, levels in design.factors.items()}
-        factors[name] = (np.cumsum(copies) - copies)[
-            codes[index]
-        ] + number  # codes of copies follow each other
+        first_code = np.cumsum(copies) - copies  # codes of copies follow each other
+        factors[name] = first_code[codes[index]] + number
         sides = design.sides[index]
         shares = design.shares[index]
         shares = shares / np.bincount(sides, shares)[sides]
@@ -209,7 +210,7 @@ def enlarged(design: Design, times: Mapping[str, float]) -> Design:
 
 
 def _copies(design: Design, name: str, times: float) -> Codes:
-    """How often each level of a factor is taken, so that each set of levels on the same sides grows alike."""
+    """Return how often each level of a factor is taken, so that each set of levels on the same sides grows alike."""
     codes = design.factors[name]
     on_sides = np.zeros((int(codes.max()) + 1, len(design.weights)), dtype=bool)
     on_sides[codes, design.sides] = True
@@ -222,19 +223,23 @@ def _copies(design: Design, name: str, times: float) -> Codes:
 
 
 def _levels_on_a_side(design: Design) -> dict[str, int]:
-    """By the name of a factor the number of its levels on the side that has the fewest."""
+    """Return by the name of a factor the number of its levels on the side that has the fewest."""
     shares = zip(design.factors, design.cluster_shares, strict=True)
     return {name: int((share > 0).sum(axis=0).min()) for name, share in shares}
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedExperiment:
-    """An experiment of a planned run: the study that declares it, its prompts and the model's name."""
+    """An experiment of a planned run."""
 
     study: Study
+    """The study that declares it."""
     experiment: Experiment
+    """The experiment."""
     rows: Sequence[Mapping[str, Any]]
+    """Its prompts."""
     model: str = ""
+    """The name of the model."""
 
 
 def plan_gaps(
@@ -252,25 +257,19 @@ def plan_gaps(
     tables = [_planned_table(part, earlier) for part in planned]
     primary = [_primary_gaps(part, table) for part, table in zip(planned, tables, strict=True)]
     # As the audit does, over all of its findings at once.
-    together = iter(
-        corrected_for_questions([finding for findings in primary for finding in findings])
-    )
-    corrected = [[next(together) for _ in findings] for findings in primary]
-    return [
-        [
-            gap
-            for finding in findings
-            if (gap := _planned_gap(part, table, finding, earlier)) is not None
-        ]
-        for part, table, findings in zip(planned, tables, corrected, strict=True)
-    ]
+    all_primary = [finding for findings in primary for finding in findings]
+    corrected = iter(corrected_for_questions(all_primary))
+    gaps = []
+    for part, table, findings in zip(planned, tables, primary, strict=True):
+        planned_gaps = [_planned_gap(part, table, next(corrected), earlier) for _ in findings]
+        gaps.append([gap for gap in planned_gaps if gap is not None])
+    return gaps
 
 
 def _planned_table(planned: PlannedExperiment, earlier: EarlierRun | None) -> pd.DataFrame:
-    """Prompts as a table with drawn scores, which stand for those of the run; none where the earlier one had none."""
-    rows = [
-        row for row in planned.rows if row.get("trial", "1") == "1"
-    ]  # trials are no further prompts
+    """Return prompts with drawn scores, which stand for those of the run; none where the earlier one had none."""
+    # Further trials are no further prompts.
+    rows = [row for row in planned.rows if row.get("trial", "1") == "1"]
     table = pd.DataFrame(rows).assign(experiment=planned.experiment.name)
     scores = np.random.default_rng(0).normal(size=len(table))
     if len(table) and earlier and earlier.unscored:
@@ -280,7 +279,7 @@ def _planned_table(planned: PlannedExperiment, earlier: EarlierRun | None) -> pd
 
 
 def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Finding]:
-    """The primary findings that an audit of these prompts makes, without those of other measures than a gap."""
+    """Return the primary findings that an audit of these prompts makes: gaps, and tests of several groups."""
     experiment = planned.experiment
     if not experiment.compares.measure or not len(table):
         return []
@@ -291,28 +290,28 @@ def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Findi
         shows={"slices": slices, "levels": (), "covariates": (), "scores": ("score",)}
     )
     context = Context(planned.study.name, planned.model, read, CHANGE)
-    findings = experiment_findings(context, _one_row_a_prompt(experiment, table))
-    marked = primary_findings(
-        with_primary((replace(finding, score="score") for finding in findings), [experiment])
-    )
+    findings = [
+        replace(finding, score="score")
+        for finding in experiment_findings(context, _one_row_a_prompt(experiment, table))
+    ]
     return [
         finding
-        for finding in marked
+        for finding in primary_findings(with_primary(findings, [experiment]))
         if MEASURES[finding.measure].gap_span or finding.measure == SPREAD
     ]
 
 
 def _one_row_a_prompt(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
-    return (
-        table.assign(trial="1")
-        if ANSWERS in experiment.shows.rates
-        else over_prompts(experiment, table)
-    )
+    """Return a row a prompt, as an audit reads it."""
+    if ANSWERS in experiment.shows.rates:
+        return table.assign(trial="1")
+    return over_prompts(experiment, table)
 
 
 def _planned_gap(
     planned: PlannedExperiment, table: pd.DataFrame, finding: Finding, earlier: EarlierRun | None
 ) -> PlannedGap | None:
+    """Return the planned gap of a primary finding; None for a test of several groups, or without units."""
     if finding.measure == SPREAD:
         return None
     context, rows = primary_rows(
@@ -337,6 +336,11 @@ def _planned_gap(
 def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
     """Find the smallest gap that an audit of these prompts alone finds in four of five runs, in its unit.
 
+    Args:
+        study: that declares the experiment.
+        experiment: to plan.
+        rows: its prompts.
+
     Returns:
         The largest one where the experiment has several gaps; NaN where that is not known, beyond the range, or too
         few levels of a random factor let nothing be found.
@@ -351,7 +355,12 @@ def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
 def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]:
     """Compute the standard error and degrees of freedom to expect of the first gap, from the declared spreads.
 
-    NaN, NaN where the spreads are not known or the rows allow no interval.
+    Args:
+        experiment: whose spreads are declared.
+        rows: its prompts.
+
+    Returns:
+        NaN, NaN where the spreads are not known or the rows allow no interval.
     """
     units = _first_units(experiment, rows)
     if units is None or not len(units.rows):
@@ -361,13 +370,23 @@ def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]
 
 
 def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, Factors]:
-    """Of each pair, sentence or condition of the first gap whether it is subtracted (1, else 0), and its clusters."""
+    """Return whether each unit of the first gap is subtracted (1, else 0), and its clusters.
+
+    Args:
+        experiment: to plan.
+        rows: its prompts.
+
+    Returns:
+        Shape (units,), of pairs, sentences or conditions; and by random factor the cluster of each unit.
+    """
     units = _first_units(experiment, rows)
-    return (np.empty(0, dtype=np.intp), {}) if units is None else (units.columns[1], units.factors)
+    if units is None:
+        return np.empty(0, dtype=np.intp), {}
+    return units.columns[1], units.factors
 
 
 def _first_units(experiment: Experiment, rows: Rows) -> Units | None:
-    """The units of the first gap of prompts without scores; None where it has no two groups."""
+    """Return the units of the first gap of prompts without scores; None where it has no two groups."""
     table = pd.DataFrame(list(rows)).assign(score=0.0)
     if experiment.compares.primary.subset in set(table.get(experiment.compares.subset, ())):
         table = table[table[experiment.compares.subset] == experiment.compares.primary.subset]

@@ -17,36 +17,52 @@ from swapbias.studies import Corpus, Released, Study, load_corpus, load_study, t
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """One published number beside the recomputed one.
-
-    ``match`` is ``yes`` (equal to the last printed decimal), ``no``, ``explained`` (different, with a written
-    explanation in ``note``: a fault of the paper's own, or a run that was corrected after it was printed), or blank:
-    a number that no paper prints.
-    """
+    """One published number beside the recomputed one."""
 
     study: str
+    """Name of the study."""
     model: str
+    """The model whose released outputs it was recomputed from."""
     number: str
+    """The number in words, as ``describe`` names it."""
     published: str
+    """The number as it was printed; blank where no paper prints it."""
     recomputed: float
+    """The number recomputed."""
     match: str
+    """``yes`` (equal to the last printed decimal), ``no``, ``explained`` (different, with a written explanation in
+    ``note``: a fault of the paper's own, or a run that was corrected after it was printed), or blank: a number that
+    no paper prints."""
     file: str
+    """The released files it was recomputed from."""
     source: str
+    """Where the number was printed."""
     note: str
+    """The explanation of a difference; blank for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAtHand:
-    """Released outputs that could not be read, and why."""
+    """Released outputs that could not be read."""
 
     study: str
+    """Name of the study."""
     model: str
+    """The model that they are of."""
     experiment: str
+    """The experiment that they are of."""
     reason: str
+    """Why they could not be read."""
 
 
 def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
-    """Every published number of a study, and what no paper prints beside it; released outputs not at hand are named.
+    """Yield every published number of a study beside its recomputed one, and what no paper prints beside it.
+
+    Args:
+        study_name: the name of the study.
+
+    Returns:
+        Numbers in the order of the released outputs; outputs that are not at hand are named.
 
     Raises:
         UsageError: unknown study.
@@ -60,33 +76,41 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
         )
     for released in corpus.released:
         try:
-            found, counted = _recomputed(study, corpus, released)
+            findings, facts = _recompute_findings(study, corpus, released)
         except UpstreamMissingError as error:
             yield NotAtHand(study.name, released.model, released.experiment, str(error))
             continue
-        names = [path.rsplit("/", 1)[-1] for path in released.files]
-        files = ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
-        own = {finding.key() for finding in found if finding.view == AS_PUBLISHED}
-        for finding in found:
-            if (
-                finding.view == AS_PUBLISHED or finding.key() not in own
-            ):  # the paper's numbers are by its statistic
-                yield from _reproduced(released, finding, files)
-        for finding in counted:
-            yield from _reproduced(released, finding, files, is_answer=True)
+        files = _name_files(released)
+        published_keys = {finding.key() for finding in findings if finding.view == AS_PUBLISHED}
+        for finding in findings:
+            # The paper's numbers are by its statistic, where it has one.
+            if finding.view == AS_PUBLISHED or finding.key() not in published_keys:
+                yield from _reproduce_finding(
+                    released, finding, files, is_answer=_is_answer(finding)
+                )
+        for fact in facts:
+            yield from _reproduce_finding(released, fact, files, is_answer=True)
 
 
-def _recomputed(
+def _name_files(released: Released) -> str:
+    """Return the names of released files, of more than three the first and the number of the others."""
+    names = [path.rsplit("/", 1)[-1] for path in released.files]
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _recompute_findings(
     study: Study, corpus: Corpus, released: Released
 ) -> tuple[list[Finding], list[Finding]]:
-    """The findings of released outputs, and the facts of them that are no comparison of groups."""
+    """Return the findings of released outputs, and the facts of them that are no comparison of groups."""
     files = {path: tables.upstream_file(corpus.name, path) for path in released.files}
     rows = [{**row, "model_id": released.model} for row in released.rows(files)]
-    found = disaggregate(pd.DataFrame(rows), study, robustness=False) if rows else []
-    known = tables.published_for(study.name, released.model)
+    findings = disaggregate(pd.DataFrame(rows), study, robustness=False) if rows else []
+    if not released.counts:
+        return findings, []
+    published = tables.published_for(study.name, released.model)
     facts = []
-    for subset, measure, contrast, number in released.counts(files) if released.counts else ():
-        counted = Finding(
+    for subset, measure, contrast, number in released.counts(files):
+        fact = Finding(
             study=study.name,
             experiment=released.experiment,
             model_id=released.model,
@@ -96,71 +120,75 @@ def _recomputed(
             unit="count",
             estimate=Estimate(number),
         )
-        facts.append(
-            replace(counted, published=known.get(counted.key()))
-        )  # some counts are in no paper
-    return found, facts
+        # Some counts are in no paper.
+        facts.append(replace(fact, published=published.get(fact.key())))
+    return findings, facts
 
 
 def _is_answer(finding: Finding) -> bool:
-    """Whether a finding is a gap or a mean of all rows."""
+    """Tell whether a finding is a gap or a mean of all rows."""
     is_whole = finding.score == "score" and finding.slice_by == "all"
     return is_whole and (finding.measure == "mean" or MEASURES[finding.measure].gap_span > 0)
 
 
-def _reproduced(
-    released: Released, finding: Finding, file: str, *, is_answer: bool | None = None
+def _reproduce_finding(
+    released: Released,
+    finding: Finding,
+    file: str,
+    *,
+    is_answer: bool,
 ) -> Iterator[Reproduced]:
-    """Each printed quantity of a finding, of a corrected run what differs alone; what no paper prints of answers."""
+    """Yield each printed quantity of a finding (of a corrected run those that differ), and unprinted answers."""
     published = finding.published or tables.Published()
-    answers = _is_answer(finding) if is_answer is None else is_answer
     for quantity in ("value", "p_value", "effect_size"):
         printed = getattr(published, quantity)
         recomputed = getattr(finding.estimate, quantity)
-        note = published.note
-        if not printed and (finding.published or quantity != "value" or not answers):
+        is_unprinted_answer = is_answer and quantity == "value" and finding.published is None
+        if not printed and not is_unprinted_answer:
             continue
-        known = (
-            published.recomputed
-            and quantity == "value"
-            and agrees(published.recomputed, recomputed)
-        )
-        match = (
-            ""
-            if not printed
-            else "yes"
-            if agrees(printed, recomputed)
-            else "explained"
-            if known and note
-            else "no"
-        )
+        match = _match(published, quantity, recomputed)
+        note = published.note
         if released.note and match == "yes":
             continue
-        if (
-            released.note
-            and match
-            and (finding.slice_by == "all" or finding.slice_value in released.corrected)
-        ):
+        is_corrected = finding.slice_by == "all" or finding.slice_value in released.corrected
+        if released.note and match and is_corrected:
             match = "explained"
             note = released.note
         yield Reproduced(
-            finding.study,
-            finding.model_id,
-            describe(finding, quantity),
-            printed,
-            recomputed,
-            match,
-            file,
-            published.source,
-            note,
+            study=finding.study,
+            model=finding.model_id,
+            number=describe(finding, quantity),
+            published=printed,
+            recomputed=recomputed,
+            match=match,
+            file=file,
+            source=published.source,
+            note=note,
         )
 
 
+def _match(published: tables.Published, quantity: str, recomputed: float) -> str:
+    """Return whether a recomputed quantity agrees with the printed one: yes, explained, no; blank where none is."""
+    printed = getattr(published, quantity)
+    if not printed:
+        return ""
+    if agrees(printed, recomputed):
+        return "yes"
+    is_explained = published.recomputed and published.note and quantity == "value"
+    if is_explained and agrees(published.recomputed, recomputed):
+        return "explained"
+    return "no"
+
+
 def agrees(printed: str, recomputed: float) -> bool:
-    """Whether a number rounds to what was printed, to its last decimal.
+    """Tell whether a number rounds to what was printed, to its last decimal.
 
     >>> agrees("0.3206", 0.32064), agrees("0.3206", 0.32066), agrees("2.7e-5", 2.71e-5)
     (True, False, True)
+
+    Args:
+        printed: a decimal number as text.
+        recomputed: the number; NaN agrees with nothing.
     """
     if math.isnan(recomputed):
         return False
@@ -170,11 +198,15 @@ def agrees(printed: str, recomputed: float) -> bool:
 
 
 def describe(finding: Finding, quantity: str) -> str:
-    """One finding's quantity in words, e.g. ``rq1 mental_health: female - male by phase=action, effect_size``."""
-    where = "" if finding.slice_by == "all" else f" by {finding.slice_by}"
-    where += f"={finding.slice_value}" if finding.slice_value else ""
-    kind = (
-        MEASURES[finding.measure].prefix if finding.measure in MEASURES else ""
-    )  # facts have names of their own
+    """Return one finding's quantity in words, e.g. ``rq1 mental_health: female - male by phase=action, effect_size``.
+
+    Args:
+        finding: any finding, or a fact of released outputs.
+        quantity: ``value``, ``p_value`` or ``effect_size``.
+    """
     subset = f" {finding.subset}" if finding.subset else ""
-    return f"{finding.experiment}{subset}: {kind}{finding.contrast}{where}, {quantity}"
+    # Facts have names of their own.
+    kind = MEASURES[finding.measure].prefix if finding.measure in MEASURES else ""
+    by_slice = "" if finding.slice_by == "all" else f" by {finding.slice_by}"
+    value = f"={finding.slice_value}" if finding.slice_value else ""
+    return f"{finding.experiment}{subset}: {kind}{finding.contrast}{by_slice}{value}, {quantity}"

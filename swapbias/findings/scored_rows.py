@@ -8,165 +8,76 @@ import pandas as pd
 from swapbias.measures import Floats
 from swapbias.studies import PLACEBO, Experiment
 
-ANSWERS = "answers"  # among an experiment's rates: its prompts have several trials
-
-
-LOST = "not_answered"  # the column of shares of prompts, or of their trials, without an answer
-
-
-# columns of rows of two models: a score less the other model's; that
+ANSWERS = "answers"
+"""Among an experiment's rates: its prompts have several trials."""
+LOST = "not_answered"
+"""Column of shares of prompts, or of their trials, without an answer."""
 CHANGE = "change"
-
-
+"""Column of rows of two models: a score less the other model's."""
 OTHER = "score_of_other"
+"""Column of rows of two models: the other model's score."""
+CUT = "truncated"
+"""The score column of answers that reached the most tokens."""
+UNANSWERED_SCORES = ("unanswered", "refused", "said_unsure")
+"""The score columns of prompts that no option answered."""
+ANSWER_SCORES = (*UNANSWERED_SCORES, "length")
+"""Score columns that say nothing where no answer could be read."""
 
-
-CUT = "truncated"  # the score column of answers that reached the most tokens
-
-
-_TRIAL = r"/t\d+(?=$|/w)"  # what the ids of a prompt with several trials end in, before those of a paraphrase
-
-
-_CONSTANT = 1e-6  # of the largest score: scores that differ by less are one number in float32
-
-
-_SAME = 1e-9  # scores of two models closer than this share of them are the same: batches of other sizes add up so
+# What the ids of a prompt with several trials end in, before those of a paraphrase.
+_TRIAL = r"/t\d+(?=$|/w)"
+# Share of the largest score: scores that differ by less are one number in float32.
+_CONSTANT = 1e-6
+# Scores of two models closer than this share of them are the same: batches of other sizes add up so.
+_SAME = 1e-9
 
 
 def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> Floats:
-    """Weight of each row in the mean of its group, as in ``condition_means``; 0 without a score."""
+    """Return the weight of each row in the mean of its group, as in ``condition_means``; 0 without a score.
+
+    Args:
+        experiment: whose design says what means are taken over first.
+        rows: scored rows with ``group`` and the columns of ``aggregate``.
+        score: the score column.
+
+    Returns:
+        Shape (rows,); the weights of a group add up to 1.
+    """
     scored = rows[score].notna().to_numpy()
     used = rows[scored]
-    shares = np.zeros(len(rows))
-    sizes = (
-        1
-        / used.groupby(["group", *experiment.design.aggregate], sort=False)["group"]
-        .transform("size")
-        .to_numpy()
-    )
-    for place, column in enumerate(experiment.design.aggregate):
-        within = ["group", *experiment.design.aggregate[place + 1 :]]
-        sizes = sizes / used.groupby(within, sort=False)[column].transform("nunique").to_numpy()
-    shares[scored] = sizes
-    return shares
+    weights = np.zeros(len(rows))
+    aggregate = experiment.design.aggregate
+    rows_of_condition = used.groupby(["group", *aggregate], sort=False)["group"].transform("size")
+    shares = 1 / rows_of_condition.to_numpy()
+    for index, column in enumerate(aggregate):
+        levels = used.groupby(["group", *aggregate[index + 1 :]], sort=False)[column]
+        shares = shares / levels.transform("nunique").to_numpy()
+    weights[scored] = shares
+    return weights
 
 
 def condition_means(
     experiment: Experiment, rows: pd.DataFrame, score: str = "score"
 ) -> pd.DataFrame:
-    """One row per unit of comparison: rows themselves, or means over ``aggregate`` columns, the finest first."""
+    """Return a row per unit of comparison: rows themselves, or means over ``aggregate`` columns, the finest first.
+
+    Args:
+        experiment: whose design says what means are taken over.
+        rows: scored rows with ``group``, ``label`` and the columns of ``aggregate``.
+        score: the score column.
+    """
     for start in range(len(experiment.design.aggregate)):
         keys = ["group", "label", *experiment.design.aggregate[start:]]
         rows = rows.groupby(keys, sort=False, as_index=False)[score].mean()
     return rows
 
 
-def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a prompt with its mean scores over trials; ``LOST`` is the share of its trials without a score.
-
-    Trials of answers that are compared by sentence stay.
-    """
-    if ANSWERS in experiment.shows.rates or "trial" not in rows:
-        return rows
-    ids = {
-        name: rows[name].str.replace(_TRIAL, "", regex=True) for name in ("prompt_id", "pair_id")
-    }
-    every = rows.drop(columns="trial").assign(**ids, **{LOST: rows["score"].isna().astype(float)})
-    scores = [
-        name
-        for name in (*experiment.shows.scores, *experiment.shows.reported, CUT, LOST)
-        if name in every
-    ]
-    means = every.groupby("prompt_id", sort=False)[scores].mean()
-    made = (
-        every.drop_duplicates("prompt_id")
-        .set_index("prompt_id")
-        .assign(**{name: means[name] for name in means})
-    )
-    if "predicted" in rows:
-        made["predicted"] = (means["score"] > 0.5).astype(float).where(means["score"].notna())
-    return made.reset_index()
-
-
-def rows_of_two(rows: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """The rows of prompts that both models have, with ``OTHER`` and ``CHANGE``."""
-    both = rows.merge(other[["prompt_id", "score"]], on="prompt_id", suffixes=("", "_of_other"))
-    change = both["score"] - both[OTHER]
-    largest = np.maximum(both["score"].abs(), both[OTHER].abs())
-    return both.assign(**{CHANGE: change.mask(change.abs() <= _SAME * largest, 0.0)})
-
-
-def readable(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, without any score where not one answer of a model can be read: unreadable ones are no wrong ones."""
-    if "said_other" in rows and (rows["said_other"].dropna() > 0).all():
-        return rows.assign(score=math.nan)
-    return rows
-
-
-def scores_right_answers(experiment: Experiment) -> bool:
-    """Return whether a score says if an answer is right: then equal scores may be those of a model without error."""
-    return ANSWERS in experiment.shows.rates or experiment.compares.unit.is_right_answer
-
-
-def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
-    """Tell whether a model scores every prompt the same; not of right answers, of which all may be right."""
-    scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
-    if not len(scores) or scores_right_answers(experiment):
-        return False
-    return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())
-
-
-def over_trials(rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
-    """One row per sentence, adjectives and side with its mean score over trials; NaN where no trial was answered."""
-    if "trial" not in rows:
-        return rows
-    keys = ["template", "condition", "group"]
-    means = rows.groupby(keys, sort=False)[score].transform("mean")
-    pairs = rows["template"] + "/" + rows["condition"]
-    return (
-        rows.assign(**{score: means, "pair_id": pairs}).drop(columns="trial").drop_duplicates(keys)
-    )
-
-
-def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
-    """Of answers in trials one row per sentence and side, a pair; other rows as they are.
-
-    Its score is the mean over trials first, then over adjectives of which both sides are scored.
-    """
-    if ANSWERS not in experiment.shows.rates or "trial" not in rows or rows["group"].nunique() != 2:
-        return rows
-    reference = experiment.compares.reference
-    sides = [next(side for side in rows["group"] if side != reference), reference]
-    pairs = (
-        readable(rows)
-        .groupby(["template", "condition", "group"], sort=False)[score]
-        .mean()
-        .unstack("group")
-    )
-    means = pairs.dropna().groupby("template").mean()
-    first = rows.drop_duplicates("template").drop(columns="trial")
-    first = first.assign(pair_id=first["template"])
-    made = [
-        first.assign(**{"group": side, score: first["template"].map(means[side])}) for side in sides
-    ]
-    return pd.concat(made, ignore_index=True)
-
-
-UNANSWERED_SCORES = (
-    "unanswered",
-    "refused",
-    "said_unsure",
-)  # the score columns of prompts that no option answered
-
-
-ANSWER_SCORES = (
-    *UNANSWERED_SCORES,
-    "length",
-)  # score columns that say nothing where no answer could be read
-
-
 def one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a prompt; where no prompt was answered there is no share of those answered less either."""
+    """Return a row a prompt; where no prompt was answered there is no share of those answered less either.
+
+    Args:
+        experiment: that the rows belong to.
+        rows: scored rows, one a trial.
+    """
     rows = over_prompts(experiment, rows)
     if ANSWERS in experiment.shows.rates:
         rows = readable(rows)
@@ -175,9 +86,137 @@ def one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
+def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a prompt with its mean scores over trials; ``LOST`` is the share of its trials without a score.
+
+    Trials of answers that are compared by sentence stay.
+
+    Args:
+        experiment: that the rows belong to.
+        rows: scored rows, one a trial.
+    """
+    if ANSWERS in experiment.shows.rates or "trial" not in rows:
+        return rows
+    ids = {
+        column: rows[column].str.replace(_TRIAL, "", regex=True)
+        for column in ("prompt_id", "pair_id")
+    }
+    is_lost = rows["score"].isna().astype(float)
+    trials = rows.drop(columns="trial").assign(**ids, **{LOST: is_lost})
+    averaged = (*experiment.shows.scores, *experiment.shows.reported, CUT, LOST)
+    scores = [column for column in averaged if column in trials]
+    means = trials.groupby("prompt_id", sort=False)[scores].mean()
+    prompts = trials.drop_duplicates("prompt_id").set_index("prompt_id")
+    prompts = prompts.assign(**{column: means[column] for column in means})
+    if "predicted" in rows:
+        is_positive = (means["score"] > 0.5).astype(float)
+        prompts["predicted"] = is_positive.where(means["score"].notna())
+    return prompts.reset_index()
+
+
+def over_trials(rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
+    """Return a row per sentence, adjectives and side with its mean score over trials.
+
+    Args:
+        rows: scored rows, one a trial; without a column ``trial`` they stay as they are.
+        score: the score column; NaN where no trial was answered.
+    """
+    if "trial" not in rows:
+        return rows
+    keys = ["template", "condition", "group"]
+    means = rows.groupby(keys, sort=False)[score].transform("mean")
+    pairs = rows["template"] + "/" + rows["condition"]
+    averaged = rows.assign(**{score: means, "pair_id": pairs})
+    return averaged.drop(columns="trial").drop_duplicates(keys)
+
+
+def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score") -> pd.DataFrame:
+    """Return a row per sentence and side, a pair, of answers in trials; other rows as they are.
+
+    Its score is the mean over trials first, then over adjectives of which both sides are scored.
+
+    Args:
+        experiment: that the rows belong to.
+        rows: scored rows, one a trial.
+        score: the score column.
+    """
+    if ANSWERS not in experiment.shows.rates or "trial" not in rows or rows["group"].nunique() != 2:
+        return rows
+    reference = experiment.compares.reference
+    group = next(group for group in rows["group"] if group != reference)
+    trials = readable(rows).groupby(["template", "condition", "group"], sort=False)[score]
+    pairs = trials.mean().unstack("group")
+    means = pairs.dropna().groupby("template").mean()
+    sentences = rows.drop_duplicates("template").drop(columns="trial")
+    sentences = sentences.assign(pair_id=sentences["template"])
+    sides = [
+        sentences.assign(**{"group": side, score: sentences["template"].map(means[side])})
+        for side in (group, reference)
+    ]
+    return pd.concat(sides, ignore_index=True)
+
+
+def rows_of_two(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of prompts that two models have both, with ``OTHER`` and ``CHANGE``.
+
+    Args:
+        rows: scored rows of one model, a row a prompt.
+        rows_of_other: those of the other model, whose scores are subtracted.
+    """
+    other_scores = rows_of_other[["prompt_id", "score"]]
+    both = rows.merge(other_scores, on="prompt_id", suffixes=("", "_of_other"))
+    change = both["score"] - both[OTHER]
+    largest = np.maximum(both["score"].abs(), both[OTHER].abs())
+    is_same = change.abs() <= _SAME * largest
+    return both.assign(**{CHANGE: change.mask(is_same, 0.0)})
+
+
+def readable(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows, without any score where not one answer of a model can be read: these are no wrong answers.
+
+    Args:
+        rows: scored rows of one model.
+    """
+    if "said_other" in rows and (rows["said_other"].dropna() > 0).all():
+        return rows.assign(score=math.nan)
+    return rows
+
+
+def scores_right_answers(experiment: Experiment) -> bool:
+    """Tell whether a score says if an answer is right: then equal scores may be those of a model without error.
+
+    Args:
+        experiment: whose unit and rates say so.
+    """
+    return ANSWERS in experiment.shows.rates or experiment.compares.unit.is_right_answer
+
+
+def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
+    """Tell whether a model scores every prompt the same; not of right answers, of which all may be right.
+
+    Args:
+        experiment: that the rows belong to.
+        rows: scored rows of one model; placebo rows are left out.
+    """
+    scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
+    if not len(scores) or scores_right_answers(experiment):
+        return False
+    return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())
+
+
 def split_rows(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
+    """Split rows by the values of a column, in the order of the rows.
+
+    Args:
+        rows: scored rows.
+        column: of a subset or slice; blank: the rows stay together.
+
+    Returns:
+        Each value with its rows; nothing where the rows lack the column, as released outputs may lack one that own
+        prompts have.
+    """
     if not column:
         return [("", rows)]
-    if column not in rows:  # released outputs may lack a column that own prompts have
+    if column not in rows:
         return []
     return [(str(value), part) for value, part in rows.groupby(column, sort=False)]

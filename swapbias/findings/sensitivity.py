@@ -1,4 +1,4 @@
-"""The units that a primary finding is the mean of; it without each item, over paraphrases, with missing scores."""
+"""Sensitivity of primary findings: without each item, over paraphrases, with missing scores, to non-answers."""
 
 import json
 import math
@@ -21,17 +21,23 @@ from swapbias.findings.terms import FEWEST, FOUND, SMALL, UNMEASURED, UNSTABLE
 from swapbias.measures import MEASURES, Estimate, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Study
 
-ORIGINAL = "0"  # the wording that the others paraphrase
+ORIGINAL = "0"
+"""The wording that the others paraphrase."""
 _GAPS = (FOUND, SMALL, UNSTABLE)
-_NAMED = 3  # items that change a verdict, at most
+_MOST_NAMED = 3  # items that change a verdict, at most
 
 
 def with_sensitivity(
     finding: Finding, study: Study, rows: pd.DataFrame, model: str, margin: float
 ) -> Iterator[Finding]:
-    """A primary finding with its sensitivity and findings about paraphrases and non-answers; others as they are.
+    """Yield a primary finding with its sensitivity, and findings about paraphrases and non-answers; others unchanged.
 
-    ``margin`` is that of its verdict, in the unit of its value.
+    Args:
+        finding: any finding of the study.
+        study: whose experiment the finding is of.
+        rows: scored rows of that experiment and of the model, one a prompt, with placebo ones.
+        model: its name.
+        margin: that of its verdict, in the unit of its value.
     """
     if not finding.primary or not MEASURES[finding.measure].gap_span:
         yield finding
@@ -41,12 +47,13 @@ def with_sensitivity(
     is_measured = finding.verdict != UNMEASURED
     others = list[Finding]()
     if is_measured:
-        others += [
-            *_over_paraphrases(context, rows, finding),
-            *_without_doubtful(context, answered, finding),
-        ]
-    same_sign = next((one.estimate.value for one in others if one.measure == "sign_kept"), math.nan)
-    finding = replace(_with_bounds(context, answered, finding), sign_agreement=same_sign)
+        others += _over_paraphrases(context, rows, finding)
+        others += _without_doubtful(context, answered, finding)
+    sign_agreement = math.nan
+    for companion in others:
+        if companion.measure == "sign_kept":
+            sign_agreement = companion.estimate.value
+    finding = replace(_with_bounds(context, answered, finding), sign_agreement=sign_agreement)
     units = gap_units(context, answered) if is_measured else None
     yield finding if units is None else _without_items(finding, units, margin)
     yield from others
@@ -54,7 +61,7 @@ def with_sensitivity(
 
 
 def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
-    """The finding with its range over leaving out one item at a time, and the items that its verdict hinges on."""
+    """Return the finding with its range without one item at a time, and the items that its verdict hinges on."""
     whole = units.estimate(level=primary.level)
     if math.isnan(whole.std_error):
         return primary
@@ -70,13 +77,13 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
         ]
         parts += without
         if len(items) > FEWEST:  # else there are too few without any of them
-            hinges += [*_hinges(primary, without, margin)]
+            hinges += _hinges(primary, without, margin)
     if not parts:
         return primary
     hinges.sort(reverse=True)
-    influences = [influence for _, influence in hinges[:_NAMED]]
-    if len(hinges) > _NAMED:
-        influences.append(["more", "", str(len(hinges) - _NAMED)])
+    influences = [influence for _, influence in hinges[:_MOST_NAMED]]
+    if len(hinges) > _MOST_NAMED:
+        influences.append(["more", "", str(len(hinges) - _MOST_NAMED)])
     values = [part.value for _, _, part in parts if not math.isnan(part.value)] or [math.nan]
     items_named = json.dumps(influences, ensure_ascii=False) if influences else ""
     return replace(primary, loo_min=min(values), loo_max=max(values), influential_items=items_named)
@@ -90,68 +97,81 @@ def _hinges(
         return
     whole = decide(primary, margin).verdict
     for name, item, part in without:
-        p_adjusted = (
-            min(1.0, primary.questions * part.p_value) if part.p_value == part.p_value else math.nan
-        )
-        again = _moved_bounds(primary, replace(part, p_adjusted=p_adjusted))
-        verdict = decide(again, margin).verdict
+        p_adjusted = math.nan
+        if not math.isnan(part.p_value):
+            p_adjusted = min(1.0, primary.questions * part.p_value)
+        moved = _moved_bounds(primary, replace(part, p_adjusted=p_adjusted))
+        verdict = decide(moved, margin).verdict
         are_gaps = verdict in _GAPS and whole in _GAPS
         turns = are_gaps and primary.estimate.value * part.value < 0
         if turns or verdict != whole:
-            yield (
-                abs(part.value - primary.estimate.value),
-                ["sign" if turns else verdict, name, item],
-            )
+            distance = abs(part.value - primary.estimate.value)
+            yield distance, ["sign" if turns else verdict, name, item]
 
 
 def _moved_bounds(primary: Finding, part: Estimate) -> Finding:
     """Return the finding with the estimate of a part, and bounds of missing scores as far from its value."""
     away = part.value - primary.estimate.value
-    low, high = primary.missing_data_low + away, primary.missing_data_high + away
     return replace(
-        shifted_to(primary, part.value), estimate=part, missing_data_low=low, missing_data_high=high
+        shifted_to(primary, part.value),
+        estimate=part,
+        missing_data_low=primary.missing_data_low + away,
+        missing_data_high=primary.missing_data_high + away,
     )
 
 
 def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
-    """The gap over all wordings, tested against their variation, and the share of paraphrases with its sign."""
-    again = rows[rows["group"] == PLACEBO]
-    if not len(again):
-        return
-    bases = set(again["pair_id"].str.rpartition("/w")[0])
-    original = rows[(rows["group"] != PLACEBO) & rows["pair_id"].isin(bases)].assign(
-        wording=ORIGINAL
-    )
-    parts = {}
-    for wording, part in pd.concat([original, again.assign(group=again["side"])]).groupby(
-        "wording", sort=True
-    ):
-        units = gap_units(context, part)
-        if units is not None and len(units.rows):
-            parts[str(wording)] = units
-    gaps = [units.estimate().value for wording, units in parts.items() if wording != ORIGINAL]
-    gaps = [gap for gap in gaps if not math.isnan(gap)]
+    """Yield the gap over all wordings, tested against their variation, and the share of paraphrases with its sign."""
+    units_by_wording = _units_by_wording(context, rows)
+    gaps = []
+    for wording, units in units_by_wording.items():
+        gap = math.nan if wording == ORIGINAL else units.estimate().value
+        if not math.isnan(gap):
+            gaps.append(gap)
     if len(gaps) < 2:
         return
     random = {**context.experiment.design.random, "wording": "wordings"}
     wider = replace(context, experiment=context.experiment.changed(design={"random": random}))
     together = pd.concat(
-        [units.rows.assign(wording=name) for name, units in parts.items()], ignore_index=True
+        [units.rows.assign(wording=wording) for wording, units in units_by_wording.items()],
+        ignore_index=True,
     )
-    units = Units.of(together, wider, next(iter(parts.values())).weights)
-    beyond = _beside(context, primary, "gap_beyond_wording", units)
+    first = next(iter(units_by_wording.values()))
+    all_units = Units.of(together, wider, first.weights)
+    beyond = _companion(context, primary, "gap_beyond_wording", all_units)
     yield beyond
     if primary.estimate.value:  # else there is no sign
-        alike = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
-        share = Estimate(alike, n=len(gaps), test="none")
-        unit = unit_fields(Unit("share of wordings"))
-        yield replace(beyond, measure="sign_kept", cluster_vars="", estimate=share, **unit)
+        share = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
+        yield replace(
+            beyond,
+            measure="sign_kept",
+            cluster_vars="",
+            estimate=Estimate(share, n=len(gaps), test="none"),
+            **unit_fields(Unit("share of wordings")),
+        )
 
 
-def _beside(
+def _units_by_wording(context: Context, rows: pd.DataFrame) -> dict[str, Units]:
+    """Return the units of the gap in each wording of the prompts that have paraphrases, the original among them."""
+    paraphrases = rows[rows["group"] == PLACEBO]
+    if not len(paraphrases):
+        return {}
+    bases = set(paraphrases["pair_id"].str.rpartition("/w")[0])
+    original = rows[(rows["group"] != PLACEBO) & rows["pair_id"].isin(bases)]
+    original = original.assign(wording=ORIGINAL)
+    wordings = pd.concat([original, paraphrases.assign(group=paraphrases["side"])])
+    units_by_wording = {}
+    for wording, part in wordings.groupby("wording", sort=True):
+        units = gap_units(context, part)
+        if units is not None and len(units.rows):
+            units_by_wording[str(wording)] = units
+    return units_by_wording
+
+
+def _companion(
     context: Context, primary: Finding, measure: str, units: Units, *, unit: Unit | None = None
 ) -> Finding:
-    """Other units' estimate for the two groups of a primary finding, in its unit or in another."""
+    """Return other units' estimate for the two groups of a primary finding, in its unit or in another."""
     return context.finding(
         units.estimate(),
         measure,
@@ -164,84 +184,100 @@ def _beside(
 
 
 def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
-    """The gap over the notes of which it is not doubtful whose words were swapped; nothing where none or all are."""
+    """Yield the gap over notes whose swapped words are not in doubt; nothing where none or all of them are."""
     clear = rows[rows[DOUBTFUL] == "0"] if DOUBTFUL in rows else rows
     units = gap_units(context, clear) if 0 < len(clear) < len(rows) else None
     if units is not None and len(units.rows):
-        yield _beside(context, primary, "gap_without_doubtful", units)
+        yield _companion(context, primary, "gap_without_doubtful", units)
 
 
 def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Finding:
-    """The finding with its lowest and highest value, whatever the scores are that are missing (not all of them)."""
+    """Return the finding with its lowest and highest value, whatever the scores are that are missing (not all)."""
     unit = primary.scale
     two = context.two(rows)
-    lost = _lost(two, context.score)
+    lost = _lost_shares(two, context.score)
     if not lost.any() or not unit.in_points or two[context.score].isna().all():
         return primary
-    ends = []
-    known = (1 - lost) * two[context.score].fillna(0).to_numpy(dtype=np.float64)
-    gains = (two["group"].map(context.sides) > 0).to_numpy()
-    if context.experiment.compares.contrast:
-        gains = (
-            gains
-            == (
-                two[context.experiment.compares.subset] == context.experiment.compares.contrast[0]
-            ).to_numpy()
-        )
-    for high in (False, True):
-        filled = known + lost * np.where(gains == high, unit.high, unit.low)
-        units = gap_units(context, two.assign(**{context.score: filled}))
-        ends.append(units.value if units else math.nan)
-    return replace(primary, missing_data_low=ends[0], missing_data_high=ends[1])
+    scored = (1 - lost) * two[context.score].fillna(0).to_numpy(dtype=np.float64)
+    raises = (two["group"].map(context.sides) > 0).to_numpy()
+    compares = context.experiment.compares
+    if compares.contrast:
+        is_first_subset = (two[compares.subset] == compares.contrast[0]).to_numpy()
+        raises = raises == is_first_subset
+    # A missing score at this end of the range makes the value the lowest, or the highest, that it can be.
+    lowest = np.where(raises, unit.low, unit.high)
+    highest = np.where(raises, unit.high, unit.low)
+    return replace(
+        primary,
+        missing_data_low=_value_with(context, two, scored + lost * lowest),
+        missing_data_high=_value_with(context, two, scored + lost * highest),
+    )
+
+
+def _value_with(context: Context, rows: pd.DataFrame, scores: Floats) -> float:
+    """Return the gap of rows with other scores; NaN where there is none."""
+    units = gap_units(context, rows.assign(**{context.score: scores}))
+    return units.value if units else math.nan
 
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
-    """A mean with its lowest and highest value, as ``_with_bounds``."""
+    """Return a mean with its lowest and highest value, whatever the scores are that are missing (not all of them).
+
+    Args:
+        context: of the mean.
+        rows: scored rows that it is the mean of.
+        mean: its finding.
+    """
     unit = mean.scale
     scores = rows[context.score]
-    lost = (
-        rows[LOST].to_numpy(dtype=np.float64)
-        if LOST in rows
-        else scores.isna().to_numpy(dtype=np.float64)
-    )
+    lost = (rows[LOST] if LOST in rows else scores.isna()).to_numpy(dtype=np.float64)
     if not lost.any() or scores.isna().all() or not unit.in_points:
         return mean
-    known = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
-    filled = rows.assign(**{context.score: known})
-    weights = mean_weights(context, filled, context.score)
+    scored = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
+    weights = mean_weights(context, rows.assign(**{context.score: scored}), context.score)
     shares = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
-    low, high = (float(shares @ (known + end * lost)) for end in (unit.low, unit.high))
-    return replace(mean, missing_data_low=low, missing_data_high=high)
+    return replace(
+        mean,
+        missing_data_low=float(shares @ (scored + unit.low * lost)),
+        missing_data_high=float(shares @ (scored + unit.high * lost)),
+    )
 
 
-def _lost(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:
-    """Of each row the share of its trials without a read answer, or, with ``unsure``, without a decided one."""
+def _lost_shares(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:
+    """Return each row's share of trials without a read answer, or, with ``unsure``, without a decided one."""
     if LOST in rows:
         return np.asarray(rows[LOST], dtype=np.float64)
-    lost = rows[score].isna().to_numpy()
-    for name in ("said_unsure", "said_other")[not unsure :]:
-        if name in rows:
-            lost = lost | (rows[name].to_numpy(dtype=np.float64) > 0)
-    return np.asarray(lost, dtype=np.float64)
+    is_lost = rows[score].isna().to_numpy()
+    columns = ("said_unsure", "said_other") if unsure else ("said_other",)
+    for column in columns:
+        if column in rows:
+            is_lost = is_lost | (rows[column].to_numpy(dtype=np.float64) > 0)
+    return np.asarray(is_lost, dtype=np.float64)
 
 
 def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
-    """How much more often one group's prompts get no answer, or a truncated one; nothing where no prompt does."""
+    """Yield how much more often one group's prompts get no answer, or a truncated one; nothing where none does."""
     two = context.two(rows)
     if not context.whole(rows) or two[context.score].isna().all():
         return
-    shares = {"nonanswer_gap": _lost(two, context.score, unsure=True)}
+    shares = {"nonanswer_gap": _lost_shares(two, context.score, unsure=True)}
     if CUT in two and context.experiment.kind == "chat":
         shares["truncation_gap"] = np.asarray(two[CUT].fillna(0), dtype=np.float64)
-    measure = context.comparison.of_shares.name
     plain = context.experiment.changed(
-        compares={"contrast": None, "measure": measure}, shows={"rates": ()}
+        compares={"contrast": None, "measure": context.comparison.of_shares.name},
+        shows={"rates": ()},
     )
-    named = replace(context, subset="" if context.experiment.compares.contrast else context.subset)
+    subset = "" if context.experiment.compares.contrast else context.subset
     for measure, lost in shares.items():
-        part = over_trials(two.assign(**{LOST: lost}), LOST)
-        units = (
-            gap_units(replace(context, score=LOST, experiment=plain), part) if lost.any() else None
-        )
+        if not lost.any():
+            continue
+        prompts = over_trials(two.assign(**{LOST: lost}), LOST)
+        units = gap_units(replace(context, score=LOST, experiment=plain), prompts)
         if units is not None and len(units.rows):
-            yield _beside(named, primary, measure, units, unit=Unit("share of prompts"))
+            yield _companion(
+                replace(context, subset=subset),
+                primary,
+                measure,
+                units,
+                unit=Unit("share of prompts"),
+            )

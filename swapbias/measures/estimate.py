@@ -21,53 +21,61 @@ Factors = Mapping[str, Codes]  # the cluster of each row in each random factor
 class Estimate(Record):
     """One number and how sure it is.
 
-    >>> one = Estimate(0.02, ci_low=-0.01, ci_high=0.05, p_value=0.19, n=40)
-    >>> one.ci_low < 0 < one.ci_high, one.n, one.effect_size  # what is not known is NaN
+    >>> estimate = Estimate(0.02, ci_low=-0.01, ci_high=0.05, p_value=0.19, n=40)
+    >>> estimate.ci_low < 0 < estimate.ci_high, estimate.n, estimate.effect_size  # what is not known is NaN
     (True, 40, nan)
-
-    Attributes:
-        value: in the unit of the scores. For gaps: the other group minus the reference group.
-        ci_low, ci_high: ends of the interval (95 % by default).
-        effect_size: Cohen's d with the pooled SD of the two groups (ddof=1), also for pairs. No unit.
-        effect_size_z: d_z, mean difference over the SD of the differences; NaN where there are no pairs.
-        p_value: two-sided, for "the value is zero".
-        n, n_unscored: units used (pairs for paired measures, else rows), and those left out because a score is NaN.
-        test, interval: what gave the p-value and the interval.
-        p_adjusted, family: the p-value corrected over the tests of the family, and its name.
-        std_error, df: standard error and degrees of freedom of the t interval; NaN where it is none.
-        skewness: of the value, by which the interval and the p-value are corrected; 0: none, or not known.
-        fewest, fewest_of: the smallest number of levels that a random factor has on a side, and which it is; 0: none.
-        independent: that number too, of units where there is no random factor; 0 for what is no weighted mean.
-        largest_level: how far the mean of one of these levels lies at most from no gap (0, or of several sides the
-            mean of all levels), in the unit of the scores; NaN where that is not known.
-        level_spread: how far it lies at most from the mean of its side.
     """
 
     value: float
+    """In the unit of the scores. For gaps: the other group minus the reference group."""
     ci_low: float = math.nan
+    """Lower end of the interval (95 % by default)."""
     ci_high: float = math.nan
+    """Upper end of the interval (95 % by default)."""
     effect_size: float = math.nan
+    """Cohen's d with the pooled SD of the two groups (ddof=1), also for pairs. No unit."""
     effect_size_z: float = math.nan
+    """d_z, mean difference over the SD of the differences; NaN where there are no pairs."""
     p_value: float = math.nan
+    """Two-sided, for "the value is zero"."""
     n: int = 0
+    """Units used (pairs for paired measures, else rows)."""
     n_unscored: int = 0
+    """Units left out because a score is NaN."""
     test: str = ""
+    """The test that gave the p-value."""
     interval: str = ""
+    """The method that gave the interval."""
     p_adjusted: float = math.nan
+    """The p-value corrected over the tests of the family."""
     family: str = ""
+    """The name of that family of tests."""
     std_error: float = math.nan
+    """Standard error of the t interval; NaN where it is none."""
     df: float = math.nan
+    """Degrees of freedom of the t interval; NaN where it is none."""
     skewness: float = 0.0
+    """Skewness of the value, by which the interval and the p-value are corrected; 0: none, or not known."""
     fewest: int = 0
+    """The smallest number of levels that a random factor has on a side; 0: there is none."""
     fewest_of: str = ""
+    """The random factor that has so few levels."""
     independent: int = 0
+    """That number too, of units where there is no random factor; 0 for what is no weighted mean."""
     largest_level: float = math.nan
+    """How far the mean of one of these levels lies at most from no gap (0, or of several sides the mean of all
+    levels), in the unit of the scores; NaN where that is not known."""
     level_spread: float = math.nan
+    """How far the mean of one of these levels lies at most from the mean of its side."""
 
     def numbers(self, *names: str) -> dict[str, float]:
-        """Value, interval, p-value, counts and whatever else is named, as what an `evaluate` module returns."""
-        wanted = ("value", "ci_low", "ci_high", *names, "p_value", "n", "n_unscored")
-        return {name: float(getattr(self, name)) for name in wanted}
+        """Return value, interval, p-value and counts, as an `evaluate` module returns them.
+
+        Args:
+            names: further fields, which come before the p-value.
+        """
+        fields = ("value", "ci_low", "ci_high", *names, "p_value", "n", "n_unscored")
+        return {name: float(getattr(self, name)) for name in fields}
 
 
 def is_missing(value: Any) -> bool:
