@@ -76,11 +76,11 @@ class Problem:
     excludes: Several = frozenset()
 
     def fits(self, age: int) -> bool:
-        """Whether a patient of this age can have it."""
+        """Tell whether a patient of this age can have it."""
         return self.youngest <= age <= self.oldest
 
     def rules_out(self, text: str) -> bool:
-        """Whether nobody with it has the illness or operation of this text."""
+        """Tell whether nobody with it has the illness or operation of this text."""
         return any(word in text for word in self.excludes)
 
 
@@ -102,7 +102,7 @@ class Passage:
     topics: Several = frozenset()
 
     def fits(self, age: int, problems: Iterable[str] = ()) -> bool:
-        """Whether it can be said of a patient of this age with these problems."""
+        """Tell whether it can be said of a patient of this age with these problems."""
         return self.youngest <= age <= self.oldest and self.unless.isdisjoint(problems)
 
 

@@ -134,7 +134,7 @@ def _rq2_original() -> Iterator[dict[str, str]]:
 
 
 def _polarity(dimension: str, text: str) -> str:
-    """Whether the released sentence speaks for the person: pity, help and the avoidance items without a "not"."""
+    """Tell whether the released sentence speaks for the person: pity, help and avoidance without a "not"."""
     kind = dimension in ("pity", "help") or (dimension == "avoidance" and " not " not in text)
     return "positive" if kind else "negative"
 

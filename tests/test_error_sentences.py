@@ -284,7 +284,7 @@ NEVER_EMPTY = {
     "studies/config_check.py _refuse": "lines of faults, behind if not faults: return",
     "studies/corpus.py _refuse_strange_rows": "lines of faults, inside if faults",
     "studies/corpus_file.py corpus_declaration": "lines of faults; what is not valid has some",
-    "studies/own/own_corpus.py refuse_study": "lines of faults, inside if found",
+    "studies/own/own_corpus.py refuse_study": "lines of faults, inside if faults",
     "studies/package_study.py _refuse": "lines of faults; what is not valid has some",
     "swapping/referents/persons.py __init__": "a constant",
     "swapping/resolvers.py load_resolver": "inside if settings",

@@ -248,7 +248,7 @@ def _studies(place: Path) -> Iterator[Target]:
 
     from swapbias.runs import read_request
     from swapbias.studies.own.own_corpus import corpus_from_files
-    from swapbias.studies.own.own_faults import faults
+    from swapbias.studies.own.own_faults import find_faults
     from swapbias.studies.own.own_prompts import parse_study
 
     example = Path(str(files("swapbias.studies") / "example"))
@@ -277,7 +277,7 @@ def _studies(place: Path) -> Iterator[Target]:
             corpus = corpus_from_files(files)
             for config in corpus.configs:
                 list(config.rows() if callable(config.rows) else config.rows)
-            faults(parse_study(files))
+            find_faults(parse_study(files))
 
         return read
 

@@ -37,7 +37,7 @@ def check_readings(study: Study) -> None:
     package_study.refuse_declaration(study.name, faults)
 
 
-def _faults(number: int, experiment: Experiment) -> Iterator[declared.Found]:
+def _faults(number: int, experiment: Experiment) -> Iterator[declared.RawFault]:
     """Find kinds, readings and score columns that an experiment names and that there are not."""
     location = ("experiments", number)
     kinds = KINDS.names()

@@ -127,18 +127,24 @@ _FIRST_PERSON = frozenset(("I", "We"))
 
 
 class PromptWords(NamedTuple):
-    """Words of a prompt in lower case: of its questions, of all of it, and what it writes with a capital alone."""
+    """Words of a prompt."""
 
     questions: frozenset[str] = frozenset()
+    """Words of its questions, in lower case."""
     text: frozenset[str] = frozenset()
+    """All of its words, in lower case."""
     names: frozenset[str] = frozenset()
+    """Words that it writes with a capital alone."""
 
 
 @lru_cache(maxsize=64)
 def words_of_prompt(prompt: str) -> PromptWords:
-    """The words of a prompt.
+    """Find the words of a prompt.
 
     A question that names two ways has words that a decision against it may have as well, and does not count.
+
+    Args:
+        prompt: its text.
     """
     sentences = [sentence for sentence in _QUESTION_END.split(prompt) if sentence.endswith("?")]
     plain = [sentence for sentence in sentences if not _ALTERNATIVE.search(sentence)]
@@ -152,7 +158,7 @@ def words_of_prompt(prompt: str) -> PromptWords:
 
 
 def explains(text: str, decision: str, prompt: PromptWords, *, refers: bool = False) -> bool:
-    """Whether what follows an answer is its reasons alone.
+    """Tell whether what follows an answer is its reasons alone.
 
     Args:
         text: what stands behind the answer; "" explains.
@@ -164,23 +170,35 @@ def explains(text: str, decision: str, prompt: PromptWords, *, refers: bool = Fa
     if any(beginning.startswith(text) for beginning in _BEGINNINGS):
         return True  # nothing, or a reason that the token limit cut in its first words
     sentences = _sentences(text)
-    again, _, reason = sentences[0].partition(": ") if sentences else ("", "", "")
-    if decision and _repeats(again, decision, prompt):
-        reasons = [f"{reason[:1].upper()}{reason[1:]}"] if reason else []
-        return all(_is_about_a_person(sentence, prompt) for sentence in [*reasons, *sentences[1:]])
+    first, _, reason = sentences[0].partition(": ") if sentences else ("", "", "")
+    if decision and _repeats(first, decision, prompt):
+        reasons = [*sentences[1:]]
+        if reason:
+            reasons.append(f"{reason[:1].upper()}{reason[1:]}")
+        return all(_is_about_a_person(sentence, prompt) for sentence in reasons)
+    forms = [_ACCOUNT, _BECAUSE]
     return all(
-        _is_reason(sentence, [_ACCOUNT, _BECAUSE], prompt) or (refers and _tells_on(sentence))
+        _is_reason(sentence, forms, prompt) or (refers and _tells_on(sentence))
         for sentence in sentences
     )
 
 
 def leads_up(text: str, prompt: PromptWords, *, announced: bool) -> bool:
-    """Whether what precedes an answer is its reasons alone; ``announced``: the answer opens with "Answer:"."""
-    forms = [_ACCOUNT, _BECAUSE, *([_PREMISE] if announced else [])]
+    """Tell whether what precedes an answer is its reasons alone.
+
+    Args:
+        text: what stands before the answer.
+        prompt: a reason may have any words of its text.
+        announced: the answer opens with "Answer:".
+    """
+    forms = [_ACCOUNT, _BECAUSE]
+    if announced:
+        forms.append(_PREMISE)
     return all(_is_reason(sentence, forms, prompt) for sentence in _sentences(text))
 
 
 def _sentences(text: str) -> list[str]:
+    """Split a text into sentences; none goes over a line."""
     return [
         sentence
         for line in text.splitlines()
@@ -190,25 +208,27 @@ def _sentences(text: str) -> list[str]:
 
 
 def _is_reason(sentence: str, forms: Collection[re.Pattern[str]], prompt: PromptWords) -> bool:
-    """Whether a sentence has a form and the words of reasons."""
+    """Tell whether a sentence has a form and the words of reasons."""
     return _is_safe(sentence) and _has_form(sentence, forms) and _has_known_words(sentence, prompt)
 
 
 def _tells_on(sentence: str) -> bool:
-    """Whether a sentence says where something is."""
+    """Tell whether a sentence says where something is."""
     return _is_safe(sentence) and _has_form(sentence, [_PLACE])
 
 
 def _has_known_words(sentence: str, prompt: PromptWords) -> bool:
+    """Tell whether a sentence has words of reasons and of the prompt alone."""
     return _words(sentence) <= _REASON_WORDS | prompt.text
 
 
 def _words(text: str) -> set[str]:
+    """List the words of a text in lower case."""
     return {word.casefold() for word in re.findall(r"\w+", text)}
 
 
 def _has_form(sentence: str, forms: Collection[re.Pattern[str]]) -> bool:
-    """Whether a sentence has a form and an end: one that breaks off may go on with another option."""
+    """Tell whether a sentence has a form and an end: one that breaks off may go on with another option."""
     clause = sentence.removesuffix(".")
     return any(
         form.fullmatch(clause) and (clause != sentence or form is _BECAUSE) for form in forms
@@ -216,14 +236,14 @@ def _has_form(sentence: str, forms: Collection[re.Pattern[str]]) -> bool:
 
 
 def _is_safe(sentence: str) -> bool:
-    """Whether a sentence is in plain letters, of nobody's own voice, and takes nothing back."""
+    """Tell whether a sentence is in plain letters, of nobody's own voice, and takes nothing back."""
     words = set(re.findall(r"[A-Za-z]+", sentence))
     speaks = words & {"I", "me", "my", "we", "us", "our", "My", "We"}
     return bool(_PLAIN.fullmatch(sentence)) and not speaks and not _DOUBT.search(sentence)
 
 
 def _is_about_a_person(sentence: str, prompt: PromptWords) -> bool:
-    """Whether a sentence says something of a person in words of reasons: "He is able." """
+    """Tell whether a sentence says something of a person in words of reasons: "He is able." """
     person = _PERSON.fullmatch(sentence.removesuffix("."))
     if person is None or not sentence.endswith("."):
         return False
@@ -232,7 +252,7 @@ def _is_about_a_person(sentence: str, prompt: PromptWords) -> bool:
 
 
 def _repeats(sentence: str, decision: str, prompt: PromptWords) -> bool:
-    """Whether a sentence says a decision again: "I would rent to her" for yes, "I would not" for no.
+    """Tell whether a sentence says a decision again: "I would rent to her" for yes, "I would not" for no.
 
     A name in it is one of the prompt where there is a prompt: a room for somebody else is no yes.
     """

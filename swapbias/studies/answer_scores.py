@@ -25,7 +25,7 @@ Read = tuple[float, Mapping[str, float]]  # the score of an answer, and further 
 
 
 class AnswerReader(Protocol):
-    """What reads one answer to a prompt; ``cut``: it ended at the token limit."""
+    """A function that reads one answer to a prompt; ``cut``: it ended at the token limit."""
 
     def __call__(self, prompt: Prompt, text: str, *, cut: bool = False) -> Read: ...
 
@@ -52,12 +52,19 @@ def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
 def read_coreference(
     prompt: Prompt, text: str, *, aliases: Mapping[str, str], cut: bool = False
 ) -> Read:
-    """Points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0."""
+    """Read the points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
+
+    Args:
+        prompt: whose candidates are the right and the wrong referent.
+        text: the answer.
+        aliases: other names of these.
+        cut: the answer ended at the token limit.
+    """
     correct, incorrect = (candidate.text for candidate in prompt.candidates)
     parts: dict[str, float] = {}
     for parser, prefix in zip(PARSERS, (SAID, "strict_"), strict=True):
         adjectives = prompt.condition.split("/")
-        found = answer_class(
+        class_name = answer_class(
             text,
             correct=correct,
             incorrect=incorrect,
@@ -66,7 +73,7 @@ def read_coreference(
             aliases=aliases,
             cut=cut,
         )
-        parts |= {f"{prefix}{name}": float(name == found) for name in CLASSES}
+        parts |= {f"{prefix}{name}": float(name == class_name) for name in CLASSES}
     refused = parts[f"{SAID}other"] > 0 and is_refusal(text)
     return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(refused)}
 
@@ -74,10 +81,16 @@ def read_coreference(
 def read_option(
     prompt: Prompt, text: str, *, free: bool = False, reading: str = "option", cut: bool = False
 ) -> Read:
-    """What the option counts that an answer gives (NaN: nothing), and further columns of 1 and 0.
+    """Read the number that the option of an answer counts (NaN: nothing), and further columns of 1 and 0.
 
     ``said_unsure``: an option that counts nothing; ``said_other``: none, or ``refused``; ``unanswered``: either.
-    The prompt's candidates are the options, with letters where its text gives them and answers are not ``free``.
+
+    Args:
+        prompt: whose candidates are the options, with letters where its text gives them.
+        text: the answer.
+        free: answers are in free text, without letters.
+        reading: of ``read_answer``.
+        cut: the answer ended at the token limit.
     """
     options = {
         candidate.text: math.nan if candidate.value is None else candidate.value
@@ -85,44 +98,60 @@ def read_option(
     }
     lettered = not free and "(A)" in prompt.text
     question = turns(prompt.text)[-1]["content"]
-    said = read_answer(
+    option = read_answer(
         text, [*options], reading=reading, lettered=lettered, question=question, cut=cut
     )
-    value = options.get(said, math.nan)
+    value = options.get(option, math.nan)
     return value, {
         "unanswered": float(math.isnan(value)),
-        "refused": float(said == REFUSED),
-        f"{SAID}unsure": float(said in options and math.isnan(value)),
-        f"{SAID}other": float(said in (REFUSED, UNREADABLE)),
+        "refused": float(option == REFUSED),
+        f"{SAID}unsure": float(option in options and math.isnan(value)),
+        f"{SAID}other": float(option in (REFUSED, UNREADABLE)),
     }
 
 
 def read_label(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
-    """``read_option`` of yes (1) and no (0), which is the prediction as well."""
+    """Read the option yes (1) or no (0), as ``read_option``; it is the prediction as well.
+
+    Args:
+        prompt: whose candidates are yes and no.
+        text: the answer.
+        cut: the answer ended at the token limit.
+    """
     value, parts = read_option(prompt, text, cut=cut)
     return value, {**parts, "predicted": value}
 
 
 def read_text(prompt: Prompt, text: str, *, reading: str = "decision", cut: bool = False) -> Read:
-    """``read_option`` of the decision of free text, or of the person it names; ``length``: log of its words."""
+    """Read the decision of free text, or the person it names, as ``read_option``; ``length``: log of its words.
+
+    Args:
+        prompt: whose candidates are the options.
+        text: the answer.
+        reading: of ``read_answer``.
+        cut: the answer ended at the token limit.
+    """
     value, parts = read_option(prompt, text, free=True, reading=reading, cut=cut)
     length = word_count(text)
     return value, {**parts, "length": math.log(length) if length else math.nan}
 
 
 def read_ranking(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
-    """1 where the first of the prompt's candidates is ranked first, 0 where another one is; NaN where nobody is.
+    """Read whether the first of the prompt's candidates is ranked first (1) or another one (0); NaN where nobody is.
 
     ``placed_above``: the share of the others that are ranked lower. A refusal is none, whomever it names; a ranking
     is what ``ranked_names`` reads.
+
+    Args:
+        prompt: whose candidates are those who are ranked.
+        text: the answer.
+        cut: the answer ended at the token limit.
     """
     names = [candidate.text for candidate in prompt.candidates]
     refused = is_refusal(text)
-    order = (
-        []
-        if refused
-        else ranked_names(without_reasoning(text), names, job=prompt.condition, cut=cut)
-    )
+    order: list[str | None] = []
+    if not refused:
+        order = ranked_names(without_reasoning(text), names, job=prompt.condition, cut=cut)
     if not order:
         return math.nan, {**_unread(math.nan, refused), "placed_above": math.nan}
     above = 1 - order.index(names[0]) / (len(names) - 1) if names[0] in order else math.nan
@@ -131,41 +160,55 @@ def read_ranking(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
 
 
 def read_facts(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
-    """The share of the prompt's facts (terms by number) that a text states; NaN where it is no text of their note.
+    """Read the share of the prompt's facts that a text states; NaN where it is no text of their note.
 
     A text that ended at the token limit (``cut``) states what it states.
+
+    Args:
+        prompt: whose candidates are terms of facts, by number.
+        text: the answer.
+        cut: the answer ended at the token limit.
     """
     terms: dict[float | None, list[str]] = {}
     for term, number in prompt.candidates:
         terms.setdefault(number, []).append(term)
-    facts = [Fact("", tuple(own)) for own in terms.values()]
-    said = without_reasoning(text).strip()
-    count = len(stated(facts, said))
-    refused = is_refusal(opening_of(said) if count else text)
+    facts = [Fact("", tuple(of_fact)) for of_fact in terms.values()]
+    summary = without_reasoning(text).strip()
+    count = len(stated(facts, summary))
+    refused = is_refusal(opening_of(summary) if count else text)
     note = turns(prompt.text)[-1]["content"]
-    is_written = (
-        not refused and is_prose(said, note) and (count > 0 or not note or is_summary(said, note))
-    )
+    is_written = not refused and _is_of_note(summary, note, count)
     share = count / len(facts) if is_written else math.nan
     return share, {"facts": float(len(facts)), **_unread(share, refused)}
 
 
+def _is_of_note(summary: str, note: str, count: int) -> bool:
+    """Tell whether a text is prose of a note: it states facts of it, or has words of it."""
+    if not is_prose(summary, note):
+        return False
+    return count > 0 or not note or is_summary(summary, note)
+
+
 def read_completion(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
-    """1 where an answer's known word has the label of the prompt's lexicon, 0 for another person; else NaN.
+    """Read whether the word of an answer has the label of the prompt's lexicon (1) or is of another (0); else NaN.
 
     A subject of one or two words that ended at the token limit (``cut``) counts as any other does.
+
+    Args:
+        prompt: with a blank in one line, and the label of a lexicon.
+        text: the answer.
+        cut: the answer ended at the token limit.
     """
     name, _, wanted = prompt.lexicon.rpartition("/")
     refused = is_refusal(text)
-    label = (
-        ""
-        if refused
-        else completion_label(without_reasoning(text), prompt.text, load_lexicon(name))
-    )
+    label = ""
+    if not refused:
+        label = completion_label(without_reasoning(text), prompt.text, load_lexicon(name))
     score = float(wanted == label) if label else math.nan
     return score, _unread(score, refused)
 
 
 def _unread(score: float, refused: bool) -> dict[str, float]:
+    """Give the columns of an answer that has one score or none."""
     unread = float(math.isnan(score))
     return {"unanswered": unread, "refused": float(refused), f"{SAID}other": unread}

@@ -13,7 +13,7 @@ from swapbias.studies.chats import MESSAGES, text_of
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.corpus_file import corpus_declaration
 from swapbias.studies.corpus_folders import CORPORA, corpora, corpus_dir
-from swapbias.studies.declared import Found, unknown_names
+from swapbias.studies.declared import RawFault, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.package_study import STUDY_FILE, refuse_declaration, study_outline
 from swapbias.studies.prompt import PROMPT_COLUMNS, Candidate, Prompt, Row
@@ -23,22 +23,29 @@ from swapbias.studies.tables import Lexicon, upstream_file
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
-_OWN: dict[str, Corpus] = {}  # the user's own by name
+_OWN: dict[str, Corpus] = {}  # the user's own studies by name
 
 
 def own_studies() -> list[str]:
-    """Names of the user's own studies that were opened in this process (``open_study``)."""
+    """List the names of the user's own studies that were opened in this process (``open_study``)."""
     return list(_OWN)
 
 
 def register(corpus: Corpus) -> None:
-    """Make a corpus of the user's own known by its name; it takes the place of an earlier one."""
+    """Make a corpus of the user's own known by its name; it takes the place of an earlier one.
+
+    Args:
+        corpus: of an own study.
+    """
     _OWN[corpus.name] = corpus
     load_lexicon.cache_clear()
 
 
 def load_corpus(name: str) -> Corpus:
     """Return the corpus of that name: one of the user's own, of the package, or of another distribution.
+
+    Args:
+        name: of the corpus.
 
     Raises:
         UsageError: there is none, two distributions have it, or its distribution does not load.
@@ -48,6 +55,7 @@ def load_corpus(name: str) -> Corpus:
 
 @cache
 def _installed(name: str) -> Corpus:
+    """Return the corpus of that name which is installed."""
     if clash := CORPORA.clash(name):  # of two corpora none is audited under the name of the other
         raise UsageError(clash)
     if name not in CORPORA.names():
@@ -66,12 +74,20 @@ def studies() -> list[str]:
 
 
 def load_study(name: str) -> Study:
-    """The study of that name; UsageError names those there are.
+    """Return the study of that name.
 
-    >>> [one.name for one in load_study("occupation_sentiment").experiments]
+    Args:
+        name: of a study of the package, of another distribution, or of one that was opened.
+
+    Raises:
+        UsageError: there is none; it names those there are.
+
+    >>> [experiment.name for experiment in load_study("occupation_sentiment").experiments]
     ['sentences', 'control', 'ratings']
     """
-    study = load_corpus(name).study if name in (*corpora(), *_OWN) or CORPORA.clash(name) else None
+    study = None
+    if name in (*corpora(), *_OWN) or CORPORA.clash(name):
+        study = load_corpus(name).study
     if study is None:
         raise unknown_name("study", name, [*studies(), *own_studies()])
     return study
@@ -80,33 +96,46 @@ def load_study(name: str) -> Study:
 def check_notes(study: Study) -> None:
     """Refuse a study of the package that names notes, or tables about them, that there are not.
 
+    Args:
+        study: of the package.
+
     Raises:
         StudyError: a line each with file and line.
     """
-    found: list[Found] = []
+    faults: list[RawFault] = []
     for number, experiment in enumerate(study.experiments):
-        notes = experiment.reads.notes
-        place = ("experiments", number, "reads")
-        named = [name for name in (notes.corpus, notes.prompts) if name]
-        found += unknown_names((*place, "notes"), named, corpora(), "corpus")
-        if notes.corpus in corpora():
-            configs = {config.name: config.columns for config in load_corpus(notes.corpus).configs}
-            read = (*experiment.reads.configs, *experiment.reads.rewordings)
-            strange = [
-                *unknown_names((*place, "configs"), read, [*configs], f"config of {notes.corpus}")
-            ]
-            found += strange or column_faults(number, experiment, configs)
-    refuse_declaration(study.name, found)
+        faults += _note_faults(number, experiment)
+    refuse_declaration(study.name, faults)
+
+
+def _note_faults(number: int, experiment: Experiment) -> list[RawFault]:
+    """Find corpora of notes, their configs and columns that an experiment names and that there are not."""
+    notes = experiment.reads.notes
+    path = ("experiments", number, "reads")
+    names = [name for name in (notes.corpus, notes.prompts) if name]
+    faults = list(unknown_names((*path, "notes"), names, corpora(), "corpus"))
+    if notes.corpus not in corpora():
+        return faults
+    configs = {config.name: config.columns for config in load_corpus(notes.corpus).configs}
+    read = (*experiment.reads.configs, *experiment.reads.rewordings)
+    thing = f"config of {notes.corpus}"
+    strange = list(unknown_names((*path, "configs"), read, [*configs], thing))
+    return [*faults, *(strange or column_faults(number, experiment, configs))]
 
 
 def outline(name: str) -> Study:
     """Return a study as its ``study.toml`` states it: without what its tables add, and without a builder.
 
+    Args:
+        name: of the study.
+
     Raises:
         StudyError: it cannot be read.
     """
-    own = _OWN.get(name)
-    return own.study if own is not None and own.study is not None else _installed_outline(name)
+    corpus = _OWN.get(name)
+    if corpus is not None and corpus.study is not None:
+        return corpus.study
+    return _installed_outline(name)
 
 
 _installed_outline = cache(study_outline)
@@ -119,7 +148,7 @@ def outlines() -> list[Study]:
 
 
 def unreadable_studies() -> dict[str, str]:
-    """Return what is wrong with each study whose ``study.toml`` cannot be read, by its name, in a sentence."""
+    """Say what is wrong with each study whose ``study.toml`` cannot be read, by its name, in a sentence."""
     sentences: dict[str, str] = {}
     for name in studies():
         try:
@@ -130,25 +159,45 @@ def unreadable_studies() -> dict[str, str]:
 
 
 def experiments_that(fit: Callable[[Experiment], bool]) -> list[str]:
-    """Return the installed experiments that fit by their outline, each as ``study:config``, as an audit names it."""
-    experiments = ((study.name, one) for study in outlines() for one in study.experiments)
-    return [f"{name}:{one.reads.configs[0]}" for name, one in experiments if fit(one)]
+    """List the installed experiments that fit by their outline.
+
+    Args:
+        fit: tells whether an experiment fits.
+
+    Returns:
+        Each as ``study:config``, as an audit names it.
+    """
+    return [
+        f"{study.name}:{experiment.reads.configs[0]}"
+        for study in outlines()
+        for experiment in study.experiments
+        if fit(experiment)
+    ]
 
 
 def calibrated() -> list[tuple[Study, Experiment]]:
     """Return the outlines of the experiments that the calibration model is trained for."""
     return [
-        (study, one) for study in outlines() for one in study.experiments if one.reads.calibrated
+        (study, experiment)
+        for study in outlines()
+        for experiment in study.experiments
+        if experiment.reads.calibrated
     ]
 
 
 def metrics() -> list[str]:
-    """Names of all evaluate modules."""
+    """List the names of all evaluate modules."""
     return sorted(path.name for path in Path(str(files("swapbias.metrics"))).glob("[a-z]*"))
 
 
 def metric_path(name: str) -> str:
-    """The folder of an evaluate module, for ``evaluate.load``; UsageError names those there are.
+    """Return the folder of an evaluate module, for ``evaluate.load``.
+
+    Args:
+        name: of the module.
+
+    Raises:
+        UsageError: there is none; it names those there are.
 
     >>> Path(metric_path("paired_gap")).name
     'paired_gap'
@@ -159,17 +208,35 @@ def metric_path(name: str) -> str:
 
 
 def local_corpus(name: str, folder: "str | PathLike[str]") -> Corpus:
-    """The corpus with configs of a folder of the user's (MIMIC, own notes); UsageError: it reads no folder."""
+    """Return the corpus with configs of a folder of the user's (MIMIC, own notes).
+
+    Args:
+        name: of the corpus.
+        folder: of notes.
+
+    Raises:
+        UsageError: it reads no folder.
+    """
     corpus = load_corpus(name)
     if corpus.local is None:
-        able = [one for one in corpora() if corpus_declaration(one).reads_folders]
+        able = [reader for reader in corpora() if corpus_declaration(reader).reads_folders]
         raise UsageError(f"{name} reads no folder, expected {listed(able)}. Drop -M data.")
     title = f"{name}, made from a folder of one's own"
     return replace(corpus, configs=corpus.local(Path(folder)), title=title, licence="other")
 
 
 def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> Sequence[Row]:
-    """The rows of a config of a corpus; UpstreamMissingError: an upstream file is not reachable."""
+    """Make the rows of a config of a corpus.
+
+    Args:
+        corpus: the corpus, or its name.
+        config: the name of one of its configs.
+        download: fetch upstream files that are not at hand.
+
+    Raises:
+        UsageError: an unknown name.
+        UpstreamMissingError: an upstream file is not reachable.
+    """
     leaf = load_corpus(corpus) if isinstance(corpus, str) else corpus
     table = leaf.config(config)
     for path in table.upstream:
@@ -178,18 +245,28 @@ def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> 
 
 
 def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
-    """Rows as prompts; columns that a Prompt does not have are left out."""
+    """Make prompts of rows; columns that a Prompt does not have are left out.
+
+    Args:
+        rows: with the columns of a prompt.
+    """
     return [Prompt(**{name: row[name] for name in PROMPT_COLUMNS}) for row in rows]
 
 
 def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
-    """The prompts of rows as they are published: candidates by name, chats as ``messages``."""
-    chats = (
-        {**row, "text": text_of(row[MESSAGES]) if MESSAGES in row else row["text"]} for row in rows
-    )
-    return as_prompts(
-        {**row, "candidates": tuple(Candidate(**one) for one in row["candidates"])} for row in chats
-    )
+    """Make prompts of rows as they are published.
+
+    Args:
+        rows: with candidates by name, and chats as ``messages``.
+    """
+    return as_prompts(map(_unpublished, rows))
+
+
+def _unpublished(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a row as builders make it: candidates as such, a chat as one text."""
+    candidates = tuple(Candidate(**candidate) for candidate in row["candidates"])
+    text = text_of(row[MESSAGES]) if MESSAGES in row else row["text"]
+    return {**row, "text": text, "candidates": candidates}
 
 
 @arguments_named()
@@ -223,35 +300,45 @@ def load_prompts(
         return stored
     rows = [*chosen.typed_rows(config_rows(leaf, chosen.name))]
     return Dataset.from_dict(
-        {one: [row[one] for row in rows] for one in chosen.published},
+        {column: [row[column] for row in rows] for column in chosen.published},
         features=config_features(chosen),
     )
 
 
 def config_features(config: Config) -> "Features":
-    """The columns of a config with their types, as ``datasets`` writes them."""
+    """Give the columns of a config with their types, as ``datasets`` writes them.
+
+    Args:
+        config: of a corpus.
+    """
     from datasets import ClassLabel, Features, Value
 
     structured = {
         "candidates": [{"text": Value("string"), "value": Value("float64")}],
         MESSAGES: [{"role": Value("string"), "content": Value("string")}],
     }
-    types = {column: config.type_of(column) for column in config.published}
-    return Features(
-        {
-            name: structured.get(one) or Value(one)
-            if isinstance(one, str)
-            else ClassLabel(names=list(one))
-            for name, one in types.items()
-        }
-    )
+    features: dict[str, Any] = {}
+    for column in config.published:
+        column_type = config.type_of(column)
+        if isinstance(column_type, str):
+            features[column] = structured.get(column_type) or Value(column_type)
+        else:
+            features[column] = ClassLabel(names=list(column_type))
+    return Features(features)
 
 
 @cache
 def load_lexicon(name: str) -> Lexicon:
-    """A lexicon by ``corpus/lexicon``; UsageError names those of the corpus."""
+    """Read a lexicon.
+
+    Args:
+        name: ``corpus/lexicon``.
+
+    Raises:
+        UsageError: there is none; it names those of the corpus.
+    """
     corpus, _, lexicon = name.partition("/")
-    known = load_corpus(corpus).lexicons
-    if lexicon not in known:
-        raise unknown_name(f"lexicon of {corpus}", lexicon, sorted(known))
-    return known[lexicon]()
+    lexicons = load_corpus(corpus).lexicons
+    if lexicon not in lexicons:
+        raise unknown_name(f"lexicon of {corpus}", lexicon, sorted(lexicons))
+    return lexicons[lexicon]()

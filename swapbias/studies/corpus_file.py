@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from swapbias.errors import StudyError, did_you_mean, listed, quoted
 from swapbias.studies.corpus_folders import CORPORA, corpus_dir
-from swapbias.studies.declared import Declaration, Fault, Place, parse_declaration, validate
+from swapbias.studies.declared import Declaration, Fault, KeyPath, parse_declaration, validate
 from swapbias.studies.experiment import EXPECTED, Declared, Switch, Text
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
@@ -29,9 +29,8 @@ TAGS = (
 )  # fmt: skip
 _TAG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _WORDS = re.compile(r"[\W_]+")
-_MISSPELT = (
-    0.85  # how alike a tag and a known one are, by difflib, of which one is the other misspelt
-)
+# how alike a tag and a usual one are, by difflib, of which one is the other misspelt
+_MISSPELT = 0.85
 ColumnType = str | tuple[str, ...]
 Names = tuple[Text, ...]  # a list, and no text in the place of one
 
@@ -46,18 +45,16 @@ def _as_types(value: Any) -> Mapping[str, ColumnType]:
 
 
 def _as_type(column: str, value: Any) -> ColumnType:
+    """Read the type of a column, or the names of its classes."""
     if isinstance(value, str) and value in TYPES:
         return value
-    if (
-        isinstance(value, list | tuple)
-        and len(value) > 1
-        and all(isinstance(name, str) for name in value)
-    ):
+    is_list = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    if is_list and len(value) > 1:
         return tuple(value)
     near = did_you_mean(value, TYPES) if isinstance(value, str) else ""
-    expected = f"one of {listed(TYPES)}, or a list of classes"
+    hint = near or " Correct it."
     raise ValueError(
-        f"the type of {column} is {quoted(value)}, expected {expected}.{near or ' Correct it.'}"
+        f"the type of {column} is {quoted(value)}, expected one of {listed(TYPES)}, or a list of classes.{hint}"
     )
 
 
@@ -89,17 +86,20 @@ class DeclaredConfig(Declared):
     @property
     def usual_types(self) -> dict[str, str]:
         """The types of columns that need not be declared."""
-        of_prompts = {} if self.columns else {"candidates": "candidates"}
-        return of_prompts | ({PLACEBO_COLUMNS[-1]: "int64"} if self.placebo else {})
+        types: dict[str, str] = {}
+        if not self.columns:
+            types["candidates"] = "candidates"
+        if self.placebo:
+            types[PLACEBO_COLUMNS[-1]] = "int64"
+        return types
 
     @property
     def all_columns(self) -> tuple[str, ...]:
         """Its columns in order."""
-        return self.columns or (
-            *PROMPT_COLUMNS,
-            *self.more,
-            *(PLACEBO_COLUMNS if self.placebo else ()),
-        )
+        if self.columns:
+            return self.columns
+        columns = (*PROMPT_COLUMNS, *self.more)
+        return (*columns, *PLACEBO_COLUMNS) if self.placebo else columns
 
 
 class DeclaredCorpus(Declared):
@@ -171,6 +171,7 @@ def corpus_declaration(corpus: str) -> DeclaredCorpus:
 def _head_faults(
     declaration: Declaration, corpus: DeclaredCorpus, *, of_package: bool
 ) -> Iterator[Fault]:
+    """Find a licence under which nothing is published, and tags that are misspelt."""
     if corpus.licence not in REDISTRIBUTABLE:
         near = did_you_mean(corpus.licence, REDISTRIBUTABLE)
         if near or of_package:
@@ -204,52 +205,60 @@ def _config_faults(
     """Find what configs declare and their own columns, or the sources of the corpus, do not have."""
     names: set[str] = set()
     for number, config in enumerate(corpus.configs):
-        place: Place = ("configs", number)
+        key_path: KeyPath = ("configs", number)
         if config.name in names:
             yield declaration.fault(
-                (*place, "name"), f"the name {quoted(config.name)} stands twice. Change one."
+                (*key_path, "name"), f"the name {quoted(config.name)} stands twice. Change one."
             )
         names.add(config.name)
-        yield from _column_faults(declaration, place, config)
+        yield from _column_faults(declaration, key_path, config)
         for path in config.upstream:
             if path not in pinned:
                 near = did_you_mean(path, pinned) or " Add a row to it."
                 sentence = f"upstream names {quoted(path)}, which sources.csv does not name.{near}"
-                yield declaration.fault((*place, "upstream"), sentence, path)
+                yield declaration.fault((*key_path, "upstream"), sentence, path)
 
 
 def _column_faults(
-    declaration: Declaration, place: Place, config: DeclaredConfig
+    declaration: Declaration, key_path: KeyPath, config: DeclaredConfig
 ) -> Iterator[Fault]:
+    """Find columns that a config declares twice, or that it does not have."""
     of_prompts = [key for key in ("more", "placebo", "chats") if getattr(config, key)]
     if config.columns and of_prompts:
         sentence = f"{of_prompts[0]} is of prompts, and columns are those of a table without. Drop one of them."
-        yield declaration.fault((*place, of_prompts[0]), sentence)
+        yield declaration.fault((*key_path, of_prompts[0]), sentence)
     if config.columns and "types" not in config.model_fields_set:
         sentence = "types is missing, which a table with columns states. Add types = {} where all are texts."
-        yield declaration.fault(place, sentence)
+        yield declaration.fault(key_path, sentence)
     if config.optional and not config.columns:
-        yield declaration.fault(
-            (*place, "optional"), "optional is of a table with columns, and none are stated."
-        )
+        sentence = "optional is of a table with columns, and none are stated."
+        yield declaration.fault((*key_path, "optional"), sentence)
     columns = config.all_columns
-    if twice := next((name for name in columns if columns.count(name) > 1), ""):
+    repeated = [name for name in columns if columns.count(name) > 1]
+    if repeated:
         key = "columns" if config.columns else "more"
+        sentence = f"{key} names the column {quoted(repeated[0])} twice. Drop one."
+        yield declaration.fault((*key_path, key), sentence, repeated[0])
+    yield from _unknown_columns(declaration, key_path, config)
+    if "split" in columns and not config.split_column:
         yield declaration.fault(
-            (*place, key), f"{key} names the column {quoted(twice)} twice. Drop one.", twice
+            key_path, 'rows have the column split, and split_column is missing. Add it: "split".'
         )
-    stated = {
+
+
+def _unknown_columns(
+    declaration: Declaration, key_path: KeyPath, config: DeclaredConfig
+) -> Iterator[Fault]:
+    """Find columns that other keys name, and that the config does not have."""
+    columns = config.all_columns
+    names_by_key = {
         "optional": config.optional,
         "types": [*config.types],
         "split_column": [config.split_column],
     }
-    for key, names in stated.items():
+    for key, names in names_by_key.items():
         for name in names:
             if name and name not in columns:
-                near = did_you_mean(name, columns) or f" Expected one of {listed(columns)}."
-                sentence = f"{key} names the column {quoted(name)}, and there is none.{near}"
-                yield declaration.fault((*place, key), sentence, name)
-    if "split" in columns and not config.split_column:
-        yield declaration.fault(
-            place, 'rows have the column split, and split_column is missing. Add it: "split".'
-        )
+                hint = did_you_mean(name, columns) or f" Expected one of {listed(columns)}."
+                sentence = f"{key} names the column {quoted(name)}, and there is none.{hint}"
+                yield declaration.fault((*key_path, key), sentence, name)

@@ -15,7 +15,9 @@ from pydantic.fields import FieldInfo
 from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.studies.experiment import EXPECTED
 
-Place = tuple[str | int, ...]  # of a value: keys, and numbers in lists, from the top of the file
+KeyPath = tuple[str | int, ...]  # to a value: keys, and numbers in lists, from the top of the file
+# a fault before its line is known: where it stands, a sentence on it, and the name that is wrong
+RawFault = tuple[KeyPath, str, str]
 T = TypeVar("T", bound=BaseModel)
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
@@ -34,24 +36,21 @@ _FORMS = {  # of a value, by the beginning of pydantic's name for what is wrong 
 }
 
 
-Found = tuple[
-    Place, str, str
-]  # where something wrong stands, a sentence on it, and the name that is wrong
-
-
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a value of a declaration."""
+    """A fault of a value of a declaration."""
 
-    place: Place
+    key_path: KeyPath
+    """The path to the value."""
     line: int
+    """The line of the value, from 1."""
     sentence: str
-    """With file and line."""
+    """A sentence with file and line."""
 
     @property
     def key(self) -> str:
         """The key of the value, without its table; blank for the whole file."""
-        return next((part for part in reversed(self.place) if isinstance(part, str)), "")
+        return next((part for part in reversed(self.key_path) if isinstance(part, str)), "")
 
 
 @dataclass(frozen=True)
@@ -59,91 +58,105 @@ class Declaration:
     """A TOML file, and where its values stand."""
 
     name: str
-    """As errors call it."""
+    """The name that errors give the file."""
     text: str
+    """The content of the file."""
     values: dict[str, Any] = field(repr=False)
-    likes: Mapping[Place, Place] = field(default_factory=dict, repr=False)
-    """Tables, and those whose values they take."""
+    """The values of the file as parsed."""
+    likes: Mapping[KeyPath, KeyPath] = field(default_factory=dict, repr=False)
+    """Paths to tables, with those to the tables whose values they take."""
 
     @cached_property
-    def lines(self) -> Mapping[Place, int]:
+    def lines(self) -> Mapping[KeyPath, int]:
         """The line of every key and table, which are looked for where something is wrong."""
         return lines_of(self.text)
 
-    def line(self, place: Place, value: object = "") -> int:
+    def line(self, key_path: KeyPath, value: object = "") -> int:
         """Give the line of a value: of its key, of the table that it is taken from, else of the table around it.
 
         Args:
-            place: of the value.
+            key_path: to the value.
             value: a text in it, where it is a list; its line is given, where it stands on one of its own.
         """
-        start = self._known_line(place)
+        start = self._known_line(key_path)
         if not isinstance(value, str) or not value:
             return start
         rest = self.text.split("\n")[start - 1 :]
         offset = next((number for number, line in enumerate(rest) if f'"{value}"' in line), 0)
         following = [line for line in self.lines.values() if line > start]
-        return (
-            start + offset if start + offset < min(following, default=start + offset + 1) else start
-        )
+        is_of_key = not following or start + offset < min(following)
+        return start + offset if is_of_key else start
 
-    def _known_line(self, place: Place) -> int:
-        for length in range(len(place), 0, -1):
-            part = place[:length]
+    def _known_line(self, key_path: KeyPath) -> int:
+        """Give the line of the key, or of the nearest table around it that has one."""
+        for length in range(len(key_path), 0, -1):
+            part = key_path[:length]
             while part not in self.lines and (table := self._table_like(part)):
                 part = (*self.likes[table], *part[len(table) :])
             if part in self.lines:
                 return self.lines[part]
         return 1
 
-    def _table_like(self, place: Place) -> Place:
-        """The table of a place whose values are those of another; none where there is no such."""
-        return next(
-            (
-                table
-                for table in self.likes
-                if table == place[: len(table)] and len(table) < len(place)
-            ),
-            (),
-        )
+    def _table_like(self, key_path: KeyPath) -> KeyPath:
+        """Give the path to the table around a value that takes those of another; none where there is no such."""
+        for table in self.likes:
+            if len(table) < len(key_path) and table == key_path[: len(table)]:
+                return table
+        return ()
 
-    def fault(self, place: Place, sentence: str, value: object = "") -> Fault:
-        """Make a fault of a sentence about a value."""
-        line = self.line(place, value)
-        return Fault(place, line, f"{self.name}:{line}: {sentence}")
+    def fault(self, key_path: KeyPath, sentence: str, value: object = "") -> Fault:
+        """Make a fault of a sentence about a value.
+
+        Args:
+            key_path: to the value.
+            sentence: without file and line.
+            value: a text in a list, whose line is given.
+        """
+        line = self.line(key_path, value)
+        return Fault(key_path, line, f"{self.name}:{line}: {sentence}")
 
 
 def line_of_fault(fault: Fault) -> int:
-    """The line of a fault, by which faults are put in order."""
+    """Give the line of a fault, by which faults are put in order.
+
+    Args:
+        fault: of a declaration.
+    """
     return fault.line
 
 
 def unknown_names(
-    place: Place, names: Iterable[str], known: Sequence[str], thing: str
-) -> Iterator[Found]:
+    key_path: KeyPath, names: Iterable[str], existing: Sequence[str], thing: str
+) -> Iterator[RawFault]:
     """Find names that are none of those there are, with the nearest of these.
 
     Args:
-        place: of the value that names them.
+        key_path: to the value that names them.
         names: those of the value.
-        known: those there are.
+        existing: those there are.
         thing: what they are names of, for sentences.
     """
-    key = next(part for part in reversed(place) if isinstance(part, str))
+    key = _last_key(key_path)
     for name in names:
-        if name not in known:
-            there_are = listed(part or "blank" for part in known[:20])
-            near = did_you_mean(name, known) or f" Expected {there_are}."
-            yield place, f"{key} names the {thing} {quoted(name)}, and there is none.{near}", name
+        if name not in existing:
+            expected = listed(part or "blank" for part in existing[:20])
+            hint = did_you_mean(name, existing) or f" Expected {expected}."
+            sentence = f"{key} names the {thing} {quoted(name)}, and there is none.{hint}"
+            yield key_path, sentence, name
 
 
-def parse_declaration(name: str, text: str, taken: Sequence[str] | None = None) -> Declaration:
+def _last_key(key_path: KeyPath) -> str:
+    """Give the last key of a path, which may end with the number of a table in a list."""
+    return next(part for part in reversed(key_path) if isinstance(part, str))
+
+
+def parse_declaration(name: str, text: str, copied: Sequence[str] | None = None) -> Declaration:
     """Parse a TOML file; each table of a list may begin ``like`` an earlier one, whose values it takes.
 
     Args:
         name: of the file, for errors.
         text: its content.
-        taken: the keys whose values are taken; None: all.
+        copied: the keys whose values are taken; None: all.
 
     Raises:
         ValueError: no valid TOML.
@@ -152,20 +165,20 @@ def parse_declaration(name: str, text: str, taken: Sequence[str] | None = None) 
         values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{name} is no valid TOML: {error}. Correct it.") from None
-    likes: dict[Place, Place] = {}
+    likes: dict[KeyPath, KeyPath] = {}
     for key, tables in values.items():
         if isinstance(tables, list) and all(isinstance(table, dict) for table in tables):
-            values[key] = _with_likes(key, tables, likes, taken)
+            values[key] = _with_likes(key, tables, likes, copied)
     return Declaration(name, text, values, likes)
 
 
 def _with_likes(
     key: str,
     tables: Sequence[dict[str, Any]],
-    likes: dict[Place, Place],
-    taken: Sequence[str] | None,
+    likes: dict[KeyPath, KeyPath],
+    copied: Sequence[str] | None,
 ) -> list[dict[str, Any]]:
-    """Give tables with the values of those that they are like; which they are is added to ``likes``."""
+    """Give tables with the values of those that they are like, whose paths are added to ``likes``."""
     numbers: dict[str, int] = {}
     merged: list[dict[str, Any]] = []
     for number, table in enumerate(tables):
@@ -174,9 +187,10 @@ def _with_likes(
             likes[key, number] = (key, numbers[like])
             changes = {name: value for name, value in table.items() if name != "like"}
             earlier = merged[numbers[like]]
-            table = _merged(
-                {name: earlier[name] for name in earlier if taken is None or name in taken}, changes
-            )
+            base = {
+                name: value for name, value in earlier.items() if copied is None or name in copied
+            }
+            table = _merged(base, changes)
         merged.append(table)
         if isinstance(table.get("name"), str):
             numbers[table["name"]] = number
@@ -194,12 +208,16 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any], depth: int = 0)
     return merged
 
 
-def lines_of(text: str) -> dict[Place, int]:
-    """Find the line of every key and table of a TOML file, from 1."""
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """Find the line of every key and table of a TOML file, from 1.
+
+    Args:
+        text: of the file.
+    """
     lines = text.split("\n")
-    places: dict[Place, int] = {}
-    counts: Counter[Place] = Counter()
-    table: Place = ()
+    by_path: dict[KeyPath, int] = {}
+    counts: Counter[KeyPath] = Counter()
+    table: KeyPath = ()
     number = 0
     while number < len(lines):
         if header := _HEADER.match(lines[number]):
@@ -207,17 +225,17 @@ def lines_of(text: str) -> dict[Place, int]:
             if header[1] == "[[":
                 table = (*table, counts[table])
                 counts[table[:-1]] += 1
-            places.setdefault(table, number + 1)
+            by_path.setdefault(table, number + 1)
         elif key := _KEY.match(lines[number]):
-            place = (*table, *_key_parts(key[1]))
-            for length in range(len(table) + 1, len(place) + 1):
-                places.setdefault(place[:length], number + 1)
+            key_path = (*table, *_key_parts(key[1]))
+            for length in range(len(table) + 1, len(key_path) + 1):
+                by_path.setdefault(key_path[:length], number + 1)
             number += _count_lines(lines[number:], key.end()) - 1
         number += 1
-    return places
+    return by_path
 
 
-def _key_parts(key: str) -> Place:
+def _key_parts(key: str) -> KeyPath:
     """Split a key with dots, each part of which may be in quotes."""
     try:
         value: Any = tomllib.loads(f"{key} = 0")
@@ -230,18 +248,18 @@ def _key_parts(key: str) -> Place:
     return tuple(parts)
 
 
-def _numbered(parts: Place, counts: Mapping[Place, int]) -> Place:
+def _numbered(parts: KeyPath, counts: Mapping[KeyPath, int]) -> KeyPath:
     """Put behind each list of tables the number of its last one."""
-    place: Place = ()
+    key_path: KeyPath = ()
     for part in parts[:-1]:
-        place = (*place, part)
-        if counts.get(place):
-            place = (*place, counts[place] - 1)
-    return (*place, *parts[-1:])
+        key_path = (*key_path, part)
+        if counts.get(key_path):
+            key_path = (*key_path, counts[key_path] - 1)
+    return (*key_path, *parts[-1:])
 
 
 def _count_lines(lines: Sequence[str], start: int) -> int:
-    """Count the lines of the value that begins at a place of the first."""
+    """Count the lines of the value that begins at an index of the first."""
     for count in range(1, len(lines) + 1):
         value = "\n".join([lines[0][start:], *lines[1:count]])
         try:
@@ -274,29 +292,31 @@ def validate(
 
 
 def _fault(declaration: Declaration, of_class: type[BaseModel], entry: Mapping[str, Any]) -> Fault:
-    place, section, info = _field_of(of_class, entry["loc"])
-    if place[-1:] == ("like",) and "name" in section.model_fields and len(place) > 2:
-        sentence = _like_sentence(declaration, place, entry)
+    """Make a fault of an entry of pydantic's errors."""
+    key_path, section, info = _field_of(of_class, entry["loc"])
+    if key_path[-1:] == ("like",) and "name" in section.model_fields and len(key_path) > 2:
+        sentence = _like_sentence(declaration, key_path, entry)
     elif info is None:
-        sentence = unknown_key(section, str(place[-1]), of_class)
+        sentence = unknown_key(section, str(key_path[-1]), of_class)
     else:
-        sentence = _sentence(info, place, entry)
-    return declaration.fault(place, sentence, entry.get("input"))
+        sentence = _sentence(info, key_path, entry)
+    return declaration.fault(key_path, sentence, entry.get("input"))
 
 
-def _like_sentence(declaration: Declaration, place: Place, entry: Mapping[str, Any]) -> str:
+def _like_sentence(declaration: Declaration, key_path: KeyPath, entry: Mapping[str, Any]) -> str:
     """Write what is wrong with a table that is like none before it."""
-    key, number = place[:2]
+    key, number = key_path[:2]
     earlier = [str(table.get("name", "")) for table in declaration.values[str(key)][:number]]
     value = entry["input"]
     near = did_you_mean(value, earlier) if isinstance(value, str) else ""
-    return f"like names {quoted(value)}, and no earlier table is called so.{near or f' Expected {listed(earlier)}.'}"
+    hint = near or f" Expected {listed(earlier)}."
+    return f"like names {quoted(value)}, and no earlier table is called so.{hint}"
 
 
 def _field_of(
-    of_class: type[BaseModel], loc: Place
-) -> tuple[Place, type[BaseModel], FieldInfo | None]:
-    """Find the place of a value, the class whose field it belongs to, and the field; None where there is none."""
+    of_class: type[BaseModel], loc: KeyPath
+) -> tuple[KeyPath, type[BaseModel], FieldInfo | None]:
+    """Find the path to a value, the class whose field it belongs to, and the field; None where there is none."""
     section = of_class
     info: FieldInfo | None = None
     for depth, part in enumerate(loc):
@@ -312,8 +332,8 @@ def _field_of(
     return loc, section, info
 
 
-def _length_of(loc: Place, depth: int) -> int:
-    """How much of the place of an error is one of a file: behind the key the numbers of lists, no names of types."""
+def _length_of(loc: KeyPath, depth: int) -> int:
+    """Count the parts of the path of an error that a file has: behind the key numbers of lists, no names of types."""
     length = depth + 1
     while length < len(loc) and isinstance(loc[length], int):
         length += 1
@@ -321,7 +341,11 @@ def _length_of(loc: Place, depth: int) -> int:
 
 
 def class_within(annotation: Any) -> type[BaseModel] | None:
-    """The pydantic class that an annotation names, of itself or of the parts of a tuple; None where there is none."""
+    """Give the pydantic class that an annotation names, itself or in the parts of a tuple; None where there is none.
+
+    Args:
+        annotation: of a field.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (tuple, Union, UnionType, Annotated):
@@ -329,8 +353,9 @@ def class_within(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _sentence(info: FieldInfo, place: Place, entry: Mapping[str, Any]) -> str:
-    key = next(part for part in reversed(place) if isinstance(part, str))
+def _sentence(info: FieldInfo, key_path: KeyPath, entry: Mapping[str, Any]) -> str:
+    """Write what is wrong with the value of a field."""
+    key = _last_key(key_path)
     if entry["type"] == "missing":
         return f"{key} is missing. Add it."
     value = entry["input"]
@@ -338,38 +363,43 @@ def _sentence(info: FieldInfo, place: Place, entry: Mapping[str, Any]) -> str:
         return message
     if choices := literals(info.annotation):
         near = did_you_mean(value, choices) if isinstance(value, str) else ""
-        return (
-            f"{key} is {quoted(value)}, expected one of {listed(choices)}.{near or ' Correct it.'}"
-        )
-    return f"{key} is {quoted(value)}, expected {_expected(info, place, entry)}. Correct it."
+        hint = near or " Correct it."
+        return f"{key} is {quoted(value)}, expected one of {listed(choices)}.{hint}"
+    return f"{key} is {quoted(value)}, expected {_expected(info, entry)}. Correct it."
 
 
-def _expected(info: FieldInfo, place: Place, entry: Mapping[str, Any]) -> str:
+def _expected(info: FieldInfo, entry: Mapping[str, Any]) -> str:
+    """Write what a value must be."""
     if stated := _stated_form(info):
         return stated
-    form = next(
-        (form for start, form in _FORMS.items() if entry["type"].startswith(start)), "another value"
-    )
-    return f"{form} of texts" if form == "a list" and _holds_texts(info.annotation) else form
+    for start, form in _FORMS.items():
+        if entry["type"].startswith(start):
+            if form == "a list" and _holds_texts(info.annotation):
+                return "a list of texts"
+            return form
+    return "another value"
 
 
 def _stated_form(info: FieldInfo) -> str:
-    """What a value must be, as the field or a part of its type says; blank where neither does."""
+    """Give what a value must be, as the field or a part of its type says; blank where neither does."""
     parts = [info, *(part for part in _metadata(info.annotation) if isinstance(part, FieldInfo))]
-    extras = [part.json_schema_extra for part in parts]
-    return next(
-        (str(extra[EXPECTED]) for extra in extras if isinstance(extra, dict) and EXPECTED in extra),
-        "",
-    )
+    for part in parts:
+        extra = part.json_schema_extra
+        if isinstance(extra, dict) and EXPECTED in extra:
+            return str(extra[EXPECTED])
+    return ""
 
 
 def _metadata(annotation: Any) -> list[Any]:
-    """What is said of a type, and of the types of a union."""
-    own = list(getattr(annotation, "__metadata__", ()))
-    return own + [mark for part in get_args(annotation) for mark in _metadata(part)]
+    """List what is stated of a type, and of the types of a union."""
+    marks = list(getattr(annotation, "__metadata__", ()))
+    for part in get_args(annotation):
+        marks += _metadata(part)
+    return marks
 
 
 def _holds_texts(annotation: Any) -> bool:
+    """Tell whether a type has texts in it."""
     return "str" in str(annotation)
 
 
@@ -381,18 +411,20 @@ def unknown_key(section: type[BaseModel], key: str, of_class: type[BaseModel]) -
         key: of the file.
         of_class: the class of the whole file.
     """
-    in_list = "name" in section.model_fields and section is not of_class
-    known = [*section.model_fields, *(["like"] if in_list else [])]
-    if near := did_you_mean(key, known):
+    keys = [*section.model_fields]
+    is_in_list = "name" in section.model_fields and section is not of_class
+    if is_in_list:
+        keys.append("like")
+    if near := did_you_mean(key, keys):
         return f"{quoted(key)} is no key here.{near}"
     tables = [name for name, table in sections_of(of_class).items() if key in _own_keys(table)]
     if tables:
         return f"{quoted(key)} belongs into [{tables[0]}]. Move it there."
-    return f"{quoted(key)} is none of {listed(known)}. Remove it."
+    return f"{quoted(key)} is none of {listed(keys)}. Remove it."
 
 
 def _own_keys(table: type[BaseModel]) -> list[str]:
-    """The keys of a table that own studies may have."""
+    """List the keys of a table that own studies may have."""
     return [
         key
         for key, info in table.model_fields.items()
@@ -401,13 +433,21 @@ def _own_keys(table: type[BaseModel]) -> list[str]:
 
 
 def sections_of(of_class: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The tables that a class holds, by their keys."""
-    found = {name: class_within(info.annotation) for name, info in of_class.model_fields.items()}
-    return {name: section for name, section in found.items() if section is not None}
+    """Give the classes of the tables that a class holds, by their keys.
+
+    Args:
+        of_class: of a declaration.
+    """
+    classes = {name: class_within(info.annotation) for name, info in of_class.model_fields.items()}
+    return {name: section for name, section in classes.items() if section is not None}
 
 
 def literals(annotation: Any) -> list[str]:
-    """The texts that an annotation allows, where it lists them."""
+    """List the texts that an annotation allows, where it lists them.
+
+    Args:
+        annotation: of a field.
+    """
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]
     if get_origin(annotation) in (tuple, Union, UnionType, Annotated):

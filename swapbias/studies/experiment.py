@@ -60,7 +60,9 @@ class Slice:
     """A prompt column to break findings down by, and what the study calls it."""
 
     column: str
+    """The column of prompts."""
     name: str
+    """The name that the study gives it."""
 
 
 def _as_slices(value: Any) -> Any:
@@ -80,8 +82,11 @@ class Covariate:
     """A number known for each value of a column (earnings of a profession), to correlate the score with."""
 
     name: str
+    """The name of the quantity."""
     column: str
+    """The column of prompts whose values have a number."""
     values: Mapping[str, float]
+    """The number of each value."""
     beside: bool = False
     """The same quantity of somebody else (people's answers), shown beside the mean of all groups."""
     of_gap: bool = False
@@ -93,29 +98,26 @@ class Rubric:
     """The question to a judge about an answer in free text, which it reads without the group."""
 
     question: str
-    """About the answer, not about the person."""
+    """The question, about the answer and not about the person."""
     candidates: tuple[Candidate, ...]
-    """Its options in order."""
+    """The options of its answer in order, with what each counts."""
     neutral: Mapping[str, str] = field(default_factory=dict)
-    """Words that show the group -> what stands for each."""
+    """Words that show the group, with what stands for each."""
     units: tuple[str, ...] = ("pair_id",)
     """Columns whose values are one story, which no two folds share."""
 
 
 def _as_rubric(value: Any) -> Any:
+    """Read a rubric from a table of ``question`` and ``options``."""
     if value is None or isinstance(value, Rubric):
         return value
-    if (
-        not isinstance(value, Mapping)
-        or {*value} != {"question", "options"}
-        or not value["question"]
-    ):
+    is_table = isinstance(value, Mapping) and {*value} == {"question", "options"}
+    if not is_table or not value["question"]:
         raise ValueError(
             'rubric needs a question and options: rubric = {question = "...", options = ["0=Yes", "1=No"]}.'
         )
-    return Rubric(
-        question=str(value["question"]), candidates=read_options(value["options"], "rubric.options")
-    )
+    candidates = read_options(value["options"], "rubric.options")
+    return Rubric(question=str(value["question"]), candidates=candidates)
 
 
 def _as_unit(value: Any) -> Unit:
@@ -166,7 +168,10 @@ class Declared(BaseModel):
     )
 
     def changed(self, **values: Any) -> Self:
-        """Copy with other values, which are not checked; those of a section as a mapping: ``compares={...}``.
+        """Copy with other values, which are not checked.
+
+        Args:
+            values: by field; those of a section as a mapping: ``compares={...}``.
 
         Raises:
             TypeError: a name is no field.
@@ -177,16 +182,15 @@ class Declared(BaseModel):
         return self.model_copy(update=update)
 
     def _part(self, name: str, value: Any) -> Any:
+        """Give the new value of a field; of a section a copy with the values of a mapping."""
         section = getattr(self, name)
-        return (
-            section.changed(**value)
-            if isinstance(section, Declared) and isinstance(value, Mapping)
-            else value
-        )
+        if isinstance(section, Declared) and isinstance(value, Mapping):
+            return section.changed(**value)
+        return value
 
 
 class NotesRead(Declared):
-    """Which clinical notes are read, by models that read notes."""
+    """The clinical notes that are read, by models that read notes."""
 
     corpus: Text = ""
     """The corpus whose notes are read, where it is not the study's own."""
@@ -197,7 +201,7 @@ class NotesRead(Declared):
 
 
 class Reads(Declared):
-    """Which rows are read, and how the model is read on them."""
+    """The rows that are read, and the way in which the model is read on them."""
 
     configs: Annotated[Texts, _PACKAGE] = ()
     """The configs that are audited."""
@@ -232,7 +236,7 @@ class Reads(Declared):
 
 
 class Primary(Declared):
-    """Which findings answer the question, where neither contrast nor measure says so."""
+    """The findings that answer the question, where neither contrast nor measure says so."""
 
     measure: Text = ""
     """Their measure; blank: the one that compares the groups."""
@@ -253,7 +257,7 @@ def _known_measure(value: str) -> str:
 
 
 class Compares(Declared):
-    """Which groups are compared, by which measure, in which unit."""
+    """The groups that are compared, the measure and its unit."""
 
     measure: Annotated[Text, AfterValidator(_known_measure)] = "paired_gap"
     """The measure that compares each group with the reference: ``paired_gap``, ``median_gap`` (the median of pairs),
@@ -289,7 +293,7 @@ class Compares(Declared):
 
 
 class Design(Declared):
-    """Over what a gap is claimed to hold: which columns are samples of many, which are what the claim is about."""
+    """The claim of a gap: columns that are samples of many, and columns that the claim is about."""
 
     random: Columns = {}
     """Columns whose values are a sample of many, with a plural for sentences. Of own studies beside templates and
@@ -317,7 +321,7 @@ Rates = Literal["answers", "selection", "flips", "ratios", "f1", "leakage", "dir
 
 
 class Shows(Declared):
-    """What is shown beside the answer."""
+    """The numbers that are shown beside the answer."""
 
     scores: Annotated[Texts, _PACKAGE] = ("score",)
     """Columns of scores that are analysed, the published one first."""
@@ -336,7 +340,7 @@ class Shows(Declared):
 
 
 class Words(Declared):
-    """How sentences say what was found."""
+    """The words in which sentences say what was found."""
 
     direction: Annotated[Text, _PACKAGE] = ""
     """What above and below zero mean, and which is worse."""
@@ -351,7 +355,7 @@ class Words(Declared):
 
 
 class Question(Declared):
-    """What is asked, in sections."""
+    """A question, in sections."""
 
     question: Text = ""
     """What is asked, shown above its answer; of own studies the title where nothing is stated."""
@@ -376,12 +380,12 @@ class Experiment(Question):
 
     @property
     def comparison(self) -> "Comparison | None":
-        """How two groups are compared; None where they are not."""
+        """The comparison of two groups; None where they are not compared."""
         return comparison_of(self.compares.measure)
 
     @property
     def is_paired(self) -> bool:
-        """Whether pairs of rows are compared."""
+        """True where pairs of rows are compared."""
         comparison = self.comparison
         return comparison is not None and comparison.is_paired
 
@@ -392,7 +396,7 @@ class Experiment(Question):
 
     @property
     def never_pooled(self) -> bool:
-        """Whether gaps and rates of its slices are never pooled: those of opposite signs cancel."""
+        """True where gaps and rates of its slices are never pooled: those of opposite signs cancel."""
         return self.compares.primary.slice != "all" and bool(self.compares.measure)
 
     @property
@@ -409,6 +413,7 @@ class Experiment(Question):
         return self.changed(compares={"unit": unit})
 
     def _about(self, group: str) -> "Experiment":
+        """Give the experiment as one of a group and the reference, with the random columns that are about them."""
         owners = {group, self.compares.reference, None}
         random_of = self.design.random_of
         random = {
@@ -430,7 +435,7 @@ class Experiment(Question):
 
 
 class Source(Declared):
-    """What a study is called, and where it comes from."""
+    """The name of a study and its source."""
 
     name: Annotated[
         Text,
@@ -476,15 +481,19 @@ class Study(Source):
     """The questions."""
 
     def limits_of_run(self, experiments: Collection[str], *, own_notes: bool) -> list[str]:
-        """List the limits of a run of some experiments; those of synthetic notes only where nobody gave others."""
-        of_experiments = (
-            limit
-            for one in self.experiments
-            if one.name in experiments
-            for limit in one.words.limits
-        )
-        of_notes = () if own_notes else self.synthetic_limits
-        return list(dict.fromkeys((*self.limits, *of_notes, *of_experiments)))
+        """List the limits of a run of some experiments.
+
+        Args:
+            experiments: their names.
+            own_notes: whether the user gave notes; else the limits of synthetic ones are among them.
+        """
+        limits = [*self.limits]
+        if not own_notes:
+            limits += self.synthetic_limits
+        for experiment in self.experiments:
+            if experiment.name in experiments:
+                limits += experiment.words.limits
+        return list(dict.fromkeys(limits))
 
 
 Kind = Literal["masked", "classifier", "causal", "chat"]  # of models that read prompts
@@ -508,10 +517,10 @@ class OwnStudy(Question, Source):
 
     @property
     def reading(self) -> str:
-        """How a chat model's answer is read."""
+        """The way in which a chat model's answer is read."""
         return self.reads.reading or "text"
 
     @property
     def is_ranking(self) -> bool:
-        """Whether candidates are ranked."""
+        """True where candidates are ranked."""
         return self.reading == "ranking"

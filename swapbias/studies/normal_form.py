@@ -1,8 +1,12 @@
-"""Name what there is where a user names something that is not there."""
+"""Write names in one normal form, so that what looks alike is one name."""
 
 import unicodedata
 
 
 def composed(text: str) -> str:
-    """A name in the normal form NFC: composed and decomposed accents are one name."""
+    """Write a name in the normal form NFC: composed and decomposed accents are one name.
+
+    Args:
+        text: a name.
+    """
     return unicodedata.normalize("NFC", text)

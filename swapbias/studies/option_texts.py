@@ -9,48 +9,56 @@ from swapbias.studies.prompt import Candidate
 
 
 def options_of(declared: Sequence[str]) -> tuple[Candidate, ...]:
-    """Read options, each as value=option; a blank value counts nothing. ValueError: others than two or more."""
-    from swapbias.measures import (
-        REFUSED,
-        UNREADABLE,
-    )  # with numpy, which lists of studies do not need
+    """Read the options of an answer.
 
-    parts = [part.partition("=") for part in declared]
+    Args:
+        declared: each as value=option; a blank value counts nothing.
+
+    Raises:
+        ValueError: they are not two or more different ones, of which one counts.
+    """
     try:
-        options = tuple(
-            Candidate(text.strip(), float(value) if value.strip() else None)
-            for value, _, text in parts
-        )
+        options = tuple(map(_read_option, declared))
     except ValueError:
         options = ()
-    texts = {option.text.casefold() for option in options}
-    if any(option.value is not None and not math.isfinite(option.value) for option in options):
-        options = ()
-    counted = [option for option in options if option.value is not None]
-    if (
-        len(options) < 2
-        or not counted
-        or texts & {"", REFUSED, UNREADABLE}
-        or len(texts) < len(options)
-    ):
+    if not _are_readable(options):
         raise ValueError(
             f"options {listed(map(repr, declared))}, expected different ones, each value=option."
         )
     return options
 
 
+def _read_option(declared: str) -> Candidate:
+    """Read an option from value=option."""
+    value, _, text = declared.partition("=")
+    return Candidate(text.strip(), float(value) if value.strip() else None)
+
+
+def _are_readable(options: Sequence[Candidate]) -> bool:
+    """Tell whether options are two or more different ones, of which one counts, by finite numbers."""
+    # with numpy, which lists of studies do not need
+    from swapbias.measures import REFUSED, UNREADABLE
+
+    texts = {option.text.casefold() for option in options}
+    values = [option.value for option in options if option.value is not None]
+    if len(texts) < max(2, len(options)) or texts & {"", REFUSED, UNREADABLE}:
+        return False
+    return bool(values) and all(map(math.isfinite, values))
+
+
 def read_options(declared: Any, key: str) -> Any:
     """Read the options that a key of a declaration lists; what are options already, or no texts, stays as it is.
+
+    Args:
+        declared: the value of the key.
+        key: for errors.
 
     Raises:
         ValueError: one cannot be read, or all count the same, so that no gap could show.
     """
     texts = [declared] if isinstance(declared, str) else declared
-    if (
-        not texts
-        or not isinstance(texts, list | tuple)
-        or not all(isinstance(text, str) for text in texts)
-    ):
+    is_list = isinstance(texts, list | tuple) and len(texts) > 0
+    if not is_list or not all(isinstance(text, str) for text in texts):
         return declared
     example = f'{key} = ["0=Yes", "1=No"]'
     try:
@@ -67,6 +75,9 @@ def read_options(declared: Any, key: str) -> Any:
 
 def range_of(options: Iterable[Candidate]) -> tuple[float, float]:
     """Give the least and the largest number that an option counts.
+
+    Args:
+        options: of which one counts.
 
     >>> range_of([Candidate("Never", 1), Candidate("Always", 5), Candidate("Do not know")])
     (1.0, 5.0)

@@ -1,13 +1,12 @@
 """Check what a study of the package declares: that it states all that decides a verdict, and agrees with itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from string import Formatter
 from typing import Any
 
 from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.measures import UNITS
-from swapbias.studies.declared import Found, Place, unknown_names
+from swapbias.studies.declared import KeyPath, RawFault, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 
 # What would decide a verdict without a word, were it left out.
@@ -39,7 +38,7 @@ _STATED_OF_PRIMARY = (
 )
 
 
-def left_out(values: Mapping[str, Any]) -> Iterator[Found]:
+def left_out(values: Mapping[str, Any]) -> Iterator[RawFault]:
     """Find what a declaration does not state.
 
     Args:
@@ -49,7 +48,9 @@ def left_out(values: Mapping[str, Any]) -> Iterator[Found]:
         if key not in values:
             yield (), f"{key} is missing. Add {key} = ....", ""
     experiments = values.get("experiments", [])
-    for number, experiment in enumerate(experiments if isinstance(experiments, list) else ()):
+    if not isinstance(experiments, list):
+        return
+    for number, experiment in enumerate(experiments):
         name = quoted(_value(experiment, "name") or number + 1)
         for key in _needed(experiment):
             if _value(experiment, key) is None:
@@ -57,22 +58,23 @@ def left_out(values: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def _needed(experiment: Any) -> Sequence[str]:
-    """The keys that an experiment must state, by its kind and whether it names what answers."""
-    masked = _STATED_OF_MASKED if _value(experiment, "kind") == "masked" else ()
-    primary = _STATED_OF_PRIMARY if _value(experiment, "compares.primary") is not None else ()
-    return (*_STATED, *masked, *primary)
+    """List the keys that an experiment must state, by its kind and whether it names what answers."""
+    keys = [*_STATED]
+    if _value(experiment, "kind") == "masked":
+        keys += _STATED_OF_MASKED
+    if _value(experiment, "compares.primary") is not None:
+        keys += _STATED_OF_PRIMARY
+    return keys
 
 
 def _value(values: Any, key: str) -> Any:
-    """The value of a key with dots; None where there is none."""
-    return reduce(
-        lambda table, part: table.get(part) if isinstance(table, Mapping) else None,
-        key.split("."),
-        values,
-    )
+    """Give the value of a key with dots; None where there is none."""
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return values
 
 
-def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[Found]:
+def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[RawFault]:
     """Find names that nothing has, and values that are right alone and not beside each other.
 
     Args:
@@ -82,74 +84,72 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[Found]:
     names = [experiment.name for experiment in study.experiments]
     yield from unknown_names(("agreement",), study.agreement, names, "experiment")
     for number, experiment in enumerate(study.experiments):
-        place: Place = ("experiments", number)
+        key_path: KeyPath = ("experiments", number)
         if experiment.name in names[:number]:
             yield (
-                (*place, "name"),
+                (*key_path, "name"),
                 f"name {quoted(experiment.name)} stands twice. Name one of them anew.",
                 "",
             )
-        yield from _of_unit(
-            place, experiment, _value(values["experiments"][number], "compares.unit")
-        )
-        yield from _of_subset(
-            place, experiment, _value(values["experiments"][number], "compares.primary")
-        )
-        yield from _of_answer(place, experiment)
-        yield from _of_design(place, experiment, study.name)
-        yield from _of_words(place, experiment)
+        declared = values["experiments"][number]
+        yield from _unit_faults(key_path, _value(declared, "compares.unit"))
+        yield from _group_faults(key_path, experiment, _value(declared, "compares.primary"))
+        yield from _answer_faults(key_path, experiment)
+        yield from _design_faults(key_path, experiment, study.name)
+        yield from _word_faults(key_path, experiment)
 
 
-def _of_unit(place: Place, experiment: Experiment, stated: Any) -> Iterator[Found]:
+def _unit_faults(key_path: KeyPath, stated: Any) -> Iterator[RawFault]:
+    """Find the name of a unit that there is not."""
     if isinstance(stated, str) and stated not in UNITS:
-        near = (
-            did_you_mean(stated, [*UNITS])
-            or ' Declare a new one as {name = "...", range = [0, 1]}.'
-        )
-        yield (
-            (*place, "compares", "unit"),
-            f"unit is {quoted(stated)}, and there is none.{near}",
-            "",
-        )
+        near = did_you_mean(stated, [*UNITS])
+        hint = near or ' Declare a new one as {name = "...", range = [0, 1]}.'
+        sentence = f"unit is {quoted(stated)}, and there is none.{hint}"
+        yield (*key_path, "compares", "unit"), sentence, ""
 
 
-def _of_subset(place: Place, experiment: Experiment, primary: Any) -> Iterator[Found]:
+def _group_faults(key_path: KeyPath, experiment: Experiment, primary: Any) -> Iterator[RawFault]:
+    """Find groups, a subset and a contrast that do not go together."""
     compares = experiment.compares
     if compares.contrast and not compares.subset:
         sentence = (
             "contrast compares values of a subset, and none is stated. Name its column in subset."
         )
-        yield (*place, "compares", "contrast"), sentence, ""
+        yield (*key_path, "compares", "contrast"), sentence, ""
     if compares.subset and compares.contrast is None and primary is None:
         sentence = (
             "subset divides the rows, and no contrast or primary says which part answers. Add one."
         )
-        yield (*place, "compares", "subset"), sentence, ""
+        yield (*key_path, "compares", "subset"), sentence, ""
     for key, value in {"groups": compares.groups, "reference": compares.reference}.items():
         if compares.measure and not value:
-            yield (
-                (*place, "compares", key),
-                f"{key} is blank, and {compares.measure} compares groups with one. Fill it in.",
-                "",
+            sentence = (
+                f"{key} is blank, and {compares.measure} compares groups with one. Fill it in."
             )
+            yield (*key_path, "compares", key), sentence, ""
     if compares.reference and compares.reference in compares.groups:
         sentence = f"groups hold the reference {quoted(compares.reference)}. Take it out."
-        yield (*place, "compares", "groups"), sentence, compares.reference
+        yield (*key_path, "compares", "groups"), sentence, compares.reference
 
 
-def _of_answer(place: Place, experiment: Experiment) -> Iterator[Found]:
+def _answer_faults(key_path: KeyPath, experiment: Experiment) -> Iterator[RawFault]:
+    """Find an experiment of which nothing says what answers it."""
     compares = experiment.compares
     if not (compares.measure or compares.primary.measure) and compares.primary.slice == "all":
         sentence = "measure is blank, and no primary says what answers. Add primary."
-        yield (*place, "compares", "measure"), sentence, ""
-    slices = ["all", *(one.name for one in experiment.shows.slices)]
+        yield (*key_path, "compares", "measure"), sentence, ""
+    slices = ["all", *(part.name for part in experiment.shows.slices)]
     yield from unknown_names(
-        (*place, "compares", "primary"), [compares.primary.slice], slices, "slice"
+        (*key_path, "compares", "primary"), [compares.primary.slice], slices, "slice"
     )
 
 
-def unknown_measures(study: Study) -> Iterator[Found]:
-    """Find measures that there are not."""
+def unknown_measures(study: Study) -> Iterator[RawFault]:
+    """Find measures that there are not.
+
+    Args:
+        study: of the package.
+    """
     from swapbias.measures import MEASURES  # with numpy, which lists of studies do not need
 
     for number, experiment in enumerate(study.experiments):
@@ -161,36 +161,38 @@ def unknown_measures(study: Study) -> Iterator[Found]:
                 )
 
 
-def _of_design(place: Place, experiment: Experiment, study: str) -> Iterator[Found]:
+def _design_faults(key_path: KeyPath, experiment: Experiment, study: str) -> Iterator[RawFault]:
+    """Find spreads of no study, and random columns without a plural."""
     design = experiment.design
     if bool(design.planned_sd) != bool(design.planned_sd_of):
         yield (
-            (*place, "design"),
+            (*key_path, "design"),
             "planned_sd and planned_sd_of go together. State both, or none.",
             "",
         )
     yield from unknown_names(
-        (*place, "design", "planned_sd_of"), design.planned_sd_of[:1], [study], "study"
+        (*key_path, "design", "planned_sd_of"), design.planned_sd_of[:1], [study], "study"
     )
     unnamed = [column for column, name in design.random.items() if not name]
     if unnamed:
         sentence = f"random gives {listed(unnamed)} no plural. Write column = plural in braces."
-        yield (*place, "design", "random"), sentence, ""
+        yield (*key_path, "design", "random"), sentence, ""
 
 
-def _of_words(place: Place, experiment: Experiment) -> Iterator[Found]:
+def _word_faults(key_path: KeyPath, experiment: Experiment) -> Iterator[RawFault]:
+    """Find a sentence without the places of its groups."""
     says = experiment.words.says
     slots = _slots(says)
     if says and slots not in ({"more"}, {"more", "less"}):
         yield (
-            (*place, "words", "says"),
+            (*key_path, "words", "says"),
             f"says is {quoted(says)}, expected {{more}} and {{less}} in it. Correct it.",
             "",
         )
 
 
 def _slots(text: str) -> set[str]:
-    """The names in braces of a text; a blank one where braces are not closed."""
+    """List the names in braces of a text; a blank one where braces are not closed."""
     try:
         return {name for _, name, *_ in Formatter().parse(text) if name is not None}
     except ValueError:

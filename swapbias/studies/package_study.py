@@ -8,7 +8,7 @@ from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.declared import (
     Declaration,
     Fault,
-    Found,
+    RawFault,
     line_of_fault,
     parse_declaration,
     validate,
@@ -48,21 +48,34 @@ def study_outline(corpus: str) -> Study:
     """
     declaration = read_study_file(corpus)
     study, faults = validate(declaration, Study, {"name": corpus, **declaration.values})
-    wrong = {fault.place[:2] for fault in faults}  # where a key is misspelt, it is not missing too
-    found = [found for found in left_out(declaration.values) if found[0] not in wrong]
-    found += disagreements(declaration.values, study) if study else ()
-    _refuse(
-        [*faults, *(declaration.fault(place, sentence, value) for place, sentence, value in found)]
-    )
+    wrong = {
+        fault.key_path[:2] for fault in faults
+    }  # where a key is misspelt, it is not missing too
+    raw_faults = [raw for raw in left_out(declaration.values) if raw[0] not in wrong]
+    if study is not None:
+        raw_faults += disagreements(declaration.values, study)
+    _refuse([*faults, *_locate(declaration, raw_faults)])
     assert study is not None  # or it has a fault
     return study
 
 
-def refuse_declaration(study: str, found: Sequence[Found]) -> None:
-    """Raise a StudyError of a line each, with file and line, where anything is wrong with a study of the package."""
-    if found:
-        declaration = read_study_file(study)
-        _refuse([declaration.fault(place, sentence, value) for place, sentence, value in found])
+def refuse_declaration(study: str, faults: Sequence[RawFault]) -> None:
+    """Refuse a study of the package that has faults.
+
+    Args:
+        study: its name.
+        faults: what is wrong with it.
+
+    Raises:
+        StudyError: there are faults; it has a line for each, with file and line.
+    """
+    if faults:
+        _refuse(_locate(read_study_file(study), faults))
+
+
+def _locate(declaration: Declaration, faults: Sequence[RawFault]) -> list[Fault]:
+    """Give faults with their lines in a declaration."""
+    return [declaration.fault(key_path, sentence, value) for key_path, sentence, value in faults]
 
 
 def _refuse(faults: Sequence[Fault]) -> None:
@@ -73,7 +86,14 @@ def _refuse(faults: Sequence[Fault]) -> None:
 
 
 def read_study_file(corpus: str) -> Declaration:
-    """Parse ``study.toml`` of a corpus of the package; StudyError: it is missing, or no valid TOML."""
+    """Parse ``study.toml`` of a corpus of the package.
+
+    Args:
+        corpus: its name.
+
+    Raises:
+        StudyError: it is missing, or no valid TOML.
+    """
     path = corpus_dir(corpus) / STUDY_FILE
     if not path.is_file():
         raise StudyError(
@@ -86,7 +106,11 @@ def read_study_file(corpus: str) -> Declaration:
 
 
 def with_tables(study: Study, of_tables: Mapping[str, Any]) -> Study:
-    """Give the experiments of a study what they take from tables, by the name of the field.
+    """Give the experiments of a study what they take from tables.
+
+    Args:
+        study: without these values.
+        of_tables: values by the name of the field.
 
     Raises:
         StudyError: an experiment takes what no table gives, or no experiment takes what one does.
@@ -100,12 +124,12 @@ def with_tables(study: Study, of_tables: Mapping[str, Any]) -> Study:
         raise StudyError(
             f"{study.name}/{STUDY_FILE}: no experiment takes {listed(unused)}. Add it to from_tables."
         )
-    return study.changed(
-        experiments=tuple(_with_tables(one, of_tables) for one in study.experiments)
-    )
+    experiments = [_with_tables(experiment, of_tables) for experiment in study.experiments]
+    return study.changed(experiments=tuple(experiments))
 
 
 def _with_tables(experiment: Experiment, of_tables: Mapping[str, Any]) -> Experiment:
+    """Give an experiment what it takes from tables."""
     sections: dict[str, dict[str, Any]] = {}
     for name in experiment.from_tables:
         sections.setdefault(_SECTION_OF_TABLES[name], {})[name] = of_tables[name]

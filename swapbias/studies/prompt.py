@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from swapbias.studies.chats import MESSAGES
 
 MASK = "<mask>"
-DOUBTFUL = "doubtful"  # the column of notes that says (0 or 1) whether it is doubtful whose words were swapped
+# the column of notes that says (0 or 1) whether it is doubtful whose words were swapped
+DOUBTFUL = "doubtful"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
 JUDGED = "judged"  # the score column of what a judge read in free text
@@ -17,16 +18,17 @@ Row = dict[str, Any]  # candidates as a tuple, all else as text
 
 
 class Candidate(NamedTuple):
-    """An answer that a prompt offers, and what it counts; None: nothing ("Do not know")."""
+    """An answer that a prompt offers."""
 
     text: str
+    """The answer."""
     value: float | None = None
+    """The number that it counts; None: nothing ("Do not know")."""
 
 
 def _meaning(meaning: str, default: Any = "") -> Any:
-    return field(
-        default=default, metadata={"meaning": meaning}
-    )  # as data: ``python -OO`` drops docstrings
+    """Give a field with its meaning, as data: ``python -OO`` drops docstrings."""
+    return field(default=default, metadata={"meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,13 @@ class Prompt:
     experiment: str = _meaning("the experiment of the study that reads the row")
 
     def row(self) -> Row:
-        """The prompt as a plain row."""
+        """Give the prompt as a plain row."""
         return {column: getattr(self, column) for column in PROMPT_COLUMNS}
 
 
-PROMPT_COLUMNS = tuple(one.name for one in fields(Prompt))
+PROMPT_COLUMNS = tuple(column.name for column in fields(Prompt))
 PROMPT_MEANINGS: dict[str, str] = {
-    **{one.name: one.metadata["meaning"] for one in fields(Prompt)},
+    **{column.name: column.metadata["meaning"] for column in fields(Prompt)},
     MESSAGES: "what the model reads, turn by turn, as `apply_chat_template` takes it",
 }
 
@@ -85,18 +87,40 @@ def prompt_row(
     candidates: Iterable[Candidate] = (),
     **others: str,
 ) -> Row:
-    """The row of a prompt; its id is that of the pair with the group ("1/female"), unless another is given."""
+    """Make the row of a prompt.
+
+    Args:
+        pair: its pair_id.
+        group: what stands in the swapped slot.
+        text: what the model reads.
+        experiment: the one that reads the row.
+        prompt_id: that of the pair with the group ("1/female") where it is blank.
+        candidates: the answers offered.
+        others: further columns of a prompt.
+    """
     name = prompt_id or f"{pair}/{group}"
     return Prompt(name, pair, group, text, tuple(candidates), experiment=experiment, **others).row()
 
 
 def slots(template: str) -> list[str]:
-    """The slot names of a template in order: ``noun`` and ``profession`` of "[noun] is a [profession]."."""
+    """List the slots of a template in order: ``noun`` and ``profession`` of "[noun] is a [profession].".
+
+    Args:
+        template: a text with slots in brackets.
+    """
     return _SLOT.findall(template)
 
 
 def fill(template: str, **values: str) -> str:
-    """The template with every slot filled; ValueError where its slots are not exactly these."""
+    """Fill every slot of a template.
+
+    Args:
+        template: a text with slots in brackets.
+        values: the text of each slot by its name.
+
+    Raises:
+        ValueError: its slots are not exactly these.
+    """
     if sorted(set(slots(template))) != sorted(values):
         raise ValueError(
             f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name."
@@ -105,14 +129,17 @@ def fill(template: str, **values: str) -> str:
 
 
 def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
-    """The row with its carrier words reworded: ``side`` is its group, ``wording`` the number of the wording."""
-    reworded = {
-        "prompt_id": f"{row['prompt_id']}/w{wording}",
-        "pair_id": f"{row['pair_id']}/w{wording}",
-    }
+    """Make the row of a prompt whose carrier words are reworded: nothing in it is swapped.
+
+    Args:
+        row: of the prompt; its group becomes ``side``.
+        wording: the number of the wording.
+        text: in that wording.
+    """
     return {
         **row,
-        **reworded,
+        "prompt_id": f"{row['prompt_id']}/w{wording}",
+        "pair_id": f"{row['pair_id']}/w{wording}",
         "group": PLACEBO,
         "text": text,
         "side": row["group"],
@@ -121,5 +148,11 @@ def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
 
 
 def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> Iterator[Any]:
-    """The values of a column, in the order of the rows; ``missing`` of rows that have none."""
+    """Give the values of a column, in the order of the rows.
+
+    Args:
+        rows: in order.
+        name: of the column.
+        missing: the value of rows that do not have it.
+    """
     return (row.get(name, missing) for row in rows)

@@ -8,29 +8,46 @@ from swapbias.studies.prompt import Candidate
 
 
 class Applicant(NamedTuple):
-    """One of those who are ranked; ``cv`` is the place of the CV among those of the job, from 0."""
+    """One of those who are ranked."""
 
     group: str
+    """The group that the name stands for."""
     name: str
+    """The name."""
     cv: int
+    """The index of the CV among those of the job."""
 
 
 def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Of each group as many names as fill whole blocks, in an order drawn once; none where a group has too few."""
+    """Draw as many names of each group as fill whole blocks, in an order drawn once.
+
+    Args:
+        names: of each group.
+
+    Returns:
+        Names in their order by group; none where a group has too few.
+    """
     used = min(map(len, names.values())) // len(names) * len(names)
     return {
-        group: random.Random(f"names of {group}").sample(sorted(every), used)
-        for group, every in names.items()
+        group: random.Random(f"names of {group}").sample(sorted(of_group), used)
+        for group, of_group in names.items()
     }
 
 
 def balanced_rankings(
     cvs: Mapping[str, int], names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, int, list[Applicant]]]:
-    """Of each job (with its number of CVs) and set of drawn names one candidate a group, in the order shown.
+    """Draw rankings of one candidate a group, for each job and set of drawn names.
 
-    A block has as many rankings as there are groups: in it each group has each place once, and each CV once where
+    A block has as many rankings as there are groups: in it each group has each position once, and each CV once where
     there are as many CVs as groups. Sets of names are the same for each job: the one sample that a gap is over.
+
+    Args:
+        cvs: the number of CVs of each job.
+        names: drawn ones of each group, as many of each.
+
+    Yields:
+        The job, the index of the set of names, and the candidates in the order in which they are shown.
     """
     size = len(names)
     used = len(next(iter(names.values())))
@@ -38,24 +55,32 @@ def balanced_rankings(
         drawn = random.Random(f"places of {job}")
         turn = 3 if count % 3 else 1
         for start in range(0, used, size):
-            places = drawn.sample(range(size), size)
+            positions = drawn.sample(range(size), size)
             chosen = drawn.sample(range(count), size)
             for step in range(size):
-                shown = {
-                    (places[number] + step) % size: Applicant(
-                        group, every[start + step], (chosen[number] + turn * step) % count
-                    )
-                    for number, (group, every) in enumerate(names.items())
-                }
-                yield job, start + step, [shown[place] for place in range(size)]
+                by_position: dict[int, Applicant] = {}
+                for number, (group, of_group) in enumerate(names.items()):
+                    cv = (chosen[number] + turn * step) % count
+                    position = (positions[number] + step) % size
+                    by_position[position] = Applicant(group, of_group[start + step], cv)
+                yield job, start + step, [by_position[position] for position in range(size)]
 
 
 def shown_cvs(cvs: Sequence[str]) -> str:
-    """CVs as one text, each with ``<hr>`` after it."""
-    return "".join(f"{one}<hr>\n" for one in cvs)
+    """Write CVs as one text, each with ``<hr>`` after it.
+
+    Args:
+        cvs: in the order in which they are shown.
+    """
+    return "".join(f"{cv}<hr>\n" for cv in cvs)
 
 
-def names_of(order: Sequence[Applicant], place: int) -> tuple[Candidate, ...]:
-    """The names of those who are ranked: that of one of them, which counts 1, and then the others."""
-    others = (Candidate(one.name, 0.0) for other, one in enumerate(order) if other != place)
-    return (Candidate(order[place].name, 1.0), *others)
+def names_of(order: Sequence[Applicant], index: int) -> tuple[Candidate, ...]:
+    """List the names of those who are ranked: that of one of them, which counts 1, and then the others.
+
+    Args:
+        order: those who are ranked.
+        index: of the one among them.
+    """
+    others = (Candidate(rival.name, 0.0) for number, rival in enumerate(order) if number != index)
+    return (Candidate(order[index].name, 1.0), *others)

@@ -24,34 +24,11 @@ _ANNOUNCED = re.compile(
     r"\b(?:as follows|here (?:is|are)|this is|would be|can be ranked|to rank|is|are)\b"
 )
 _RANKS = frozenset(("rank", "ranking", "rankings", "ranked", "most", "best", "top"))
-_HEADING = _RANKS | frozenset(
-    (
-        "of",
-        "the",
-        "a",
-        "an",
-        "for",
-        "from",
-        "my",
-        "final",
-        "following",
-        "list",
-        "candidate",
-        "candidates",
-        "applicants",
-        "resume",
-        "resumes",
-        "cvs",
-        "role",
-        "position",
-        "job",
-        "qualified",
-        "suitable",
-        "qualification",
-        "qualifications",
-        "highest",
-    )
-)
+_HEADING = _RANKS | frozenset((
+    "of", "the", "a", "an", "for", "from", "my", "final", "following", "list", "candidate", "candidates",
+    "applicants", "resume", "resumes", "cvs", "role", "position", "job", "qualified", "suitable", "qualification",
+    "qualifications", "highest",
+))  # fmt: skip
 
 
 def ranked_names(
@@ -81,21 +58,22 @@ def ranked_names(
     parts = [line[item.end() :] if item else line for line, item in zip(lines, items, strict=True)]
     if not parts or not all(re.fullmatch(r"\w+(?:[ .-]+\w+){0,4}\.?", part) for part in parts):
         return []
-    known = {text: name for text, name in ((_bare(name), name) for name in names) if text}
-    order = [known.get(part) or _name_like(part, known) for part in parts]
+    by_text = {_bare(name): name for name in names if _bare(name)}
+    order = [by_text.get(part) or _name_like(part, by_text) for part in parts]
     ranked = [name for name in order if name is not None]
     is_complete = len(ranked) == len(names)
     is_list = is_complete or (not cut and (bool(numbers) or len(parts) == 1))
-    return order if is_list and order[0] is not None and len(set(ranked)) == len(ranked) else []
+    is_ranking = is_list and order[0] is not None and len(set(ranked)) == len(ranked)
+    return order if is_ranking else []
 
 
 def _bare(text: str) -> str:
-    """A text in lower case, without list marks, apostrophes and the marks of bold type."""
+    """Write a text in lower case, without list marks, apostrophes and the marks of bold type."""
     return _BULLET.sub("", re.sub(r"['’`*_]", "", text.casefold()).strip()).rstrip(" .;,")
 
 
 def _is_heading(line: str, job: str) -> bool:
-    """Whether a line says that a ranking follows, best first, and no more."""
+    """Tell whether a line says that a ranking follows, best first, and no more."""
     rest = _ANNOUNCED.sub(" ", _ORDER.sub(" ", _WORST.sub(" best ", _BASIS.sub(" ", line))))
     words = re.findall(r"\w+", rest)
     jobs = set(re.findall(r"\w+", job.casefold()))
@@ -103,23 +81,20 @@ def _is_heading(line: str, job: str) -> bool:
     return is_plain and bool(_RANKS & {*words}) and {*words} <= _HEADING | jobs
 
 
-def _name_like(part: str, known: Mapping[str, str]) -> str | None:
-    """The candidate whom a part of a line names by a last name, with an initial or misspelt."""
-    families = Counter(text.split()[-1] for text in known)
-    said = part.rstrip(".")
-    for text, name in known.items():
+def _name_like(part: str, names: Mapping[str, str]) -> str | None:
+    """Find the candidate whom a part of a line names by a last name, with an initial or misspelt."""
+    families = Counter(text.split()[-1] for text in names)
+    part_name = part.rstrip(".")
+    for text, name in names.items():
         family = text.split()[-1]
-        if families[family] == 1 and said in (
-            family,
-            f"{text[0]} {family}",
-            f"{text[0]}. {family}",
-        ):
+        forms = (family, f"{text[0]} {family}", f"{text[0]}. {family}")
+        if families[family] == 1 and part_name in forms:
             return name
-    similar = [name for text, name in known.items() if _is_misspelt(said, text)]
+    similar = [name for text, name in names.items() if _is_misspelt(part_name, text)]
     return similar[0] if len(similar) == 1 else None
 
 
-def _is_misspelt(said: str, name: str) -> bool:
-    """Whether a text is a name with a letter or two that differ: no word may come in, as in "not Emily Walsh"."""
-    is_as_long = len(said.split()) == len(name.split())
-    return is_as_long and SequenceMatcher(None, said, name).ratio() >= _SIMILAR
+def _is_misspelt(text: str, name: str) -> bool:
+    """Tell whether a text is a name with a letter or two that differ; no word may come in ("not Emily Walsh")."""
+    is_as_long = len(text.split()) == len(name.split())
+    return is_as_long and SequenceMatcher(None, text, name).ratio() >= _SIMILAR

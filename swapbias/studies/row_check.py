@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from swapbias.errors import did_you_mean, listed, quoted
-from swapbias.studies.declared import Found, Place, unknown_names
+from swapbias.studies.declared import KeyPath, RawFault, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.package_study import refuse_declaration
 from swapbias.studies.prompt import PLACEBO, PLACEBO_COLUMNS, PROMPT_COLUMNS
@@ -27,72 +27,87 @@ def check_columns(study: Study, configs: Columns, released: Sequence[str] = ()) 
     of_configs = [*_config_faults(study, configs)]
     faults = [*of_configs]
     for number, experiment in enumerate(study.experiments):
-        place = ("experiments", number, "design", "planned_sd_of")
-        faults += unknown_names(place, experiment.design.planned_sd_of[1:], released, "model")
+        key_path = ("experiments", number, "design", "planned_sd_of")
+        faults += unknown_names(key_path, experiment.design.planned_sd_of[1:], released, "model")
         if not experiment.reads.notes.corpus and not of_configs:
-            faults += column_faults(number, experiment, configs) or spread_faults(
-                number, experiment
-            )
+            of_columns = column_faults(number, experiment, configs)
+            faults += of_columns or spread_faults(number, experiment)
     refuse_declaration(study.name, faults)
 
 
-def _config_faults(study: Study, configs: Columns) -> Iterator[Found]:
+def _config_faults(study: Study, configs: Columns) -> Iterator[RawFault]:
     """Find configs that are named and that there are not, and prompts that no experiment reads."""
     read: set[str] = set()
-    unknown: list[Found] = []
+    unknown: list[RawFault] = []
     for number, experiment in enumerate(study.experiments):
         if experiment.reads.notes.corpus:
             continue
         for key in _CONFIGS:
             names: Sequence[str] = getattr(experiment.reads, key)
             read.update(names)
-            unknown += unknown_names(
-                ("experiments", number, "reads", key), names, [*configs], "config"
-            )
+            key_path = ("experiments", number, "reads", key)
+            unknown += unknown_names(key_path, names, [*configs], "config")
     yield from unknown
-    for name, columns in configs.items() if not unknown else ():
+    if unknown:
+        return
+    for name, columns in configs.items():
         if tuple(columns[: len(PROMPT_COLUMNS)]) == PROMPT_COLUMNS and name not in read:
-            yield (
-                (),
-                f"no experiment reads the config {quoted(name)} of corpus.toml. Name it in configs or the like.",
-                "",
+            sentence = (
+                f"no experiment reads the config {quoted(name)} of corpus.toml. "
+                "Name it in configs or the like."
             )
+            yield (), sentence, ""
 
 
-def column_faults(number: int, experiment: Experiment, configs: Columns) -> list[Found]:
-    """Find columns that are named and that the configs of an experiment do not have."""
-    known = sorted({column for config in experiment.reads.configs for column in configs[config]})
-    faults: list[Found] = []
+def column_faults(number: int, experiment: Experiment, configs: Columns) -> list[RawFault]:
+    """Find columns that are named and that the configs of an experiment do not have.
+
+    Args:
+        number: of the experiment in its study, from 0.
+        experiment: of the package.
+        configs: the columns of each config of its corpus.
+    """
+    columns = sorted({column for config in experiment.reads.configs for column in configs[config]})
+    faults: list[RawFault] = []
     for section, key, names in columns_named(experiment):
-        faults += unknown_names(("experiments", number, section, key), names, known, "column")
-    placebo = [
+        faults += unknown_names(("experiments", number, section, key), names, columns, "column")
+    strange = [
         name for name in experiment.reads.rewordings if not {*PLACEBO_COLUMNS} <= {*configs[name]}
     ]
-    if placebo:
-        place = ("experiments", number, "reads", "rewordings")
-        sentence = f"rewordings names {listed(placebo)}, whose rows are no rewordings. Correct it."
-        faults.append((place, sentence, placebo[0]))
+    if strange:
+        key_path = ("experiments", number, "reads", "rewordings")
+        sentence = f"rewordings names {listed(strange)}, whose rows are no rewordings. Correct it."
+        faults.append((key_path, sentence, strange[0]))
     return faults
 
 
-def spread_faults(number: int, experiment: Experiment) -> Iterator[Found]:
-    """Find spreads of what is no random column of an experiment."""
+def spread_faults(number: int, experiment: Experiment) -> Iterator[RawFault]:
+    """Find spreads of what is no random column of an experiment.
+
+    Args:
+        number: of the experiment in its study, from 0.
+        experiment: of the package.
+    """
     columns = ["", *experiment.design.random]
-    place = ("experiments", number, "design", "planned_sd")
-    yield from unknown_names(place, [*experiment.design.planned_sd], columns, "random column")
+    key_path = ("experiments", number, "design", "planned_sd")
+    yield from unknown_names(key_path, [*experiment.design.planned_sd], columns, "random column")
 
 
 def columns_named(experiment: Experiment) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """List section, key and columns of each field of an experiment that names columns of its rows."""
+    """List section, key and columns of each field of an experiment that names columns of its rows.
+
+    Args:
+        experiment: of a study.
+    """
     yield "compares", "factors", experiment.compares.factors
     yield "compares", "subset", [name for name in (experiment.compares.subset,) if name]
     yield "design", "random", [*experiment.design.random]
     yield "design", "fixed", [*experiment.design.fixed]
     yield "design", "aggregate", experiment.design.aggregate
-    yield "shows", "slices", [one.column for one in experiment.shows.slices]
+    yield "shows", "slices", [part.column for part in experiment.shows.slices]
 
 
-def _comparison_faults(place: Place, experiment: Experiment) -> Iterator[Found]:
+def _comparison_faults(key_path: KeyPath, experiment: Experiment) -> Iterator[RawFault]:
     """Find what is declared and that the measure is not made for."""
     compares = experiment.compares
     comparison = experiment.comparison
@@ -100,24 +115,21 @@ def _comparison_faults(place: Place, experiment: Experiment) -> Iterator[Found]:
         return
     name = compares.measure
     if compares.factors and not comparison.is_mean:
-        yield (
-            (*place, "factors"),
-            f"{name} has no effects of crossed factors, which are effects on means. Leave factors out.",
-            "",
+        sentence = (
+            f"{name} has no effects of crossed factors, which are effects on means. "
+            "Leave factors out."
         )
+        yield (*key_path, "factors"), sentence, ""
     if compares.contrast and not comparison.is_paired:
-        yield (
-            (*place, "contrast"),
-            f"{name} compares no gaps of two sets of pairs. Leave contrast out, or name a measure of pairs.",
-            "",
+        sentence = (
+            f"{name} compares no gaps of two sets of pairs. "
+            "Leave contrast out, or name a measure of pairs."
         )
+        yield (*key_path, "contrast"), sentence, ""
     if compares.test not in comparison.tests:
         expected = listed(comparison.tests)
-        yield (
-            (*place, "test"),
-            f"test is {quoted(compares.test)}, expected {expected} with {name}. Correct it.",
-            "",
-        )
+        sentence = f"test is {quoted(compares.test)}, expected {expected} with {name}. Correct it."
+        yield (*key_path, "test"), sentence, ""
 
 
 def check_rows(
@@ -134,9 +146,7 @@ def check_rows(
     Raises:
         StudyError: every fault, a line each with file and line.
     """
-    number = next(
-        place for place, one in enumerate(study.experiments) if one.name == experiment.name
-    )
+    number = [question.name for question in study.experiments].index(experiment.name)
     faults = [
         *_row_faults(number, study, experiment, rows),
         *_value_faults(("experiments", number), experiment, rows, whole=whole),
@@ -146,25 +156,22 @@ def check_rows(
 
 def _row_faults(
     number: int, study: Study, experiment: Experiment, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[Found]:
+) -> Iterator[RawFault]:
     """Find what rows say, and the declaration does not."""
-    place: Place = ("experiments", number)
-    names = [one.name for one in study.experiments]
+    key_path: KeyPath = ("experiments", number)
+    names = [question.name for question in study.experiments]
     strange = [name for name in _values_of(rows, "experiment") if name not in names]
     if strange:
-        near = did_you_mean(experiment.name, strange) or f" Expected {listed(strange)}."
-        yield (
-            (*place, "name"),
-            f"rows are of no experiment {quoted(experiment.name)}.{near}",
-            experiment.name,
-        )
+        hint = did_you_mean(experiment.name, strange) or f" Expected {listed(strange)}."
+        sentence = f"rows are of no experiment {quoted(experiment.name)}.{hint}"
+        yield (*key_path, "name"), sentence, experiment.name
     if not experiment.compares.orders and _differ_in_order(rows):
         sentence = "rows of a pair have the same options in another order, and orders is not true. Add orders = true."
-        yield (*place, "compares"), sentence, ""
+        yield (*key_path, "compares"), sentence, ""
 
 
 def _differ_in_order(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether rows of one pair offer the same options in several orders."""
+    """Tell whether rows of one pair offer the same options in several orders."""
     first: dict[str, tuple[Any, ...]] = {}
     for row in rows:
         options = row.get("candidates") or ()
@@ -175,49 +182,54 @@ def _differ_in_order(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _value_faults(
-    place: Place, experiment: Experiment, rows: Sequence[Mapping[str, Any]], *, whole: bool
-) -> Iterator[Found]:
+    key_path: KeyPath, experiment: Experiment, rows: Sequence[Mapping[str, Any]], *, whole: bool
+) -> Iterator[RawFault]:
+    """Find groups, values and covariates that are named and that no row has, and groups that nothing names."""
     compares = experiment.compares
-    yield from _comparison_faults((*place, "compares"), experiment)
+    compares_path: KeyPath = (*key_path, "compares")
+    yield from _comparison_faults(compares_path, experiment)
     groups = _values_of(rows, "group", but=PLACEBO)
     subsets = _values_of(rows, compares.subset) if compares.subset else []
-    yield from unknown_names((*place, "compares", "groups"), compares.groups, groups, "group")
-    yield from unknown_names(
-        (*place, "compares", "reference"), filter(None, [compares.reference]), groups, "group"
-    )
+    references = [compares.reference] if compares.reference else []
+    yield from unknown_names((*compares_path, "groups"), compares.groups, groups, "group")
+    yield from unknown_names((*compares_path, "reference"), references, groups, "group")
     levels = [
         level
         for level in experiment.shows.levels
         if level != "all" and (whole or did_you_mean(level, groups))
     ]
-    yield from unknown_names((*place, "shows", "levels"), levels, groups, "group")
-    yield from unknown_names(
-        (*place, "compares", "contrast"), compares.contrast or (), subsets, "value of subset"
-    )
-    chosen = compares.primary.subset
-    if chosen:
-        yield from unknown_names(
-            (*place, "compares", "primary"), [chosen], subsets, "value of subset"
-        )
+    yield from unknown_names((*key_path, "shows", "levels"), levels, groups, "group")
+    thing = "value of subset"
+    yield from unknown_names((*compares_path, "contrast"), compares.contrast or (), subsets, thing)
+    if compares.primary.subset:
+        chosen = [compares.primary.subset]
+        yield from unknown_names((*compares_path, "primary"), chosen, subsets, thing)
     # A name that is near no other may be of another experiment, which this one is like.
-    misspelt = [name for name in experiment.words.named if did_you_mean(name, [*groups, *subsets])]
-    yield from unknown_names(
-        (*place, "words", "named"), misspelt, [*groups, *subsets], "group or value of subset"
-    )
+    values = [*groups, *subsets]
+    misspelt = [name for name in experiment.words.named if did_you_mean(name, values)]
+    thing = "group or value of subset"
+    yield from unknown_names((*key_path, "words", "named"), misspelt, values, thing)
     declared = {*experiment.compared, *experiment.shows.levels, *experiment.words.named}
     strange = [group for group in groups if group not in declared]
     if strange:
         sentence = f"rows have the group {quoted(strange[0])}, and neither groups nor levels name it. Add it."
-        yield (*place, "compares", "groups"), sentence, strange[0]
+        yield (*compares_path, "groups"), sentence, strange[0]
+    yield from _covariate_faults(key_path, experiment, rows)
+
+
+def _covariate_faults(
+    key_path: KeyPath, experiment: Experiment, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[RawFault]:
+    """Find covariates of which no row has a value."""
     for covariate in experiment.shows.covariates:
         if not {*covariate.values} & {*_values_of(rows, covariate.column)}:
-            yield (
-                (*place, "from_tables"),
-                f"no row has a value of the covariate {quoted(covariate.name)}. Correct its table.",
-                "",
+            sentence = (
+                f"no row has a value of the covariate {quoted(covariate.name)}. Correct its table."
             )
+            yield (*key_path, "from_tables"), sentence, ""
 
 
 def _values_of(rows: Sequence[Mapping[str, Any]], column: str, but: str = "") -> list[str]:
+    """List the different values of a column, without blanks and one value."""
     values = dict.fromkeys(str(row.get(column, "")) for row in rows)
     return [value for value in values if value and value != but]

@@ -21,18 +21,27 @@ from swapbias.files import cache_dir, file_sha256, is_url, not_utf8, write_whole
 from swapbias.studies.corpus_folders import CORPORA, corpus_dir
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
-_HOW = "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online"
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
 def read_table(
     path: Path, columns: Sequence[str], *, optional: Iterable[str] = (), delimiter: str = ","
 ) -> list[dict[str, str]]:
-    """The rows of a table as text; ValueError: another header than ``columns``, a ragged row, a blank cell."""
-    found = _whole_table(
+    """Read the rows of a table as text.
+
+    Args:
+        path: of the file.
+        columns: its header.
+        optional: columns that may be blank.
+        delimiter: the letter between cells.
+
+    Raises:
+        ValueError: another header than ``columns``, a ragged row, a blank cell.
+    """
+    rows = _whole_table(
         _table_name(path), path.read_bytes(), tuple(columns), frozenset(optional), delimiter
     )
-    return [dict(row) for row in found]
+    return [dict(row) for row in rows]
 
 
 def _table_name(path: Path) -> str:
@@ -68,7 +77,21 @@ def table_rows(
     optional: Collection[str] = (),
     delimiter: str = ",",
 ) -> Iterator[tuple[int, dict[str, str], list[str]]]:
-    """Each row of a CSV file (of one with a wrong header only the first), with its line and its faults."""
+    """Read the rows of a CSV file; of one with a wrong header only the first.
+
+    Args:
+        name: of the file, for errors.
+        content: of the file.
+        header_faults: says what is wrong with the header.
+        optional: columns that may be blank.
+        delimiter: the letter between cells.
+
+    Yields:
+        The line of each row, its cells by column, and sentences on what is wrong with it.
+
+    Raises:
+        ValueError: it is no UTF-8, or its quotes are wrong.
+    """
     lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
     if wrong := list(header_faults(header)):
@@ -76,14 +99,28 @@ def table_rows(
         return
     for line, cells in lines:
         row = dict(zip(header, cells, strict=False))
-        blank = [one for one, cell in row.items() if one not in optional and not cell.strip()]
-        faults = [f"column {one!r} is blank, expected a value. Fill it in." for one in blank]
-        ragged = [f"{len(cells)} cells, expected {len(header)}. Quote or add cells."]
-        yield line, row, faults if len(cells) == len(header) else ragged
+        if len(cells) != len(header):
+            yield line, row, [f"{len(cells)} cells, expected {len(header)}. Quote or add cells."]
+            continue
+        faults = [
+            f"column {column!r} is blank, expected a value. Fill it in."
+            for column, cell in row.items()
+            if column not in optional and not cell.strip()
+        ]
+        yield line, row, faults
 
 
 def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
-    """The text of a file, with ``utf-8`` as encoding a byte order mark included; ValueError where it is no UTF-8."""
+    """Decode the text of a file.
+
+    Args:
+        name: of the file, for errors.
+        content: of the file.
+        encoding: with ``utf-8`` a byte order mark is part of the text.
+
+    Raises:
+        ValueError: it is no UTF-8.
+    """
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
@@ -93,45 +130,78 @@ def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
 def wordings(
     corpus: str, key: str, *, optional: Sequence[str] = ()
 ) -> dict[str, dict[str, dict[str, str]]]:
-    """The rows of ``wordings.csv`` by number of the wording, then by ``key``."""
+    """Read the rows of ``wordings.csv`` of a corpus.
+
+    Args:
+        corpus: its name.
+        key: the column that says what is reworded.
+        optional: further columns, which may be blank.
+
+    Returns:
+        The rows by the number of the wording, then by ``key``.
+    """
     columns = (key, "wording", "template", *optional, "source")
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    by_wording: dict[str, dict[str, dict[str, str]]] = {}
     for row in read_table(corpus_dir(corpus) / "wordings.csv", columns, optional=optional):
-        found.setdefault(row["wording"], {})[row[key]] = row
-    return found
+        by_wording.setdefault(row["wording"], {})[row[key]] = row
+    return by_wording
 
 
 def strict_rows(
     name: str, handle: Iterable[str], *, delimiter: str = ","
 ) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV text, each with the line at which it starts; ValueError names the row whose quotes are wrong."""
+    """Read the rows of a CSV text.
+
+    Args:
+        name: of the file, for errors.
+        handle: its lines.
+        delimiter: the letter between cells.
+
+    Yields:
+        The line at which each row starts, and its cells.
+
+    Raises:
+        ValueError: the quotes of a row are wrong, or a cell is too long.
+    """
     reader = csv.reader(handle, delimiter=delimiter, strict=True)
-    row = line = 1
+    row = 1
+    line = 1
     try:
         for cells in reader:
             yield line, cells
             line = reader.line_num + 1
-            row = row + bool(cells)
+            if cells:
+                row += 1
     except csv.Error as error:
-        where = f"{name}: row {row} (line {line}; the header is row 1)"
+        start = f"{name}: row {row} (line {line}; the header is row 1)"
         if "limit" in str(error):
             most = csv.field_size_limit() / 2**20
-            what = f"has a cell longer than {most:g} MB. Close its quote, or cut the text into several rows."
-        else:
-            what = "has a quote that is not closed at its cell's end. Close it, or double the quotes within the cell."
-        raise ValueError(f"{where} {what}") from None
+            raise ValueError(
+                f"{start} has a cell longer than {most:g} MB. Close its quote, or cut the text into several rows."
+            ) from None
+        raise ValueError(
+            f"{start} has a quote that is not closed at its cell's end. "
+            "Close it, or double the quotes within the cell."
+        ) from None
 
 
 def shown_names(header: Sequence[str]) -> str:
-    """Column names for an error; a first line that is no header may be a note, and is not repeated."""
-    is_header = all(map(_NAME.fullmatch, header))
-    return (
-        (", ".join(header[:20]) or "none") if is_header else f"{len(header)} columns without names"
-    )
+    """List names of columns for an error; a first line that is no header may be a note, and is not repeated.
+
+    Args:
+        header: cells of the first line.
+    """
+    if not all(map(_NAME.fullmatch, header)):
+        return f"{len(header)} columns without names"
+    return ", ".join(header[:20]) or "none"
 
 
 def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
-    """sha256 over rows in order: changes with any edit of tables or of the code that builds the rows."""
+    """Compute the sha256 over rows in order: it changes with any edit of tables or of the code that builds rows.
+
+    Args:
+        rows: in order.
+    """
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(dict(row), sort_keys=True, ensure_ascii=False).encode() + b"\n")
@@ -145,6 +215,9 @@ def outside_sources(corpus: str) -> list[dict[str, str]]:
     """Return what a corpus takes from others, or was checked with: the rows of its ``sources.csv``.
 
     ``repository`` is ``OWNER/NAME`` on GitHub or a URL, ``licence`` an SPDX identifier, or says that none is known.
+
+    Args:
+        corpus: its name.
     """
     table = corpus_dir(corpus) / "sources.csv"
     columns = ("path", "repository", "commit", "sha256", "bytes", "licence", "used_for")
@@ -152,7 +225,11 @@ def outside_sources(corpus: str) -> list[dict[str, str]]:
 
 
 def pinned_files(corpus: str) -> dict[str, dict[str, str]]:
-    """The files of GitHub repositories that a corpus names, by path; those without a sha256 are never read."""
+    """Return the files of GitHub repositories that a corpus names, by path; those without a sha256 are never read.
+
+    Args:
+        corpus: its name.
+    """
     return {row["path"]: row for row in outside_sources(corpus) if not is_url(row["repository"])}
 
 
@@ -171,42 +248,55 @@ def recorded_reads() -> Iterator[list[tuple[str, str]]]:
 
 
 def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
-    """A pinned upstream file, of the folder ``SWAPBIAS_UPSTREAM``, else the cache, else fetched and checked."""
+    """Find a pinned upstream file: in the folder ``SWAPBIAS_UPSTREAM``, else in the cache, else fetched and checked.
+
+    Args:
+        corpus: the name of the corpus that pins it.
+        path: of the file in its repository.
+        download: fetch it where it is not at hand.
+
+    Raises:
+        UpstreamMissingError: it is not at hand, or another file.
+        ValueError: the corpus pins no such file.
+    """
     if (reads := _READS.get()) is not None:
         reads.append((corpus, path))
     pin = pinned_files(corpus).get(path)
     if pin is None:
         raise ValueError(f"{corpus}/sources.csv: no file {path!r} is pinned. Add a row for it.")
     local = os.environ.get("SWAPBIAS_UPSTREAM")
-    home = cache_dir() / "upstream"
-    found = (
-        Path(local) / pin["repository"] / path
-        if local
-        else home / pin["repository"] / pin["commit"] / path
-    )
-    if download and not local and not (found.is_file() and file_sha256(found) == pin["sha256"]):
-        _fetch(pin, found)
-    if not found.is_file():
+    if local:
+        file = Path(local) / pin["repository"] / path
+    else:
+        file = cache_dir() / "upstream" / pin["repository"] / pin["commit"] / path
+        is_cached = file.is_file() and file_sha256(file) == pin["sha256"]
+        if download and not is_cached:
+            _fetch(pin, file)
+    if not file.is_file():
         raise UpstreamMissingError(
-            f"{pin['repository']}/{path} is not at hand. {_HOW} so that it is fetched."
+            f"{pin['repository']}/{path} is not at hand. "
+            "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online so that it is fetched."
         )
-    if file_sha256(found) != pin["sha256"]:
-        pinned = f"its sha256 is not the pinned {pin['sha256'][:12]}…"
-        how = f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."
+    if file_sha256(file) != pin["sha256"]:
         raise UpstreamMissingError(
-            f"{pin['repository']}/{path} is another file here: {pinned}. {how}"
+            f"{pin['repository']}/{path} is another file here: its sha256 is not the pinned {pin['sha256'][:12]}…. "
+            f"Fetch {pin['repository']} at commit {pin['commit'][:12]}."
         )
-    return found
+    return file
 
 
 def _fetch(pin: Mapping[str, str], target: Path) -> None:
+    """Fetch a pinned file and save it, where it is the pinned one."""
     url = _RAW_URL.format(**pin).replace(" ", "%20")
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
     except (OSError, http.client.HTTPException) as error:
-        what = f"{pin['repository']}/{pin['path']} could not be fetched ({getattr(error, 'reason', error)})"
-        raise UpstreamMissingError(f"{what}. {_HOW}.") from error
+        reason = getattr(error, "reason", error)
+        raise UpstreamMissingError(
+            f"{pin['repository']}/{pin['path']} could not be fetched ({reason}). "
+            "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
+        ) from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
         raise UpstreamMissingError(
             f"{url}: the sha256 of what came is not the pinned one. Nothing was saved."
@@ -216,7 +306,15 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
 
 
 def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
-    """The rows of an upstream file, by names of columns without blanks at their ends; cells as they are."""
+    """Read the rows of an upstream file.
+
+    Args:
+        path: of the file.
+        delimiter: the letter between cells.
+
+    Yields:
+        Cells as they are, by names of columns without blanks at their ends.
+    """
     with path.open(newline="", encoding="utf-8-sig") as handle:
         for row in csv.DictReader(handle, delimiter=delimiter):
             yield {name.strip(): cell for name, cell in row.items() if name}
@@ -233,43 +331,64 @@ class Published:
     """A number to compare a finding with: a paper's, with the decimals that it prints, or a planted one."""
 
     value: str = ""
+    """The number, with its decimals."""
     p_value: str = ""
+    """The p-value beside it; blank where none is printed."""
     effect_size: str = ""
+    """The effect size beside it; blank where none is printed."""
     source: str = ""
+    """The table or sentence that prints it."""
     note: str = ""
-    """Why the authors' own release disagrees with what they print."""
+    """A note on why the authors' own release disagrees with what they print."""
     recomputed: str = ""
     """The released value."""
 
     @property
     def planted(self) -> bool:
-        """Whether it is the size of a bias that was planted, and no paper's."""
+        """True where it is the size of a bias that was planted, and no paper's."""
         return self.source in (PLANTED_BIAS, PLANTED_LEAK)
 
 
+_NUMBERS = tuple(column.name for column in fields(Published))
+
+
 def published_rows(study: str) -> list[dict[str, str]]:
-    """The paper's numbers, as printed (strings keep their decimals); empty where a study lists none."""
+    """Read the paper's numbers, as printed: texts keep their decimals.
+
+    Args:
+        study: its name.
+
+    Returns:
+        A row each; nothing where a study lists none.
+    """
     table = corpus_dir(study) / "published.csv"
-    numbers = [one.name for one in fields(Published)]
-    columns = ("model", *_KEY, *numbers)
+    columns = ("model", *_KEY, *_NUMBERS)
     blank_allowed = {*columns} - {"model", "experiment", "measure", "contrast", "source"}
     return read_table(table, columns, optional=blank_allowed) if table.exists() else []
 
 
 def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
-    """The paper's numbers for a model, by ``Finding.key``; a model is known by its name or last path part."""
-    merged: dict[tuple[str, ...], Published] = {}
+    """Read the paper's numbers for a model.
+
+    Args:
+        study: its name.
+        model_id: a model is known by its name or last path part.
+
+    Returns:
+        The numbers by ``Finding.key``.
+    """
+    if " + " in model_id:  # no paper audited a model with an adapter
+        return {}
     name = model_id.rstrip("/").split("/")[-1].lower()
-    for row in (
-        published_rows(study) if " + " not in model_id else ()
-    ):  # no paper audited a model with an adapter
-        if row["model"].split("/")[-1].lower() == name:
-            key = tuple(row[one] for one in _KEY)
-            before = asdict(merged.get(key, Published(source=row["source"])))
-            values = {name: value or row[name] for name, value in before.items()}
-            merged[key] = Published(
-                **values | {"source": "; ".join(dict.fromkeys((before["source"], row["source"])))}
-            )
+    merged: dict[tuple[str, ...], Published] = {}
+    for row in published_rows(study):
+        if row["model"].split("/")[-1].lower() != name:
+            continue
+        key = tuple(row[column] for column in _KEY)
+        earlier = asdict(merged.get(key, Published(source=row["source"])))
+        values = {column: value or row[column] for column, value in earlier.items()}
+        values["source"] = "; ".join(dict.fromkeys((earlier["source"], row["source"])))
+        merged[key] = Published(**values)
     return merged
 
 
@@ -278,61 +397,88 @@ class Lexicon:
     """Words with labels: ``words``, in lower case, match in any case; ``proper`` ones (Mark) in their own."""
 
     name: str
-    """``corpus/lexicon``."""
+    """The name as ``corpus/lexicon``."""
     words: Mapping[str, str]
+    """Words in lower case with their labels."""
     proper: Mapping[str, str] = field(default_factory=dict)
+    """Words that match in their own case alone, with their labels."""
     rest: str = "unspecified"
     """The label of every other word."""
     threshold: float = 0.0
     """The least probability at the mask from which a word counts; 0: every word counts."""
 
     def labels(self, words: Iterable[str], *, uncased: bool = False) -> list[str]:
-        """The label of each word, stripped; ``uncased``: the model's vocabulary has no upper case."""
-        proper = (
-            {word.lower(): label for word, label in self.proper.items()} if uncased else self.proper
-        )
+        """Give the label of each word.
+
+        Args:
+            words: without blanks at their ends.
+            uncased: whether the model's vocabulary has no upper case.
+        """
+        proper = self.proper
+        if uncased:
+            proper = {word.lower(): label for word, label in self.proper.items()}
         return [self.words.get(word.lower()) or proper.get(word, self.rest) for word in words]
 
     def entries(self) -> list[tuple[str, str]]:
-        """Every (word, label), in order: first the words, then the proper names."""
+        """List words with their labels: first those in lower case, then the proper names."""
         return [*self.words.items(), *self.proper.items()]
 
 
 class Fact(NamedTuple):
-    """Something that a text can state by any of its terms: whole words in any case. Blank note_id: of every note."""
+    """Something that a text can state by any of its terms: whole words in any case."""
 
     name: str
+    """The name of the fact."""
     terms: tuple[str, ...]
+    """Words that state it."""
     note_id: str = ""
+    """The note that it is about; blank: every note."""
 
 
 def read_checklist(path: Path) -> tuple[Fact, ...]:
-    """The facts of a table: ``note_id``, ``fact``, ``terms`` with bars (blank: its name). ValueError: a fault."""
-    rows = read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms"))
-    cells = [
-        [one.strip() for one in (row["note_id"], row["fact"], *row["terms"].split("|"))]
-        for row in rows
-    ]
-    return tuple(
-        Fact(name, tuple(filter(None, terms)) or (name,), note) for note, name, *terms in cells
-    )
+    """Read the facts of a table: ``note_id``, ``fact``, and ``terms`` with bars between (blank: the fact itself).
+
+    Args:
+        path: of the table.
+
+    Raises:
+        ValueError: the table has a fault.
+    """
+    facts: list[Fact] = []
+    for row in read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")):
+        name = row["fact"].strip()
+        terms = tuple(term.strip() for term in row["terms"].split("|") if term.strip())
+        facts.append(Fact(name, terms or (name,), row["note_id"].strip()))
+    return tuple(facts)
 
 
 def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
-    """Those of the facts that a text states by any of their terms, denied ("denies chest pain") or not."""
+    """List those of the facts that a text states by any of their terms, denied ("denies chest pain") or not.
+
+    Args:
+        facts: to look for.
+        text: of a note or an answer.
+    """
     return [fact for fact in facts if any(_pattern(term).search(text) for term in fact.terms)]
 
 
 @cache
 def _pattern(term: str) -> re.Pattern[str]:
+    """Give a pattern of a term as whole words in any case."""
     words = r"\s+".join(map(re.escape, term.split()))
     return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
 
 
 def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
-    """The facts of a note: those that every version of it states, and that are of this note or of all."""
+    """List the facts of a note: those that every version of it states, and that are of this note or of all.
+
+    Args:
+        checklist: facts of all notes.
+        note_id: of the note.
+        texts: its versions.
+    """
     return [
-        one
-        for one in checklist
-        if one.note_id in ("", note_id) and all(stated([one], text) for text in texts)
+        fact
+        for fact in checklist
+        if fact.note_id in ("", note_id) and all(stated([fact], text) for text in texts)
     ]

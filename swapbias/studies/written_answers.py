@@ -60,24 +60,32 @@ def completion_label(text: str, sentence: str, lexicon: Lexicon) -> str:
         return ""
     *before, last = words
     labels = lexicon.labels(words)
+    has_age_alone = all(word.casefold() in _AGES for word in before)
     if labels[-1] != lexicon.rest:
-        return labels[-1] if all(word.casefold() in _AGES for word in before) else ""
+        return labels[-1] if has_age_alone else ""
     if labels[0] != lexicon.rest:  # a first name and a last name
         return labels[0] if words[0] in lexicon.proper and last[0].isupper() else ""
-    is_person = last.casefold() in _NEUTRAL | _persons() and all(
-        word.casefold() in _AGES for word in before
-    )
+    is_person = has_age_alone and last.casefold() in _NEUTRAL | _persons()
     return lexicon.rest if is_person else ""
 
 
 def opening_of(text: str) -> str:
-    """Return the first sentence of a text in the voice of its writer, else nothing: a patient may refuse as well."""
+    """Return the first sentence of a text in the voice of its writer, else nothing: a patient may refuse as well.
+
+    Args:
+        text: an answer.
+    """
     sentence = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
     return sentence if _OWN_VOICE.match(sentence) else ""
 
 
 def is_prose(text: str, note: str) -> bool:
-    """Tell whether a text is neither JSON nor markup of a page, and in the letters of its note."""
+    """Tell whether a text is neither JSON nor markup of a page, and in the letters of its note.
+
+    Args:
+        text: an answer without reasoning.
+        note: that it is about; blank: there is none, and letters are those of English.
+    """
     if not text or _PAGE.match(text):
         return False
     try:
@@ -91,6 +99,7 @@ def is_prose(text: str, note: str) -> bool:
 
 
 def _script(letter: str) -> str:
+    """Give the script of a letter, as LATIN."""
     return unicodedata.name(letter, "").partition(" ")[0]
 
 
@@ -98,42 +107,47 @@ def is_summary(text: str, note: str) -> bool:
     """Tell whether a text may be a summary of a note: a length, and words that the note has.
 
     Without a note the length decides alone.
+
+    Args:
+        text: an answer without reasoning.
+        note: that it is about.
     """
     words = _WORD.findall(text)
     if len(words) < _FEWEST_WORDS:
         return False
-    known = _stems(note)
+    note_stems = _stems(note)
     stems = _stems(text)
-    shared = len(stems & known)
-    return shared >= min(_FEWEST_SHARED, math.ceil(len(known) / 4)) and shared >= _SHARED * len(
-        stems
-    )
+    shared = len(stems & note_stems)
+    fewest = min(_FEWEST_SHARED, math.ceil(len(note_stems) / 4))
+    return shared >= fewest and shared >= _SHARED * len(stems)
 
 
 def _stems(text: str) -> set[str]:
+    """List the beginnings of the words of a text, without common ones."""
     words = re.findall(r"\w+", text.casefold())
     return {word[:_STEM] for word in words if word not in _COMMON_WORDS}
 
 
 def _subject(text: str, sentence: str) -> list[str]:
-    """The words at the blank; none where the text is more than them and the sentence."""
-    said = " ".join(text.split()).strip(_END)
-    (line,) = [line for line in sentence.splitlines() if _BLANK.search(line)][:1] or [""]
-    before, after = (
-        (" ".join(part.split()) for part in _BLANK.split(line, maxsplit=1)) if line else ("", "")
-    )
+    """List the words at the blank; none where the text is more than them and the sentence."""
+    subject = " ".join(text.split()).strip(_END)
+    line = next((line for line in sentence.splitlines() if _BLANK.search(line)), "")
+    before = ""
+    after = ""
+    if line:
+        before, after = (" ".join(part.split()) for part in _BLANK.split(line, maxsplit=1))
     after = after.strip(_END)
-    if after and said.casefold().endswith(f" {after.casefold()}"):
-        said = said[: -len(after)].strip()
-    if before and said.casefold().startswith(f"{before.casefold()} "):
-        said = said[len(before) :].strip()
-    words = said.split()
+    if after and subject.casefold().endswith(f" {after.casefold()}"):
+        subject = subject[: -len(after)].strip()
+    if before and subject.casefold().startswith(f"{before.casefold()} "):
+        subject = subject[len(before) :].strip()
+    words = subject.split()
     return words if "\n" not in text.strip() and all(map(_WORD.fullmatch, words)) else []
 
 
 @cache
 def _persons() -> frozenset[str]:
-    """Nouns of people whose gender a sentence does not say, and gendered ones that a lexicon may not have."""
+    """List nouns of people whose gender a sentence does not say, and gendered ones that a lexicon may not have."""
     folder = corpus_dir("gender_lexicon")
     lists = {
         row["list"]: row["words"].split()

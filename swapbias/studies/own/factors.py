@@ -17,42 +17,24 @@ _NAMES = {
     "pair_id": "pairs",
 }
 _NAMES_OF_RANKINGS = {"names": "sets of names", "condition": "jobs", "pair_id": "rankings"}
-_SAMPLED = (
-    "template",
-    "words",
-)  # random whatever the number of levels: claims are about others too
-_BESIDE = {
-    "counted",
-    "wording",
-    "where",
-    "unit",
-    "masked",
-    *FILLS,
-}  # columns that are none of a row's own
+# columns that are random whatever the number of levels: claims are about others too
+_SAMPLED = ("template", "words")
+# columns that are none of a prompt's own
+_BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}
 _NO_FACTORS = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
-_LARGEST_SLICED = (
-    100  # values of a column that findings are broken down by, unless it is named as one
-)
+# values of a column that findings are broken down by, unless it is declared as one
+_LARGEST_SLICED = 100
 # Before a run: the spreads of an experiment of the package, those of its templates or noun pairs for names too, and
 # for pairs that share nothing their sum.
 _SPREADS: Mapping[str, Mapping[str, float]] = {
     "masked": {"template": 0.042, "words": 0.042, "condition": 0.115, "pair_id": 0.127, "": 0.035},
-    "classifier": {
-        "template": 0.125,
-        "words": 0.125,
-        "condition": 0.048,
-        "pair_id": 0.191,
-        "": 0.136,
-    },
-}
-SPREADS_OF: Mapping[
-    str, tuple[str, str]
-] = {  # study and model of the released outputs that they were computed from
+    "classifier": {"template": 0.125, "words": 0.125, "condition": 0.048, "pair_id": 0.191, "": 0.136},
+}  # fmt: skip
+# study and model of the released outputs that they were computed from
+SPREADS_OF: Mapping[str, tuple[str, str]] = {
     "masked": ("gendered_stigma", "roberta-large"),
     "classifier": ("occupation_sentiment", "bert-base-uncased (fine-tuned on SST-2)"),
 }
-
-
 _NONE: Mapping[str, str] = {}
 Columns = str | Sequence[str]  # as a user gives them: ``topic``, ``topic,theme``, or a list
 
@@ -67,29 +49,48 @@ class Factors(NamedTuple):
 
 
 def column_of(name: str, *, is_ranking: bool = False) -> str:
-    """Give the column of prompts that a declaration calls by the name of its table's column."""
+    """Give the column of prompts that a declaration calls by the name of its table's column.
+
+    Args:
+        name: in the declaration.
+        is_ranking: whether the prompts are rankings of candidates.
+    """
     if name == "pair":
         return "pair_id"
-    return "condition" if is_ranking and name == "job" else name
+    if name == "job" and is_ranking:
+        return "condition"
+    return name
 
 
-def read_columns(given: Columns) -> list[str]:
+def read_columns(columns: Columns) -> list[str]:
     """List the columns that a user names.
+
+    Args:
+        columns: names in a list, or in a text with commas between.
 
     >>> read_columns("topic, theme"), read_columns(["topic", "theme"]), read_columns("")
     (['topic', 'theme'], ['topic', 'theme'], [])
     """
-    parts = [given] if isinstance(given, str) else given
+    parts = [columns] if isinstance(columns, str) else columns
     return [name.strip() for part in parts for name in str(part).split(",") if name.strip()]
 
 
 def own_columns(prompts: pd.DataFrame) -> list[str]:
-    """List the columns of prompts that their tables have, which hold something."""
+    """List the columns of prompts that their tables have, which hold something.
+
+    Args:
+        prompts: with the columns of their tables, and those that were added.
+    """
     return [column for column in prompts if column not in _BESIDE and (prompts[column] != "").any()]
 
 
 def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]:
-    """List those of the columns that have one value in each pair."""
+    """List those of the columns that have one value in each pair.
+
+    Args:
+        prompts: with ``pair_id``.
+        columns: of the prompts.
+    """
     pairs = prompts["pair_id"].nunique()
     return [
         column for column in columns if len(prompts.drop_duplicates(["pair_id", column])) == pairs
@@ -120,30 +121,32 @@ def factors_of(
         The factors, of which names differ; pairs are random where nothing else that is random has several levels.
     """
     pairs = _values_of_pairs(prompts, fills, is_ranking=is_ranking)
-    kept = [column for name in fixed if (column := column_of(name, is_ranking=is_ranking)) in pairs]
-    declared = (column_of(name, is_ranking=is_ranking) for name in random)
+    kept = _columns_of(fixed, is_ranking=is_ranking)
+    kept = [column for column in kept if column in pairs]
+    declared = _columns_of(random, is_ranking=is_ranking)
     sampled = [column for column in declared if column == "pair_id" or _varies(pairs, column)]
-    sampled += _samples(
-        pairs.drop(columns=[*kept, *sampled], errors="ignore"), is_ranking=is_ranking
-    )
+    others = pairs.drop(columns=[*kept, *sampled], errors="ignore")
+    sampled += _samples(others, is_ranking=is_ranking)
     recurring = _recurring_columns(pairs, [*kept, *sampled])
     sampled += [column for column in recurring if _count_levels(pairs[column]) >= FEWEST_LEVELS]
     kept += [
         column for column in recurring if column not in sampled and (pairs[column] != "").all()
     ]
-    if not fills.random and not any(
-        column not in pairs or pairs[column].nunique() > 1 for column in sampled
-    ):
+    varies = any(column not in pairs or pairs[column].nunique() > 1 for column in sampled)
+    if not fills.random and not varies:
         sampled.append("pair_id")  # beside one template too: an interval over the pairs of that
-    plurals = {
-        column_of(name, is_ranking=is_ranking): word
-        for name, word in {**random, **fixed}.items()
-        if word
-    }
-    known = {**(_NAMES_OF_RANKINGS if is_ranking else _NAMES), **plurals}
-    names = _different_names([*sampled, *kept], known, set(fills.random.values()))
+    plurals = dict(_NAMES_OF_RANKINGS if is_ranking else _NAMES)
+    for name, word in {**random, **fixed}.items():
+        if word:
+            plurals[column_of(name, is_ranking=is_ranking)] = word
+    names = _different_names([*sampled, *kept], plurals, set(fills.random.values()))
     of_random = {column: names[column] for column in sampled} | fills.random
     return Factors(of_random, {column: names[column] for column in kept})
+
+
+def _columns_of(names: Iterable[str], *, is_ranking: bool) -> list[str]:
+    """List the columns of prompts that a declaration names."""
+    return [column_of(name, is_ranking=is_ranking) for name in names]
 
 
 def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -> pd.DataFrame:
@@ -158,11 +161,8 @@ def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -
     columns = [column for column in allowed if column in constant or column in _SAMPLED]
     read = prompts["group"] + "\n" + prompts["text"] + "\n" + prompts["counted"]
     texts = pd.util.hash_array(read.to_numpy(dtype=object), categorize=False)
-    sums = (
-        pd.Series(texts, index=prompts.index)
-        .groupby(prompts["pair_id"], sort=False)
-        .transform("sum")
-    )
+    hashes = pd.Series(texts, index=prompts.index)
+    sums = hashes.groupby(prompts["pair_id"], sort=False).transform("sum")
     pairs = prompts.assign(texts=sums).drop_duplicates("pair_id").drop_duplicates("texts")
     pairs = pairs.set_index("pair_id")[columns]
     if "template" in fills.by_pair:
@@ -171,7 +171,7 @@ def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -
 
 
 def _varies(pairs: pd.DataFrame, column: str) -> bool:
-    """Whether a column that is declared random can be one: one pair of words for all prompts is no sample."""
+    """Tell whether a column that is declared random can be one: one pair of words for all prompts is no sample."""
     return column in pairs and (column != "words" or pairs[column].nunique() > 1)
 
 
@@ -201,7 +201,7 @@ def _recurring_columns(pairs: pd.DataFrame, chosen: Sequence[str]) -> list[str]:
 
 
 def _count_levels(values: "pd.Series[str]") -> int:
-    """The number of levels of a column; what templates without its slot leave blank is none."""
+    """Count the levels of a column; what templates without its slot leave blank is none."""
     return int(values[values != ""].nunique())
 
 
@@ -212,18 +212,23 @@ def _partition(values: "pd.Series[str]") -> bytes:
 
 
 def _different_names(
-    columns: Sequence[str], known: Mapping[str, str], taken: set[str]
+    columns: Sequence[str], plurals: Mapping[str, str], of_fills: set[str]
 ) -> dict[str, str]:
     """Give each column a plural that no other factor has."""
     names: dict[str, str] = {}
     for column in columns:
-        name = known.get(column, plural(column))
-        names[column] = f"values of {column}" if name in {*names.values(), *taken} else name
+        name = plurals.get(column, plural(column))
+        if name in of_fills or name in names.values():
+            name = f"values of {column}"
+        names[column] = name
     return names
 
 
 def plural(column: str) -> str:
     """Write the name of a column as a plural for sentences; what is no word stays as it is.
+
+    Args:
+        column: its name.
 
     >>> [plural(name) for name in ("topic", "Category", "class", "analysis", "job_title", "topic_id", "words")]
     ['topics', 'categories', 'classes', 'analyses', 'job titles', 'topics', 'words']
@@ -256,27 +261,33 @@ def spreads_of(kind: str, factors: Factors, fills: Fills, span: float) -> dict[s
     Returns:
         By random factor the SD of its effects on a gap, and by blank that of what none of them explains.
     """
-    known = _SPREADS.get(kind)
-    if known is None:
+    usual = _SPREADS.get(kind)
+    if usual is None:
         return {}
     explained = {"template", "words", "pair_id", *fills.random} & {*factors.random}
-    spreads = {"": known["" if explained else "pair_id"]}
+    spreads = {"": usual["" if explained else "pair_id"]}
     if [*factors.random] == ["pair_id"]:  # a pair is all that varies
         spreads[""] = 0.0
     for column in factors.random:
         like = "words" if column in fills.random else column
-        spreads[column] = known.get(like, known["condition"])
+        spreads[column] = usual.get(like, usual["condition"])
     return {column: spread * span for column, spread in spreads.items()}
 
 
 def slices_of(
     prompts: pd.DataFrame, declared: Sequence[Slice], *, is_ranking: bool = False
 ) -> tuple[Slice, ...]:
-    """List the columns that findings are broken down by: those declared, else those of few values."""
+    """List the columns that findings are broken down by: those declared, else those of few values.
+
+    Args:
+        prompts: with ``pair_id`` and the columns of their tables.
+        declared: slices of the declaration.
+        is_ranking: whether the prompts are rankings of candidates, which are broken down by job alone.
+    """
     if is_ranking:
         return (Slice("condition", "job"),)
     if declared:
-        return tuple(Slice(column_of(one.column), one.name) for one in declared)
+        return tuple(Slice(column_of(part.column), part.name) for part in declared)
     columns = [column for column in prompts if column not in _NO_FACTORS]
     return tuple(
         Slice(column, "pair of words" if column == "words" else column)

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from swapbias.studies.own.text_pairs import FEWEST_FILLS, is_joined
 
-_MOST_FORMS = (
-    3_000  # fills of one side; more are no names in templates, and are not compared with each other
-)
+_MOST_FORMS = 3_000  # fills of one side; more are no names in templates, and are not compared
 _FEW_FORMS = 500  # of which those that share two letters are compared, of more three
 _ALIKE = 0.5  # twice the shared letters by the letters of both: of a form that stands in one template alone
 _ALIKE_RECURRING = 0.6  # of two forms that stand in several
@@ -22,9 +20,9 @@ class Classes(NamedTuple):
     """The fill of each pair on one side."""
 
     labels: list[str]
-    """Of each pair its fill as most pairs have it."""
+    """The fill of each pair, in the form that most pairs have."""
     forms: int
-    """Different ones as they are written."""
+    """The number of different forms as they are written."""
     unclear: bool
     """Whether forms were joined that are not of one word."""
 
@@ -52,11 +50,11 @@ def classes_of(
         for first, second in _alike(joined):
             joined.join_forms(first, second)
         _join_last(joined)
-    shown = {
+    usual = {
         root: max(members, key=lambda form: (counts[form], -len(form), form))
         for root, members in joined.members.items()
     }
-    labels = [shown[joined.root(parts[0])] for parts in phrases]
+    labels = [usual[joined.root(parts[0])] for parts in phrases]
     few = len(joined.members) < FEWEST_FILLS <= len(counts)
     are_words = not inflected or all(joined.is_word(root) for root in joined.members)
     return Classes(labels, len(counts), in_doubt or (few and not are_words))
@@ -72,13 +70,13 @@ class _Joined:
         self.contexts: dict[str, set[object]] = defaultdict(set)
 
     def root(self, form: str) -> str:
-        """The form that stands for the set of a form."""
+        """Give the form that stands for the set of a form."""
         while self._parents[form] != form:
             form = self._parents[form]
         return form
 
     def is_word(self, root: str) -> bool:
-        """Whether all forms of a set share at least half of their letters."""
+        """Tell whether all forms of a set share at least half of their letters."""
         longest = max(len(_letters(form)) for form in self.members[root])
         return 2 * len(self.stems[root]) >= longest
 
@@ -107,7 +105,7 @@ class _Joined:
 
 
 def _letters(form: str) -> str:
-    """A form in lower case, without accents where these move with endings (Пётр, Петра)."""
+    """Write a form in lower case, without accents where these move with endings (Пётр, Петра)."""
     decomposed = unicodedata.normalize("NFKD", form.casefold())
     if not any(unicodedata.name(letter, "").startswith(_STRIPPED) for letter in decomposed):
         return form.casefold()
@@ -115,23 +113,24 @@ def _letters(form: str) -> str:
 
 
 def _shared_letters(first: str, second: str) -> str:
-    """The longest part of both; blank where one letter is all, but in scripts of which a letter may be a name."""
+    """Give the longest part of both; a single letter only in scripts of which a letter may be a name."""
     match = SequenceMatcher(None, first, second, autojunk=False).find_longest_match()
     shared = first[match.a : match.a + match.size]
     return shared if len(shared) > 1 or is_joined(shared) else ""
 
 
 def _alike(joined: _Joined) -> list[tuple[str, str]]:
-    """Forms of different sets that share enough letters, the most alike first."""
+    """List forms of different sets that share enough letters, the most alike first."""
     if len(joined.members) > _MOST_FORMS:
         return []
     scored: list[tuple[float, str, str]] = []
     for first, second in _neighbours(joined.stems):
         if joined.contexts[first] & joined.contexts[second]:
             continue
-        stem = joined.stems[first]
-        other = joined.stems[second]
-        score = 2 * len(_shared_letters(stem, other)) / (len(stem) + len(other))
+        first_stem = joined.stems[first]
+        second_stem = joined.stems[second]
+        shared = _shared_letters(first_stem, second_stem)
+        score = 2 * len(shared) / (len(first_stem) + len(second_stem))
         recur = min(len(joined.contexts[first]), len(joined.contexts[second])) > 1
         if score >= (_ALIKE_RECURRING if recur else _ALIKE):
             scored.append((score, first, second))
@@ -140,7 +139,7 @@ def _alike(joined: _Joined) -> list[tuple[str, str]]:
 
 
 def _neighbours(stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Pairs of forms that share as many letters in a row as the least alike ones do."""
+    """Find pairs of forms that share as many letters in a row as the least alike ones do."""
     by_part: dict[str, list[str]] = defaultdict(list)
     fewest = 2 if len(stems) <= _FEW_FORMS else 3
     for form, stem in stems.items():
@@ -150,8 +149,8 @@ def _neighbours(stems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     seen = {
         (first, second)
         for forms in by_part.values()
-        for place, first in enumerate(forms)
-        for second in forms[:place]
+        for index, first in enumerate(forms)
+        for second in forms[:index]
     }
     yield from sorted(seen)
 
@@ -164,8 +163,6 @@ def _join_last(joined: _Joined) -> None:
     is_grid = len(per_context) == len(contexts) > 1 and len(set(per_context.values())) == 1
     if is_grid and len(joined.members) - len(left) >= _COMPLETE:
         for form in left[1:]:
-            joined.join(
-                left[0],
-                form,
-                _shared_letters(*(joined.stems[joined.root(one)] for one in (left[0], form))),
-            )
+            first_stem = joined.stems[joined.root(left[0])]
+            stem = joined.stems[joined.root(form)]
+            joined.join(left[0], form, _shared_letters(first_stem, stem))

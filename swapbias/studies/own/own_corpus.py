@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -12,7 +13,7 @@ from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.experiment import Experiment, OwnStudy, Reads, Rubric, Shows, Study, Words
 from swapbias.studies.own.factors import SPREADS_OF, factors_of, own_columns, slices_of, spreads_of
 from swapbias.studies.own.fills import UNNAMED, Fills, fills_of
-from swapbias.studies.own.own_faults import faults
+from swapbias.studies.own.own_faults import find_faults
 from swapbias.studies.own.own_files import CVS, LEXICON, NAMES, PROMPTS, SLOTS, Files
 from swapbias.studies.own.own_prompts import Parsed, parse_study
 from swapbias.studies.own.own_tables import table_column, unique_names
@@ -20,31 +21,44 @@ from swapbias.studies.own.ranges import unit_declared
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS, Candidate
 from swapbias.studies.tables import Lexicon
 
+# the kinds of models that read each config
 _CONFIGS = {
     "masks": ("masked",),
     "questions": ("chat",),
     "texts": ("classifier", "causal"),
-}  # who reads what
+}
+_KINDS_BY_DEFAULT = ("masked", "classifier", "causal")
+_MOST_FAULTS = 20  # that an error names
 
 
-# Of each kind of model the unit of its scores, what a gap above zero means, and a limit for the report.
+class _KindWords(NamedTuple):
+    """What a report says of the scores of a kind of model."""
+
+    unit: str
+    """The unit of the scores."""
+    higher: str
+    """What a gap above zero means, with the places of two groups."""
+    limit: str
+    """A limit for the report; blank for none."""
+
+
 _KINDS = {
-    "masked": (
+    "masked": _KindWords(
         "probability mass at the mask",
         "the model gives words of {group} more probability than those of {reference}",
         "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
     ),
-    "classifier": (
+    "classifier": _KindWords(
         UNNAMED_SCORE.name,
         "texts of {group} score higher than the same ones of {reference}",
         "",
     ),
-    "causal": (
+    "causal": _KindWords(
         "log-probability",
         "texts of {group} are likelier than the same ones of {reference}",
         "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
     ),
-    "chat": (
+    "chat": _KindWords(
         "share of answers",
         "answers about {group} count more than those about {reference}",
         "An answer that comes to no decision has no score: see what the gap could be whatever was not answered.",
@@ -53,66 +67,71 @@ _KINDS = {
 
 
 def corpus_from_files(files: Files, *, origin: str = "") -> Corpus:
-    """The corpus that the files of a study come to; StudyError has a line for each fault, with file and line."""
+    """Make the corpus that the files of a study come to.
+
+    Args:
+        files: content of each file by its name.
+        origin: where on the Hub they were read.
+
+    Raises:
+        StudyError: a line for each fault, with file and line.
+    """
     parsed = parse_study(files)
-    refuse_study(faults(parsed))
-    return corpus_of(parsed, origin)
+    refuse_study(find_faults(parsed))
+    return make_corpus(parsed, origin)
 
 
-def refuse_study(found: Sequence[str], named: Callable[[str], str] = str) -> None:
-    """Raise a StudyError of the first faults, where there are any."""
-    if found:
-        rest = (
-            [f"{len(found) - 20} more: list all with swapbias study check."]
-            if len(found) > 20
-            else []
-        )
-        raise StudyError(named("\n".join([*found[:20], *rest])))
+def refuse_study(faults: Sequence[str], rename_files: Callable[[str], str] = str) -> None:
+    """Refuse a study that has faults.
+
+    Args:
+        faults: a sentence each.
+        rename_files: writes a sentence with the names of the user's own files.
+
+    Raises:
+        StudyError: there are faults; it has a line for each of the first.
+    """
+    if faults:
+        lines = [*faults[:_MOST_FAULTS]]
+        count = len(faults) - _MOST_FAULTS
+        if count > 0:
+            lines.append(f"{count} more: list all with swapbias study check.")
+        raise StudyError(rename_files("\n".join(lines)))
 
 
-def corpus_of(parsed: Parsed, origin: str = "") -> Corpus:
-    """The corpus of a study without faults."""
+def make_corpus(parsed: Parsed, origin: str = "") -> Corpus:
+    """Make the corpus of a study without faults.
+
+    Args:
+        parsed: the files of the study.
+        origin: where on the Hub they were read; blank: nowhere.
+    """
     declared = parsed.declared
-    prompts = parsed.prompts
-    ranks = CVS in parsed.tables
-    lexicons, labels = ({}, dict.fromkeys(prompts["counted"], "")) if ranks else _lexicons(parsed)
-    prompts = prompts[prompts["group"].isin(parsed.groups)]
+    lexicons, labels = _lexicons(parsed)
+    is_ranking = CVS in parsed.tables
+    prompts = parsed.prompts[parsed.prompts["group"].isin(parsed.groups)]
     prompts = prompts.assign(
         prompt_id=prompts["pair_id"] + "/" + prompts["group"],
         lexicon=prompts["counted"].map(labels),
-        candidates=prompts["candidates"] if ranks else [()] * len(prompts),
+        candidates=prompts["candidates"] if is_ranking else [()] * len(prompts),
     )
     configs: list[Config] = []
     experiments: list[Experiment] = []
     limits: dict[str, None] = {}
     for name, kinds in _CONFIGS.items():
         chosen = prompts[prompts["masked"] == (name == "masks")]
-        readers = [
-            one for one in kinds if one in (declared.kind or ("masked", "classifier", "causal"))
-        ]
-        if not (len(chosen) and readers):
+        readers = [kind for kind in kinds if kind in (declared.kind or _KINDS_BY_DEFAULT)]
+        if not len(chosen) or not readers:
             continue
-        plain = (
-            chosen if PROMPTS in parsed.tables else chosen[:0]
-        )  # of slots the declaration says what is random
-        with_templates = "template" in (*declared.design.random, *declared.design.fixed)
-        fills = fills_of(
-            plain, parsed.compared, declared.compares.reference, with_templates=with_templates
-        )
-        if fills.unclear:
-            limits[UNNAMED] = None
-        for group, words in fills.words.items() if not fills.unclear else ():
-            if len(words) == 1 and words[0]:
-                what = f"Every prompt names {group} as {quoted(words[0])}"
-                limits[f"{what}: other names or words may score otherwise."] = None
+        fills = _find_fills(parsed, chosen)
+        limits |= dict.fromkeys(_limits_of_fills(fills))
         rows = chosen.assign(experiment=readers[0])
-        if name == "questions" and not ranks:
+        if name == "questions" and not is_ranking:
             rows["candidates"] = [declared.reads.answers] * len(rows)
-        made = _configs(name, rows, fills)
-        configs += made
-        experiments += [
-            _experiment(parsed, kind, [one.name for one in made], chosen, fills) for kind in readers
-        ]
+        of_name = _configs(name, rows, fills)
+        configs += of_name
+        config_names = [config.name for config in of_name]
+        experiments += [_experiment(parsed, kind, config_names, chosen, fills) for kind in readers]
     study = Study(
         name=declared.name,
         title=declared.title,
@@ -133,62 +152,112 @@ def corpus_of(parsed: Parsed, origin: str = "") -> Corpus:
     )
 
 
+def _find_fills(parsed: Parsed, prompts: pd.DataFrame) -> Fills:
+    """Find what fills the swapped slot of plain prompts; of slots the declaration says what is random."""
+    design = parsed.declared.design
+    return fills_of(
+        prompts if PROMPTS in parsed.tables else prompts[:0],
+        parsed.compared,
+        parsed.declared.compares.reference,
+        with_templates="template" in (*design.random, *design.fixed),
+    )
+
+
+def _limits_of_fills(fills: Fills) -> list[str]:
+    """List the limits for the report of names that were not found, or that are one for all prompts."""
+    if fills.unclear:
+        return [UNNAMED]
+    return [
+        f"Every prompt names {group} as {quoted(words[0])}: other names or words may score otherwise."
+        for group, words in fills.words.items()
+        if len(words) == 1 and words[0]
+    ]
+
+
+# --- word lists -----------------------------------------------------------------------------------------
+
+
 def _lexicons(parsed: Parsed) -> tuple[dict[str, Callable[[], Lexicon]], dict[str, str]]:
-    """The word lists, and what names the words of each cell: one list, or one a cell where cells contradict."""
+    """Make the word lists, and what names the words of each cell: one list, or one a cell where cells contradict."""
+    if CVS in parsed.tables:
+        return {}, dict.fromkeys(parsed.prompts["counted"], "")
     corpus = parsed.declared.name
-    prompts = parsed.prompts
-    listed = dict(
-        zip(*(table_column(parsed.tables, LEXICON, one) for one in ("word", "group")), strict=True)
-    )
-    cells = prompts[~prompts["counted"].isin(["", *parsed.labels])].drop_duplicates(
-        "counted", keep="last"
-    )
-    words = {cell: [word.strip() for word in cell.split("|")] for cell in cells["counted"]}
-    groups = dict(zip(cells["counted"], cells["group"], strict=True))
-    labels = {word: groups[cell] for cell in words for word in words[cell]}
+    words = table_column(parsed.tables, LEXICON, "word")
+    listed = dict(zip(words, table_column(parsed.tables, LEXICON, "group"), strict=True))
     lists = {"words": listed} if listed else {}
-    found = {"": "", **{one: f"{corpus}/words/{one}" for one in parsed.labels}}
-    contradict = any(labels[word] != groups[cell] for cell in words for word in words[cell])
-    if listed or contradict or not cells["group"].is_unique:
-        for cell, name in zip(words, unique_names(words), strict=True):
-            name = f"{name}_counted" if name == "words" else name
-            lists[name] = dict.fromkeys(words[cell], "counted")
-            found[cell] = f"{corpus}/{name}/counted"
+    labels = {"": "", **{group: f"{corpus}/words/{group}" for group in parsed.labels}}
+    cells = _word_cells(parsed)
+    groups = {word: cell.group for cell in cells for word in cell.words}  # of the last cell
+    contradict = any(groups[word] != cell.group for cell in cells for word in cell.words)
+    is_shared = len({cell.group for cell in cells}) < len(cells)
+    if listed or contradict or is_shared:
+        names = unique_names(cell.text for cell in cells)
+        for cell, name in zip(cells, names, strict=True):
+            list_name = f"{name}_counted" if name == "words" else name
+            lists[list_name] = dict.fromkeys(cell.words, "counted")
+            labels[cell.text] = f"{corpus}/{list_name}/counted"
     else:
-        lists = {"words": labels}
-        found |= {cell: f"{corpus}/words/{group}" for cell, group in groups.items()}
-    return {name: partial(_lexicon, f"{corpus}/{name}", one) for name, one in lists.items()}, found
+        lists = {"words": groups}
+        labels |= {cell.text: f"{corpus}/words/{cell.group}" for cell in cells}
+    lexicons: dict[str, Callable[[], Lexicon]] = {
+        name: partial(_lexicon, f"{corpus}/{name}", words_of) for name, words_of in lists.items()
+    }
+    return lexicons, labels
+
+
+class _WordCell(NamedTuple):
+    """A cell with the words that are counted for a group."""
+
+    text: str
+    words: list[str]
+    group: str
+
+
+def _word_cells(parsed: Parsed) -> list[_WordCell]:
+    """List the different cells of words that are counted, with the group of the last prompt that has one."""
+    prompts = parsed.prompts
+    of_cells = prompts[~prompts["counted"].isin(["", *parsed.labels])]
+    last = of_cells.drop_duplicates("counted", keep="last")
+    return [
+        _WordCell(text, [word.strip() for word in text.split("|")], group)
+        for text, group in zip(last["counted"], last["group"], strict=True)
+    ]
 
 
 def _lexicon(name: str, words: Mapping[str, str]) -> Lexicon:
-    """Words in lower case are matched in any case, others as they are written."""
-    lower, proper = (
-        {one: words[one] for one in words if (one == one.lower()) is same} for same in (True, False)
-    )
+    """Make a lexicon: words in lower case are matched in any case, others as they are written."""
+    lower = {word: label for word, label in words.items() if word == word.lower()}
+    proper = {word: label for word, label in words.items() if word != word.lower()}
     return Lexicon(name, lower, proper, rest="other words")
 
 
+# --- configs and experiments ----------------------------------------------------------------------------
+
+
 def _configs(name: str, prompts: pd.DataFrame, fills: Fills) -> list[Config]:
-    """The prompts of one comparison, and its other wordings where there are any."""
-    more = [column for column in own_columns(prompts) if column not in PROMPT_COLUMNS]
+    """Make the config of one comparison, and that of its other wordings where there are any."""
+    added = [column for column in own_columns(prompts) if column not in PROMPT_COLUMNS]
     filled = {column: prompts["pair_id"].map(fills.by_pair[column]) for column in fills.by_pair}
-    rows = prompts.assign(**filled)[[*PROMPT_COLUMNS, *more, *fills.random]]
-    again = rows.assign(side=rows["group"], wording=prompts["wording"])[prompts["wording"] != ""]
-    ids = {one: again[one] + "/w" + again["wording"] for one in ("prompt_id", "pair_id")}
-    parts = [
-        (name, "Own prompts", rows[prompts["wording"] == ""]),
-        (f"{name}_wordings", "In other wordings", again.assign(**ids, group=PLACEBO)),
-    ]
+    rows = prompts.assign(**filled)[[*PROMPT_COLUMNS, *added, *fills.random]]
+    is_reworded = prompts["wording"] != ""
+    reworded = rows.assign(side=rows["group"], wording=prompts["wording"])[is_reworded]
+    ids = {
+        column: reworded[column] + "/w" + reworded["wording"] for column in ("prompt_id", "pair_id")
+    }
+    configs = (
+        _config(name, "Own prompts", rows[~is_reworded]),
+        _config(f"{name}_wordings", "In other wordings", reworded.assign(**ids, group=PLACEBO)),
+    )
+    return [config for config in configs if config is not None]
+
+
+def _config(name: str, description: str, rows: pd.DataFrame) -> Config | None:
+    """Make a config of rows; None of no rows."""
+    if not len(rows):
+        return None
     # Rows share values; pandas would take the tuples of candidates for levels of an index.
-    shared = [
-        frame.astype({one: "category" for one in frame if one != "candidates"})
-        for *_, frame in parts
-    ]
-    return [
-        Config(one, what, partial(frame.to_dict, "records"), tuple(frame))
-        for (one, what, _), frame in zip(parts, shared, strict=True)
-        if len(frame)
-    ]
+    shared = rows.astype({column: "category" for column in rows if column != "candidates"})
+    return Config(name, description, partial(shared.to_dict, "records"), tuple(shared))
 
 
 def _experiment(
@@ -196,7 +265,6 @@ def _experiment(
 ) -> Experiment:
     """Make the experiment of one kind of model from what a study declares, and what its prompts come to."""
     declared = parsed.declared
-    reference = declared.compares.reference
     factors = factors_of(
         prompts,
         fills,
@@ -204,12 +272,11 @@ def _experiment(
         fixed=declared.design.fixed,
         is_ranking=declared.is_ranking,
     )
-    unit = unit_declared(
-        kind, named_unit(_KINDS[kind][0]), declared.compares.unit, _options(declared)
-    )
+    usual = named_unit(_KINDS[kind].unit)
+    unit = unit_declared(kind, usual, declared.compares.unit, _counted_options(declared))
     span = unit.span if unit.in_points else 1.0
     compares = declared.compares.changed(
-        groups=parsed.compared, unit=unit, factors=_crossed(parsed, prompts)
+        groups=parsed.compared, unit=unit, factors=_crossed_columns(parsed, prompts)
     )
     design = declared.design.changed(
         random=factors.random,
@@ -222,8 +289,8 @@ def _experiment(
         planned_sd_of=SPREADS_OF.get(kind, ()),
     )
     shows = Shows(
-        scores=_scores(declared, kind),
-        levels=(*parsed.compared, reference),
+        scores=_score_columns(declared, kind),
+        levels=(*parsed.compared, declared.compares.reference),
         slices=slices_of(prompts, declared.shows.slices, is_ranking=declared.is_ranking),
         rates=("selection",) if declared.is_ranking else (),
     )
@@ -241,24 +308,25 @@ def _experiment(
         compares=compares,
         design=design,
         shows=shows,
-        words=_sentences(parsed, kind),
+        words=_words(parsed, kind),
     )
 
 
-def _sentences(parsed: Parsed, kind: str) -> Words:
-    """How sentences say what the experiment of a kind of model found."""
-    _, higher, limit = _KINDS[kind]
-    first = parsed.compared[0] if len(parsed.compared) == 1 else "a group"
-    higher = higher.format(group=first, reference=parsed.declared.compares.reference)
+def _words(parsed: Parsed, kind: str) -> Words:
+    """Write how sentences say what the experiment of a kind of model found."""
+    kind_words = _KINDS[kind]
+    group = parsed.compared[0] if len(parsed.compared) == 1 else "a group"
+    reference = parsed.declared.compares.reference
+    higher = kind_words.higher.format(group=group, reference=reference)
     return Words(
         direction=f"above zero {higher}, below zero less; further from zero is worse",
         says="ranks {more} first more often than {less}" if parsed.declared.is_ranking else "",
-        limits=(limit,) if limit else (),
+        limits=(kind_words.limit,) if kind_words.limit else (),
     )
 
 
-def _scores(declared: OwnStudy, kind: str) -> tuple[str, ...]:
-    """The columns of scores that a kind of model gives."""
+def _score_columns(declared: OwnStudy, kind: str) -> tuple[str, ...]:
+    """List the columns of scores that a kind of model gives."""
     if declared.is_ranking:
         return ("score", "unanswered", "refused")
     if kind == "masked":
@@ -271,8 +339,8 @@ def _scores(declared: OwnStudy, kind: str) -> tuple[str, ...]:
     return ("score", "unanswered", "refused", "length", *judged)
 
 
-def _crossed(parsed: Parsed, prompts: pd.DataFrame) -> tuple[str, ...]:
-    """The columns of names whose levels cross to the groups that are ranked; none where names have no such.
+def _crossed_columns(parsed: Parsed, prompts: pd.DataFrame) -> tuple[str, ...]:
+    """List the columns of names whose levels cross to the groups that are ranked; none where names have no such.
 
     Only means have effects of crossed factors.
     """
@@ -280,21 +348,23 @@ def _crossed(parsed: Parsed, prompts: pd.DataFrame) -> tuple[str, ...]:
     if not parsed.declared.is_ranking or comparison is None or not comparison.is_mean:
         return ()
     columns = [column for column in parsed.tables[NAMES] if column not in ("group", "name")]
-    of_groups = prompts.groupby("group")[columns].nunique() if len(columns) > 1 else None
-    return tuple(columns) if of_groups is not None and of_groups.eq(1).all(axis=None) else ()
+    if len(columns) < 2:
+        return ()
+    levels = prompts.groupby("group")[columns].nunique()
+    return tuple(columns) if levels.eq(1).all(axis=None) else ()
 
 
 def _rubric(parsed: Parsed) -> Rubric | None:
-    """What a judge is asked, and the swapped words, which it is not shown; None where answers choose an option."""
+    """Give the question to a judge with the swapped words, which it is not shown; None where answers choose."""
     rubric = parsed.declared.reads.rubric
     if rubric is None or parsed.declared.reading in ("options", "ranking"):
         return None
-    table = parsed.tables.get(SLOTS, pd.DataFrame()).drop(
-        columns=["pair", "group"], errors="ignore"
-    )
-    return replace(rubric, neutral={value: f"[{name}]" for name in table for value in table[name]})
+    slots = parsed.tables.get(SLOTS, pd.DataFrame())
+    words = slots.drop(columns=["pair", "group"], errors="ignore")
+    neutral = {word: f"[{column}]" for column in words for word in words[column]}
+    return replace(rubric, neutral=neutral)
 
 
-def _options(declared: OwnStudy) -> tuple[Candidate, ...]:
-    """The options whose numbers answers score; none where candidates are ranked, or nothing is asked."""
+def _counted_options(declared: OwnStudy) -> tuple[Candidate, ...]:
+    """List the options whose numbers answers score; none where candidates are ranked, or nothing is asked."""
     return () if declared.is_ranking else declared.reads.answers

@@ -10,7 +10,7 @@ from swapbias.studies.corpus_folders import corpora
 from swapbias.studies.declared import (
     Declaration,
     Fault,
-    Place,
+    KeyPath,
     line_of_fault,
     parse_declaration,
     sections_of,
@@ -35,12 +35,12 @@ def read_declaration(content: bytes) -> tuple[OwnStudy, dict[str, str], Declarat
         What it says, without what is wrong; by key a sentence for each fault, in the order of lines (a blank key:
         the whole file); and the file with the lines of its keys.
     """
-    nothing = Declaration(DECLARATION, "", {})
+    empty = Declaration(DECLARATION, "", {})
     try:
         text = decoded(DECLARATION, content)
         declaration = parse_declaration(DECLARATION, text)
     except ValueError as error:
-        return OwnStudy(), {"": str(error)}, nothing
+        return OwnStudy(), {"": str(error)}, empty
     values = {
         key: value for key, value in declaration.values.items() if value or key not in _NEEDED
     }
@@ -73,7 +73,7 @@ def _valid_part(
 
 def _without(values: Mapping[str, Any], faults: Sequence[Fault]) -> dict[str, Any]:
     """Give values without those that faults are about."""
-    places = {tuple(part for part in fault.place if isinstance(part, str)) for fault in faults}
+    places = {tuple(part for part in fault.key_path if isinstance(part, str)) for fault in faults}
     return {
         key: _without_in(key, value, places)
         for key, value in values.items()
@@ -82,6 +82,7 @@ def _without(values: Mapping[str, Any], faults: Sequence[Fault]) -> dict[str, An
 
 
 def _without_in(section: str, value: Any, places: set[tuple[str, ...]]) -> Any:
+    """Give a section without the keys at some places; any other value as it is."""
     if not isinstance(value, Mapping):
         return value
     return {key: inner for key, inner in value.items() if (section, key) not in places}
@@ -91,7 +92,7 @@ def _package_keys(
     declaration: Declaration,
     of_class: type[BaseModel],
     values: Mapping[str, Any],
-    place: Place = (),
+    section: KeyPath = (),
 ) -> Iterator[Fault]:
     """Find keys that studies of the package alone have."""
     sections = sections_of(of_class)
@@ -100,9 +101,9 @@ def _package_keys(
         extra = getattr(info, "json_schema_extra", None)
         marks = extra if isinstance(extra, dict) else {}
         if OF_PACKAGE in marks or COMPUTED in marks:
-            yield declaration.fault((*place, key), f"{key} is no key of own studies. Remove it.")
+            yield declaration.fault((*section, key), f"{key} is no key of own studies. Remove it.")
         elif key in sections and isinstance(value, Mapping):
-            yield from _package_keys(declaration, sections[key], value, (*place, key))
+            yield from _package_keys(declaration, sections[key], value, (*section, key))
 
 
 def _disagreements(declaration: Declaration, study: OwnStudy, wrong: set[str]) -> Iterator[Fault]:
@@ -113,24 +114,30 @@ def _disagreements(declaration: Declaration, study: OwnStudy, wrong: set[str]) -
             ("name",), f"name is {quoted(study.name)}, a study of the package. Choose another."
         )
     if reads.reading not in ("", *READINGS):
-        near = did_you_mean(reads.reading, READINGS) or " Correct it."
+        hint = did_you_mean(reads.reading, READINGS) or " Correct it."
         yield declaration.fault(
             ("reads", "reading"),
-            f"reading is {quoted(reads.reading)}, expected {listed(READINGS)}.{near}",
+            f"reading is {quoted(reads.reading)}, expected {listed(READINGS)}.{hint}",
         )
         return
     if not wrong & {"kind", "answers", "rubric"}:
         yield from _answer_faults(declaration, study)
-    unit = declaration.values.get("compares", {}).get("unit") if "compares" not in wrong else None
-    has_range = isinstance(unit, Mapping) and "range" in unit and "unit" not in wrong
-    if has_range and study.kind and "classifier" not in study.kind:
+    states_range = not wrong & {"compares", "unit"} and _states_range(declaration)
+    if states_range and study.kind and "classifier" not in study.kind:
         yield declaration.fault(
             ("compares", "unit"),
             "range is that of a classifier's scores; answers and words have their own. Remove it.",
         )
 
 
+def _states_range(declaration: Declaration) -> bool:
+    """Tell whether the unit is a table with a range."""
+    unit = declaration.values.get("compares", {}).get("unit")
+    return isinstance(unit, Mapping) and "range" in unit
+
+
 def _answer_faults(declaration: Declaration, study: OwnStudy) -> Iterator[Fault]:
+    """Find options of answers that nothing asks for, and a question without options."""
     asks = "chat" in study.kind and not study.is_ranking
     if study.reads.answers and not asks:
         yield declaration.fault(
@@ -144,10 +151,12 @@ def _answer_faults(declaration: Declaration, study: OwnStudy) -> Iterator[Fault]
         )
 
 
-def shown(name: str) -> str:
-    """A name of a group or pair in a sentence; what is long may be a text, and is not repeated."""
-    return (
-        quoted(name)
-        if len(name) <= 40 and len(name.split()) <= 4
-        else f"(a name of {len(name)} letters)"
-    )
+def quote_name(name: str) -> str:
+    """Write the name of a group or pair for a sentence; what is long may be a text, and is not repeated.
+
+    Args:
+        name: of a group, pair, column or word.
+    """
+    if len(name) <= 40 and len(name.split()) <= 4:
+        return quoted(name)
+    return f"(a name of {len(name)} letters)"

@@ -9,221 +9,321 @@ import pandas as pd
 
 from swapbias.errors import did_you_mean, quoted
 from swapbias.studies.own.factors import column_of, constant_columns, own_columns
-from swapbias.studies.own.own_declaration import shown
+from swapbias.studies.own.own_declaration import quote_name
 from swapbias.studies.own.own_files import CVS, LEXICON, PROMPTS, SLOTS
 from swapbias.studies.own.own_prompts import Parsed
 from swapbias.studies.own.own_tables import table_column
 from swapbias.studies.own.shared_fills import shared_fills, shared_names
 from swapbias.studies.prompt import MASK, slots
 
-_WORD = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff]|\w+"
-)  # Chinese and Japanese have no blanks between words
+# Chinese and Japanese have no blanks between words: each letter is one.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")
+_MOST_NAMED = 10  # groups that a sentence names
+_MOST_UNLIKE = 20  # pairs that share almost nothing: so many are looked for
+_UNLIKE_NAMED = 5  # of which so many are named
+_COMPARED_LETTERS = 200  # of the texts of such a pair
 
 
-def faults(parsed: Parsed) -> list[str]:
-    """Everything for which an audit refuses a study, a sentence each with file and line; nothing of what follows."""
-    found = [*parsed.wrong.values(), *parsed.faults]
-    is_made = len(parsed.prompts) > 0
-    whole = is_made and not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
-    found += _group_faults(parsed, whole)
-    if is_made:
-        found += [
-            *_text_faults(parsed),
-            *(_pair_faults(parsed) if whole else ()),
-            *_column_faults(parsed),
-        ]
-    found += shared_names(parsed)
-    if whole and not found:
-        found += shared_fills(parsed)
-    return list(dict.fromkeys(found))
+def find_faults(parsed: Parsed) -> list[str]:
+    """List everything for which an audit refuses a study, without what follows from another fault.
+
+    Args:
+        parsed: the files of the study.
+
+    Returns:
+        A sentence each, with file and line.
+    """
+    sentences = [*parsed.wrong.values(), *parsed.faults]
+    has_prompts = len(parsed.prompts) > 0
+    is_whole = (
+        has_prompts and not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
+    )
+    sentences += _group_faults(parsed, is_whole=is_whole)
+    if has_prompts:
+        sentences += _text_faults(parsed)
+        if is_whole:
+            sentences += _pair_faults(parsed)
+        sentences += _column_faults(parsed)
+    sentences += shared_names(parsed)
+    if is_whole and not sentences:
+        sentences += shared_fills(parsed)
+    return list(dict.fromkeys(sentences))
 
 
-def _group_faults(parsed: Parsed, whole: bool) -> Iterator[str]:
-    """Of names of groups; where other faults hide some of them only whether the declaration agrees with itself."""
-    groups = parsed.groups
-    declared = parsed.declared.compares.groups
+# --- groups ---------------------------------------------------------------------------------------------
+
+
+def _group_faults(parsed: Parsed, *, is_whole: bool) -> Iterator[str]:
+    """Find wrong names of groups; where other faults hide some, only whether the declaration agrees with itself."""
+    names = parsed.group_names
+    if not is_whole:
+        names = tuple(dict.fromkeys((*parsed.declared.compares.groups, *parsed.group_names)))
+    yield from _declared_group_faults(parsed, names, is_whole=is_whole)
+    if is_whole:
+        yield from _case_faults(names)
+        yield from _comparison_faults(parsed, names)
+        yield from _prompt_column_faults(parsed)
+        yield from _lexicon_group_faults(parsed, names)
+
+
+def _declared_group_faults(
+    parsed: Parsed, names: Sequence[str], *, is_whole: bool
+) -> Iterator[str]:
+    """Find groups of the declaration that no table has."""
     reference = parsed.declared.compares.reference
-    known = parsed.group_names if whole else tuple(dict.fromkeys((*declared, *parsed.group_names)))
-    for name in declared:
-        if known and name not in (*known, reference):
-            yield f"{parsed.line('groups', name)}: The group {_none_of(name, known)}"
-    is_wrong = reference not in known and (whole or bool(did_you_mean(reference, known)))
-    if reference and known and is_wrong:
-        yield f"{parsed.line('reference')}: The reference {_none_of(reference, known)}"
-    if not whole:
-        return
+    for group in parsed.declared.compares.groups:
+        if names and group not in (*names, reference):
+            yield f"{parsed.line('groups', group)}: The group {_is_none_of(group, names)}"
+    is_wrong = reference not in names and (is_whole or bool(did_you_mean(reference, names)))
+    if reference and names and is_wrong:
+        yield f"{parsed.line('reference')}: The reference {_is_none_of(reference, names)}"
+
+
+def _case_faults(names: Sequence[str]) -> Iterator[str]:
+    """Find groups that differ by case alone."""
     by_form: dict[str, str] = {}
-    for name in known:
-        if by_form.setdefault(name.casefold(), name) != name:
-            first = shown(by_form[name.casefold()])
-            yield f"The groups {first} and {shown(name)} differ by case alone. Write both alike."
-    how = "--reference (in a folder: reference = ... in study.toml)"
+    for name in names:
+        earlier = by_form.setdefault(name.casefold(), name)
+        if earlier != name:
+            yield (
+                f"The groups {quote_name(earlier)} and {quote_name(name)} differ by case alone. "
+                "Write both alike."
+            )
+
+
+def _comparison_faults(parsed: Parsed, names: Sequence[str]) -> Iterator[str]:
+    """Find too few groups, and a reference that is missing or none of those that are compared."""
+    groups = parsed.groups
+    reference = parsed.declared.compares.reference
     if len(groups) < 2:
         table = PROMPTS if PROMPTS in parsed.tables else SLOTS
-        yield f"{table}: the groups are {_names(groups)}, expected two or more. Add rows of another."
-    elif not reference:
-        yield f"The groups are {_names(groups)}, and none is the reference. Name it with {how}."
-    elif reference not in groups and reference in known:
-        yield f"{parsed.line('reference')}: The reference {_none_of(reference, groups)}"
-    columns = list(parsed.tables.get(PROMPTS, ()))
-    for one in ("group", "pair") if columns else ():
-        if one not in columns and not ("group" not in columns and parsed.labels):
-            yield f"{PROMPTS}:1: column {one!r} is missing, found {', '.join(columns)}. Add it."
-    # Where words alone name groups, only the spelling of one that nothing compares is looked at.
-    words_only = known == parsed.labels
-    compared = groups if words_only else known
-    for line, name in (
-        table_column(parsed.tables, LEXICON, "group").items() if len(parsed.labels) > 1 else ()
-    ):
-        if name not in compared and (not words_only or did_you_mean(name, compared)):
-            yield f"{LEXICON}:{line}: group {_none_of(name, compared)}"
-
-
-def _none_of(name: str, known: Sequence[str]) -> str:
-    return f"{shown(name)} is none of {_names(known)}.{did_you_mean(name, known) or ' Correct it.'}"
-
-
-def _names(groups: Sequence[str]) -> str:
-    names = [one if shown(one) == quoted(one) else shown(one) for one in groups]
-    return (", ".join(names[:10]) or "none") + (
-        f" and {len(names) - 10} more" if len(names) > 10 else ""
-    )
-
-
-def _of_rows(rows: pd.DataFrame, sentence: str) -> Iterator[str]:
-    """The sentence about the first prompt of each line, with its pair, group, words, slot and masks filled in."""
-    for row in rows.drop_duplicates("where").to_dict("records"):
-        wording = f" in wording {shown(row['wording'])}" if row["wording"] else ""
-        what = sentence.format(
-            pair=f"pair {shown(row['pair_id'])}{wording}",
-            group=shown(row["group"]),
-            words=shown(row["counted"]),
-            slot=next(iter(slots(row["text"])), ""),
-            masks=row["text"].count(MASK),
-            before=row.get("before"),
+        yield (
+            f"{table}: the groups are {_list_groups(groups)}, expected two or more. "
+            "Add rows of another."
         )
-        yield f"{row['where']}: {what}"
+    elif not reference:
+        yield (
+            f"The groups are {_list_groups(groups)}, and none is the reference. "
+            "Name it with --reference (in a folder: reference = ... in study.toml)."
+        )
+    elif reference not in groups and reference in names:
+        yield f"{parsed.line('reference')}: The reference {_is_none_of(reference, groups)}"
+
+
+def _prompt_column_faults(parsed: Parsed) -> Iterator[str]:
+    """Find columns that a table of prompts lacks; where words alone name groups, it needs none."""
+    columns = list(parsed.tables.get(PROMPTS, ()))
+    if not columns or ("group" not in columns and parsed.labels):
+        return
+    for column in ("group", "pair"):
+        if column not in columns:
+            yield f"{PROMPTS}:1: column {column!r} is missing, found {', '.join(columns)}. Add it."
+
+
+def _lexicon_group_faults(parsed: Parsed, names: Sequence[str]) -> Iterator[str]:
+    """Find groups of words that are none of those that are compared."""
+    if len(parsed.labels) < 2:
+        return
+    # Where words alone name groups, only the spelling of one that nothing compares is looked at.
+    words_only = names == parsed.labels
+    compared = parsed.groups if words_only else names
+    for line, group in table_column(parsed.tables, LEXICON, "group").items():
+        if group not in compared and (not words_only or did_you_mean(group, compared)):
+            yield f"{LEXICON}:{line}: group {_is_none_of(group, compared)}"
+
+
+def _is_none_of(name: str, groups: Sequence[str]) -> str:
+    """Write the end of a sentence about a name that is none of the groups."""
+    hint = did_you_mean(name, groups) or " Correct it."
+    return f"{quote_name(name)} is none of {_list_groups(groups)}.{hint}"
+
+
+def _list_groups(groups: Sequence[str]) -> str:
+    """List groups for a sentence: ten by name, the others by their number."""
+    names = [group if quote_name(group) == quoted(group) else quote_name(group) for group in groups]
+    if not names:
+        return "none"
+    first = ", ".join(names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        return f"{first} and {len(names) - _MOST_NAMED} more"
+    return first
+
+
+# --- prompts --------------------------------------------------------------------------------------------
+
+
+def _describe_rows(prompts: pd.DataFrame, sentence: str) -> Iterator[str]:
+    """Write a sentence about the first prompt of each line, with its pair, group, words, slot and masks."""
+    for prompt in prompts.drop_duplicates("where").to_dict("records"):
+        pair = f"pair {quote_name(prompt['pair_id'])}"
+        if prompt["wording"]:
+            pair = f"{pair} in wording {quote_name(prompt['wording'])}"
+        text = sentence.format(
+            pair=pair,
+            group=quote_name(prompt["group"]),
+            words=quote_name(prompt["counted"]),
+            slot=next(iter(slots(prompt["text"])), ""),
+            masks=prompt["text"].count(MASK),
+            before=prompt.get("before"),
+        )
+        yield f"{prompt['where']}: {text}"
 
 
 def _text_faults(parsed: Parsed) -> Iterator[str]:
+    """Find slots that are not filled, masks that are wrong, and texts that no declared model reads."""
     prompts = parsed.prompts
-    text = prompts["text"].astype(str)
+    texts = prompts["text"].astype(str)
     masked = prompts["masked"]
-    what = "is not filled. Put a word there, or take the brackets away."
-    yield from _of_rows(prompts[text.map(slots).astype(bool)], f"the slot [{{slot}}] {what}")
-    what = f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK]."
-    yield from _of_rows(prompts[text.str.upper().str.contains("[MASK]", regex=False)], what)
-    what = f"{{masks}} times {MASK}, expected one at most. Split the text."
-    yield from _of_rows(prompts[text.str.count(MASK) > 1], what)
-    what = (
-        f"{LEXICON} has no words of {{group}}"
-        if parsed.labels
-        else "no words are given to count there"
+    yield from _describe_rows(
+        prompts[texts.map(slots).astype(bool)],
+        "the slot [{slot}] is not filled. Put a word there, or take the brackets away.",
     )
-    what = f"the text holds {MASK} and {what}. Add {LEXICON} (-M lexicon) or a column candidates."
-    yield from _of_rows(prompts[masked & (prompts["counted"] == "")], what)
+    yield from _describe_rows(
+        prompts[texts.str.upper().str.contains("[MASK]", regex=False)],
+        f"a position to fill is written {MASK}, whatever the model calls it. Replace [MASK].",
+    )
+    yield from _describe_rows(
+        prompts[texts.str.count(MASK) > 1],
+        f"{{masks}} times {MASK}, expected one at most. Split the text.",
+    )
+    reason = "no words are given to count there"
+    if parsed.labels:
+        reason = f"{LEXICON} has no words of {{group}}"
+    yield from _describe_rows(
+        prompts[masked & (prompts["counted"] == "")],
+        f"the text holds {MASK} and {reason}. Add {LEXICON} (-M lexicon) or a column candidates.",
+    )
     kinds = set(parsed.declared.kind)
-    if (
-        kinds
-        and not ("masked" in kinds and masked.any())
-        and not (kinds - {"masked"} and not masked.all())
-    ):
-        yield f"{parsed.line('kind')}: no text can be read by a model of kind {', '.join(sorted(kinds))}. Change it."
+    reads_masks = "masked" in kinds and masked.any()
+    reads_texts = bool(kinds - {"masked"}) and not masked.all()
+    if kinds and not reads_masks and not reads_texts:
+        names = ", ".join(sorted(kinds))
+        yield f"{parsed.line('kind')}: no text can be read by a model of kind {names}. Change it."
 
 
 def _pair_faults(parsed: Parsed) -> Iterator[str]:
-    """Of each pair, in each of its wordings."""
+    """Find pairs, in each of their wordings, that have a group twice or not, or in which nothing is swapped."""
     prompts = parsed.prompts
-    groups = parsed.groups
     first = prompts.groupby(["unit", "group"], sort=False)["where"].transform("first")
-    again = prompts.assign(before=first)[prompts.duplicated(["unit", "group"])]
-    yield from _of_rows(again, "{pair} has group {group} already in {before}. Remove one.")
+    repeated = prompts.assign(before=first)[prompts.duplicated(["unit", "group"])]
+    yield from _describe_rows(repeated, "{pair} has group {group} already in {before}. Remove one.")
     units = prompts.drop_duplicates("unit")
-    compared = prompts[prompts["group"].isin(groups)].drop_duplicates(["unit", "group"])
-    misspelled = {
-        name
-        for name in groups
-        if name not in parsed.group_names and did_you_mean(name, parsed.group_names)
-    }
-    for group in sorted({*groups} - misspelled):
-        lacking = units[~units["unit"].isin(compared["unit"][compared["group"] == group])].assign(
-            group=group
-        )
-        yield from _of_rows(
+    compared = prompts[prompts["group"].isin(parsed.groups)].drop_duplicates(["unit", "group"])
+    yield from _missing_group_faults(parsed, units, compared)
+    yield from _swap_faults(units, compared)
+
+
+def _missing_group_faults(
+    parsed: Parsed, units: pd.DataFrame, compared: pd.DataFrame
+) -> Iterator[str]:
+    """Find pairs that lack a group; one whose name is misspelled is another fault."""
+    for group in sorted({*parsed.groups}):
+        if group not in parsed.group_names and did_you_mean(group, parsed.group_names):
+            continue
+        with_group = compared["unit"][compared["group"] == group]
+        lacking = units[~units["unit"].isin(with_group)].assign(group=group)
+        yield from _describe_rows(
             lacking, "{pair} has no row of {group}. Add it, so that the groups are balanced."
         )
-    counts = compared.assign(read=compared["text"] + "\n" + compared["counted"]).groupby("unit")
-    counts = (
-        counts[["group", "masked", "read"]]
-        .nunique()
-        .reindex(units["unit"], fill_value=1)
-        .set_axis(units.index)
-    )
-    mixed = units[counts["masked"] > 1]
-    yield from _of_rows(
-        mixed, f"{{pair}} holds {MASK} in one text and not in another. Write both alike."
+
+
+def _swap_faults(units: pd.DataFrame, compared: pd.DataFrame) -> Iterator[str]:
+    """Find pairs with a mask in one text alone, and pairs in which nothing is swapped."""
+    reads = compared.assign(read=compared["text"] + "\n" + compared["counted"])
+    counts = reads.groupby("unit")[["group", "masked", "read"]].nunique()
+    counts = counts.reindex(units["unit"], fill_value=1).set_axis(units.index)
+    yield from _describe_rows(
+        units[counts["masked"] > 1],
+        f"{{pair}} holds {MASK} in one text and not in another. Write both alike.",
     )
     same = units[(counts["read"] == 1) & (counts["group"] > 1)]
-    what = "{pair} has the same text in every group: nothing is swapped"
-    yield from _of_rows(same[same["counted"] == ""], f"{what}. Change one.")
-    what = f"{what}, for the words of {{words}} alone are counted there. Change one."
-    yield from _of_rows(same[same["counted"] != ""], what)
+    yield from _describe_rows(
+        same[same["counted"] == ""],
+        "{pair} has the same text in every group: nothing is swapped. Change one.",
+    )
+    yield from _describe_rows(
+        same[same["counted"] != ""],
+        "{pair} has the same text in every group: nothing is swapped, "
+        "for the words of {words} alone are counted there. Change one.",
+    )
+
+
+# --- columns --------------------------------------------------------------------------------------------
 
 
 def _column_faults(parsed: Parsed) -> Iterator[str]:
-    """Of columns that the declaration names."""
-    known = {*own_columns(parsed.prompts), "template"}
+    """Find columns that the declaration names and that cannot be what it says."""
+    columns = {*own_columns(parsed.prompts), "template"}
     if parsed.faults:  # of tables that could not be read
-        known |= {column for table in parsed.tables.values() for column in table} | {
-            "words",
-            "condition",
-        }
-    declared = parsed.declared
-    named = {
-        "random": [*declared.design.random],
-        "fixed": [*declared.design.fixed],
-        "slices": [one.column for one in declared.shows.slices],
+        columns |= {column for table in parsed.tables.values() for column in table}
+        columns |= {"words", "condition"}
+    design = parsed.declared.design
+    names_by_key = {
+        "random": [*design.random],
+        "fixed": [*design.fixed],
+        "slices": [part.column for part in parsed.declared.shows.slices],
     }
-    for key, names in named.items():
+    for key, names in names_by_key.items():
         for name in names:
-            column = column_of(name, is_ranking=CVS in parsed.tables)
-            where = parsed.line(key, name)
-            if column not in known:
-                hint = (
-                    did_you_mean(name, sorted(known - {"text", "group", "pair_id"}))
-                    or " Correct it."
-                )
-                yield f"{where}: {key} names the column {shown(name)}, and no table has it.{hint}"
-            elif not parsed.faults and column not in constant_columns(parsed.prompts, [column]):
-                yield f"{where}: {shown(name)} differs within a pair, expected one value. Take it out."
-            elif key == "fixed" and name in declared.design.random:
-                yield f"{where}: {shown(name)} stands in random and in fixed. Take it out of one."
-            elif key == "fixed" and column == "pair_id":
-                yield f"{where}: fixed names the pairs, and every interval is about other pairs too. Take it out."
+            fault = _column_fault(parsed, columns, key, name)
+            if fault:
+                yield f"{parsed.line(key, name)}: {fault}"
 
 
-def warnings(parsed: Parsed) -> Iterator[str]:
-    """Texts with blanks at their ends, pairs that share almost nothing."""
+def _column_fault(parsed: Parsed, columns: set[str], key: str, name: str) -> str:
+    """Write what is wrong with a column that a key of the declaration names; blank where nothing is."""
+    column = column_of(name, is_ranking=CVS in parsed.tables)
+    if column not in columns:
+        near = did_you_mean(name, sorted(columns - {"text", "group", "pair_id"}))
+        hint = near or " Correct it."
+        return f"{key} names the column {quote_name(name)}, and no table has it.{hint}"
+    if not parsed.faults and column not in constant_columns(parsed.prompts, [column]):
+        return f"{quote_name(name)} differs within a pair, expected one value. Take it out."
+    if key == "fixed" and name in parsed.declared.design.random:
+        return f"{quote_name(name)} stands in random and in fixed. Take it out of one."
+    if key == "fixed" and column == "pair_id":
+        return "fixed names the pairs, and every interval is about other pairs too. Take it out."
+    return ""
+
+
+# --- advice ---------------------------------------------------------------------------------------------
+
+
+def find_warnings(parsed: Parsed) -> Iterator[str]:
+    """Find texts with blanks at their ends, and pairs that share almost nothing.
+
+    Args:
+        parsed: the files of a study without faults.
+
+    Yields:
+        A sentence each.
+    """
     texts = parsed.prompts["text"].astype(str)
     ends = parsed.prompts["where"][texts != texts.str.strip()]
     if len(ends):
-        counted = f"{len(ends):,} texts begin or end" if len(ends) > 1 else "A text begins or ends"
-        yield f"{ends.iloc[0]}: {counted} with blanks, which models read too. Remove those that should not be there."
-    if found := list(
-        islice(_unlike_pairs(parsed.prompts), 21)
-    ):  # so many are looked for, and five are named
-        rest = (
-            f"; {len(found) - 5}{' or more' if len(found) > 20 else ''} others"
-            if len(found) > 5
-            else ""
+        subject = "A text begins or ends"
+        if len(ends) > 1:
+            subject = f"{len(ends):,} texts begin or end"
+        yield (
+            f"{ends.iloc[0]}: {subject} with blanks, which models read too. "
+            "Remove those that should not be there."
         )
-        why = "A gap between them does not come from the swapped words. Check the pairs."
-        yield f"Texts of one pair share almost nothing: {'; '.join(found[:5])}{rest}. {why}"
+    unlike = list(islice(_unlike_pairs(parsed.prompts), _MOST_UNLIKE + 1))
+    if unlike:
+        pairs = "; ".join(unlike[:_UNLIKE_NAMED])
+        count = len(unlike) - _UNLIKE_NAMED
+        if len(unlike) > _MOST_UNLIKE:
+            pairs = f"{pairs}; {count} or more others"
+        elif count > 0:
+            pairs = f"{pairs}; {count} others"
+        yield (
+            f"Texts of one pair share almost nothing: {pairs}. "
+            "A gap between them does not come from the swapped words. Check the pairs."
+        )
 
 
 def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
-    """Where texts of a pair stand that share hardly a word and, unlike "doctor" and "doctora", hardly a letter."""
+    """Find texts of a pair that share hardly a word and, unlike "doctor" and "doctora", hardly a letter."""
     first = prompts.groupby("unit", sort=False)[["where", "text"]].transform("first")
     rows = zip(
         prompts["text"],
@@ -233,12 +333,18 @@ def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
         prompts["pair_id"],
         strict=True,
     )
-    for text, where, other, before, pair in (row for row in rows if row[0] != row[2]):
-        one = text.lower()
-        two = other.lower()
-        words = set(_WORD.findall(one))
-        others = set(_WORD.findall(two))
-        fewest = min(len(words), len(others))
-        unlike = fewest >= 3 and len(words & others) < fewest / 4
-        if unlike and SequenceMatcher(None, one[:200], two[:200], autojunk=False).ratio() < 0.5:
-            yield f"{' and '.join(dict.fromkeys((before, where)))} (pair {shown(pair)})"
+    for text, line, first_text, first_line, pair in rows:
+        if text != first_text and _is_unlike(text.lower(), first_text.lower()):
+            lines = " and ".join(dict.fromkeys((first_line, line)))
+            yield f"{lines} (pair {quote_name(pair)})"
+
+
+def _is_unlike(text: str, first_text: str) -> bool:
+    words = set(_WORD.findall(text))
+    first_words = set(_WORD.findall(first_text))
+    fewest = min(len(words), len(first_words))
+    if fewest < 3 or len(words & first_words) >= fewest / 4:
+        return False
+    start = text[:_COMPARED_LETTERS]
+    first_start = first_text[:_COMPARED_LETTERS]
+    return SequenceMatcher(None, start, first_start, autojunk=False).ratio() < 0.5

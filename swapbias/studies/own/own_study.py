@@ -1,4 +1,4 @@
-"""A user's own study: its tables are read (nothing in them is run), faults named by line, and a Corpus made."""
+"""A user's own study: opened for audits, checked, opened again from a run, and written as an example."""
 
 import logging
 import re
@@ -12,25 +12,17 @@ from swapbias.files import LOCK, locked, write_whole
 from swapbias.studies.catalogue import load_study, register
 from swapbias.studies.corpus import Corpus
 from swapbias.studies.experiment import Study
-from swapbias.studies.own.factors import (
-    Columns,
-)
+from swapbias.studies.own.factors import Columns
 from swapbias.studies.own.fills import UNNAMED
-from swapbias.studies.own.own_corpus import corpus_from_files, corpus_of, refuse_study
-from swapbias.studies.own.own_faults import faults, warnings
-from swapbias.studies.own.own_files import (
-    DECLARATION,
-    LEXICON,
-    PROMPTS,
-)
+from swapbias.studies.own.own_corpus import corpus_from_files, make_corpus, refuse_study
+from swapbias.studies.own.own_faults import find_faults, find_warnings
+from swapbias.studies.own.own_files import DECLARATION, LEXICON, PROMPTS
 from swapbias.studies.own.own_prompts import parse_study
 from swapbias.studies.own.own_source import source_name, study_files, study_name
 from swapbias.studies.own.ranges import Range
 
 EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
 _log = logging.getLogger("swapbias")
-
-# --- the files of a study -------------------------------------------------------------------------------
 
 
 @arguments_named()
@@ -47,7 +39,24 @@ def open_study(
     fixed: Columns = (),
     shared_fills: bool = False,
 ) -> Study:
-    """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files."""
+    """Open a study from a folder, a CSV file, a DataFrame or a Dataset; ``swapping.open_study`` reads more files.
+
+    Args:
+        source: the folder or table. The other arguments but ``origin`` are those of tables.
+        reference: the group that is subtracted.
+        group: the group that is compared with it.
+        lexicon: a CSV file of words and their groups.
+        name: of the study; that of the file where it is blank.
+        origin: where on the Hub it was read.
+        unit: of the scores.
+        range: the ends of the range of the scores.
+        fixed: columns whose values the claim is about.
+        shared_fills: whether a name or word may stand for two groups.
+
+    Raises:
+        UsageError: there is no such folder or file, or arguments do not fit.
+        StudyError: the study has faults, a line each with file and line.
+    """
     files = study_files(
         source,
         reference=reference,
@@ -60,75 +69,107 @@ def open_study(
         shared_fills=shared_fills,
     )
     parsed = parse_study(files)
-    named = partial(_with_file_names, source=source, lexicon=lexicon)
-    refuse_study(faults(parsed), named)
-    register(corpus := corpus_of(parsed, origin))
-    for sentence in (*warnings(parsed), *_unnamed(corpus)):
-        _log.warning("%s", named(sentence))
+    rename_files = partial(_with_file_names, source=source, lexicon=lexicon)
+    refuse_study(find_faults(parsed), rename_files)
+    corpus = make_corpus(parsed, origin)
+    register(corpus)
+    for sentence in (*find_warnings(parsed), *_advice_on_names(corpus)):
+        _log.warning("%s", rename_files(sentence))
     return load_study(parsed.declared.name)
 
 
-def _unnamed(corpus: Corpus) -> list[str]:
-    """Advice where the names in the texts could not be found."""
-    return (
-        [UNNAMED]
-        if corpus.study and any(one.design.unnamed_fills for one in corpus.study.experiments)
-        else []
-    )
+def _advice_on_names(corpus: Corpus) -> list[str]:
+    """Give advice where the names in the texts could not be found."""
+    experiments = corpus.study.experiments if corpus.study else ()
+    if any(experiment.design.unnamed_fills for experiment in experiments):
+        return [UNNAMED]
+    return []
 
 
 class Check(NamedTuple):
-    """Faults, for which an audit refuses a study, as sentences with file and line; without any, advice and corpus."""
+    """The faults of a study, or without any what may bend its numbers."""
 
     faults: list[str]
+    """Sentences with file and line, for which an audit refuses the study."""
     advice: list[str]
+    """Sentences on what may bend its numbers; none where there are faults."""
     corpus: Corpus | None
+    """The corpus that it comes to; None where there are faults."""
 
 
 def check_study(source: Any, **of_table: Any) -> Check:
-    """The faults of a user's own study, and without any, advice on what may bend its numbers; as ``open_study``."""
+    """Check a user's own study.
+
+    Args:
+        source: the folder or table.
+        of_table: further arguments of ``open_study`` for a table.
+
+    Raises:
+        UsageError: there is no such folder or file, or arguments do not fit.
+    """
     parsed = parse_study(study_files(source, **of_table))
-    named = partial(_with_file_names, source=source, lexicon=of_table.get("lexicon"))
-    if found := faults(parsed):
-        return Check(list(map(named, found)), [], None)
-    corpus = corpus_of(parsed)
-    return Check([], list(map(named, [*warnings(parsed), *_unnamed(corpus)])), corpus)
+    rename_files = partial(_with_file_names, source=source, lexicon=of_table.get("lexicon"))
+    faults = find_faults(parsed)
+    if faults:
+        return Check([rename_files(sentence) for sentence in faults], [], None)
+    corpus = make_corpus(parsed)
+    advice = [*find_warnings(parsed), *_advice_on_names(corpus)]
+    return Check([], [rename_files(sentence) for sentence in advice], corpus)
 
 
 def reopen_study(folder: Path, origin: str) -> None:
-    """Make a study known from the copy that a run keeps of it; ``origin`` is that of the manifest."""
-    register(corpus_from_files(study_files(folder), origin="" if origin == "local" else origin))
+    """Make a study known from the copy that a run keeps of it.
+
+    Args:
+        folder: of the copy.
+        origin: that of the manifest: where on the Hub it was read, or ``local``.
+
+    Raises:
+        StudyError: the copy has faults.
+    """
+    files = study_files(folder)
+    register(corpus_from_files(files, origin="" if origin == "local" else origin))
 
 
 def _with_file_names(sentence: str, source: Any, lexicon: Path | str | None) -> str:
-    """A sentence about a study that names the user's own CSV files, where it was made from such."""
+    """Write a sentence about a study with the names of the user's own CSV files, where it was made from such."""
     if not isinstance(source, str | Path) or not Path(source).expanduser().is_dir():
         sentence = re.sub(rf"{DECLARATION}:\d+: ", "", sentence)
     if name := source_name(source):
         sentence = sentence.replace(PROMPTS, name)
-    for standard, place in ((PROMPTS, source), (LEXICON, lexicon)):
-        if isinstance(place, str | Path) and Path(place).expanduser().is_file():
-            sentence = sentence.replace(standard, Path(place).name)
+    for standard, path in ((PROMPTS, source), (LEXICON, lexicon)):
+        if isinstance(path, str | Path) and Path(path).expanduser().is_file():
+            sentence = sentence.replace(standard, Path(path).name)
     return sentence
 
 
 def new_study(folder: Path, template: str = "slots") -> list[Path]:
-    """Write an example (``slots``, or ``ranking``: candidates with CVs) into a new folder; gives the files."""
+    """Write an example of a study into a new folder.
+
+    Args:
+        folder: one that is empty, or that there is not.
+        template: ``slots``, or ``ranking``: candidates with CVs.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        UsageError: the folder is not empty, or there is no such template.
+    """
     if template not in EXAMPLES:
         raise unknown_name("template", template, list(EXAMPLES))
-    if folder.exists() and (
-        not folder.is_dir() or any(one.name != LOCK for one in folder.iterdir())
-    ):
+    if folder.exists() and not _is_empty(folder):
         raise UsageError(f"{folder} is not empty, expected a new folder. Choose another.")
     folder.mkdir(parents=True, exist_ok=True)
     example = sorted(Path(str(resources("swapbias.studies") / EXAMPLES[template])).iterdir())
+    name = study_name(folder.resolve().name)
     with locked(folder):
-        for one in example:
-            text = one.read_text(encoding="utf-8").replace(
-                "STUDY_NAME", study_name(folder.resolve().name)
-            )
-            write_whole(folder / one.name, text.encode())
-    return [folder / one.name for one in example]
+        for path in example:
+            text = path.read_text(encoding="utf-8").replace("STUDY_NAME", name)
+            write_whole(folder / path.name, text.encode())
+    return [folder / path.name for path in example]
 
 
-# --- the corpus ---------------------------------------------------------------------------------------
+def _is_empty(folder: Path) -> bool:
+    """Tell whether a path is a folder without files but the lock of another process."""
+    return folder.is_dir() and all(path.name == LOCK for path in folder.iterdir())

@@ -12,24 +12,31 @@ VALUE_OF_ANSWERS = "value of the answers"  # the unit of answers that count othe
 Range = str | Sequence[float] | None  # as a user gives it: ``0,5``, or the two numbers
 
 
-def read_range(given: Range) -> tuple[float, ...]:
-    """The ends of a range that a user gives; none where nothing is given.
+def read_range(ends: Range) -> tuple[float, ...]:
+    """Read the ends of a range.
 
-    >>> read_range("0,5"), read_range((1, 5)), read_range(None)
-    ((0.0, 5.0), (1.0, 5.0), ())
+    Args:
+        ends: as a user gives them.
+
+    Returns:
+        The smaller and the larger number; nothing where there are none.
 
     Raises:
         UsageError: no two finite numbers, the smaller one first.
+
+    >>> read_range("0,5"), read_range((1, 5)), read_range(None)
+    ((0.0, 5.0), (1.0, 5.0), ())
     """
-    if given is None or given == "":
+    if ends is None or ends == "":
         return ()
+    numbers = ends.split(",") if isinstance(ends, str) else ends
     try:
-        low, high = (float(one) for one in (given.split(",") if isinstance(given, str) else given))
+        low, high = (float(number) for number in numbers)
     except (TypeError, ValueError):
         low = high = math.nan
     if not (low < high and math.isfinite(high - low)):
         raise UsageError(
-            f"range is {quoted(given)}, expected two numbers as in 0,5, the smaller one first."
+            f"range is {quoted(ends)}, expected two numbers as in 0,5, the smaller one first."
         )
     return low, high
 
@@ -47,7 +54,7 @@ def unit_declared(kind: str, usual: Unit, declared: Unit, options: Sequence[Cand
         return declared
     if kind != "chat" or not options:
         return usual
-    if {one.value for one in options} <= {0.0, 1.0, None}:
+    if {option.value for option in options} <= {0.0, 1.0, None}:
         return usual
     name = declared.name if declared.is_named else VALUE_OF_ANSWERS
     return named_unit(name, *range_of(options))

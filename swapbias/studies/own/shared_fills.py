@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from swapbias.studies.own.fill_slots import fill_words
-from swapbias.studies.own.own_declaration import shown
+from swapbias.studies.own.own_declaration import quote_name
 from swapbias.studies.own.own_files import LEXICON, NAMES, PROMPTS, SLOTS, TEMPLATES, WORDINGS
 from swapbias.studies.own.own_prompts import Parsed
 from swapbias.studies.own.own_tables import table_column
@@ -41,19 +41,27 @@ _OUT = (
 
 
 class Fill(NamedTuple):
-    """What fills the swapped slot of one row."""
+    """The name or words that fill the swapped slot of one row."""
 
     key: Hashable
-    """Equal for what counts as the same name or word."""
+    """A value that is equal for what counts as the same name or word."""
     words: str
-    """As they are written."""
+    """The words as they are written."""
     group: str
-    where: str
+    """The group of the row."""
+    row: str
     """File and line."""
 
 
 def shared_names(parsed: Parsed) -> Iterator[str]:
-    """Find names to rank and words to count that a table gives to two groups, which no declaration allows."""
+    """Find names to rank and words to count that a table gives to two groups, which no declaration allows.
+
+    Args:
+        parsed: the files of a study.
+
+    Yields:
+        A sentence each, with file and line.
+    """
     for table, column, noun in ((NAMES, "name", "a name"), (LEXICON, "word", "a word")):
         cells = table_column(parsed.tables, table, column)
         groups = table_column(parsed.tables, table, "group")
@@ -61,28 +69,36 @@ def shared_names(parsed: Parsed) -> Iterator[str]:
             Fill(cell.strip().casefold(), cell.strip(), group, f"{table}:{line}")
             for line, cell, group in zip(cells.index, cells, groups, strict=True)
         ]
-        for first, again in _of_two_groups(fills):
+        for first, again in _shared_by_groups(fills):
             yield (
-                f"{again.where}: {shown(again.words)} is {noun} of {shown(again.group)} here and of "
-                f"{shown(first.group)} in {first.where}. Remove it from one."
+                f"{again.row}: {quote_name(again.words)} is {noun} of {quote_name(again.group)} here and of "
+                f"{quote_name(first.group)} in {first.row}. Remove it from one."
             )
 
 
 def shared_fills(parsed: Parsed) -> Iterator[str]:
-    """Find names and words that fill the swapped slot for two groups, unless the declaration allows it."""
+    """Find names and words that fill the swapped slot for two groups, unless the declaration allows it.
+
+    Args:
+        parsed: the files of a study without other faults.
+
+    Yields:
+        A sentence each, with file and line.
+    """
     if parsed.declared.design.shared_fills:
         return
-    for first, again in _of_two_groups(
-        [*_of_slots(parsed), *_of_texts(parsed), *_of_masks(parsed)]
-    ):
-        words = "" if first.words.casefold() == again.words.casefold() else f"{shown(first.words)} "
+    fills = [*_fills_of_slots(parsed), *_fills_of_texts(parsed), *_fills_of_masks(parsed)]
+    for first, again in _shared_by_groups(fills):
+        words = ""
+        if first.words.casefold() != again.words.casefold():
+            words = f"{quote_name(first.words)} "
         yield (
-            f"{again.where}: {shown(again.words)} stands for {shown(again.group)} here and {words}for "
-            f"{shown(first.group)} in {first.where}. {_OUT}"
+            f"{again.row}: {quote_name(again.words)} stands for {quote_name(again.group)} here and {words}for "
+            f"{quote_name(first.group)} in {first.row}. {_OUT}"
         )
 
 
-def _of_two_groups(fills: Iterable[Fill]) -> Iterator[tuple[Fill, Fill]]:
+def _shared_by_groups(fills: Iterable[Fill]) -> Iterator[tuple[Fill, Fill]]:
     """Give for each name or word of two groups the first row with it, and the first row of another group."""
     seen: dict[Hashable, Fill] = {}
     shared: set[Hashable] = set()
@@ -98,50 +114,53 @@ def _of_two_groups(fills: Iterable[Fill]) -> Iterator[tuple[Fill, Fill]]:
 
 def _line(fill: Fill) -> int:
     """Give the line of the row in its file."""
-    return int(fill.where.rpartition(":")[2])
+    return int(fill.row.rpartition(":")[2])
 
 
-def _of_slots(parsed: Parsed) -> Iterator[Fill]:
+def _fills_of_slots(parsed: Parsed) -> Iterator[Fill]:
     """Give of each row of slots what is swapped in it: all its words that fill slots and differ within some pair."""
     if SLOTS not in parsed.tables:
         return
     table = parsed.tables[SLOTS]
-    texts = [
+    templates = [
         *table_column(parsed.tables, TEMPLATES, "template"),
         *table_column(parsed.tables, WORDINGS, "template"),
     ]
-    wanted = {slot for text in texts for slot in slots(text)} & {*table} - {"pair", "group"}
+    wanted = {slot for template in templates for slot in slots(template)} - {"pair", "group"}
     swapped = [
         column
         for column in table
         if column in wanted and (table.groupby("pair")[column].nunique() > 1).any()
     ]
-    for line, row in table[table["group"].isin(parsed.groups)].iterrows() if swapped else ():
+    if not swapped:
+        return
+    for line, row in table[table["group"].isin(parsed.groups)].iterrows():
         words = [str(row[column]) for column in swapped]
         key = tuple(word.casefold() for word in words)
         yield Fill(key, ", ".join(dict.fromkeys(words)), str(row["group"]), f"{SLOTS}:{line}")
 
 
-def _of_texts(parsed: Parsed) -> Iterator[Fill]:
+def _fills_of_texts(parsed: Parsed) -> Iterator[Fill]:
     """Give of each row of plain prompts its name, or the words in which its text differs from that of a pair."""
     sides = _sides(parsed)
     comparisons = list(combinations(sides, 2))
     texts = sum(len(sides[group]) for group, _ in comparisons)
     step = max(1, ceil(texts / _MOST_COMPARED))
-    for group, other in comparisons:
+    for group, reference in comparisons:
         part = sides[group][::step]
-        both = part.merge(sides[other], left_index=True, right_index=True, suffixes=("", "_other"))
+        both = part.merge(
+            sides[reference], left_index=True, right_index=True, suffixes=("", "_other")
+        )
         is_named = bool((both["name"] != both["name_other"]).any())
-        for row in both.to_dict("records"):
+        for pair in both.to_dict("records"):
             if is_named:
-                words = _different_names(row["name"], row["name_other"])
+                words, words_other = _different_names(pair["name"], pair["name_other"])
             else:
-                words = _swapped_words(row["text"], row["text_other"])
-            for swapped, name, where in zip(
-                words, (group, other), (row["where"], row["where_other"]), strict=True
-            ):
-                if swapped is not None:
-                    yield Fill(*swapped, name, where)
+                words, words_other = _swapped_words(pair["text"], pair["text_other"])
+            if words is not None:
+                yield Fill(*words, group, pair["where"])
+            if words_other is not None:
+                yield Fill(*words_other, reference, pair["where_other"])
 
 
 def _sides(parsed: Parsed) -> dict[str, pd.DataFrame]:
@@ -161,36 +180,37 @@ class Swapped(NamedTuple):
     """The words of one text that the other text of its pair has not."""
 
     key: Hashable
+    """A value that is equal for what counts as the same words."""
     words: str
+    """The words as they are written."""
 
 
-_Both = tuple[
-    Swapped | None, Swapped | None
-]  # of both texts of a pair; None where nothing fills a slot
+# of both texts of a pair; None where nothing fills a slot
+_Both = tuple[Swapped | None, Swapped | None]
 
 
-def _different_names(name: str, other: str) -> _Both:
+def _different_names(first: str, second: str) -> _Both:
     """Give the names of both rows, unless they are the same."""
-    if name.casefold() == other.casefold():
+    if first.casefold() == second.casefold():
         return None, None
-    return Swapped(("name", name.casefold()), name), Swapped(("name", other.casefold()), other)
+    return Swapped(("name", first.casefold()), first), Swapped(("name", second.casefold()), second)
 
 
-def _swapped_words(text: str, other: str) -> _Both:
+def _swapped_words(first: str, second: str) -> _Both:
     """Give the words of each text that the other has not."""
-    if max(len(text), len(other)) > _LONGEST:
+    if max(len(first), len(second)) > _LONGEST:
         return None, None
-    spans = difference(text, other).spans
-    return _own_words([span[0] for span in spans], other), _own_words(
-        [span[1] for span in spans], text
-    )
+    spans = difference(first, second).spans
+    of_first = [span[0] for span in spans]
+    of_second = [span[1] for span in spans]
+    return _own_words(of_first, second), _own_words(of_second, first)
 
 
-def _own_words(spans: Sequence[Sequence[str]], other: str) -> Swapped | None:
-    """Give the words of a text in the places where it differs; pronouns count by whom they are about."""
+def _own_words(spans: Sequence[Sequence[str]], second: str) -> Swapped | None:
+    """Give the words of a text in the spans where it differs; pronouns count by whom they are about."""
     tokens = [bare(token) for span in spans for token in span]
     pronouns = [
-        token for token in tokens if token.casefold() in _PRONOUNS and not _stands_in(token, other)
+        token for token in tokens if token.casefold() in _PRONOUNS and not _stands_in(token, second)
     ]
     persons = {_PRONOUNS[token.casefold()] for token in pronouns}
     words = [
@@ -199,38 +219,37 @@ def _own_words(spans: Sequence[Sequence[str]], other: str) -> Swapped | None:
         for word in fill_words(tuple(span))
         if word.casefold() not in _FUNCTION_WORDS
     ]
-    words = [word for word in words if not _stands_in(word, other)]
+    words = [word for word in words if not _stands_in(word, second)]
     if not words and not persons:
         return None
     is_one_person = len(persons) < 2 and len(words) < 2  # else she meets him, and he meets her
     about = persons if is_one_person else [token.casefold() for token in pronouns]
-    return Swapped(
-        (*(word.casefold() for word in words), "", *about), " ".join(words or pronouns[:1])
-    )
+    key = (*(word.casefold() for word in words), "", *about)
+    return Swapped(key, " ".join(words or pronouns[:1]))
 
 
 def _stands_in(word: str, text: str) -> bool:
-    """Whether a text holds a whole word; scripts without blanks between words have no ends of words."""
+    """Tell whether a text holds a whole word; scripts without blanks between words have no ends of words."""
     if is_joined(word):
         return word in text
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _of_masks(parsed: Parsed) -> Iterator[Fill]:
+def _fills_of_masks(parsed: Parsed) -> Iterator[Fill]:
     """Give the words that rows count at a mask, in pairs of one text: nothing else is swapped there."""
+    if PROMPTS not in parsed.tables:
+        return
     prompts = parsed.prompts
-    rows = prompts[
-        prompts["masked"]
-        & prompts["group"].isin(parsed.groups)
-        & ~prompts["counted"].isin(parsed.labels)
-    ]
-    if PROMPTS not in parsed.tables or not len(rows):
+    is_compared = prompts["group"].isin(parsed.groups)
+    has_own_words = ~prompts["counted"].isin(parsed.labels)
+    rows = prompts[prompts["masked"] & is_compared & has_own_words]
+    if not len(rows):
         return
     texts = rows.groupby("pair_id")["text"].transform("nunique")
     for _, pair in rows[texts == 1].groupby("pair_id", sort=False):
         cells = [[word.strip() for word in cell.split("|")] for cell in pair["counted"]]
         counts = Counter(word.casefold() for words in cells for word in set(words))
-        for words, group, where in zip(cells, pair["group"], pair["where"], strict=True):
+        for words, group, row in zip(cells, pair["group"], pair["where"], strict=True):
             for word in words:
                 if counts[word.casefold()] == 1:
-                    yield Fill(("counted", word.casefold()), word, group, where)
+                    yield Fill(("counted", word.casefold()), word, group, row)

@@ -15,11 +15,12 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Layout(NamedTuple):
-    """How the rows of a file are written."""
+    """The way in which the rows of a file are written."""
 
     content: bytes
-    """In UTF-8, the header first."""
+    """The file in UTF-8, the header first."""
     delimiter: str
+    """The letter between cells."""
     skipped: int
     """Lines before the header."""
     unnamed: tuple[str, ...]
@@ -27,7 +28,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(content: bytes, required: Collection[str]) -> Layout:
-    """Find how a file is written; of what cannot be told the usual way, whose faults are named later.
+    """Find how a file is written; where that cannot be seen, the usual way is given, and faults are named later.
 
     Args:
         content: the file.
@@ -43,19 +44,13 @@ def layout_of(content: bytes, required: Collection[str]) -> Layout:
         skipped = 1
         content = content[separator.end() :]
     first = content.partition(b"\n")[0].decode("utf-8", "replace").strip("\r")
-    if (
-        not skipped
-        and set(required) <= set(_cells(first, "\t"))
-        and not set(required) <= set(_cells(first, ","))
-    ):
+    needed = set(required)
+    has_tabs = needed.issubset(_cells(first, "\t")) and not needed.issubset(_cells(first, ","))
+    if has_tabs and not skipped:
         delimiter = "\t"
     header = _cells(first, delimiter)
-    return Layout(
-        content,
-        delimiter,
-        skipped,
-        tuple(name for name in header if UNNAMED_COLUMN.fullmatch(name)),
-    )
+    unnamed = tuple(name for name in header if UNNAMED_COLUMN.fullmatch(name))
+    return Layout(content, delimiter, skipped, unnamed)
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -68,7 +63,15 @@ def _cells(line: str, delimiter: str) -> list[str]:
 def without_index(
     table: "pd.DataFrame", unnamed: Sequence[str]
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """Take out columns without a name that hold nothing, or the numbers of rows; what others are is said."""
+    """Take out columns without a name that hold nothing, or the numbers of rows.
+
+    Args:
+        table: of texts.
+        unnamed: the columns without a name.
+
+    Returns:
+        The table without these columns, and a sentence for each that holds something else.
+    """
     faults: list[str] = []
     for name in dict.fromkeys(unnamed):
         if name in table and not table[name].str.fullmatch(r"\d*").all():
