@@ -40,7 +40,7 @@ class SwapAccuracy:
     """The most doubt of any of them, 0 to 1; NaN where it is not known."""
 
 
-def edited_spans(text: str, other: str) -> dict[Span, str]:
+def edited_spans(text: str, changed: str) -> dict[Span, str]:
     """Return what differs between two texts.
 
     >>> edited_spans("He saw his wife.", "She saw her wife.")
@@ -48,13 +48,13 @@ def edited_spans(text: str, other: str) -> dict[Span, str]:
 
     Args:
         text: the first one.
-        other: the second one.
+        changed: the second one.
 
     Returns:
-        Spans of the first text's words and signs, and what stands there in the other.
+        Spans of the first text's words and signs, and what stands there in the second.
     """
     first = _TOKEN.findall(text)
-    second = _TOKEN.findall(other)
+    second = _TOKEN.findall(changed)
     if len(first) == len(second):
         pairs = enumerate(zip(first, second, strict=True))
         return {(index, index + 1): new for index, (old, new) in pairs if old != new}

@@ -186,13 +186,13 @@ class Decider:
         """Change articles before a new word, or what follows one that is removed, and verbs beside pronouns."""
         # By where they begin: the old and the new words, and the row.
         changes = self._articles(text, edits)
-        for place, change in self._verbs(text, edits):
-            changes.setdefault(place, change)
+        for start, change in self._verbs(text, edits):
+            changes.setdefault(start, change)
         if not changes:
             return
         added = [
-            (place, place + len(old.encode()), 0, row, 0, -1)
-            for place, (old, _, row) in changes.items()
+            (start, start + len(old.encode()), 0, row, 0, -1)
+            for start, (old, _, row) in changes.items()
         ]
         places = np.concatenate([edits.places, np.array(added).T], axis=1)
         places[2, -len(added) :] = len(edits.words) + np.arange(len(added))
@@ -233,10 +233,10 @@ class Decider:
                 if verb.old.lower() in self._texts:
                     continue  # "she mothers him"
                 if verb.start >= 0:
-                    place = end + len(right[: verb.start].encode())
+                    verb_start = end + len(right[: verb.start].encode())
                 else:
-                    place = start - len(left[verb.start :].encode())
-                verbs.append((place, (verb.old, verb.new, row)))
+                    verb_start = start - len(left[verb.start :].encode())
+                verbs.append((verb_start, (verb.old, verb.new, row)))
         return verbs
 
     def _is_beside_odd(self, text: Text, case: Ints) -> NDArray[np.bool_]:
@@ -357,7 +357,7 @@ class Decider:
 
 
 def _lower_others(term: Term) -> list[str]:
-    return [other.lower() for other in term.others]
+    return [word.lower() for word in term.others]
 
 
 def _pick(term: Term, form: Mapping[frozenset[str], str], chosen: bool) -> int:

@@ -78,9 +78,9 @@ def _without_signs(letters: bytearray) -> bytearray:
     kept = [_letters_of(run.to_bytes(8, "little").rstrip(b"\0")) for run in runs.tolist()]
     filled = np.array([word.ljust(8) for word in kept], dtype="S8")
     replacements = filled.view(np.uint8).reshape(-1, 8)
-    for place in range(8):
-        inside = lengths > place
-        signs[first[inside] + place] = replacements[index[inside], place]
+    for column in range(8):
+        inside = lengths > column
+        signs[first[inside] + column] = replacements[index[inside], column]
     return letters
 
 

@@ -208,8 +208,8 @@ class Matcher:
         signs = signs_of(buffer)
         after = matches.start + self._lengths[key]
         indices = np.arange(len(key))
-        for place, opens in enumerate(self._opens_phrase):
-            indices = indices[opens[key[indices], signs[after[indices] + place]]]
+        for distance, opens in enumerate(self._opens_phrase):
+            indices = indices[opens[key[indices], signs[after[indices] + distance]]]
         for index in indices.tolist():
             start = int(matches.start[index])
             row = int(np.searchsorted(offsets, start, side="right"))

@@ -103,15 +103,15 @@ def _common_schema(files: Sequence[Path]) -> pa.Schema:
     """Return the columns of files, with types that hold the values of all; ValueError: they differ."""
     schema = file_schema(files[0])
     for file in files[1:]:
-        other = file_schema(file)
-        if set(other.names) != set(schema.names):
+        further = file_schema(file)
+        if set(further.names) != set(schema.names):
             raise ValueError(
-                f"{file.name} has the columns {tables.shown_names(other.names)}, "
+                f"{file.name} has the columns {tables.shown_names(further.names)}, "
                 f"expected {tables.shown_names(schema.names)} as in {files[0].name}. "
                 "Give a folder whose files have the same columns."
             )
         try:
-            schema = pa.unify_schemas([schema, other], promote_options="permissive")
+            schema = pa.unify_schemas([schema, further], promote_options="permissive")
         except (pa.ArrowTypeError, pa.ArrowInvalid):
             raise ValueError(
                 f"{file.name}: a column has another type than in {files[0].name}. Convert it."

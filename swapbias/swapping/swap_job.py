@@ -10,7 +10,7 @@ FILE_MODES = (*MODES, "augment", "pairs")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to swap, and how."""
+    """A swap of files: what is swapped, and how."""
 
     source: str
     """A file, a folder of files, or a Hub dataset ``owner/name[:config]``."""

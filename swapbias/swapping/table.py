@@ -171,15 +171,15 @@ def _table(
     columns: dict[str, tuple[int, list[str], list[str]]] = {}
     for line, row in enumerate(rows, start=2):
         first, second = (" ".join(row[group].split()) for group in groups)
-        for text, other, side in ((first, second, 0), (second, first, 1)):
-            _refuse_pair(f"{name}:{line}", text, other)
+        for text, counterpart, side in ((first, second, 0), (second, first, 1)):
+            _refuse_pair(f"{name}:{line}", text, counterpart)
             first_side, others, neutral = columns.setdefault(text.lower(), (side, [], []))
             if first_side != side:
                 raise ValueError(
                     f"{name}:{line}: {quoted(text)} belongs to both groups, expected one. Drop a row."
                 )
-            if other not in others:
-                others.append(other)
+            if counterpart not in others:
+                others.append(counterpart)
                 neutral.append(row.get("neutral", ""))
     _add_glued(columns)
     terms = {
@@ -191,11 +191,11 @@ def _table(
     return SwapTable(name, groups, terms, context, digest)
 
 
-def _refuse_pair(line: str, text: str, other: str) -> None:
+def _refuse_pair(line: str, text: str, counterpart: str) -> None:
     """Refuse a term without a letter, and one that is its own counterpart: ValueError."""
     if not any(letter.isalpha() for letter in text):
         raise ValueError(f"{line}: term {quoted(text)} has no letter, expected a word. Correct it.")
-    if text.lower() == other.lower():
+    if text.lower() == counterpart.lower():
         raise ValueError(f"{line}: {quoted(text)} is its own counterpart. Drop the row.")
 
 
@@ -204,7 +204,7 @@ def _add_glued(columns: dict[str, tuple[int, list[str], list[str]]]) -> None:
     for text in sorted(DEMOGRAPHIC & columns.keys()):
         side, others, neutral = columns[text]
         for unit in UNITS:
-            glued_others = [f"{unit}{other}" for other in others]
+            glued_others = [f"{unit}{word}" for word in others]
             glued_neutral = [f"{unit}{word}" for word in neutral]
             columns[f"{unit}{text}"] = (side, glued_others, glued_neutral)
 
@@ -242,8 +242,8 @@ def other_gender(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    other = _OTHER_GENDER.get(value.strip().lower())
-    return cased(value.strip(), other) if other else value
+    gender = _OTHER_GENDER.get(value.strip().lower())
+    return cased(value.strip(), gender) if gender else value
 
 
 def cased(written: str, new: str) -> str:
