@@ -43,28 +43,28 @@ def notes(size: float, *, seed: int = 0) -> list[str]:
     """
     clauses = [_CLAUSE.split(text) for text in _reports()]
     rng = np.random.default_rng(seed)
-    made: list[str] = []
+    texts: list[str] = []
     done = 0
     while done < size:
         for parts in clauses:
             mixed = "".join(parts[at] for at in rng.permutation(len(parts)))
-            made.append(
+            texts.append(
                 _NEXT.sub(
                     lambda found: _made_up(rng) if rng.random() < _UNSEEN else found.group(), mixed
                 )
             )
-            done += len(made[-1])
-    return made
+            done += len(texts[-1])
+    return texts
 
 
 def _made_up(rng: np.random.Generator) -> str:
     """One of 20,000 words, few of them often and most of them seldom, as words are."""
     rank = int(_VOCABULARY ** rng.random())
-    return "".join(chr(97 + rank // 26**place % 26) for place in range(4)) + "ful"
+    return "".join(chr(97 + rank // 26**index % 26) for index in range(4)) + "ful"
 
 
 def clinical_folder() -> Path:
-    """Where real reports lie, if they are at hand."""
+    """Return the folder where real reports lie, if they are at hand."""
     return Path(
         os.environ.get("SWAPBIAS_TEST_CLINICAL", FOLDER.parent.parent / "shared" / "clinical")
     )
@@ -84,21 +84,17 @@ def _reports() -> list[str]:
 
 
 def peer(table: str) -> Callable[[str], str]:
-    """What people write: one compiled alternation of all terms, and a callback that keeps the case."""
+    """Return what people write: one compiled alternation of all terms, and a callback that keeps the case."""
     terms = {text: term.others[0].lower() for text, term in load_table(table).terms.items()}
     longest_first = sorted(terms, key=len, reverse=True)
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
 
-    def other(found: re.Match[str]) -> str:
-        written = found.group()
+    def other(match: re.Match[str]) -> str:
+        written = match.group()
         new = terms[written.lower()]
-        return (
-            new
-            if written.islower()
-            else new.upper()
-            if written.isupper()
-            else new[:1].upper() + new[1:]
-        )
+        if written.islower():
+            return new
+        return new.upper() if written.isupper() else new[:1].upper() + new[1:]
 
     return lambda text: pattern.sub(other, text)
 
@@ -115,8 +111,8 @@ _half_once = cache(_half)
 
 def swap_half(megabytes: float, seed: int) -> tuple[int, int]:
     """In a process of its own: replacements in and bytes of its half of the notes."""
-    found = Swapper().run(_half_once(megabytes, seed))
-    return int(found.replaced.sum()), int(found.texts.nbytes)
+    swapped = Swapper().run(_half_once(megabytes, seed))
+    return int(swapped.replaced.sum()), int(swapped.texts.nbytes)
 
 
 def _two(megabytes: float) -> Callable[[], list[tuple[int, int]]]:
@@ -181,24 +177,27 @@ def _by_context() -> Sequence[str]:
     ]
 
 
-def _same_words(given: list[str], ours: list[str], theirs: list[str], apart: Sequence[str]) -> str:
+def _same_words(
+    texts: list[str], ours: list[str], theirs: list[str], context_terms: Sequence[str]
+) -> str:
     """Every word that either side replaced is replaced alike, but for the terms that are decided by context."""
     replaced = decided = 0
-    known = set(apart)
-    for text, one, two in zip(given, ours, theirs, strict=True):
-        for old, new, other in zip(
-            *(map(str.lower, _WORD.findall(each)) for each in (text, one, two)), strict=True
+    by_context = set(context_terms)
+    for text, our_text, their_text in zip(texts, ours, theirs, strict=True):
+        for old, new, their_word in zip(
+            *(map(str.lower, _WORD.findall(words)) for words in (text, our_text, their_text)),
+            strict=True,
         ):
-            if old in known:
-                decided += new != old or other != old
+            if old in by_context:
+                decided += new != old or their_word != old
                 continue
-            if new != other:
+            if new != their_word:
                 raise ValueError(
-                    f"{old!r} became {new!r}, the regex says {other!r}: expected the same."
+                    f"{old!r} became {new!r}, the regex says {their_word!r}: expected the same."
                 )
             replaced += new != old
     return f"{replaced:,} words replaced alike" + (
-        f", {decided:,} decided by context" if apart else ""
+        f", {decided:,} decided by context" if context_terms else ""
     )
 
 

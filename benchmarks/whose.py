@@ -57,7 +57,7 @@ def corpus_notes(split: str) -> list[Note]:
         Note(
             *(row[name] for name in ("text", "gender", "counterfactual", "counterfactual_keep")),
             words=[
-                Word(one["start"], one["end"], one["whose"]) for one in json.loads(row["spans"])
+                Word(span["start"], span["end"], span["whose"]) for span in json.loads(row["spans"])
             ],
             source=f"author {row['author']}",
         )
@@ -83,26 +83,28 @@ def report_notes(folder: Path) -> list[Note]:
         [texts[number] for number in words]
     )  # every word of them, as the readers saw
     notes = []
-    for number, other in zip(words, turned, strict=True):
-        mine = _turned(texts[number], other, words[number], ("patient", "spouse"))
-        keep = _turned(texts[number], other, words[number], ("patient",))
+    for number, turned_text in zip(words, turned, strict=True):
+        counterfactual = _turned(texts[number], turned_text, words[number], ("patient", "spouse"))
+        keep = _turned(texts[number], turned_text, words[number], ("patient",))
         half = f"reports, {'odd' if number % 2 else 'even'}"
-        notes.append(Note(texts[number], genders[number], mine, keep, words[number], half))
+        notes.append(
+            Note(texts[number], genders[number], counterfactual, keep, words[number], half)
+        )
     return notes
 
 
-def _turned(text: str, other: str, words: Sequence[Word], whose: Sequence[str]) -> str:
+def _turned(text: str, turned_text: str, words: Sequence[Word], owners: Sequence[str]) -> str:
     """The text with the words of some as they are in its other version."""
     tokens = _TOKEN.findall(text)
     begins = [0, *accumulate(map(len, tokens))]
-    kept = [word for word in words if word.whose in whose]
-    made = ""
+    kept = [word for word in words if word.whose in owners]
+    changed = ""
     at = 0
-    for (low, high), new in sorted(edited_spans(text, other).items()):
+    for (low, high), new in sorted(edited_spans(text, turned_text).items()):
         if any(word.start < begins[high] and begins[low] < word.end for word in kept):
-            made += "".join(tokens[at:low]) + new
+            changed += "".join(tokens[at:low]) + new
             at = high
-    return made + "".join(tokens[at:])
+    return changed + "".join(tokens[at:])
 
 
 Notes = Sequence[Note]
@@ -119,19 +121,15 @@ def pairs_peer() -> Callable[[str], str]:
         pairs.setdefault(female, male)
         pairs.setdefault(male, female)
 
-    def other(found: re.Match[str]) -> str:
-        written = found.group()
+    def other(match: re.Match[str]) -> str:
+        written = match.group()
         new = pairs.get(written.lower(), written)
-        return (
-            new
-            if written.islower()
-            else new.upper()
-            if written.isupper()
-            else new[:1].upper() + new[1:]
-        )
+        if written.islower():
+            return new
+        return new.upper() if written.isupper() else new[:1].upper() + new[1:]
 
     return lambda text: _PAIRS.sub(
-        lambda one: other(one) if one.group().lower() in pairs else one.group(), text
+        lambda match: other(match) if match.group().lower() in pairs else match.group(), text
     )
 
 
@@ -140,16 +138,16 @@ def _each(swap: Callable[[str], str]) -> Callable[[Notes], list[str]]:
 
 
 def _ours(
-    *, known: bool = True, whose: str = "patient", spouses: str = "swap"
+    *, gender_is_given: bool = True, whose: str = "patient", spouses: str = "swap"
 ) -> Callable[[Notes], list[str]]:
     def swapped(notes: Notes) -> list[str]:
-        genders = [note.gender if known else "" for note in notes]
-        found: list[str] = (
+        genders = [note.gender if gender_is_given else "" for note in notes]
+        swapped_texts: list[str] = (
             Swapper(whose=whose, spouses=spouses)
             .run([note.text for note in notes], genders=genders)
             .texts.to_pylist()
         )
-        return found
+        return swapped_texts
 
     return swapped
 
@@ -177,7 +175,7 @@ class DecidedNote:
 
 
 def decided(notes: Notes) -> list[DecidedNote]:
-    """What the rules decide about each word of some notes."""
+    """Return what the rules decide about each word of some notes."""
     seen: list[tuple[Block, Decisions]] = []
     decide = Persons.decide
 
@@ -185,7 +183,7 @@ def decided(notes: Notes) -> list[DecidedNote]:
         seen.append((arguments[1], decide(*arguments)))
         return seen[-1][1]
 
-    found = []
+    notes_decided = []
     swapper = Swapper(whose="patient")
     with patch("swapbias.swapping.referents.persons.Persons.decide", watched):
         for note in notes:
@@ -195,24 +193,24 @@ def decided(notes: Notes) -> list[DecidedNote]:
             kept = np.flatnonzero(block.kept)
             spans = [(int(block.matches.start[at]), int(block.matches.end[at])) for at in kept]
             marked = [word.start for word in note.words if word.whose in ("patient", "spouse")]
-            own = [len(note.text[:start].encode()) for start in marked]
-            mine = np.array(
-                [any(start <= at < end for at in own) for start, end in spans], dtype=bool
+            starts = [len(note.text[:start].encode()) for start in marked]
+            of_patient = np.array(
+                [any(start <= at < end for at in starts) for start, end in spans], dtype=bool
             )
             changed = (
                 edited_spans(note.text, swapped).keys()
                 == edited_spans(note.text, note.counterfactual).keys()
             )
-            cases = [case_name(one) for one in done.cases[kept].tolist()]
-            wrong = (done.owners[kept] == 0) != mine
+            cases = [case_name(case) for case in done.cases[kept].tolist()]
+            wrong = (done.owners[kept] == 0) != of_patient
             numbers = done.numbers[kept]
             chances = done.wrong[kept]
-            found.append(
+            notes_decided.append(
                 DecidedNote(
                     note.source, cases, numbers, chances, wrong, float(done.doubt[0]), changed
                 )
             )
-    return found
+    return notes_decided
 
 
 def calibration_error(chances: Sequence[float], events: Sequence[bool], bins: int = 10) -> float:
@@ -223,9 +221,9 @@ def calibration_error(chances: Sequence[float], events: Sequence[bool], bins: in
         for part in np.array_split(order, bins)
         if len(part)
     ]
-    return sum(len(said) * abs(said.mean() - came.mean()) for said, came in parts) / max(
-        len(order), 1
-    )
+    return sum(
+        len(chance_part) * abs(chance_part.mean() - came.mean()) for chance_part, came in parts
+    ) / max(len(order), 1)
 
 
 SWAPPERS: Mapping[str, Callable[[Notes], list[str]]] = {
@@ -233,7 +231,7 @@ SWAPPERS: Mapping[str, Callable[[Notes], list[str]]] = {
     "regex, the paper's 11 terms": lambda notes: _each(peer("paper"))(notes),
     "regex, all 251 terms": lambda notes: _each(peer("resolved"))(notes),
     "swapbias, everyone": _ours(whose="everyone"),
-    "swapbias, the patient, gender read from the text": _ours(known=False),
+    "swapbias, the patient, gender read from the text": _ours(gender_is_given=False),
     "swapbias, the patient": _ours(),
     "swapbias, the patient, spouses kept": _ours(spouses="keep"),
 }
@@ -253,9 +251,9 @@ def accuracy_cells(notes: Notes, name: str = "swapbias, the patient") -> tuple[s
     return _row(swap_accuracy(texts, wanted, SWAPPERS[name](notes), genders=genders))
 
 
-def _row(one: SwapAccuracy) -> tuple[str, str, str, str]:
-    estimates = (one.precision, one.recall, one.others_left)
-    return (*map(_shown, estimates), f"{one.exact.value:.3f}")
+def _row(accuracy: SwapAccuracy) -> tuple[str, str, str, str]:
+    estimates = (accuracy.precision, accuracy.recall, accuracy.others_left)
+    return (*map(_shown, estimates), f"{accuracy.exact.value:.3f}")
 
 
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -274,18 +272,19 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         for name in SWAPPERS
     ]
     for title, notes in sets.items():
-        every = decided(notes)
+        notes_decided = decided(notes)
         name = "swapbias, the patient"
-        for one in evaluate(Swapper(whose="patient"), [vars(note) for note in notes]):
+        for accuracy in evaluate(Swapper(whose="patient"), [vars(note) for note in notes]):
             rows.append(
                 (
                     title,
-                    f"{name}, the {one.share:.0%} of least doubt (to {one.doubt:.2f})",
-                    *_row(one),
+                    f"{name}, the {accuracy.share:.0%} of least doubt (to {accuracy.doubt:.2f})",
+                    *_row(accuracy),
                 )
             )
         chances, wrong = (
-            np.concatenate([getattr(note, of) for note in every]) for of in ("chances", "wrong")
+            np.concatenate([getattr(note, of) for note in notes_decided])
+            for of in ("chances", "wrong")
         )
         error = calibration_error(chances, wrong)
         rows.append(

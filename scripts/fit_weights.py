@@ -68,31 +68,31 @@ class Example:
     source: str
 
 
-def examples(notes: Sequence[Note], known: dict[str, float] | None = None) -> list[Example]:
-    """All such pronouns, in order; those before each are as marked, or as the weights ``known`` decide them."""
+def examples(notes: Sequence[Note], weights: dict[str, float] | None = None) -> list[Example]:
+    """All such pronouns, in order; those before each are as marked, or as ``weights`` decide them."""
     swapper = Swapper(whose="patient")
-    found: list[Example] = []
+    collected: list[Example] = []
     for note in notes:
         marked = {
             len(note.text[: word.start].encode()) for word in note.words if word.whose == "patient"
         }
 
         def teacher(
-            one: Pronoun, note: Note = note, marked: set[int] = marked
+            pronoun: Pronoun, note: Note = note, marked: set[int] = marked
         ) -> tuple[float, object]:
-            seen = referent_features(one)
+            seen = referent_features(pronoun)
             if not seen:
                 return 0.0, None
-            mine = one.start in marked
-            score, person = likeliest_referent(known, seen) if known else (0.0, seen[0][0])
+            of_patient = pronoun.start in marked
+            score, person = likeliest_referent(weights, seen) if weights else (0.0, seen[0][0])
             # Of somebody else's pronoun the notes do not say whose: it is the likeliest person's, or the last one's.
-            pairs = seen if mine else [pair for pair in seen if pair[0] == person]
-            found.extend(Example(names, not mine, note.source) for _, names in pairs)
-            return score, person if (score > 0 if known else not mine) else None
+            pairs = seen if of_patient else [pair for pair in seen if pair[0] == person]
+            collected.extend(Example(names, not of_patient, note.source) for _, names in pairs)
+            return score, person if (score > 0 if weights else not of_patient) else None
 
         with patch("swapbias.swapping.referents.persons.antecedent_of", teacher):
             swapper.run([note.text], genders=[note.gender])
-    return found
+    return collected
 
 
 def trained(notes: Sequence[Note]) -> dict[str, float]:
@@ -104,28 +104,29 @@ def trained(notes: Sequence[Note]) -> dict[str, float]:
     right = [examples(half) for half in halves]
     first = [antecedent_weights(half) for half in right]
     return antecedent_weights(
-        [one for half in right for one in half]
+        [example for half in right for example in half]
         + [
-            one
-            for half, known in zip(halves, reversed(first), strict=True)
-            for one in examples(half, known)
+            example
+            for half, weights in zip(halves, reversed(first), strict=True)
+            for example in examples(half, weights)
         ]
     )
 
 
 def antecedent_weights(chosen: Sequence[Example]) -> dict[str, float]:
     """The weights, by name, with ``bias``; above zero toward the other person."""
-    times = Counter(name for one in chosen for name in set(one.features))
+    times = Counter(name for example in chosen for name in set(example.features))
     counted = [
-        dict.fromkeys((name for name in one.features if times[name] >= SEEN), 1) for one in chosen
+        dict.fromkeys((name for name in example.features if times[name] >= SEEN), 1)
+        for example in chosen
     ]
     vectorizer = DictVectorizer()
     seen = vectorizer.fit_transform(counted)
     weighed = np.array(
-        [REPORTS_WEIGH if one.source.startswith("reports") else 1.0 for one in chosen]
+        [REPORTS_WEIGH if example.source.startswith("reports") else 1.0 for example in chosen]
     )
     model = LogisticRegression(C=PENALTY, max_iter=1_000)
-    model.fit(seen, [one.other for one in chosen], sample_weight=weighed)
+    model.fit(seen, [example.other for example in chosen], sample_weight=weighed)
     pairs = zip(vectorizer.get_feature_names_out(), model.coef_[0].tolist(), strict=True)
     weights = {
         str(name): round(weight, 2) for name, weight in sorted(pairs) if abs(weight) >= LEAST
@@ -139,12 +140,12 @@ HONEST = "swapbias.swapping.referents.pronouns.weights_of"  # replaced by weight
 
 
 def decided_honestly(notes: Sequence[Note]) -> list[DecidedNote]:
-    """What the rules decide about each note with weights that are fitted to the other sources."""
-    found = []
+    """Return what the rules decide about each note with weights that are fitted to the other sources."""
+    notes_decided = []
     for source in dict.fromkeys(note.source for note in notes):
         with patch(HONEST, _always(trained([note for note in notes if note.source != source]))):
-            found += decided([note for note in notes if note.source == source])
-    return found
+            notes_decided += decided([note for note in notes if note.source == source])
+    return notes_decided
 
 
 def doubt_weights(notes: Sequence[DecidedNote]) -> dict[str, float]:
@@ -156,20 +157,20 @@ def doubt_weights(notes: Sequence[DecidedNote]) -> dict[str, float]:
     ]
     vectorizer = DictVectorizer()
     words = LogisticRegression(max_iter=2_000).fit(
-        vectorizer.fit_transform(seen), np.concatenate([one.wrong for one in notes])
+        vectorizer.fit_transform(seen), np.concatenate([note.wrong for note in notes])
     )
     chances = words.predict_proba(vectorizer.transform(seen))[:, 1]
     rows = np.repeat(np.arange(len(notes)), [len(note.cases) for note in notes])
     expected = log_expected_wrong(chances, rows, len(notes))[:, None]
     whole = LogisticRegression(C=10).fit(expected, [not note.whole for note in notes])
     names = zip(vectorizer.get_feature_names_out(), words.coef_[0], strict=True)
-    found = {
+    weights = {
         "bias": words.intercept_[0],
         "note": whole.intercept_[0],
         "expected": whole.coef_[0][0],
         **dict(names),
     }
-    return {str(name): round(float(weight), 3) for name, weight in found.items()}
+    return {str(name): round(float(weight), 3) for name, weight in weights.items()}
 
 
 def doubt_checked(notes: Sequence[DecidedNote]) -> Iterator[str]:
@@ -177,19 +178,22 @@ def doubt_checked(notes: Sequence[DecidedNote]) -> Iterator[str]:
     words: list[tuple[float, bool]] = []
     wholes: list[tuple[float, bool]] = []
     for source in dict.fromkeys(note.source for note in notes):
-        known = doubt_weights([note for note in notes if note.source != source])
-        mine = [note for note in notes if note.source == source]
-        for note in mine:
-            odds = known["bias"] + np.array([known.get(case, 0.0) for case in note.cases])
-            odds = odds + note.numbers @ np.array([known[name] for name in NUMBERS])
+        weights = doubt_weights([note for note in notes if note.source != source])
+        notes_of_source = [note for note in notes if note.source == source]
+        for note in notes_of_source:
+            odds = weights["bias"] + np.array([weights.get(case, 0.0) for case in note.cases])
+            odds = odds + note.numbers @ np.array([weights[name] for name in NUMBERS])
             chances = 1 / (1 + np.exp(-odds))
             words += zip(chances.tolist(), note.wrong.tolist(), strict=True)
             (expected,) = log_expected_wrong(chances, np.zeros(len(chances), dtype=np.int64), 1)
             wholes.append(
-                (1 / (1 + math.exp(-known["note"] - known["expected"] * expected)), not note.whole)
+                (
+                    1 / (1 + math.exp(-weights["note"] - weights["expected"] * expected)),
+                    not note.whole,
+                )
             )
-    for name, every in (("words", words), ("notes", wholes)):
-        yield f"{len(every):,} {name}: expected calibration error {calibration_error(*zip(*every, strict=True)):.3f}"
+    for name, pairs in (("words", words), ("notes", wholes)):
+        yield f"{len(pairs):,} {name}: expected calibration error {calibration_error(*zip(*pairs, strict=True)):.3f}"
 
 
 # --- antecedents, checked ----
@@ -254,11 +258,11 @@ def count_weights(rows: list[tuple[str, str, int, int]]) -> dict[str, float]:
 
 def pronouns(text: str) -> Iterator[tuple[str, str, bool]]:
     """(word before, text after, whether it is "his") of each "his" and "him" of a text."""
-    for found in PRONOUN.finditer(text):
-        his = found[0].lower() == "his"
-        after = text[found.end() : found.end() + 60]
+    for pronoun in PRONOUN.finditer(text):
+        his = pronoun[0].lower() == "his"
+        after = text[pronoun.end() : pronoun.end() + 60]
         if not (his and STANDS_ALONE.match(after)):
-            yield last_word(text[max(0, found.start() - 60) : found.start()]), after, his
+            yield last_word(text[max(0, pronoun.start() - 60) : pronoun.start()]), after, his
 
 
 def further(
@@ -314,9 +318,11 @@ def verb_shifts(rows: list[tuple[str, str, int, int]]) -> Iterator[tuple[str, fl
     }
     prior = sum(his for his, _ in alone.values()) / sum(his + him for his, him in alone.values())
     for kind in VERB_SHARE:
-        mine = {word: counts for word, counts in alone.items() if verb_class(word) == kind}
-        share = sum(his for his, _ in mine.values()) / sum(his + him for his, him in mine.values())
-        for word, (his, him) in mine.items():
+        verbs = {word: counts for word, counts in alone.items() if verb_class(word) == kind}
+        share = sum(his for his, _ in verbs.values()) / sum(
+            his + him for his, him in verbs.values()
+        )
+        for word, (his, him) in verbs.items():
             odds = (his + VERB_PSEUDO_COUNTS * share) / (him + VERB_PSEUDO_COUNTS * (1 - share))
             yield f"p={word}", VERB_SHARE[kind] * (math.log(odds) - math.log(prior / (1 - prior)))
 
@@ -328,14 +334,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fit a table of weights.")
     tables = parser.add_subparsers(dest="table", required=True)
     for name in ("antecedents", "doubt"):
-        one = tables.add_parser(name)
-        one.add_argument("--reports", type=Path, help="folder with the real reports")
-        one.add_argument(
+        command = tables.add_parser(name)
+        command.add_argument("--reports", type=Path, help="folder with the real reports")
+        command.add_argument(
             "--check", action="store_true", help="fit without each source in turn; writes nothing"
         )
-    other = tables.add_parser("his_him")
-    other.add_argument("counts", type=Path)
-    other.add_argument("texts", type=Path, nargs="*")
+    his_him = tables.add_parser("his_him")
+    his_him.add_argument("counts", type=Path)
+    his_him.add_argument("texts", type=Path, nargs="*")
     chosen = parser.parse_args()
     if chosen.table == "his_him":
         fit_his_him(chosen)
