@@ -26,7 +26,7 @@ _FURTHER_COLUMNS = (
 VOTES = (*_ANNOTATION_COLUMNS.values(), "Unsure")
 _TIME_COLUMNS = ("Hospital.Admission.ID", "subject.id", "chart.time", "cohort")
 _ROW_COLUMNS = ("ROW_ID",)
-_FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+_FLAG_VALUES = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 _NO_VALUE = ("na", "nan", "null", "none")
 # The columns in which one annotator has a 1 for one note; "None" is implied where it is no column.
 Vote = set[str]
@@ -107,7 +107,7 @@ def read_votes(path: Path) -> dict[Key, list[Vote]]:
     for number, row in enumerate(rows, start=1):
         vote: Vote = set()
         for column in (name for name in (*VOTES, *optional) if name in row):
-            flag = _FLAGS.get(row[column].strip().lower())
+            flag = _FLAG_VALUES.get(row[column].strip().lower())
             if flag is None:
                 raise ValueError(
                     f"{path.name}: row {number}, column {column!r}: {quote_cell(row[column])}, expected 0 or 1. "

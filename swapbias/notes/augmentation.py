@@ -60,7 +60,9 @@ def in_regime(
         return [{**note, "text": text} for note, text in zip(original, texts, strict=True)]
     swapped = [
         {**note, "gender": OTHER_GENDER[note["gender"]], "text": text}
-        for note, text in zip(original, _swap(notes, swapper, known_swaps or {}), strict=True)
+        for note, text in zip(
+            original, _swapped_texts(notes, swapper, known_swaps or {}), strict=True
+        )
     ]
     return swapped if regime == "swapped" else [*original, *swapped]
 
@@ -70,7 +72,9 @@ def _run_swapper(notes: Sequence[Note], swapper: "Swapper", mode: str = "swap") 
     return swapper.run(texts, mode, genders=[note["gender"] for note in notes])
 
 
-def _swap(notes: Sequence[Note], swapper: "Swapper", known_swaps: Mapping[str, str]) -> list[str]:
+def _swapped_texts(
+    notes: Sequence[Note], swapper: "Swapper", known_swaps: Mapping[str, str]
+) -> list[str]:
     """Return the texts of notes in the other gender; the swapper gets those alone whose swap is not known."""
     unknown = [note for note in notes if note["text"] not in known_swaps]
     swapped = _run_swapper(unknown, swapper).texts.to_pylist() if unknown else []
@@ -124,8 +128,8 @@ def _pair_up(
         if not gender or text == note["text"]:
             continue
         pair = [
-            _prompt(note, gender, note["text"], "original", specific),
-            _prompt(note, OTHER_GENDER[gender], text, "swapped", specific),
+            _make_prompt(note, gender, note["text"], "original", specific),
+            _make_prompt(note, OTHER_GENDER[gender], text, "swapped", specific),
         ]
         if not known_swaps:
             for row in pair:
@@ -242,7 +246,7 @@ def _pair_id(note: Note) -> str:
     return f"{note['phenotype']}/{note['note_id']}"
 
 
-def _prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
+def _make_prompt(note: Note, group: str, text: str, version: str, specific: int) -> dict[str, str]:
     """Return the prompt of one version of a note."""
     return {
         **dict.fromkeys(PAIR_COLUMNS, ""),
@@ -290,7 +294,7 @@ class Notes:
         return any(note["credentialed"] == "True" for note in self.rows)
 
     @cached_property
-    def _tests(self) -> list[Note]:
+    def _test_notes(self) -> list[Note]:
         return [note for note in self.rows if note["split"] == "test"]
 
     def _training_notes(self, phenotype: str) -> list[Note]:
@@ -303,7 +307,7 @@ class Notes:
     @cached_property
     def _swapped(self) -> "Swapped":
         """The test notes in the other gender, which pairs and remarks ask for again and again."""
-        return _run_swapper(self._tests, self.swapper)
+        return _run_swapper(self._test_notes, self.swapper)
 
     @property
     def phenotypes(self) -> tuple[str, ...]:
@@ -347,14 +351,14 @@ class Notes:
         if key not in self._trained:
             notes = self._training_notes(phenotype)
             if phenotype == "all":
-                tested = {note["subject_id"] for note in self._tests}
+                tested = {note["subject_id"] for note in self._test_notes}
                 notes = _unique_notes(note for note in notes if note["subject_id"] not in tested)
             self._trained[key] = in_regime(notes, regime, self.swapper, self.known_swaps)
         return self._trained[key]
 
     def pairs(self) -> list[dict[str, str]]:
         """Return the test notes in both genders (``counterfactual_pairs``)."""
-        rows = _pair_up(self._tests, self._swapped, self.known_swaps, self.max_doubt)
+        rows = _pair_up(self._test_notes, self._swapped, self.known_swaps, self.max_doubt)
         if self.plausible:
             return [row for row in rows if row["specific"] == "0"]
         return rows
@@ -376,22 +380,22 @@ class Notes:
             Prompts, each note once in each of ``VERSIONS``.
         """
         notes = _unique_notes(
-            note for note in self._tests if note["gender"] and _pair_id(note) in pair_ids
+            note for note in self._test_notes if note["gender"] and _pair_id(note) in pair_ids
         )
         rows = []
         for version in VERSIONS:
             for note in in_regime(notes, version, self.swapper, self.known_swaps):
-                row = _prompt(note, note["gender"], note["text"], version, 0)
+                row = _make_prompt(note, note["gender"], note["text"], version, 0)
                 row |= {"pair_id": note["note_id"], "condition": "all", "construct": version}
                 rows.append(row)
         return rows
 
     def remarks(self) -> list[str]:
         """Return sentences that say how many test notes are not compared, or with a reservation."""
-        total = len(self._tests)
-        pairs = _pair_up(self._tests, self._swapped, self.known_swaps, None)[::2]
+        total = len(self._test_notes)
+        pairs = _pair_up(self._test_notes, self._swapped, self.known_swaps, None)[::2]
         of_others = int((self._swapped.left.sum(axis=1) > 0).sum())
-        unknown = sum(not note["gender"] for note in self._tests)
+        unknown = sum(not note["gender"] for note in self._test_notes)
         alike = total - unknown - len(pairs)
         implausible = sum(pair["specific"] != "0" for pair in pairs)
         sentences = []

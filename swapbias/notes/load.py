@@ -29,20 +29,20 @@ from swapbias.studies import column, config_rows
 MIMIC3 = "mimic3"
 MIMIC4 = "mimic4"
 _TEST_SHARE = 3  # one subject in so many, where own notes name no split
-_REQUIRED = ("text", "label")
+_REQUIRED_COLUMNS = ("text", "label")
 # hadm_id is a column of MIMIC: rows that have it are taken to be made from it.
-_OPTIONAL = (*(name for name in NOTE_COLUMNS if name not in _REQUIRED), "hadm_id")
-_LABELS = {
+_OPTIONAL_COLUMNS = (*(name for name in NOTE_COLUMNS if name not in _REQUIRED_COLUMNS), "hadm_id")
+_LABEL_VALUES = {
     **dict.fromkeys(("1", "1.0", "positive", "true", "yes"), "positive"),
     **dict.fromkeys(("0", "0.0", "negative", "false", "no"), "negative"),
 }
-_FLAGS = {"true": "True", "1": "True", "false": "False", "0": "False", "": "False"}
+_FLAG_VALUES = {"true": "True", "1": "True", "false": "False", "0": "False", "": "False"}
 # By column: the values that a cell of own notes may have, in lower case, and their names in an error.
 _CELL_VALUES: Mapping[str, tuple[Mapping[str, str], str]] = {
     "gender": ({**GENDERS, "": ""}, "F, M, female or male"),
-    "label": (_LABELS, "1, 0, positive, negative, true or false"),
+    "label": (_LABEL_VALUES, "1, 0, positive, negative, true or false"),
     "split": ({name: name for name in SPLITS}, "train or test"),
-    "credentialed": (_FLAGS, "true or false"),
+    "credentialed": (_FLAG_VALUES, "true or false"),
 }
 
 
@@ -110,7 +110,7 @@ def note_tables(folder: "str | PathLike[str]") -> list[Path]:
         UsageError: no MIMIC folder.
     """
     notes = "noteevents" if kind_of_folder(folder) == MIMIC3 else "discharge"
-    return _tables(Path(folder), notes, "patients")
+    return _existing_tables(Path(folder), notes, "patients")
 
 
 def local_notes(
@@ -136,11 +136,13 @@ def local_notes(
     if kind == OWN:
         return own_notes(folder, labelled=labelled)
     if kind == MIMIC3:
-        return labelled_notes(folder, *_tables(folder, "noteevents", "patients"), seed=seed)
+        return labelled_notes(
+            folder, *_existing_tables(folder, "noteevents", "patients"), seed=seed
+        )
     return coded_notes(folder, seed=seed)
 
 
-def _tables(folder: Path, *names: str) -> list[Path]:
+def _existing_tables(folder: Path, *names: str) -> list[Path]:
     """Return the paths of those of these tables that a folder has."""
     tables = (find_table(folder, name) for name in names)
     return [table for table in tables if table is not None]
@@ -186,8 +188,8 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
 def _file_rows(file: Path, split: str, labelled: bool) -> Iterator[dict[str, str]]:
     """Yield the note rows of one file of own notes."""
     is_of_mimic = is_credentialed(file)
-    required: Sequence[str] = _REQUIRED if labelled else ("text",)
-    optional: Sequence[str] = _OPTIONAL if labelled else ("label", *_OPTIONAL)
+    required: Sequence[str] = _REQUIRED_COLUMNS if labelled else ("text",)
+    optional: Sequence[str] = _OPTIONAL_COLUMNS if labelled else ("label", *_OPTIONAL_COLUMNS)
     for number, row in enumerate(named_rows(file, required, optional=optional), start=1):
         if not row["text"].strip():
             raise ValueError(

@@ -75,14 +75,14 @@ def _write_rows(config: Config, file: Path, schema: "pa.Schema") -> None:
 
     is_marked = False
     with file.open("wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-        for rows in _batches(config):
+        for rows in _row_batches(config):
             if not is_marked and any(row.get("credentialed") is True for row in rows):
                 credentialed.mark(file.parent)
                 is_marked = True
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
 
-def _batches(config: Config) -> Iterator[list[dict[str, object]]]:
+def _row_batches(config: Config) -> Iterator[list[dict[str, object]]]:
     """Yield the rows of a config, so many at once as are written."""
     rows = config.typed_rows(config.rows())
     while batch := [*islice(rows, _BATCH)]:

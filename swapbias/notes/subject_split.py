@@ -47,7 +47,7 @@ def split_notes(
     Returns:
         Rows with their ``split``, training first.
     """
-    sizes = affordable_sizes(Counter(map(_cell, rows)), wanted)
+    sizes = affordable_sizes(Counter(map(_cell_of, rows)), wanted)
     vacant = {split: Counter(cells) for split, cells in sizes.items()}
     rows_of_subject: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:
@@ -64,17 +64,17 @@ def split_notes(
 
     chosen: dict[str, list[dict[str, str]]] = {split: [] for split in SPLITS}
     for subject in subjects:
-        cells = Counter(map(_cell, rows_of_subject[subject]))
+        cells = Counter(map(_cell_of, rows_of_subject[subject]))
         needs = {split: need(split, cells) for split in SPLITS}
         split = max(SPLITS, key=needs.__getitem__)
         for row in rows_of_subject[subject]:
-            if vacant[split][_cell(row)] > 0:
-                vacant[split][_cell(row)] -= 1
+            if vacant[split][_cell_of(row)] > 0:
+                vacant[split][_cell_of(row)] -= 1
                 chosen[split].append({**row, "split": split})
     return [row for split in SPLITS for row in chosen[split]]
 
 
-def _cell(row: Mapping[str, str]) -> Cell:
+def _cell_of(row: Mapping[str, str]) -> Cell:
     """Return gender and label of a note."""
     return row["gender"], row["label"]
 

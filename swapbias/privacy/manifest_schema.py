@@ -17,10 +17,12 @@ PART_OF = "part of "
 
 # --- the keys that leave ----------------------------------------------------------------------------------
 
-_KEYS = tomllib.loads(Path(__file__).with_name("manifest_keys.toml").read_text(encoding="utf-8"))
-_TYPE_OF_VALUES: Mapping[str, str] = _KEYS["named"]  # by the key of an object whose keys are names
-_OBJECTS = frozenset(_KEYS["objects"].split())
-_TYPES = {key: kind for kind, keys in _KEYS["types"].items() for key in keys.split()}
+_SCHEMA = tomllib.loads(Path(__file__).with_name("manifest_keys.toml").read_text(encoding="utf-8"))
+_TYPE_OF_VALUES: Mapping[str, str] = _SCHEMA[
+    "named"
+]  # by the key of an object whose keys are names
+_OBJECT_KEYS = frozenset(_SCHEMA["objects"].split())
+_TYPE_OF_KEY = {key: kind for kind, keys in _SCHEMA["types"].items() for key in keys.split()}
 _TEXT_PATTERNS = {
     "text": r"[^\x00-\x1f\x7f]{0,300}",
     "long_text": r"[^\x00-\x1f\x7f]{0,2000}",
@@ -47,22 +49,24 @@ def _is_allowed(key: Any, value: Any, parent: str) -> bool:
             return True
         return _is_type(value, _TYPE_OF_VALUES[parent])
     if isinstance(value, Mapping):
-        return key in _OBJECTS or key in _TYPE_OF_VALUES
+        return key in _OBJECT_KEYS or key in _TYPE_OF_VALUES
     if isinstance(value, list | tuple):
-        return key in _OBJECTS or key in _TYPES
-    return key in _TYPES and (value is None or _is_type(value, _TYPES[key]))
+        return key in _OBJECT_KEYS or key in _TYPE_OF_KEY
+    return key in _TYPE_OF_KEY and (value is None or _is_type(value, _TYPE_OF_KEY[key]))
 
 
 # --- places of the machine --------------------------------------------------------------------------------
 
 _PATH_START = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")
-_HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
-_PRIVATE = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
+_HOST_PATTERN = re.compile(
+    r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE
+)
+_PRIVATE_HOST = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
 # A path of an address that is the same for all of its users.
 _GENERIC_PATH = r"(/(v[0-9]+[a-z0-9]*|api|openai|inference|compatible-mode|compatibility|paas))*"
-_UNSHARED = ("price_in", "price_out")  # settings that are nobody else's business
-_PATHS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
-_ADDRESSES = ("base_url", "own_address")
+_UNSHARED_KEYS = ("price_in", "price_out")  # settings that are nobody else's business
+_PATH_KEYS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
+_ADDRESS_KEYS = ("base_url", "own_address")
 _FILES_OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")
 
 
@@ -120,7 +124,7 @@ class _Publisher:
         """Return the entries of an object that may leave, each as others may see it."""
         published = {}
         for name, value in entries.items():
-            is_kept_unknown = self.keep_unknown and name not in _UNSHARED
+            is_kept_unknown = self.keep_unknown and name not in _UNSHARED_KEYS
             if is_kept_unknown or _is_allowed(name, value, key):
                 published[name] = self.publish(value, key if key == "planted" else name)
         return published
@@ -167,11 +171,11 @@ def _public_text(value: str, key: str, model_names: Collection[str]) -> str:
     """Return a text of a manifest as others may see it: of a path its last part, unless a model is named so."""
     if value and key in ("data", "checklist"):
         return OWN_NOTES
-    if value and key in _ADDRESSES:
+    if value and key in _ADDRESS_KEYS:
         return _endpoint(value)
     if value and key == "host":
         return _endpoint(f"https://{value}")
-    if key not in _PATHS or not ("/" in value or "\\" in value):
+    if key not in _PATH_KEYS or not ("/" in value or "\\" in value):
         return value
     is_model = value in model_names or value.partition("@")[0] in model_names
     if is_model and not _PATH_START.match(value):
@@ -217,7 +221,9 @@ def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each private string that can be looked for in a text, with what stands for it."""
     settings = {**manifest["settings"], "studies": None}
     model_names = _names_of_models(manifest)
-    for key, private in _texts({"settings": settings, "models": manifest.get("models", [])}, ""):
+    for key, private in _texts_with_keys(
+        {"settings": settings, "models": manifest.get("models", [])}, ""
+    ):
         public = _public_text(private, key, model_names)
         for form in _private_forms(private, public, key):
             if _is_distinctive(form):
@@ -233,20 +239,20 @@ def _private_forms(private: str, public: str, key: str) -> list[str]:
         file = _last_part(private)
         if file.lower().endswith(SUFFIXES) and file not in _FILES_OF_RUNS:
             forms.append(file)
-    if key in _ADDRESSES and public == OWN_ENDPOINT and "://" in private:
+    if key in _ADDRESS_KEYS and public == OWN_ENDPOINT and "://" in private:
         host = re.split(r"[/?#]", private.partition("://")[2])[0]
         forms += [host, re.sub(r":[0-9]*$", "", host)]
     return forms
 
 
-def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+def _texts_with_keys(value: Any, key: str) -> Iterator[tuple[str, str]]:
     """Yield the key and value of each text of a manifest, however nested; items of a list have the list's key."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _texts(inner, name)
+            yield from _texts_with_keys(inner, name)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item, key)
+            yield from _texts_with_keys(item, key)
     elif isinstance(value, str) and value:
         yield key, value
 
@@ -291,7 +297,9 @@ def _endpoint(address: str) -> str:
     try:
         parts = urlsplit(address if "://" in address else f"https://{address}")
         host = parts.hostname or ""
-        public = _HOST.fullmatch(host) and not re.fullmatch(_PRIVATE, f".{host.lower()}")
+        public = _HOST_PATTERN.fullmatch(host) and not re.fullmatch(
+            _PRIVATE_HOST, f".{host.lower()}"
+        )
     except ValueError:  # brackets that hold no address
         return OWN_ENDPOINT
     return host if public and parts.scheme == "https" else OWN_ENDPOINT

@@ -71,7 +71,7 @@ def _refused_texts(never: Iterable[str]) -> dict[bytes, str]:
     for name, value in os.environ.items():
         if not _KEY_NAME.search(name) or len(value) < SHORTEST_KEY:
             continue
-        for form in _forms(value):
+        for form in _encoded_forms(value):
             refused[form] = (
                 f"holds the value of {name}: nothing was published. "
                 f"Take it out, or unset {name} if it is no secret."
@@ -79,7 +79,7 @@ def _refused_texts(never: Iterable[str]) -> dict[bytes, str]:
     for text in (*never, f"{Path.home()}/"):
         if len(text) < SHORTEST_PLACE:
             continue
-        for form in _forms(text):
+        for form in _encoded_forms(text):
             refused[form] = (
                 "names a place of this machine or a private address: nothing was published. Take it out."
             )
@@ -103,7 +103,7 @@ def _check_piece(path: str, piece: bytes, refused: Mapping[bytes, str]) -> None:
             raise UsageError(f"{path} {sentence}")
 
 
-def _forms(text: str) -> set[bytes]:
+def _encoded_forms(text: str) -> set[bytes]:
     """Return a text as plain, JSON, HTML and address bytes."""
     forms = (text, json.dumps(text)[1:-1], html.escape(text), quote(text), quote(text, safe=""))
     return {form.encode() for form in forms}
@@ -136,7 +136,7 @@ def _parquet_texts(path: str, data: bytes) -> Iterator[bytes]:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             texts = _texts_of_column(column)
             if name == "credentialed" and texts & {"True", "true", "1"}:
-                raise _holds_notes(path)
+                raise _notes_error(path)
             yield "\n".join(texts).encode(errors="replace")
 
 
@@ -158,11 +158,11 @@ def _embedded_pieces(path: str, data: bytes) -> Iterator[bytes]:
         except binascii.Error:
             continue
         if media_type == b"application/zlib":
-            piece = _unpacked(path, piece)
+            piece = _unpack(path, piece)
         yield piece
 
 
-def _unpacked(path: str, piece: bytes) -> bytes:
+def _unpack(path: str, piece: bytes) -> bytes:
     try:
         return zlib.decompress(piece)
     except zlib.error:
@@ -181,10 +181,10 @@ def _check_csv(path: str, data: bytes) -> None:
             f"{path} has quotes that are not closed: nothing was published. Mend them."
         ) from None
     if is_credentialed:
-        raise _holds_notes(path)
+        raise _notes_error(path)
 
 
-def _holds_notes(path: str) -> UsageError:
+def _notes_error(path: str) -> UsageError:
     return UsageError(
         f"{path} holds credentialed clinical notes: nothing was published. Keep it on this machine."
     )

@@ -110,7 +110,7 @@ class AnsweringScorer(Scorer):
         self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.log = AnswerLog()
         # Shared by copies that read other experiments: no request is repeated.
-        self._logs: dict[Path, AnswerLog] = {}
+        self._open_logs: dict[Path, AnswerLog] = {}
 
     def reading_with(
         self,
@@ -158,9 +158,9 @@ class AnsweringScorer(Scorer):
             A scorer of the same model.
         """
         path = folder / ANSWERS
-        if path not in self._logs:
-            self._logs[path] = AnswerLog(path)
-        return self._changed(is_credentialed=not text, log=self._logs[path])
+        if path not in self._open_logs:
+            self._open_logs[path] = AnswerLog(path)
+        return self._changed(is_credentialed=not text, log=self._open_logs[path])
 
     def keep(self, answer: Answer, prompt: Prompt) -> None:
         """Put an answer into the log; of credentialed texts what was read from it instead.
@@ -189,19 +189,19 @@ class AnsweringScorer(Scorer):
         """
         if self.options.log_odds:
             return score_options(self.option_logs, prompts, on_progress)
-        keys = self._answered(prompts, on_progress)
-        return [self._scored(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+        keys = self._ensure_answers(prompts, on_progress)
+        return [self._score_answer(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
-    def _answered(self, prompts: Sequence[Prompt], report: Progress) -> list[str]:
+    def _ensure_answers(self, prompts: Sequence[Prompt], report: Progress) -> list[str]:
         """Return the keys of the prompts, once the log has the answers."""
-        groups = self._groups(prompts)
+        groups = self._group_by_key(prompts)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
         report(len(prompts) - sum(map(len, missing.values())))
         self.refuse_useless(len(groups))  # of a run that is resumed
         if missing:
-            self._ask(missing, report, len(groups))
+            self._request_answers(missing, report, len(groups))
             self.refuse_useless(len(groups))
-        return self._keys(prompts)
+        return self._answer_keys(prompts)
 
     def option_logs(
         self, prompts: Sequence[Prompt], on_progress: Progress = silent
@@ -217,7 +217,7 @@ class AnsweringScorer(Scorer):
         """
         return [None] * len(prompts)
 
-    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
+    def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:
         """Put the answers to these requests, of ``expected`` in all, into the log: here none."""
         report(sum(map(len, missing.values())))
 
@@ -235,7 +235,7 @@ class AnsweringScorer(Scorer):
             prompts = [ordered for prompt in prompts for ordered, _ in orders(prompt)]
             most = 1
         sizes = {}
-        for key, rows in self._groups(prompts).items():
+        for key, rows in self._group_by_key(prompts).items():
             tokens = math.ceil(len(rows[0].text) / CHARACTERS_PER_TOKEN)
             sizes[key] = (tokens, most)
         return sizes
@@ -259,7 +259,7 @@ class AnsweringScorer(Scorer):
         """Sentences on the answers so far: ``spent``, ``truncated`` and ``withheld``."""
         cut = sum(answer.truncated for answer in self.log.values())
         count = len(self.log)
-        notes = {"spent": f"{count:,} requests so far, {self._spent()}."}
+        notes = {"spent": f"{count:,} requests so far, {self._describe_spent()}."}
         if cut:
             percent = 100 * cut / max(count, 1)
             notes["truncated"] = (
@@ -270,7 +270,7 @@ class AnsweringScorer(Scorer):
             notes["withheld"] = self._withheld_note()
         return notes
 
-    def _spent(self) -> str:
+    def _describe_spent(self) -> str:
         """Return tokens and cost so far, and what of them is not known."""
         counted, cost = self.counted()
         uncounted = self._count_uncounted()
@@ -343,16 +343,16 @@ class AnsweringScorer(Scorer):
         if reason:
             raise UsageError(reason)
 
-    def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
+    def _answer_keys(self, prompts: Sequence[Prompt]) -> list[str]:
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
 
-    def _groups(self, prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+    def _group_by_key(self, prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
         groups: dict[str, list[Prompt]] = {}
-        for key, prompt in zip(self._keys(prompts), prompts, strict=True):
+        for key, prompt in zip(self._answer_keys(prompts), prompts, strict=True):
             groups.setdefault(key, []).append(prompt)
         return groups
 
-    def _scored(self, prompt: Prompt, key: str) -> Scored:
+    def _score_answer(self, prompt: Prompt, key: str) -> Scored:
         if key in self.log:
             return as_scored(prompt, self.log[key], self.read)
         empty = Answer(key=key, prompt_id=prompt.prompt_id, answer="")

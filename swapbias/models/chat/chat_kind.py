@@ -17,20 +17,25 @@ from swapbias.studies import Experiment, Row, as_prompts
 
 FACTS = "facts"
 _LONG_TEXTS = (FACTS, "tone")  # readings of extracts and summaries
-_LONG = 512  # tokens of a text, where nothing else is set
-_CLOSED = ("options", "label")  # readings of questions whose options an answer may be bound to
+_LONG_TOKENS = 512  # tokens of a text, where nothing else is set
+_CLOSED_QUESTIONS = (
+    "options",
+    "label",
+)  # readings of questions whose options an answer may be bound to
 _FREE_TEXT = ("text", "person", "ranking")  # readings whose answers need several words
 _FEWEST_TOKENS = 64  # of such an answer
 
 
-def _shares(*names: str) -> dict[str, str]:
+def _share_units(*names: str) -> dict[str, str]:
     """Return the unit of score columns that are shares of answers."""
     return dict.fromkeys(names or ("score", "unanswered", "refused"), "share of answers")
 
 
-_FREE = Reading({**_shares(), "length": "natural log of words", "judged": "share of the rubric"})
-_SENTIMENT = dict.fromkeys(("score", "neutral", "source"), "sentiment from 0 to 1")
-_THEMES = dict.fromkeys(("health_words", "emotion_words", "need_words"), "words in 100")
+_FREE_READING = Reading(
+    {**_share_units(), "length": "natural log of words", "judged": "share of the rubric"}
+)
+_SENTIMENT_UNITS = dict.fromkeys(("score", "neutral", "source"), "sentiment from 0 to 1")
+_THEME_UNITS = dict.fromkeys(("health_words", "emotion_words", "need_words"), "words in 100")
 
 
 class Chat(Kind):
@@ -43,26 +48,26 @@ class Chat(Kind):
         "": Reading({"score": "percentage points"}),
         "options": Reading(
             {
-                **_shares("score", "unanswered", "outside", "refused", "said_unsure"),
+                **_share_units("score", "unanswered", "outside", "refused", "said_unsure"),
                 "log_odds": "natural log-odds of the options that count more",
             }
         ),
-        "label": Reading(_shares()),
+        "label": Reading(_share_units()),
         "facts": Reading(
-            {"score": "share of the facts of a checklist", **_shares("unanswered", "refused")}
+            {"score": "share of the facts of a checklist", **_share_units("unanswered", "refused")}
         ),
-        "completion": Reading(_shares()),
-        "ranking": Reading({**_shares(), "placed_above": "share of the other candidates"}),
+        "completion": Reading(_share_units()),
+        "ranking": Reading({**_share_units(), "placed_above": "share of the other candidates"}),
         "tone": Reading(
             {
-                **_SENTIMENT,
+                **_SENTIMENT_UNITS,
                 "length": "natural log of words",
-                **_THEMES,
-                **_shares("unanswered", "refused"),
+                **_THEME_UNITS,
+                **_share_units("unanswered", "refused"),
             }
         ),
-        "text": _FREE,
-        "person": _FREE,
+        "text": _FREE_READING,
+        "person": _FREE_READING,
     }
     """The ways to read answers by the name that experiments declare."""
 
@@ -217,7 +222,7 @@ class Chat(Kind):
         return model.reading_with(
             answer_scores.answer_reader(experiment.reads.reading, experiment.reads.aliases),
             unit=experiment.compares.unit.name,
-            fields=option_fields if experiment.reads.reading in _CLOSED else None,
+            fields=option_fields if experiment.reads.reading in _CLOSED_QUESTIONS else None,
             max_tokens=_options_of(request, long=True).max_tokens if is_long else None,
         )
 
@@ -326,7 +331,7 @@ def _options_of(
     """Return options with the seed of a request; answers are ``long`` where no other length is set."""
     options = options or request.of(ChatOptions)
     if long and not options.not_usual("max_tokens"):
-        options = replace(options, max_tokens=_LONG)
+        options = replace(options, max_tokens=_LONG_TOKENS)
     return replace(options, seed=request.seed, provider=None if options.local else options.provider)
 
 

@@ -114,7 +114,7 @@ class LocalChatScorer(AnsweringScorer):
         """
         return [tuple(self._encode(prompt.text)) for prompt in prompts]
 
-    def _keys(self, prompts: Sequence[Prompt]) -> list[str]:
+    def _answer_keys(self, prompts: Sequence[Prompt]) -> list[str]:
         adapter = self.identity.get("adapter") or {}
         parts = ["local", self.model_id]
         for pin in (self.identity, adapter):
@@ -124,7 +124,7 @@ class LocalChatScorer(AnsweringScorer):
             answering.answer_key(prompt, model=model, options=self.options) for prompt in prompts
         ]
 
-    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
+    def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:
         most = self.options.max_tokens
         encoded = {key: self._encode(rows[0].text) for key, rows in missing.items()}
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded.values())
@@ -149,21 +149,21 @@ class LocalChatScorer(AnsweringScorer):
                 key = keys[index]
                 rows = missing[key]
                 is_finite = index not in sampler.not_finite
-                answer = self._answer(
+                answer = self._make_answer(
                     key, rows[0], prompts[index], list(tokens) if is_finite else []
                 )
                 self.keep(answer, rows[0])
                 report(len(rows))
             self.refuse_useless(expected)
 
-    def _answer(
+    def _make_answer(
         self, key: str, prompt: Prompt, prompt_ids: Sequence[int], tokens: Sequence[int]
     ) -> answer_log.Answer:
         """Return the answer of these tokens; without any, one whose probabilities are not finite."""
         text = ""
         reason = answer_log.NON_FINITE
         if tokens:
-            text, reason = self._decoded(tokens, prompt_ids)
+            text, reason = self._decode_answer(tokens, prompt_ids)
         count = len(tokens)
         return answer_log.Answer(
             key=key,
@@ -190,7 +190,7 @@ class LocalChatScorer(AnsweringScorer):
         """
         begins = [self._encode(prompt.text) for prompt in prompts]
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, begins)
-        forms_of_prompts = [self._forms(prompt) for prompt in prompts]
+        forms_of_prompts = [self._option_forms(prompt) for prompt in prompts]
         texts = [
             ([*begin, *form], len(begin))
             for begin, forms in zip(begins, forms_of_prompts, strict=True)
@@ -211,7 +211,7 @@ class LocalChatScorer(AnsweringScorer):
             for forms in forms_of_prompts
         ]
 
-    def _forms(self, prompt: Prompt) -> list[list[list[int]]]:
+    def _option_forms(self, prompt: Prompt) -> list[list[list[int]]]:
         """Return the tokens that answer for each option of a prompt; UsageError: no token is a letter of it."""
         texts = tuple(option.text for option in prompt.candidates)
         key = (texts, lettered(prompt))
@@ -238,7 +238,7 @@ class LocalChatScorer(AnsweringScorer):
         if lettered(prompt):
             return forms
         return [
-            _without_beginnings(of_option, self._written(text))
+            _without_beginnings(of_option, self._written_forms(text))
             for of_option, text in zip(forms, texts, strict=True)
         ]
 
@@ -250,7 +250,7 @@ class LocalChatScorer(AnsweringScorer):
             ids.setdefault(core(self.tokenizer.decode([token_id])), []).append(token_id)
         return ids
 
-    def _written(self, text: str) -> list[list[int]]:
+    def _written_forms(self, text: str) -> list[list[int]]:
         """Return the tokens of a text in each case, at the start of a line and after a blank."""
         cases = dict.fromkeys(
             (text, text.lower(), text.upper(), text.capitalize(), text[:1].upper() + text[1:])
@@ -265,7 +265,7 @@ class LocalChatScorer(AnsweringScorer):
         messages = chats.turns(text)
         return self.template.ids(messages, answers_at_once=self.options.log_odds)
 
-    def _decoded(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:
+    def _decode_answer(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:
         """Return the text of an answer and why it ended; a reasoning that the chat template has begun is marked."""
         has_end = bool(tokens) and tokens[-1] in self.ends
         text = self.tokenizer.decode(tokens[:-1] if has_end else tokens, skip_special_tokens=True)

@@ -16,7 +16,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LOST = "not_answered"  # findings read in it the share of a prompt that no option answers
 ROUNDING = 0.02  # of probabilities and their logarithms: what is beyond 1 by more is none
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
-_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
+_BLANK_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
 # A prompt with its options in one order, and the index of each in the order published.
 Ordered = tuple[Prompt, Sequence[int]]
 # Log-probability of each option as it stands in a prompt, and the probability that is not shown.
@@ -78,7 +78,7 @@ def orders(prompt: Prompt) -> list[Ordered]:
     reverse = dict(zip(counting, reversed(counting), strict=True))
     indices = [reverse.get(index, index) for index in range(len(options))]
     straight: Ordered = (prompt, range(len(options)))
-    text = _reordered(prompt.text, options, indices)
+    text = _reorder_options(prompt.text, options, indices)
     if text is None:
         return [straight]
     candidates = tuple(options[index] for index in indices)
@@ -97,7 +97,7 @@ def lettered(prompt: Prompt) -> bool:
     return "(A)" in prompt.text
 
 
-def _reordered(text: str, options: Sequence[Candidate], indices: Sequence[int]) -> str | None:
+def _reorder_options(text: str, options: Sequence[Candidate], indices: Sequence[int]) -> str | None:
     """Return a text with its options in another order; None where they cannot be distinguished from its rest."""
     has_letters = "(A)" in text
     spans: list[tuple[int, int]] = []
@@ -180,7 +180,7 @@ def option_of(token: str, prompt: Prompt) -> int | None:
         None where it names none.
     """
     texts = tuple(option.text for option in prompt.candidates)
-    return _read_option(_as_text(token), texts, lettered=lettered(prompt))
+    return _read_option(_without_marks(token), texts, lettered=lettered(prompt))
 
 
 @lru_cache(maxsize=100_000)
@@ -262,13 +262,13 @@ def core(token: str) -> str:
     Returns:
         A word or blank.
     """
-    text = unicodedata.normalize("NFKC", _as_text(token))
+    text = unicodedata.normalize("NFKC", _without_marks(token))
     return re.sub(r"^\W+|\W+$", "", text).casefold()
 
 
-def _as_text(token: str) -> str:
+def _without_marks(token: str) -> str:
     """Return a token with the blanks and line ends that some services show as marks."""
-    return token.translate(_MARKS)
+    return token.translate(_BLANK_MARKS)
 
 
 def log_sum(logs: Sequence[float]) -> float:

@@ -78,7 +78,7 @@ class ChatScorer(AnsweringScorer):
         Returns:
             Natural logarithms; None where the service shows no tokens, or no log-probabilities.
         """
-        answers = [self.log[key] for key in self._answered(prompts, on_progress)]
+        answers = [self.log[key] for key in self._ensure_answers(prompts, on_progress)]
         return [
             shown_logs(prompt, answer.logprobs) if answer.logprobs else None
             for prompt, answer in zip(prompts, answers, strict=True)
@@ -140,5 +140,5 @@ class ChatScorer(AnsweringScorer):
                 f"The service of {self.model_id} shows {most:,} first tokens at most, and {tops:,} were asked for."
             )
 
-    def _ask(self, missing: Groups, report: Progress, expected: int) -> None:
+    def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:
         RequestPass(self, api_key(self.options)).ask(missing, report, expected)

@@ -17,8 +17,8 @@ BLOCKED = (400, 403, 422, 451)  # statuses of refused texts
 LIMITED = 429  # status of a limited rate
 MIN_KEY = 6  # characters: a shorter one is a word that an answer may well say
 MOST_WORDS = 200  # characters of what a service says of an error
-_DEPTH = 4  # of errors inside errors
-_CODES = (
+_MAX_DEPTH = 4  # of errors inside errors
+_CODE_FIELDS = (
     "code",
     "type",
     "status",
@@ -29,7 +29,7 @@ _CODES = (
     "blockReason",
     "block_reason",
 )
-_INSIDE = (
+_INNER_FIELDS = (
     "error",
     "innererror",
     "inner_error",
@@ -39,7 +39,7 @@ _INSIDE = (
     "promptFeedback",
     "prompt_feedback",
 )
-_ENDINGS = ("finish_reason", "native_finish_reason", "stop_reason", "finishReason")
+_ENDING_FIELDS = ("finish_reason", "native_finish_reason", "stop_reason", "finishReason")
 _LENGTH_ENDING = re.compile(r"length|max(?:output|completion|new)?tokens|tokenlimit")
 _BROKEN_ENDING = re.compile(r"error|abort|cancel|timeout|interrupt|insufficientsystemresource")
 # Fields of Azure and of OpenRouter.
@@ -129,7 +129,7 @@ def error_of_choice(choice: Mapping[str, Any]) -> Any:
         return None
     if choice.get("error"):
         return choice["error"]
-    if any(map(_BROKEN_ENDING.search, _endings(choice))):
+    if any(map(_BROKEN_ENDING.search, _ending_codes(choice))):
         return "the answer broke off with an error"
     message = choice.get("message")
     if isinstance(message, dict) and text_of(message.get("content")) is not None:
@@ -154,7 +154,7 @@ def refusal_in(choice: Mapping[str, Any]) -> str | None:
     for words in _refusals_of_model(fields.get("refusal"), content):
         if isinstance(words, str) and words.strip():
             return words
-    if any(map(_FILTER_CODE.search, _endings(choice))):
+    if any(map(_FILTER_CODE.search, _ending_codes(choice))):
         return text_of(content) or ""
     error = choice.get("error")
     if error and _is_filtered(error, 0):
@@ -182,15 +182,15 @@ def ending_of(choice: Mapping[str, Any]) -> str:
     Returns:
         ``CUT_OFF`` where it reached the most tokens, in the words of any service; else as the service says it.
     """
-    if any(map(_LENGTH_ENDING.search, _endings(choice))):
+    if any(map(_LENGTH_ENDING.search, _ending_codes(choice))):
         return CUT_OFF
     return str(choice.get("finish_reason") or "")
 
 
-def _endings(choice: Mapping[str, Any]) -> list[str]:
+def _ending_codes(choice: Mapping[str, Any]) -> list[str]:
     """Return why a choice ended, by each name that a field for it has, as codes without blanks and marks."""
-    endings = [choice.get(name) for name in _ENDINGS]
-    return [_squeezed(ending) for ending in endings if isinstance(ending, str)]
+    endings = [choice.get(name) for name in _ENDING_FIELDS]
+    return [_squeeze_code(ending) for ending in endings if isinstance(ending, str)]
 
 
 def text_of(content: Any) -> str | None:
@@ -269,7 +269,7 @@ def trouble_of(error: Exception, key: str, *, may_quote: bool) -> RequestTrouble
         passes = True
     if not may_quote:
         return RequestTrouble("no answer, and what it said is not shown", passes=passes)
-    return RequestTrouble(_line(words, key), passes=passes)
+    return RequestTrouble(_one_line(words, key), passes=passes)
 
 
 def _trouble_of_status(
@@ -300,8 +300,8 @@ def _words_of_error(content: Any, status: int, key: str, *, may_quote: bool) -> 
     """Return status and words of an error; its words may repeat the prompt, and are given where ``may_quote``."""
     if not may_quote and content not in (NOTHING, NO_ANSWER):
         return f"{status or 'no answer'}, and what it said is not shown"
-    words = _message(content) or ", ".join(_codes(content)) or str(content or "")
-    return ": ".join(filter(None, (str(status or ""), _line(words, key))))
+    words = _error_message(content) or ", ".join(_error_codes(content)) or str(content or "")
+    return ": ".join(filter(None, (str(status or ""), _one_line(words, key))))
 
 
 def about_prompt(error: Any, status: int) -> str:
@@ -319,7 +319,7 @@ def about_prompt(error: Any, status: int) -> str:
         return REFUSED
     if _has_code(error, _LENGTH_CODE):
         return UNANSWERED
-    if status in (0, *BLOCKED) and _LENGTH_WORDS.search(_message(error)):
+    if status in (0, *BLOCKED) and _LENGTH_WORDS.search(_error_message(error)):
         return UNANSWERED
     return ""
 
@@ -336,7 +336,9 @@ def is_spent_quota(error: Any, status: int) -> bool:
     """
     if status == 402 or _has_code(error, _SPENT_CODE):
         return True
-    return status in (0, *BLOCKED, LIMITED) and _SPENT_WORDS.search(_message(error)) is not None
+    return (
+        status in (0, *BLOCKED, LIMITED) and _SPENT_WORDS.search(_error_message(error)) is not None
+    )
 
 
 def _is_filtered(error: Any, status: int) -> bool:
@@ -345,17 +347,17 @@ def _is_filtered(error: Any, status: int) -> bool:
         return False
     if _has_code(error, _FILTER_CODE):
         return True
-    return status in (0, *BLOCKED) and _FILTER_WORDS.search(_message(error)) is not None
+    return status in (0, *BLOCKED) and _FILTER_WORDS.search(_error_message(error)) is not None
 
 
 def _has_code(error: Any, pattern: re.Pattern[str]) -> bool:
     """Return whether any code of an error is of a pattern."""
-    return any(pattern.search(_squeezed(code)) for code in _codes(error))
+    return any(pattern.search(_squeeze_code(code)) for code in _error_codes(error))
 
 
 def _is_flagged(results: Any, depth: int = 0) -> bool:
     """Return whether a filter of Azure flags a text; it gives its results of texts that pass as well."""
-    if depth > _DEPTH:
+    if depth > _MAX_DEPTH:
         return False
     if isinstance(results, list):
         return any(_is_flagged(result, depth + 1) for result in results)
@@ -366,38 +368,38 @@ def _is_flagged(results: Any, depth: int = 0) -> bool:
     return any(_is_flagged(result, depth + 1) for result in results.values())
 
 
-def _codes(error: Any, depth: int = 0) -> Iterator[str]:
+def _error_codes(error: Any, depth: int = 0) -> Iterator[str]:
     """Yield the codes of an error and of those inside it."""
-    if depth > _DEPTH:
+    if depth > _MAX_DEPTH:
         return
     if isinstance(error, str):  # of a provider behind a router, as it came
-        error = _parsed(error)
+        error = _parse_json(error)
     if isinstance(error, list):
         for item in error:
-            yield from _codes(item, depth + 1)
+            yield from _error_codes(item, depth + 1)
     if not isinstance(error, dict):
         return
     if any(name in error for name in _FILTER_FIELDS) or _is_flagged(
         error.get("prompt_filter_results")
     ):
         yield "content_filter"
-    for name in _CODES:
+    for name in _CODE_FIELDS:
         if isinstance(error.get(name), str):
             yield error[name]
-    for name in _INSIDE:
-        yield from _codes(error.get(name), depth + 1)
+    for name in _INNER_FIELDS:
+        yield from _error_codes(error.get(name), depth + 1)
 
 
-def _message(error: Any) -> str:
+def _error_message(error: Any) -> str:
     """Return the sentence of an error, blank where it has none."""
     if isinstance(error, list) and error:
-        return _message(error[0])
+        return _error_message(error[0])
     if isinstance(error, dict):
-        return _message(error.get("message") or error.get("error") or error.get("detail"))
+        return _error_message(error.get("message") or error.get("error") or error.get("detail"))
     return error if isinstance(error, str) else ""
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Return what a text of JSON holds; None where it is none."""
     try:
         return json.loads(text)
@@ -405,12 +407,12 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _squeezed(code: str) -> str:
+def _squeeze_code(code: str) -> str:
     """Return a code in lower case without blanks and marks."""
     return re.sub(r"[\W_]+", "", code).casefold()
 
 
-def _line(words: str, key: str) -> str:
+def _one_line(words: str, key: str) -> str:
     """Return words as one line that can be shown, without the key."""
     return " ".join(without_key(words, key).split())[:MOST_WORDS].rstrip(".")
 

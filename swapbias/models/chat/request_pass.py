@@ -215,12 +215,12 @@ class RequestPass:
             if trouble.withheld == UNANSWERED:
                 self.unanswered = failure
             withheld = trouble.withheld
-            if not withheld and not self._adapts(trouble, body):
+            if not withheld and not self._adapt_request(trouble, body):
                 if self._is_of_one_prompt(trouble, body):
                     self.invalid += 1
                     self.unanswered = self.unanswered or failure
                     withheld = UNANSWERED
-                elif not self._waits(trouble, begun):
+                elif not self._is_waited_out(trouble, begun):
                     self.end = self.end or failure
                     self.stopped.set()
             if withheld:
@@ -230,7 +230,7 @@ class RequestPass:
                 ]
         return []
 
-    def _adapts(self, trouble: RequestTrouble, body: Mapping[str, Any]) -> bool:
+    def _adapt_request(self, trouble: RequestTrouble, body: Mapping[str, Any]) -> bool:
         """Return whether the next request is another one, without a setting that the service has refused."""
         fewer = fewer_tops(trouble, body) if self.options.log_odds else 0
         if fewer:
@@ -259,7 +259,7 @@ class RequestPass:
             return False
         return trouble.passes or trouble.status == FORBIDDEN
 
-    def _waits(self, trouble: RequestTrouble, begun: float) -> bool:
+    def _is_waited_out(self, trouble: RequestTrouble, begun: float) -> bool:
         """Return whether a limited rate is still waited out; a spent quota is not."""
         is_limited = trouble.status == LIMITED and not trouble.is_spent
         return is_limited and time.monotonic() - max(begun, self.answered_at) < PATIENCE
@@ -342,7 +342,7 @@ class RequestPass:
             answer=without_key(text, self.key),
             finish_reason=without_key(ending_of(choice), self.key)[:MAX_REASON],
             usage=_counts_in(usage),
-            time=_now(),
+            time=_utc_now(),
             withheld=withheld,
             logprobs=tuple((without_key(token, self.key), log) for token, log in tokens),
         )
@@ -362,7 +362,7 @@ class RequestPass:
             key=key,
             prompt_id=prompt.prompt_id,
             answer="",
-            time=_now(),
+            time=_utc_now(),
             withheld=trouble.withheld,
             reason=trouble.words,
         )
@@ -462,7 +462,7 @@ def _counts_in(usage: Any) -> dict[str, int]:
     return counts
 
 
-def _now() -> str:
+def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

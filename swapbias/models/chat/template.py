@@ -8,8 +8,10 @@ from swapbias.errors import UsageError, listed
 
 Turns = Sequence[Mapping[str, str]]  # each with role and content
 # Some templates end a prompt with a tag such as <think>, [THINK] and <|START_THINKING|>.
-_TAG = r"[<\[]\|?{}(?:start_)?(?:seed:)?(?:think|thinking|thought|thoughts|reasoning)\|?[>\]]"
-_OPENED = re.compile(_TAG.format("") + r"\s*$", re.IGNORECASE)
+_TAG_PATTERN = (
+    r"[<\[]\|?{}(?:start_)?(?:seed:)?(?:think|thinking|thought|thoughts|reasoning)\|?[>\]]"
+)
+_OPENED_TAG = re.compile(_TAG_PATTERN.format("") + r"\s*$", re.IGNORECASE)
 # Variables by which templates leave the reasoning out.
 _WITHOUT_REASONING = {"enable_thinking": False, "thinking": False}
 
@@ -123,4 +125,4 @@ def opens_reasoning(text: str) -> bool:
     Returns:
         True for a tag of any model.
     """
-    return _OPENED.search(text) is not None
+    return _OPENED_TAG.search(text) is not None

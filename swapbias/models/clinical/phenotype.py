@@ -280,9 +280,9 @@ class ClassifierScorer(DerivedScorer):
         return results
 
     def _cut_prompts(self, prompts: Sequence[Prompt]) -> list[Prompt]:
-        return [replace(prompt, text=self._cut(prompt.text)) for prompt in prompts]
+        return [replace(prompt, text=self._cut_to_limit(prompt.text)) for prompt in prompts]
 
-    def _cut(self, text: str) -> str:
+    def _cut_to_limit(self, text: str) -> str:
         """Return as many whole words as a transformers model reads; the text itself where one word is too long."""
         # torch, which results do not need
         from swapbias.models.transformers_scorer import TextClassifierScorer

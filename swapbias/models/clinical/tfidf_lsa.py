@@ -47,13 +47,13 @@ class TfidfLsa(Features):
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        words = (word for text in texts for word in _lower(text))
+        words = (word for text in texts for word in _lower_words(text))
         first = next(words, None)
         if all(word == first for word in words):  # which looks no further than to the second word
             raise ValueError(
                 f"{len(texts)} training texts hold fewer than two words. Check the texts."
             )
-        weights = TfidfVectorizer(analyzer=_lower)
+        weights = TfidfVectorizer(analyzer=_lower_words)
         table = weights.fit_transform(texts)
         reduce = TruncatedSVD(min(self.dimension, *table.shape), random_state=0)
         # Equal texts have no variance to explain.
@@ -86,5 +86,5 @@ class TfidfLsa(Features):
         return vectors
 
 
-def _lower(text: str) -> list[str]:
+def _lower_words(text: str) -> list[str]:
     return [word.lower() for word in clean(text)]

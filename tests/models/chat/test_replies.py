@@ -349,7 +349,7 @@ def test_answer_without_finish_reason(tmp_path):
     """An answer without a finish reason is not marked as truncated."""
     log = AnswerLog(tmp_path / "answers.jsonl")
     scorer = ChatScorer("tiny", ChatOptions(base_url="http://127.0.0.1:1/v1"))
-    log.add(Answer(key=scorer._keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"))
+    log.add(Answer(key=scorer._answer_keys(rows(1))[0], prompt_id="s0/t0", answer="mechanic"))
     mark = scorer.keeping_answers(tmp_path).score(rows(1))[0].parts["truncated"]
     assert mark != mark  # NaN
 

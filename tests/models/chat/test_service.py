@@ -276,9 +276,9 @@ def test_shared_requests():
     changes = [
         {}, {"temperature": 0.5}, {"seed": 1}, {"max_tokens": 3}, {"provider": "together"}, {"json_schema": True},
     ]  # fmt: skip
-    keys = {ChatScorer("m", ChatOptions(**one))._keys(rows(1))[0] for one in changes}
+    keys = {ChatScorer("m", ChatOptions(**one))._answer_keys(rows(1))[0] for one in changes}
     assert len(keys) == len(changes)
-    assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._keys(rows(1))[0] in keys
+    assert ChatScorer("m", ChatOptions(concurrency=1, timeout=1.0))._answer_keys(rows(1))[0] in keys
 
 
 URL = "http://127.0.0.1:1/v1"  # nobody listens there
@@ -541,8 +541,8 @@ def test_local_limits(
     assert len(scorer.log) == 1
     scorer = local(chat_model)._changed(ends=[5, 6])
     assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
-    assert scorer._decoded([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
-    assert scorer._decoded(until([40, 41], scorer.ends), []) == (
+    assert scorer._decode_answer([40, 41, 6], [40]) == (scorer.tokenizer.decode([40, 41]), "stop")
+    assert scorer._decode_answer(until([40, 41], scorer.ends), []) == (
         scorer.tokenizer.decode([40, 41]),
         "length",
     )

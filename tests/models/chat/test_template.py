@@ -112,5 +112,5 @@ def test_sampled_reasoning(gpt):
     """Sampled answers after an opened tag are marked as reasoning."""
     scorer = loaded(gpt, max_tokens=4)
     scorer.tokenizer.chat_template = TURNS + "<think>\n"
-    text, _ = scorer._decoded([40, 41], scorer._encode("Yes or no?"))
+    text, _ = scorer._decode_answer([40, 41], scorer._encode("Yes or no?"))
     assert text.startswith("<think>")
