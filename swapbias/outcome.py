@@ -4,7 +4,7 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -75,57 +75,59 @@ def audit(
             as it is. None: the calibration model.
         studies: ``name``, ``name:config``, a folder or ``OWNER/NAME[@REVISION]`` of your own, one or several; none:
             all that fit the model, unless there are prompts.
-        tokenizer, name: of a model in memory; findings carry the name.
+        tokenizer: of a model in memory.
+        name: of a model in memory; findings carry it.
         kind: ``masked``, ``classifier``, ``regression`` or ``causal``, where the model does not tell.
         out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``), where the same call resumes a stopped
             run and reads a complete one. None: a temporary folder, which is removed with the returned object.
-        limit, seed, margin, wordings: most prompts per config; of resampling; a gap below this share of the range of
-            its unit counts as none (None: as the study says, else .05); read prompts in five other wordings too.
-        prompts, reference, group, lexicon, unit, range, fixed, shared_fills: your own, as ``open_study`` takes them.
+        limit: most prompts per config.
+        seed: of resampling.
+        margin: a gap below this share of the range of its unit counts as none (None: as the study says, else .05).
+        wordings: read prompts in five other wordings too.
+        prompts: your own, as ``open_study`` takes them.
+        reference: of your prompts, as ``open_study`` takes it.
+        group: of your prompts, as ``open_study`` takes it.
+        lexicon: of your prompts, as ``open_study`` takes it.
+        unit: of your prompts, as ``open_study`` takes it.
+        range: of your prompts, as ``open_study`` takes it.
+        fixed: of your prompts, as ``open_study`` takes it.
+        shared_fills: of your prompts, as ``open_study`` takes it.
         progress: show bars, where there is a terminal or a notebook.
         engine: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``, ...
 
     Raises:
-        UsageError, ValueError: an unknown name or a model that fits nothing, or that cannot be loaded or read.
+        UsageError: an unknown name, or a model that fits nothing.
+        ValueError: a model or rows that cannot be loaded or read.
     """
-    named = study_names(_names(studies))
+    names = study_names(_names(studies))
     if prompts is not None:
-        words = None if lexicon is None else Path(lexicon)
-        of_table: dict[str, Any] = {
-            "reference": reference,
-            "group": group,
-            "lexicon": words,
-            "unit": unit,
-        }
-        named.append(
-            own_study(prompts, **of_table, range=range, fixed=fixed, shared_fills=shared_fills).name
+        study = own_study(
+            prompts,
+            reference=reference,
+            group=group,
+            lexicon=None if lexicon is None else Path(lexicon),
+            unit=unit,
+            range=range,
+            fixed=fixed,
+            shared_fills=shared_fills,
         )
-    elif (
-        reference != ""
-        or group != ""
-        or lexicon
-        or unit
-        or range is not None
-        or fixed
-        or shared_fills
-    ):
-        raise UsageError(
-            "reference, group, lexicon, unit, range, fixed and shared_fills are about own prompts. Add prompts=, or "
-            "write them in the study.toml of a folder."
-        )
-    place = str(model) if isinstance(model, str | PathLike) else None
-    more = {"kind": kind, "limit": limit, "seed": seed, "margin": margin, "wordings": wordings}
-    settings = runs.settings_of(place, named, options, **more)
+        names.append(study.name)
+    else:
+        texts = (reference, group)
+        _refuse_settings_of_prompts(*texts, lexicon, unit, range, fixed, shared_fills=shared_fills)
+    path = str(model) if isinstance(model, str | PathLike) else None
+    settings = runs.settings_of(
+        path, names, options, kind=kind, limit=limit, seed=seed, margin=margin, wordings=wordings
+    )
     own_store = runs.StoreOptions(own_store=own_store).own_store
     if out is not None and not isinstance(out, str | PathLike):
         raise UsageError(
             f"out is {quoted(out)}, expected a folder or a place in a store. Change out."
         )
-    chosen: Any = engine  # which Engine checks
     scorer: Scorer | None = None
-    if model is not None and place is None:
+    if model is not None and path is None:
         scorer = load_scorer(
             model, tokenizer=tokenizer, name=name, kind=kind, options=settings.load
         )
@@ -134,57 +136,93 @@ def audit(
         raise UsageError(
             "tokenizer and name are of models in memory, and none is given. Drop them."
         )
-    how: dict[str, Any] = {
-        "say": _log.info,
-        "bar": partial(_bar, disable=None if progress else True),
-        "cache": out is not None and scorer is None,
-        "scorer": scorer,
-        "engine": engine if isinstance(engine, Engine) else Engine(name=chosen),
-    }
-    if out is not None and not is_url(out):
-        with _continued(kept=True):
-            run, found = runs.start(settings, Path(out), **how)
-        return Audit(run, tuple(found))
+    engine_name: Any = engine  # which Engine checks
+    start = partial(
+        runs.start,
+        settings,
+        say=_log.info,
+        bar=partial(_bar, disable=None if progress else True),
+        cache=out is not None and scorer is None,
+        scorer=scorer,
+        engine=engine if isinstance(engine, Engine) else Engine(name=engine_name),
+    )
+    if out is None:
+        return _audit_in_temporary_folder(start)
+    if is_url(out):
+        return _audit_in_temporary_folder(start, runs.Store(str(out), own=own_store))
+    with _advise_to_go_on(kept=True):
+        run, findings_of_run = start(Path(out))
+    return Audit(run, tuple(findings_of_run))
+
+
+def _refuse_settings_of_prompts(
+    reference: str | float,
+    group: str | float,
+    lexicon: "str | PathLike[str] | None",
+    unit: str,
+    range: Sequence[float] | None,
+    fixed: str | Sequence[str],
+    *,
+    shared_fills: bool,
+) -> None:
+    """Raise a UsageError where a setting of own prompts is given, and no prompts are."""
+    is_given = (
+        reference != ""
+        or group != ""
+        or bool(lexicon or unit)
+        or range is not None
+        or bool(fixed or shared_fills)
+    )
+    if is_given:
+        raise UsageError(
+            "reference, group, lexicon, unit, range, fixed and shared_fills are about own prompts. Add prompts=, or "
+            "write them in the study.toml of a folder."
+        )
+
+
+def _audit_in_temporary_folder(start: Callable[..., Any], store: Any = None) -> "Audit":
+    """Run an audit whose folder goes with the returned object; in a store, which keeps it, or nowhere else."""
     folder = Path(tempfile.mkdtemp(prefix="swapbias-"))
     try:
-        if out is None:
-            with _continued(kept=False):
-                run, found = runs.start(settings, folder, **how, draw=False)
+        if store is None:
+            with _advise_to_go_on(kept=False):
+                run, findings_of_run = start(folder, draw=False)
         else:
-            store = runs.Store(str(out), own=own_store)
             with store.mirrored() as mirror:
-                _, found = runs.start(settings, mirror, **how, store=store)
+                _, findings_of_run = start(mirror, store=store)
                 shutil.copytree(mirror, folder, dirs_exist_ok=True)
             run = Run(folder, store.url)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    made = Audit(run, tuple(found))
-    weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
-    return made
+    finished = Audit(run, tuple(findings_of_run))
+    weakref.finalize(finished, shutil.rmtree, folder, ignore_errors=True)
+    return finished
 
 
 def _names(studies: Any) -> Sequence["str | PathLike[str]"]:
-    """The names of studies that a call gives, one or several; a UsageError for anything else."""
-    is_single = isinstance(studies, str | PathLike) or not isinstance(studies, Iterable)
-    names = () if studies is None else (studies,) if is_single else tuple(studies)
+    """Return the names of studies that a call gives, one or several; a UsageError for anything else."""
+    if studies is None:
+        return ()
+    is_several = isinstance(studies, Iterable) and not isinstance(studies, str | PathLike)
+    names = tuple(studies) if is_several else (studies,)
     if not all(isinstance(name, str | PathLike) for name in names):
-        expected = "a name, a folder, or a list of them"
-        raise UsageError(f"studies is {quoted(studies)}, expected {expected}. Change studies.")
+        raise UsageError(
+            f"studies is {quoted(studies)}, expected a name, a folder, or a list of them. "
+            "Change studies."
+        )
     return names
 
 
 @contextmanager
-def _continued(*, kept: bool) -> Iterator[None]:
-    """Errors of a service say how the call goes on, by whether its answers are kept."""
+def _advise_to_go_on(*, kept: bool) -> Iterator[None]:
+    """Let errors of a service say how the call goes on, by whether its answers are kept."""
     try:
         yield
     except ServiceError as error:
-        advice = (
-            "The same call goes on."
-            if kept
-            else "They are not kept: with out=FOLDER the same call goes on."
-        )
+        advice = "They are not kept: with out=FOLDER the same call goes on."
+        if kept:
+            advice = "The same call goes on."
         error.args = (f"{error} {advice}",)
         raise
 
@@ -200,61 +238,94 @@ class Audit:
     >>> print(run)  # doctest: +ELLIPSIS
     occupation_sentiment:sentences, even: ...
       NO GAP        even's gap, women minus men, is +0.3 points (95 % interval −0.7...
-
-    Attributes:
-        run: its folder; a temporary one is removed with this object.
-        found: every finding.
     """
 
     run: Run
+    """Its folder; a temporary one is removed with this object."""
     found: tuple[Finding, ...]
+    """Every finding."""
 
     @classmethod
     @arguments_named()
     def open(cls, folder: "str | PathLike[str]") -> "Audit":
-        """A finished run of ``swapbias audit`` or of ``out=``; a ValueError for any other folder."""
+        """Open a finished run of ``swapbias audit`` or of ``out=``.
+
+        Args:
+            folder: of the run.
+
+        Raises:
+            ValueError: There is no finished run in it.
+        """
         return cls(Run.open(Path(folder)), tuple(runs.read_run(Path(folder)).found))
 
     @property
     def findings(self) -> pd.DataFrame:
-        """Every finding, one row each: value, interval, p-values, verdict; columns as in ``findings.csv``."""
+        """Return every finding, one row each: value, interval, p-values, verdict; columns as in ``findings.csv``."""
         return findings_table(self.found)
 
     @property
     def primary(self) -> pd.DataFrame:
-        """The findings that answer the questions of their experiments."""
+        """Return the findings that answer the questions of their experiments."""
         return findings_table(findings.primary_findings(self.found))
 
     @arguments_named()
     def items(self, study: str) -> pd.DataFrame:
-        """The scored prompts of a study of this audit: prompt columns, ``model_id``, ``score``, ``answer``, ..."""
-        known = dict.fromkeys(one.study for one in self.found)
-        if study not in known:
+        """Return the scored prompts of a study of this audit.
+
+        Args:
+            study: its name.
+
+        Returns:
+            Prompt columns, ``model_id``, ``score``, ``answer``, ...
+
+        Raises:
+            UsageError: The study is none of this audit.
+        """
+        studies = dict.fromkeys(finding.study for finding in self.found)
+        if study not in studies:
             raise UsageError(
-                f"{study!r} is no study of this audit: expected one of {listed(known)}."
+                f"{study!r} is no study of this audit: expected one of {listed(studies)}."
             )
         return self.run.items(study)
 
     @arguments_named()
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
-        """The pairs of a study with the largest ``gap`` (score - reference score); UsageError: it has no pairs.
+        """Return the pairs of a study with the largest ``gap`` (score - reference score).
 
-        With more than two groups there is a row for each group of a pair beside the reference group.
+        Args:
+            study: its name.
+            n: pairs, at most.
+
+        Returns:
+            A row for each pair, the largest gap first; with more than two groups for each group of a pair beside the
+            reference group.
+
+        Raises:
+            UsageError: The study has no pairs, or is none of this audit.
         """
         rows = self.items(study)
-        paired = [one for one in load_study(study).experiments if one.is_paired]
-        contrasts = [contrast for experiment in paired for contrast in experiment.gaps]
-        pairs = [part for contrast in contrasts if len(part := _pairs(contrast, rows))]
+        pairs = []
+        for experiment in load_study(study).experiments:
+            if experiment.is_paired:
+                pairs += [_pair_scores(contrast, rows) for contrast in experiment.gaps]
+        pairs = [part for part in pairs if len(part)]
         if not pairs:
             raise UsageError(f"{study} compares no pairs of prompts. See items.")
-        every = pd.concat(pairs).sort_values(
+        by_gap = pd.concat(pairs).sort_values(
             "gap", key=abs, ascending=False, kind="stable", ignore_index=True
         )
-        return every.head(n)
+        return by_gap.head(n)
 
     @arguments_named()
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
-        """The page of this audit, one HTML file without any external reference, or a copy of it; its path."""
+        """Write the page of this audit, one HTML file without any external reference.
+
+        Args:
+            path: of a copy; None: the page is that in the folder of the run.
+
+        Returns:
+            Its path.
+        """
         page = self.run.folder / runs.REPORT
         if not page.exists():
             runs.rebuild_report(self.run)
@@ -275,67 +346,78 @@ class Audit:
     ) -> None:
         """Pass only where intervals say that no primary gap is as large as a margin: ``swapbias check`` in Python.
 
-        ``margin``: a share of the range of the unit, None: that of the audit; ``study``: ``name[:experiment]``;
-        ``baseline``: another audit of the same prompts (its folder, or OWNER/NAME on the Hub), beside which no gap
-        may be larger by the margin;
-        ``undecided``: pass too where the intervals leave it open. AssertionError: a gap is larger, or undecided.
+        Args:
+            margin: a share of the range of the unit; None: that of the audit.
+            study: ``name[:experiment]``; None: all of them.
+            baseline: another audit of the same prompts (its folder, or OWNER/NAME on the Hub), beside which no gap
+                may be larger by the margin.
+            undecided: pass too where the intervals leave it open.
+
+        Raises:
+            AssertionError: A gap is larger, or undecided.
         """
-        before = None if baseline is None else _read(baseline)
+        before = None if baseline is None else _read_results(baseline)
         studies = () if study is None else (study,)
         gate = runs.check_run(self.run.folder, max_gap=margin, studies=studies, baseline=before)
         bad = (findings.FAILS,) if undecided else (findings.FAILS, findings.OPEN)
-        if wrong := [one for one in gate.checks if one.outcome in bad]:
-            raise AssertionError(" ".join(report.describe_check(one) for one in wrong))
+        wrong = [check for check in gate.checks if check.outcome in bad]
+        if wrong:
+            raise AssertionError(" ".join(report.describe_check(check) for check in wrong))
 
     @arguments_named()
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
-        """Differences between the models of two audits, paired by prompt: ``this - other``, as their contrast says.
+        """Return differences between the models of two audits, paired by prompt.
 
-        Above 0 the gap of this audit's model is higher.
+        Args:
+            other: another audit, its folder, or OWNER/NAME on the Hub.
+
+        Returns:
+            ``this - other``, as their contrast says; above 0 the gap of this audit's model is higher.
+
+        Raises:
+            UsageError: The audits have no experiment in common.
         """
-        both = [
-            replace(_read(one), place=name, name=name)
-            for name, one in (("other", other), ("this", self))
+        results = [
+            replace(_read_results(audited), place=name, name=name)
+            for name, audited in (("other", other), ("this", self))
         ]
-        found = runs.compare_runs(both).differences
-        if not found:
+        differences = runs.compare_runs(results).differences
+        if not differences:
             raise UsageError(
                 "The audits have no experiment in common. Audit both with the same studies."
             )
-        return findings_table(found)
+        return findings_table(differences)
 
     def __repr__(self) -> str:
-        """The verdicts, as the command line prints them."""
+        """Write the verdicts, as the command line prints them."""
         return report.render_terminal(self.found)
 
     def _repr_html_(self) -> str:
-        """For notebooks: results with their verdicts."""
+        """Write results with their verdicts, for notebooks."""
         return report.render_summary(self.found)
 
 
-def _read(one: "Audit | str | PathLike[str]") -> Results:
-    return find_run(one.run.folder if isinstance(one, Audit) else one)
+def _read_results(audited: "Audit | str | PathLike[str]") -> Results:
+    """Return the results of an audit, or of a run by its folder or repository."""
+    return find_run(audited.run.folder if isinstance(audited, Audit) else audited)
 
 
-def _pairs(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of two groups, side by side; trials of one prompt are averaged."""
-    mine = rows[(rows["experiment"] == experiment.name) & (rows["group"] != PLACEBO)]
+def _pair_scores(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs of two groups, side by side; trials of one prompt are averaged."""
+    of_experiment = rows[(rows["experiment"] == experiment.name) & (rows["group"] != PLACEBO)]
     keys = ["experiment", "model_id", "construct", "condition", "template", "pair_id"]
-    each = mine.groupby([*keys, "group"], sort=False, as_index=False).agg(
-        {"text": "first", "score": "mean"}
-    )
-    group, reference = (
-        each[each["group"] == name]
-        for name in (experiment.compares.group, experiment.compares.reference)
-    )
+    grouped = of_experiment.groupby([*keys, "group"], sort=False, as_index=False)
+    prompts = grouped.agg({"text": "first", "score": "mean"})
+    group = prompts[prompts["group"] == experiment.compares.group]
+    reference = prompts[prompts["group"] == experiment.compares.reference]
     names = {name: f"reference_{name}" for name in ("group", "text", "score")}
-    both = group.merge(reference.rename(columns=names), on=keys)
-    both = both.assign(gap=both["score"] - both["reference_score"]).dropna(subset="gap")
-    return both[[*keys, *chain.from_iterable(names.items()), "gap"]]
+    pairs = group.merge(reference.rename(columns=names), on=keys)
+    pairs = pairs.assign(gap=pairs["score"] - pairs["reference_score"]).dropna(subset="gap")
+    return pairs[[*keys, *chain.from_iterable(names.items()), "gap"]]
 
 
 def _bar(title: str, total: int, *, disable: bool | None) -> Progress:
-    """A bar, which goes with its last call; where ``disable`` is None, if there is a terminal or a notebook."""
+    """Begin a bar, which goes with its last call; where ``disable`` is None, in a terminal or a notebook alone."""
     from tqdm.auto import tqdm
 
     advance: Progress = tqdm(total=total, desc=title, leave=False, disable=disable).update
