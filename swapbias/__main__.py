@@ -1,4 +1,4 @@
-"""``python -m swapbias``."""
+"""Run the command line as ``python -m swapbias``."""
 
 from swapbias.cli import main
 

@@ -21,7 +21,7 @@ class BiasCallback(TrainerCallback):
     ``trainer.add_callback(BiasCallback(trainer, "gendered_stigma", every=500, limit=200))`` logs
     ``bias/gendered_stigma_rq1`` and its interval (``_low``, ``_high``); with more than two groups each contrast has
     keys of its own (``bias_metrics``). Models with adapters (PEFT) and compiled ones are read as they answer. Of
-    several processes the first audits and the others wait. ``last``: the last audit.
+    several processes the first audits and the others wait.
     """
 
     def __init__(
@@ -33,7 +33,18 @@ class BiasCallback(TrainerCallback):
         tokenizer: Any = None,
         **options: Any,
     ) -> None:
-        """As of ``swapbias.audit``; a ValueError for no number of steps, or weights that lie on several devices."""
+        """Audit the model of a trainer.
+
+        Args:
+            trainer: of transformers.
+            studies: as of ``swapbias.audit``.
+            every: steps between two audits.
+            tokenizer: of the model; None: that of the trainer.
+            options: further ones of ``swapbias.audit``.
+
+        Raises:
+            ValueError: ``every`` is no number of steps, or weights lie in parts on several devices.
+        """
         if every < 1:
             raise ValueError(f"every is {every}, expected a number of steps from 1 up.")
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
@@ -43,14 +54,15 @@ class BiasCallback(TrainerCallback):
         self.trainer = trainer
         self.studies = studies
         self.every = every
-        own = {"tokenizer": tokenizer or trainer.processing_class}
-        self.options: dict[str, Any] = {"progress": False, **options, **own}
+        tokenizer = tokenizer or trainer.processing_class
+        self.options: dict[str, Any] = {"progress": False, **options, "tokenizer": tokenizer}
         self.last: Audit | None = None
+        """The last audit; None before the first."""
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: Any
     ) -> None:
-        """The first audit; what cannot be audited is refused here, before a step is lost."""
+        """Audit for the first time; what cannot be audited is refused here, before a step is lost."""
         if state.is_world_process_zero:
             self._measure(control)
         self.trainer.accelerator.wait_for_everyone()
@@ -58,7 +70,7 @@ class BiasCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: Any
     ) -> None:
-        """An audit where one is due; one that fails (weights that became NaN) is logged and training goes on."""
+        """Audit where it is due; an audit that fails (weights that became NaN) is logged and training goes on."""
         if state.global_step % self.every:
             return
         if state.is_world_process_zero:
@@ -69,10 +81,10 @@ class BiasCallback(TrainerCallback):
         self.trainer.accelerator.wait_for_everyone()  # else they would run into the next all-reduce
 
     def _measure(self, control: TrainerControl) -> None:
+        """Audit the model, and log its primary gaps."""
         self.last = audit(self.trainer.model, self.studies, **self.options)
-        due = (
-            control.should_log
-        )  # logging says that nothing more is due, and the loss of this step may be
+        # Logging says that nothing more is due, and the loss of this step may be.
+        due = control.should_log
         self.trainer.log(bias_metrics(self.last.found))
         control.should_log = due
 
@@ -96,9 +108,8 @@ def bias_metrics(findings: Sequence[Finding]) -> dict[str, float]:
     for finding in primary:
         parts = list(_question(finding))
         if contrasts[_question(finding)] > 1:
-            parts.append(
-                re.sub(r"[^\w.-]+", "_", finding.contrast.replace(" - ", " minus ")).strip("_")
-            )
+            contrast = finding.contrast.replace(" - ", " minus ")
+            parts.append(re.sub(r"[^\w.-]+", "_", contrast).strip("_"))
         name = "bias/" + "_".join(filter(None, parts))
         names[name] += 1
         if names[name] > 1:  # groups whose names differ in blanks or marks alone
@@ -109,9 +120,9 @@ def bias_metrics(findings: Sequence[Finding]) -> dict[str, float]:
             f"{name}_low": estimate.ci_low,
             f"{name}_high": estimate.ci_high,
         }
-        metrics.update(
-            (key, float(value)) for key, value in values.items() if not math.isnan(value)
-        )
+        for key, value in values.items():
+            if not math.isnan(value):
+                metrics[key] = float(value)
     return metrics
 
 

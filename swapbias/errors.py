@@ -45,7 +45,7 @@ class MissingExtraError(UsageError, ImportError):
 
 
 def exit_code(error: BaseException) -> int:
-    """Give the exit code of a command that an error ends.
+    """Return the exit code of a command that an error ends.
 
     >>> exit_code(StudyError("prompts.csv:1: ...")), exit_code(HubError("..."))
     (2, 1)
@@ -58,8 +58,9 @@ def exit_code(error: BaseException) -> int:
     """
     if isinstance(error, UsageError):
         return 2
-    elsewhere = isinstance(error, ServiceError | HubError | UpstreamMissingError)
-    return 2 if isinstance(error, ValueError) and not elsewhere else 1
+    if isinstance(error, ServiceError | HubError | UpstreamMissingError):
+        return 1
+    return 2 if isinstance(error, ValueError) else 1
 
 
 def points_hint(value: float) -> str:
@@ -67,16 +68,23 @@ def points_hint(value: float) -> str:
 
     >>> points_hint(10), points_hint(-1)
     ('10 points is 0.1', '5 points is 0.05')
+
+    Args:
+        value: what the user gave; another number of points than it is the example where it is none.
     """
     points = value if 1 < value <= 100 else 5
     return f"{points:g} points is {points / 100:g}"
 
 
 def listed(names: Iterable[str], otherwise: str = "none") -> str:
-    """Names for a sentence, with commas between them; ``otherwise`` where there is none, so that no list is empty.
+    """Write names for a sentence, with commas between them.
 
     >>> listed(["a", "b"]), listed([])
     ('a, b', 'none')
+
+    Args:
+        names: empty ones are left out.
+        otherwise: stands where there is no name, so that no list is empty.
     """
     return ", ".join(filter(None, names)) or otherwise
 
@@ -86,6 +94,9 @@ def joined(names: Sequence[str]) -> str:
 
     >>> joined(["a", "b", "c"]), joined(["a"])
     ('a, b and c', 'a')
+
+    Args:
+        names: any number of them.
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
@@ -113,39 +124,45 @@ def expected_value(of_type: Any, least: float | None = None, most: float | None 
         form = "a list of texts"
     if least is None:
         return form
-    return (
-        f"{form} of {least:g} or more" if most is None else f"{form} from {least:g} to {most:,.10g}"
-    )
+    if most is None:
+        return f"{form} of {least:g} or more"
+    return f"{form} from {least:g} to {most:,.10g}"
 
 
-AUDIT = (
-    "torch",
-    "transformers",
-    "matplotlib",
-)  # what swapbias[audit] names, by the names of import
-_OF_AUDITS = (*AUDIT, "tokenizers", "safetensors")  # what pip installs with it
+AUDIT = ("torch", "transformers", "matplotlib")
+"""Packages that swapbias[audit] names, by the names of import."""
+_INSTALLED_WITH_AUDIT = (*AUDIT, "tokenizers", "safetensors")
 
 
-def need(what: str, *names: str, extra: str = "audit") -> None:
-    """A MissingExtraError, before any work, for packages of an extra (by the names of import) that are missing."""
-    missing = [
-        "scikit-learn" if name == "sklearn" else name for name in names if find_spec(name) is None
-    ]
-    if missing:
-        lacking = f"{joined(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
+def need(user: str, *names: str, extra: str = "audit") -> None:
+    """Check that packages of an extra are installed, before any work.
+
+    Args:
+        user: begins the sentence, as "An audit".
+        names: of the packages, as they are imported.
+        extra: of swapbias, which installs them.
+
+    Raises:
+        MissingExtraError: One is not installed.
+    """
+    absent = [name for name in names if find_spec(name) is None]
+    if absent:
+        packages = ["scikit-learn" if name == "sklearn" else name for name in absent]
+        verb = "is" if len(packages) == 1 else "are"
         raise MissingExtraError(
-            f"{what} needs {lacking}. Install with pip install 'swapbias[{extra}]'."
+            f"{user} needs {joined(packages)}, which {verb} not installed. "
+            f"Install with pip install 'swapbias[{extra}]'."
         )
 
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """An import that fails because a plain installation leaves its library out says what to install."""
+    """Let an import that fails because a plain installation leaves its library out say what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        if name not in _OF_AUDITS or isinstance(error, MissingExtraError):
+        if name not in _INSTALLED_WITH_AUDIT or isinstance(error, MissingExtraError):
             raise
         need("This", name)
         raise
@@ -169,7 +186,7 @@ def on_command_line() -> Iterator[None]:
 
 @contextmanager
 def arguments_named() -> Iterator[None]:
-    """Errors raised inside name arguments of Python functions in place of options, but for those of a command."""
+    """Let errors raised inside name arguments of Python functions in place of options, but for those of a command."""
     try:
         yield
     except ValueError as error:
@@ -183,11 +200,15 @@ def in_python_words(sentence: str) -> str:
 
     >>> in_python_words("Drop --base-url, or add --study NAME. Use -M scoring=log-odds or (-M max-tokens=200).")
     "Drop base_url, or add studies NAME. Use scoring='log-odds' or (max_tokens=200)."
+
+    Args:
+        sentence: may name options; a resumed run becomes the same call.
     """
     return _OPTION.sub(_argument, _RESUME.sub(r"the same call and out=\1", sentence))
 
 
 def _argument(option: re.Match[str]) -> str:
+    """Return an option, with or without its value, as an argument of a Python function."""
     name = _ARGUMENTS.get(option[1], option[1].replace("-", "_"))
     return name if option[2] is None else f"{name}={_python_value(option[2])}"
 
@@ -200,21 +221,32 @@ def _python_value(text: str) -> str:
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """The versions of those libraries that are installed."""
+    """Return the versions of libraries.
+
+    Args:
+        names: of the libraries; those that are not installed are left out.
+    """
     return {name: version(name) for name in names if find_spec(name)}
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without its final period."""
+    """Return the first line of an error's text, without its final period.
+
+    Args:
+        error: one without a text is named by its type.
+    """
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[0].strip().rstrip(".") if lines else type(error).__name__
 
 
 def quoted(value: object) -> str:
-    """What a file or a call says, in a sentence: its beginning, where it is long.
+    """Write what a file or a call says for a sentence: its beginning, where it is long.
 
     >>> quoted("She"), quoted("She" * 1_000)[-4:], len(quoted("She" * 1_000))
     ("'She'", 'She…', 80)
+
+    Args:
+        value: any value, which is written as Python does.
     """
     whole = repr(value)
     return whole if len(whole) <= 80 else f"{whole[:79]}…"
@@ -231,19 +263,26 @@ forget_notes = _reading.clear  # as at the start of a process: a command begins
 
 
 def safe_message(error: BaseException) -> str:
-    """What an error says, or where it may quote a note its type alone."""
-    if (
-        not _reading.is_set()
-        or isinstance(error, UsageError | UpstreamMissingError | HubError)
-        or _is_ours(error)
-    ):
+    """Return what an error says, or where it may quote a note its type alone.
+
+    Args:
+        error: what was raised.
+    """
+    is_safe = isinstance(error, UsageError | UpstreamMissingError | HubError) or _is_ours(error)
+    if is_safe or not _reading.is_set():
         return str(error)
     return f"{type(error).__name__}, and what it says may quote a note and is not shown"
 
 
 def log_traceback(error: BaseException) -> None:
-    """Log at debug level the tracebacks of an error that the user sees as one sentence, and of its causes."""
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    """Log at debug level the tracebacks of an error that the user sees as one sentence, and of its causes.
+
+    Args:
+        error: what was raised.
+    """
+    before = error.__cause__
+    if before is None and not error.__suppress_context__:
+        before = error.__context__
     if before is not None:
         log_traceback(before)
     frames = "".join(traceback.format_tb(error.__traceback__))
@@ -261,129 +300,147 @@ def contributed_fault(error: BaseException) -> str:
         A sentence with file and line; blank for a bug of swapbias or a library, and for an error that says by itself
         what is wrong (a ValueError of a ``raise`` statement).
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
-        explains_itself = (
-            type(error) is not ValueError
-            or not frames
-            or (frames[-1].line or "").startswith("raise ")
-        )
-        if explains_itself:
-            return ""
-    place = contributed_place(error)
+    if _explains_itself(error):
+        return ""
+    location = contributed_place(error)
+    if not location:
+        return ""
     name = type(error).__name__
-    said = error.msg if isinstance(error, SyntaxError) else safe_message(error).rstrip(".")
-    return (
-        f"{place}: {said if said.startswith(name) else f'{name}: {said}'}. Correct it."
-        if place
-        else ""
-    )
+    message = error.msg if isinstance(error, SyntaxError) else safe_message(error).rstrip(".")
+    if not message.startswith(name):
+        message = f"{name}: {message}"
+    return f"{location}: {message}. Correct it."
+
+
+def _explains_itself(error: BaseException) -> bool:
+    """Return whether an error says by itself what is wrong: it is a ValueError of a ``raise`` statement."""
+    if not isinstance(error, ValueError) or isinstance(error, UnicodeError):
+        return False
+    if type(error) is not ValueError:
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return not frames or (frames[-1].line or "").startswith("raise ")
 
 
 def contributed_place(error: BaseException) -> str:
-    """Return ``file:line`` of the last frame of a traceback that is in a builder or from outside; blank for none."""
+    """Find the last frame of a traceback that is in a builder or from outside.
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        ``file:line``; empty where there is none.
+    """
     lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         lines.append((error.filename, error.lineno))
-    places = (
-        f"{file}:{line}" for name, line in reversed(lines) if (file := _contributed_file(name))
-    )
-    return next(places, "")
+    for name, line in reversed(lines):
+        if file := _contributed_file(name):
+            return f"{file}:{line}"
+    return ""
 
 
 def _contributed_file(name: str) -> str:
-    """The path of a builder, or of a file from outside, as errors name it; blank for any other file."""
+    """Return the path of a builder, or of a file from outside, as errors name it; empty for any other file."""
     path = Path(name)
-    if name.startswith("<") or name in (
-        sys.argv[0],
-        getattr(sys.modules["__main__"], "__file__", ""),
-    ):
+    program = getattr(sys.modules["__main__"], "__file__", "")
+    if name.startswith("<") or name in (sys.argv[0], program):
         return ""
-    package = Path(__file__).resolve().parent
     builders = find_spec("swapbias.builders")
     for folder in map(Path, (builders and builders.submodule_search_locations) or ()):
         if folder in path.parents:
             return f"builders/{path.relative_to(folder)}"
-    if package in path.parents:
+    if Path(__file__).resolve().parent in path.parents:
         return ""
-    known = sysconfig.get_paths()
-    for folder in (Path(known["purelib"]), Path(known["platlib"])):
+    return _outside_file(name)
+
+
+def _outside_file(name: str) -> str:
+    """Return the path of a file from outside as errors name it; empty for one of Python or of a library."""
+    path = Path(name)
+    folders = sysconfig.get_paths()
+    for library in (Path(folders["purelib"]), Path(folders["platlib"])):
+        if library in path.parents:
+            inside = path.relative_to(library)
+            package = inside.parts[0].removesuffix(".py")
+            return str(inside) if package in _plugin_packages() else ""
+    if Path(folders["stdlib"]) in path.parents or "site-packages" in path.parts:
+        return ""
+    for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
         if folder in path.parents:
-            inside = path.relative_to(folder)
-            return str(inside) if inside.parts[0].removesuffix(".py") in _plugin_packages() else ""
-    if Path(known["stdlib"]) in path.parents or "site-packages" in path.parts:
-        return ""
-    folders = [Path.cwd(), *(Path(folder) for folder in sys.path if folder)]
-    return next(
-        (str(path.relative_to(folder)) for folder in folders if folder in path.parents), name
-    )
+            return str(path.relative_to(folder))
+    return name
 
 
 def _plugin_packages() -> set[str]:
-    """Packages that add something to swapbias by an entry point."""
+    """Return the packages that add something to swapbias by an entry point."""
     groups = [group for group in entry_points().groups if group.startswith("swapbias.")]
     points = [point for group in groups for point in entry_points(group=group)]
     return {re.split(r"[.:]", point.value)[0] for point in points}
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether a ``raise`` statement of this package wrote the message."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
+    """Return whether a ``raise`` statement of this package wrote the message."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return False
     package = Path(__file__).resolve().parent
-    return any(
-        package in Path(one.filename).parents and (one.line or "").startswith("raise ")
-        for one in last
-    )
+    is_here = package in Path(frames[-1].filename).parents
+    return is_here and (frames[-1].line or "").startswith("raise ")
 
 
 # Names that look alike and mean the opposite: none is proposed for the other.
-_OPPOSITES = frozenset(
-    map(
-        frozenset,
-        (
-            ("male", "female"),
-            ("males", "females"),
-            ("man", "woman"),
-            ("men", "women"),
-            ("he", "she"),
-            ("boy", "girl"),
-            ("him", "her"),
-            ("his", "hers"),
-            ("positive", "negative"),
-            ("pro", "anti"),
-            ("able", "unable"),
-        ),
+_OPPOSITES = {
+    frozenset(pair)
+    for pair in (
+        ("male", "female"), ("males", "females"), ("man", "woman"), ("men", "women"), ("he", "she"), ("boy", "girl"),
+        ("him", "her"), ("his", "hers"), ("positive", "negative"), ("pro", "anti"), ("able", "unable"),
     )
-)
+}  # fmt: skip
 
 
-def unknown_name(thing: str, name: str, known: Sequence[str]) -> UsageError:
-    """The error for a name that is none of those there are."""
-    one_of = (
-        f"expected one of {listed(known)}.{did_you_mean(name, known)}"
-        if known
-        else "there is none."
-    )
-    return UsageError(f"Unknown {thing} {quoted(name)}: {one_of}")
+def unknown_name(thing: str, name: str, names: Sequence[str]) -> UsageError:
+    """Return the error for a name that is none of those there are.
+
+    Args:
+        thing: the name of what, for the sentence.
+        name: what the user gave.
+        names: those there are.
+    """
+    if not names:
+        return UsageError(f"Unknown {thing} {quoted(name)}: there is none.")
+    hint = did_you_mean(name, names)
+    return UsageError(f"Unknown {thing} {quoted(name)}: expected one of {listed(names)}.{hint}")
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Which of the names there are is nearest, as a sentence after a blank; blank where none is near.
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Name the nearest of the names there are.
 
     What is the same but for case, form of Unicode or marks between words comes first.
 
     >>> did_you_mean("male", ["Female", "Male"]), did_you_mean("male", ["Female"])
     (' Did you mean Male?', '')
+
+    Args:
+        name: what the user gave.
+        names: those there are.
+
+    Returns:
+        A sentence after a blank; empty where none is near.
     """
     typed = _normal_form(name)
     by_form: dict[str, str] = {}
-    for one in known:
-        by_form.setdefault(_normal_form(one), one)
-    near = [typed] if typed in by_form else get_close_matches(typed, by_form, n=len(by_form) or 1)
-    nearest = next((one for one in near if frozenset((typed, one)) not in _OPPOSITES), None)
-    return f" Did you mean {by_form[nearest]}?" if nearest is not None else ""
+    for candidate in names:
+        by_form.setdefault(_normal_form(candidate), candidate)
+    near = get_close_matches(typed, by_form, n=len(by_form) or 1)
+    if typed in by_form:
+        near = [typed]
+    for form in near:
+        if frozenset((typed, form)) not in _OPPOSITES:
+            return f" Did you mean {by_form[form]}?"
+    return ""
 
 
 def _normal_form(name: str) -> str:
-    """A name without what is easily written otherwise: case, accents in two forms, marks between words."""
+    """Return a name without what is easily written otherwise: case, accents in two forms, marks between words."""
     return re.sub(r"[\W_]+", "_", unicodedata.normalize("NFKC", name).casefold()).strip("_")

@@ -22,12 +22,14 @@ from swapbias.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-LOCK = ".lock"  # an empty file of the folder, gone once the work is done
+LOCK = ".lock"
+"""An empty file of a folder, gone once the work is done."""
 TEMPORARY = ".tmp"
-CREDENTIALED = (
-    "CREDENTIALED"  # stands in every folder that holds credentialed text or anything made from it
-)
-OWNER_FOLDER = 0o700  # of a folder that is its user's alone
+"""End of the name of a file that is not whole yet."""
+CREDENTIALED = "CREDENTIALED"
+"""A file that stands in every folder that holds credentialed text or anything made from it."""
+OWNER_FOLDER = 0o700
+"""Mode of a folder that is its user's alone."""
 
 
 @contextmanager
@@ -36,8 +38,15 @@ def locked(
 ) -> Iterator[None]:
     """Keep other processes out of a folder until the block or this process ends, where the file system has locks.
 
-    UsageError: another process is at work there, also ``wait`` seconds later; ``then`` says what to do. OSError: it
-    cannot be written.
+    Args:
+        folder: the folder.
+        then: a sentence on what to do where another process is at work; empty: wait, or choose another folder.
+        file: that is locked; None: one in the folder.
+        wait: seconds until the lock is given up.
+
+    Raises:
+        UsageError: Another process is at work there.
+        OSError: It cannot be written.
     """
     file = file or folder / LOCK
     with tempfile.TemporaryFile(dir=file.parent):
@@ -45,19 +54,15 @@ def locked(
     # A holder that just ended takes its file along, so that the lock is tried again for a moment.
     lock = FileLock(file, timeout=wait, is_singleton=False)
     try:
-        with (
-            warnings.catch_warnings()
-        ):  # where there is no flock, filelock says that a file alone stands for it
+        with warnings.catch_warnings():
+            # Where there is no flock, filelock says that a file alone stands for it.
             warnings.simplefilter("ignore")
             lock.acquire()
     except Timeout:
-        next_step = then or "Wait until it ends, or choose another folder."
-        raise UsageError(f"{folder} is being worked on by another process. {next_step}") from None
-    except (
-        OSError,
-        NotImplementedError,
-    ):  # a file system without locks (filelock 3.13 raises the second):
-        pass  # nobody can be kept out
+        step = then or "Wait until it ends, or choose another folder."
+        raise UsageError(f"{folder} is being worked on by another process. {step}") from None
+    except (OSError, NotImplementedError):
+        pass  # a file system without locks (filelock 3.13 raises the second): nobody can be kept out
     try:
         yield
     finally:
@@ -67,21 +72,33 @@ def locked(
 
 
 def locked_place(target: Path) -> AbstractContextManager[None]:
-    """As ``locked``, of a folder that appears whole at the end: the lock stands beside it, under its name."""
+    """Lock a folder that appears whole at the end: the lock stands beside it, under its name.
+
+    Args:
+        target: the folder.
+
+    Raises:
+        UsageError: As of ``locked``.
+        OSError: As of ``locked``.
+    """
     return locked(target, file=target.with_name(f".{target.name}{LOCK}"))
 
 
 @contextmanager
 def atomic_directory(target: Path, *, new: bool = False) -> Iterator[Path]:
-    """A folder that takes the place of ``target`` when the block ends well, else is deleted.
+    """Make a folder that takes the place of another when the block ends well, else is deleted.
 
-    UsageError: ``target`` is a file, a link or, where a ``new`` one is wanted, a folder that holds something.
+    Args:
+        target: the folder that is replaced, or does not exist yet.
+        new: whether it may hold nothing now.
+
+    Yields:
+        The folder in which files are written.
+
+    Raises:
+        UsageError: The target is a file, a link or, where a new one is wanted, a folder that holds something.
     """
-    link = target.is_symlink()
-    there = target.exists()
-    if link or (there and (not target.is_dir() or (new and any(target.iterdir())))):
-        what = "link" if link else "folder that holds something" if target.is_dir() else "file"
-        raise UsageError(f"{target} is a {what}. Choose another --out.")
+    _refuse_target(target, new=new)
     target.parent.mkdir(parents=True, exist_ok=True)
     making = target.with_name(f".{target.name}.new")
     with locked_place(target):
@@ -90,28 +107,58 @@ def atomic_directory(target: Path, *, new: bool = False) -> Iterator[Path]:
         try:
             yield making
             making.chmod(OWNER_FOLDER if (making / CREDENTIALED).exists() else 0o755)
-            if target.exists():  # the old one goes only when the new one is whole; what was put there meanwhile stays
-                target.rmdir() if new else shutil.rmtree(target)
+            # The old one goes only when the new one is whole; what was put there meanwhile stays.
+            if target.exists() and new:
+                target.rmdir()
+            elif target.exists():
+                shutil.rmtree(target)
             making.rename(target)
         finally:
             shutil.rmtree(making, ignore_errors=True)
 
 
+def _refuse_target(target: Path, *, new: bool) -> None:
+    """Raise a UsageError for a place that no folder can take."""
+    thing = ""
+    if target.is_symlink():
+        thing = "link"
+    elif target.exists() and not target.is_dir():
+        thing = "file"
+    elif target.exists() and new and any(target.iterdir()):
+        thing = "folder that holds something"
+    if thing:
+        raise UsageError(f"{target} is a {thing}. Choose another --out.")
+
+
 def is_left_over(path: Path) -> bool:
-    """What a process that was killed before its first whole file may leave: such a folder is as good as empty."""
-    return path.name in (LOCK, CREDENTIALED) or (
-        path.name.startswith(".") and path.name.endswith(TEMPORARY)
-    )
+    """Return whether a process that was killed before its first whole file may have left a file.
+
+    Args:
+        path: of a file; a folder with such files alone is as good as empty.
+    """
+    is_temporary = path.name.startswith(".") and path.name.endswith(TEMPORARY)
+    return is_temporary or path.name in (LOCK, CREDENTIALED)
 
 
 def cache_dir() -> Path:
-    """The folder for what the package makes or fetches once: ``SWAPBIAS_CACHE`` or the user's cache folder."""
-    chosen = os.environ.get("SWAPBIAS_CACHE")
-    return Path(chosen) if chosen else user_cache_path("swapbias")
+    """Return the folder for what the package makes or fetches once.
+
+    Returns:
+        ``SWAPBIAS_CACHE`` or the user's cache folder.
+    """
+    folder = os.environ.get("SWAPBIAS_CACHE")
+    return Path(folder) if folder else user_cache_path("swapbias")
 
 
 def check_regular(path: Path) -> None:
-    """Refuse pipes, sockets and devices with a UsageError: they cannot be read twice, or never end."""
+    """Refuse pipes, sockets and devices: they cannot be read twice, or never end.
+
+    Args:
+        path: of a file or folder.
+
+    Raises:
+        UsageError: It is something else.
+    """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UsageError(
             f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first."
@@ -119,7 +166,11 @@ def check_regular(path: Path) -> None:
 
 
 def rooms_sha256(*rooms: str) -> str:
-    """sha256 of the code in some rooms of this package: what is edited without a new version counts as new."""
+    """Return the sha256 of the code in some rooms of this package: edits without a new version count as new.
+
+    Args:
+        rooms: names of folders of the package.
+    """
     package = Path(__file__).parent
     sources = sorted(path for room in rooms for path in (package / room).rglob("*.py"))
     lines = [f"{path.relative_to(package).as_posix()} {file_sha256(path)}\n" for path in sources]
@@ -127,14 +178,25 @@ def rooms_sha256(*rooms: str) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """sha256 of a file's bytes, in hexadecimal."""
+    """Return the sha256 of a file's bytes, in hexadecimal.
+
+    Args:
+        path: of the file.
+    """
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A place beside a file: what is written there is flushed to disk and takes its name if the block ends well."""
+    """Write a file whole or not at all, piece by piece.
+
+    Args:
+        path: of the file.
+
+    Yields:
+        A path beside it: what is written there is flushed to disk and takes its name if the block ends well.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
     try:
         yield temporary
@@ -146,22 +208,32 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a temporary file beside it, flushed to disk, then renamed."""
+    """Write a file whole or not at all: a temporary file beside it, flushed to disk, then renamed.
+
+    Args:
+        path: of the file.
+        content: its bytes.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     try:
         with whole_file(path) as temporary:
             temporary.write_bytes(content)
     except OSError as error:
-        raise OSError(
-            error.errno, error.strerror, str(path)
-        ) from error  # a write error names no file
+        # A write error names no file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def parse_json(content: str | bytes, *, unique: bool = False) -> Any:
-    """What JSON says, whoever wrote it; a ValueError where it is none, or nested too deeply.
+    """Read JSON, whoever wrote it.
 
     Args:
         content: the text, or its bytes.
         unique: refuse a key that stands twice in an object; else the last one counts.
+
+    Raises:
+        ValueError: It is no JSON, or nested too deeply.
     """
     try:
         return json.loads(content, object_pairs_hook=_unique_keys if unique else None)
@@ -170,7 +242,7 @@ def parse_json(content: str | bytes, *, unique: bool = False) -> Any:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The keys and values of an object, each key once."""
+    """Return the keys and values of an object; a ValueError where a key stands twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
@@ -179,82 +251,108 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def is_there(place: Path | str) -> bool:
-    """Whether a path exists; a name that no file can have is none."""
+def is_there(path: Path | str) -> bool:
+    """Return whether a path exists.
+
+    Args:
+        path: any name; one that no file can have does not exist.
+    """
     try:
-        return Path(place).exists()
+        return Path(path).exists()
     except (OSError, ValueError):
         return False
 
 
 def not_utf8(name: str, error: UnicodeDecodeError) -> ValueError:
-    """The error for a file whose bytes are no UTF-8."""
+    """Return the error for a file whose bytes are no UTF-8.
+
+    Args:
+        name: of the file, for the sentence.
+        error: raised when it was read.
+    """
     return ValueError(f"{name} is not UTF-8 ({error.reason}). Save it as UTF-8.")
 
 
-def is_url(place: object) -> bool:
-    """Whether a place is named by a URL, and not by a path of this machine."""
-    return "://" in str(place)
+def is_url(location: object) -> bool:
+    """Return whether something is named by a URL, and not by a path of this machine.
+
+    Args:
+        location: a path or a URL.
+    """
+    return "://" in str(location)
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON holds it: lists for tuples, plain numbers for NumPy's, None for NaN."""
+    """Return a value as JSON holds it: lists for tuples, plain numbers for NumPy's, None for NaN.
+
+    Args:
+        value: of lists, dicts, texts, numbers and what pydantic can write.
+    """
     from pydantic_core import to_json
 
-    return json.loads(to_json(value, inf_nan_mode="null", fallback=lambda one: one.item()))
+    content = to_json(value, inf_nan_mode="null", fallback=lambda number: number.item())
+    return json.loads(content)
 
 
 def json_file(value: Any) -> bytes:
-    """A JSON file that people can read; NaN becomes null."""
+    """Return a JSON file that people can read; NaN becomes null.
+
+    Args:
+        value: as of ``as_json``.
+    """
     return f"{json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
 
 
-_FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "＝",
-    "＋",
-    "－",
-    "＠",
-)  # what a spreadsheet takes for the start of a formula
+# What a spreadsheet takes for the start of a formula.
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 def _is_formula(text: str) -> bool:
+    """Return whether a spreadsheet takes a cell for a formula."""
     bare = text.lstrip("'")
     formula = bare[:1] in ("\t", "\r", "\n") or bare.lstrip().startswith(_FORMULA)
     return formula and bool(bare) and not _NEGATIVE.fullmatch(bare)
 
 
 def escape_csv_cell(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula; ``unescape_csv_cell`` reads it back.
+    """Write a cell that no spreadsheet takes for a formula; ``unescape_csv_cell`` reads it back.
 
     >>> escape_csv_cell("=1+1"), escape_csv_cell("gap"), escape_csv_cell("-0.12"), escape_csv_cell("'=1")
     ("'=1+1", 'gap', '-0.12', "''=1")
+
+    Args:
+        text: any text.
     """
     return f"'{text}" if _is_formula(text) else text
 
 
 def unescape_csv_cell(cell: str) -> str:
-    """The text that ``escape_csv_cell`` made this cell of."""
+    """Return the text that ``escape_csv_cell`` made a cell of.
+
+    Args:
+        cell: as it stands in the file.
+    """
     return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
 
 
+def _escape_text(cell: Any) -> Any:
+    """Return a text as a safe cell; anything else as it is."""
+    return escape_csv_cell(cell) if isinstance(cell, str) else cell
+
+
 def as_csv(table: "pd.DataFrame") -> bytes:
-    """A table as a CSV file with a header: NaN is an empty cell, numbers stay numbers, no text is a formula."""
-    safe = table.rename(
-        columns=lambda name: escape_csv_cell(name) if isinstance(name, str) else name
-    )
+    """Write a table as a CSV file with a header: NaN is an empty cell, numbers stay numbers, no text is a formula.
+
+    Args:
+        table: any table; its index is not written.
+    """
+    safe = table.rename(columns=_escape_text)
     quoting = csv.QUOTE_MINIMAL
-    for place in range(len(safe.columns)):
-        column = safe.iloc[:, place]
+    for index in range(len(safe.columns)):
+        column = safe.iloc[:, index]
         if column.dtype.kind == "O":
-            safe.isetitem(
-                place,
-                column.map(lambda cell: escape_csv_cell(cell) if isinstance(cell, str) else cell),
-            )
+            safe.isetitem(index, column.map(_escape_text))
             if any("\r" in cell for cell in column if isinstance(cell, str)):
                 quoting = csv.QUOTE_NONNUMERIC  # else it is not quoted, and ends a row for a reader
     content: str = safe.to_csv(index=False, lineterminator="\n", quoting=quoting)

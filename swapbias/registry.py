@@ -12,13 +12,16 @@ from swapbias.errors import UsageError, contributed_place, first_line, listed, l
 PACKAGE = "swapbias"
 
 
-def load_object(place: str) -> Any:
-    """Import and return the object that stands at ``module:name``.
+def load_object(path: str) -> Any:
+    """Import and return an object.
 
     >>> load_object("swapbias.registry:PACKAGE")
     'swapbias'
+
+    Args:
+        path: ``module:name``.
     """
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
 
@@ -41,7 +44,7 @@ class Registry:
     """What an object is called in a sentence, such as ``measure``."""
 
     built_in: Callable[[], Mapping[str, str]]
-    """Gives the places (``module:name``) of the package's own objects by name."""
+    """Gives the paths (``module:name``) of the package's own objects by name."""
 
     check: Callable[[str, Any], None] = field(default=lambda name, loaded: None)
     """Raises ValueError or TypeError where an object from outside is none of this group, by its name."""
@@ -61,13 +64,13 @@ class Registry:
             name: one of ``names``.
 
         Raises:
-            UsageError: there is no such name, several distributions use it, or it does not load.
+            UsageError: There is no such name, several distributions use it, or it does not load.
         """
         if name in self._twice:
             raise UsageError(self._twice[name])
-        places = self.built_in()
-        if name in places:
-            return load_object(places[name])
+        paths = self.built_in()
+        if name in paths:
+            return load_object(paths[name])
         if name not in self._outside:
             raise UsageError(
                 f"Unknown {self.thing} {name!r}: expected one of {listed(self.names())}."
@@ -76,8 +79,7 @@ class Registry:
 
     def load_all(self) -> dict[str, Any]:
         """Return every object that loads, by name; ``faults`` tells of the others."""
-        places = self.built_in()
-        loaded = {name: load_object(place) for name, place in places.items()}
+        loaded = {name: load_object(path) for name, path in self.built_in().items()}
         for name in self.outside():
             try:
                 loaded[name] = self._loaded(self._outside[name])
@@ -86,7 +88,11 @@ class Registry:
         return loaded
 
     def clash(self, name: str) -> str:
-        """Return a sentence where a name is in use already, or is added more than once; blank for any other name."""
+        """Return a sentence where a name is in use already, or is added more than once; blank for any other name.
+
+        Args:
+            name: of an object.
+        """
         return self._twice.get(name, self._hidden.get(name, ""))
 
     def clashes(self) -> list[str]:
@@ -104,16 +110,24 @@ class Registry:
         return sentences
 
     def place(self, name: str) -> str:
-        """Return the ``module:object`` of an entry point that adds a name; blank for one of the package."""
+        """Return the ``module:object`` of an entry point that adds a name; blank for one of the package.
+
+        Args:
+            name: of an object.
+        """
         return self._outside[name].value if name in self._outside else ""
 
     def distribution(self, name: str) -> str:
-        """Return the distribution that adds a name; blank for one of the package."""
+        """Return the distribution that adds a name; blank for one of the package.
+
+        Args:
+            name: of an object.
+        """
         return _distribution(self._outside[name]) if name in self._outside else ""
 
     @cached_property
     def _points(self) -> dict[str, list[EntryPoint]]:
-        """The entry points of the group by name; what is installed does not change while a process runs."""
+        """Return the entry points of the group by name; what is installed does not change while a process runs."""
         points: dict[str, list[EntryPoint]] = {}
         for point in entry_points(group=self.group):
             points.setdefault(point.name, []).append(point)
@@ -121,55 +135,65 @@ class Registry:
 
     @cached_property
     def _outside(self) -> dict[str, EntryPoint]:
-        """One entry point for each name that the package does not use itself."""
-        own = self.built_in()
-        return {name: points[0] for name, points in self._points.items() if name not in own}
+        """Return an entry point for each name that the package does not use itself."""
+        paths = self.built_in()
+        return {name: points[0] for name, points in self._points.items() if name not in paths}
 
     @cached_property
     def _twice(self) -> dict[str, str]:
-        """A sentence for each name that several entry points use, none of which is taken."""
-        return {
-            name: self._used_by_several(
-                name, [_distribution(point) for point in self._points[name]]
-            )
-            for name in self._outside
-            if len(self._points[name]) > 1
-        }
+        """Return a sentence for each name that several entry points use, none of which is taken."""
+        sentences = {}
+        for name in self._outside:
+            points = self._points[name]
+            if len(points) > 1:
+                distributions = [_distribution(point) for point in points]
+                sentences[name] = self._used_by_several(name, distributions)
+        return sentences
 
     @cached_property
     def _hidden(self) -> dict[str, str]:
-        """A sentence for each name of the package, which keeps its own, that entry points use."""
-        own = self.built_in()
+        """Return a sentence for each name of the package, which keeps its own, that entry points use."""
+        paths = self.built_in()
         return {
             name: self._in_use(name, points[0])
             for name, points in self._points.items()
-            if name in own
+            if name in paths
         }
 
     def _in_use(self, name: str, point: EntryPoint) -> str:
-        """The sentence of an entry point whose name the package uses itself."""
+        """Return the sentence on an entry point whose name the package uses itself."""
         distribution = _distribution(point)
-        left_out = f"The {self.thing} {name!r} of {distribution} is left out, for swapbias has one of this name."
-        return f"{left_out} Rename it, or uninstall {distribution}."
+        return (
+            f"The {self.thing} {name!r} of {distribution} is left out, for swapbias has one of "
+            f"this name. Rename it, or uninstall {distribution}."
+        )
 
     def _used_by_several(self, name: str, distributions: list[str]) -> str:
-        by = " and ".join(sorted(set(distributions)))
-        return f"The {self.thing} {name!r} is added more than once, by {by}. Uninstall one of them."
+        """Return the sentence on a name that several distributions add."""
+        adders = " and ".join(sorted(set(distributions)))
+        return (
+            f"The {self.thing} {name!r} is added more than once, by {adders}. "
+            "Uninstall one of them."
+        )
 
     def _loaded(self, point: EntryPoint) -> Any:
+        """Return the object of an entry point; a UsageError where it does not load."""
         try:
             loaded = point.load()
             self.check(point.name, loaded)
         except Exception as error:
             log_traceback(error)
-            place = contributed_place(error)
-            seen = f" It went wrong at {place}." if place else ""
+            location = contributed_place(error)
+            where_it_failed = f" It went wrong at {location}." if location else ""
+            distribution = _distribution(point)
             raise UsageError(
-                f"The {self.thing} {point.name!r} of {_distribution(point)} cannot be loaded "
-                f"({type(error).__name__}: {first_line(error)}). Mend or uninstall {_distribution(point)}.{seen}"
+                f"The {self.thing} {point.name!r} of {distribution} cannot be loaded "
+                f"({type(error).__name__}: {first_line(error)}). "
+                f"Mend or uninstall {distribution}.{where_it_failed}"
             ) from error
         return loaded
 
 
 def _distribution(point: EntryPoint) -> str:
+    """Return the distribution of an entry point; its object where none is known."""
     return point.dist.name if point.dist is not None else point.value
