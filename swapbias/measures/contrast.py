@@ -1,9 +1,10 @@
-"""Inference for a weighted sum of means over every random factor; power; corrections for several tests."""
+"""Inference for a weighted sum of means over every random factor."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapbias.measures.design import FLAT, NO_INFERENCE, Design, scarcest_levels
 from swapbias.measures.estimate import Codes, Estimate, Factors, Floats
@@ -21,16 +22,23 @@ def linear_contrast(
     confidence: float = 0.95,
     n_unscored: int = 0,
 ) -> Estimate:
-    """A weighted sum of means: of pair differences (one side), of groups, of samples.
+    """Weighted sum of means: of pair differences (one side), of groups, of samples.
 
     Args:
         values: shape (units,), without NaN.
-        sides, weights, factors, shares: as in ``Design``. Without factors: a t test, of sides Welch's.
+        sides: shape (units,), from 0, as in ``Design``.
+        weights: of the means of the sides, signed, as in ``Design``.
+        factors: the cluster of each unit in each random factor. Without factors: a t test, of sides Welch's.
+        shares: shape (units,), of each unit in the mean of its side; None: all of a side weigh the same.
         scale: numbers as large as those that the values are differences of, whose rounding is no variance.
+        confidence: the coverage of the interval.
+        n_unscored: units that are left out, to be counted.
 
-    ``n`` counts units. NaN where a side has no unit. No interval and p-value where a side has one unit, nothing
-    varies, or a cluster makes up a side. ``fewest``, ``independent`` and the two numbers about level means are those
-    of the random factor with the fewest levels on a side, also where nothing varies.
+    Returns:
+        In the unit of the values; ``n`` counts units. NaN where a side has no unit. No interval and p-value where a
+        side has one unit, nothing varies, or a cluster makes up a side. ``fewest``, ``independent`` and the two
+        numbers about level means are those of the random factor with the fewest levels on a side, also where nothing
+        varies.
     """
     scale = values if scale is None else scale
     counts = np.bincount(sides, minlength=len(weights))
@@ -40,7 +48,8 @@ def linear_contrast(
     if shares is not None:  # from the plain means, so that equal values have exactly their mean
         means = means + np.bincount(sides, shares * (values - means[sides]))
     value = float(means @ np.asarray(weights, dtype=np.float64))
-    value = 0.0 if abs(value) <= FLAT * float(np.abs(scale).max()) else value
+    if abs(value) <= FLAT * float(np.abs(scale).max()):
+        value = 0.0
     spreads = [spread_of(values[sides == side], scale) for side in range(len(counts))]
     factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
     levels = scarcest_levels(sides, factors)
@@ -50,15 +59,10 @@ def linear_contrast(
     std_error, df, skewness = NO_INFERENCE
     if any(spreads) and not any(map(math.isnan, spreads)):
         if factors:
-            std_error, df, skewness = Design.of_means(sides, factors, weights, shares).spread(
-                values
-            )
+            design = Design.of_means(sides, factors, weights, shares)
+            std_error, df, skewness = design.spread(values)
         else:
-            parts = np.array(
-                [(w * s) ** 2 / n for w, s, n in zip(weights, spreads, counts, strict=True)]
-            )
-            std_error = math.sqrt(parts.sum())
-            df = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
+            std_error, df = _welch_error(spreads, counts, weights)
     low, high = t_ends(value, std_error, df, confidence, skewness)
     name = clustered_name(factors, "t" if len(counts) == 1 else "Welch t")
     largest_level, level_spread = levels.distances(values, sides, shares)
@@ -82,13 +86,36 @@ def linear_contrast(
     )
 
 
+def _welch_error(
+    spreads: Sequence[float], counts: NDArray[np.intp], weights: Sequence[float]
+) -> tuple[float, float]:
+    """Return standard error and Welch's degrees of freedom of a weighted sum of means of independent units."""
+    parts = np.array(
+        [
+            (weight * spread) ** 2 / count
+            for weight, spread, count in zip(weights, spreads, counts, strict=True)
+        ]
+    )
+    df = float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum())
+    return math.sqrt(parts.sum()), df
+
+
 def mean_of(values: Floats) -> float:
-    """Mean; NaN of nothing."""
+    """Return the mean; NaN of nothing.
+
+    Args:
+        values: shape (units,).
+    """
     return float(values.mean()) if len(values) else math.nan
 
 
 def spread_of(values: Floats, scale: Floats) -> float:
-    """SD (ddof=1); exactly 0 where it is rounding noise of numbers as large as ``scale``; NaN below two values."""
+    """Return the SD (ddof=1); exactly 0 where it is rounding noise; NaN below two values.
+
+    Args:
+        values: shape (units,).
+        scale: numbers as large as those that the values were made of.
+    """
     if len(values) < 2:
         return math.nan
     spread = float(values.std(ddof=1))
@@ -96,16 +123,25 @@ def spread_of(values: Floats, scale: Floats) -> float:
 
 
 def pooled_spread(samples: Sequence[Floats]) -> float:
-    """The SD within groups (ddof=1 each); NaN where a group has fewer than two values."""
-    squares = [(len(one) - 1) * spread_of(one, one) ** 2 for one in samples]
-    return (
-        math.sqrt(sum(squares) / sum(len(one) - 1 for one in samples))
-        if min(map(len, samples)) > 1
-        else math.nan
-    )
+    """Return the SD within groups (ddof=1 each); NaN where a group has fewer than two values.
+
+    Args:
+        samples: the values of each group, shape (units,).
+    """
+    squares = [(len(sample) - 1) * spread_of(sample, sample) ** 2 for sample in samples]
+    if min(map(len, samples)) <= 1:
+        return math.nan
+    return math.sqrt(sum(squares) / sum(len(sample) - 1 for sample in samples))
 
 
 def clustered_name(factors: Factors, plain: str) -> str:
-    """What a t interval or test is called that allows for the factors."""
+    """Return the name of a t interval or test that allows for the factors.
+
+    Args:
+        factors: by name; without any the name is ``plain``.
+        plain: the name without factors.
+    """
+    if not factors:
+        return plain
     names = " and ".join(filter(None, factors))
-    return plain if not factors else f"cluster-robust t{names and f' ({names})'}"
+    return f"cluster-robust t ({names})" if names else "cluster-robust t"

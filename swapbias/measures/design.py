@@ -11,18 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from swapbias.measures.estimate import Codes, Factors, Floats, numbers
 
-FLAT = 1e-12  # a spread below this share of the largest value is rounding, not variance
-_FLAT_SUMS = 1e-10  # sums over clusters below this share of what was added are rounding
-
-
-_FEWEST_SKEWED = 4  # clusters: fewer have no estimate of skewness
-
-
-NO_INFERENCE = (
-    math.nan,
-    math.nan,
-    0.0,
-)  # standard error, degrees of freedom and skewness where there are none
+FLAT = 1e-12
+"""A spread below this share of the largest value is rounding, not variance."""
+NO_INFERENCE = (math.nan, math.nan, 0.0)
+"""Standard error, degrees of freedom and skewness where there are none."""
+# Sums over clusters below this share of what was added are rounding.
+_FLAT_SUMS = 1e-10
+# Clusters: fewer have no estimate of skewness.
+_FEWEST_SKEWED = 4
 
 
 @dataclass(frozen=True)
@@ -68,8 +64,12 @@ class Levels:
 def scarcest_levels(sides: Codes, factors: Factors) -> Levels:
     """Return the levels of the random factor that has the fewest on a side, the first of several; see ``Levels``.
 
-    >>> found = scarcest_levels(np.zeros(4, int), {"templates": np.array([0, 0, 1, 1]), "names": np.arange(4)})
-    >>> found.factor, found.count
+    Args:
+        sides: shape (units,), from 0.
+        factors: by random factor the cluster of each unit, from 0.
+
+    >>> levels = scarcest_levels(np.zeros(4, int), {"templates": np.array([0, 0, 1, 1]), "names": np.arange(4)})
+    >>> levels.factor, levels.count
     ('templates', 2)
     """
     if not len(sides):
@@ -85,7 +85,12 @@ def scarcest_levels(sides: Codes, factors: Factors) -> Levels:
 
 
 def level_sizes(sides: Codes, codes: Codes) -> NDArray[np.intp]:
-    """Return the number of units of each level of a factor on each side, shape (levels, sides)."""
+    """Return the number of units of each level of a factor on each side, shape (levels, sides).
+
+    Args:
+        sides: shape (units,), from 0.
+        codes: shape (units,): the level of each unit, from 0.
+    """
     side_count = int(sides.max(initial=0)) + 1
     level_count = int(codes.max(initial=0)) + 1
     cells = codes * side_count + sides
@@ -93,35 +98,56 @@ def level_sizes(sides: Codes, codes: Codes) -> NDArray[np.intp]:
 
 
 def level_shares(sides: Codes, codes: Codes) -> Floats:
-    """Return the share of each unit in the mean of its side in which each level of a factor weighs the same."""
+    """Return the share of each unit in the mean of its side in which each level of a factor weighs the same.
+
+    Args:
+        sides: shape (units,), from 0.
+        codes: shape (units,): the level of each unit, from 0.
+    """
     sizes = level_sizes(sides, codes)
     levels = (sizes > 0).sum(axis=0)
     return np.asarray(1 / (sizes[codes, sides] * levels[sides]))
 
 
-def shares_in(weights: ArrayLike | None, known: NDArray[np.bool_], sides: Codes) -> Floats | None:
-    """Of the known rows the share of each in the mean of its side; None where all of a side weigh the same."""
+def shares_in(
+    weights: ArrayLike | None, is_scored: NDArray[np.bool_], sides: Codes
+) -> Floats | None:
+    """Return the share of each scored row in the mean of its side; None where all of a side weigh the same.
+
+    Args:
+        weights: shape (rows,), from 0; None: all weigh the same.
+        is_scored: shape (rows,): the rows to take.
+        sides: shape (scored rows,), from 0.
+
+    Returns:
+        Shape (scored rows,); the shares of a side add up to 1.
+
+    Raises:
+        ValueError: weights of another shape, below 0, or 0 throughout a side.
+    """
     if weights is None:
         return None
     weight = numbers(weights)
-    if weight.shape != known.shape:
+    if weight.shape != is_scored.shape:
         raise ValueError(
-            f"{len(known)} scores and weights of shape {weight.shape}, expected one per row."
+            f"{len(is_scored)} scores and weights of shape {weight.shape}, expected one per row."
         )
-    sums = np.bincount(sides, weight[known])
-    if not (weight[known] >= 0).all() or not sums[np.unique(sides)].all():
+    weight = weight[is_scored]
+    sums = np.bincount(sides, weight)
+    if not (weight >= 0).all() or not sums[np.unique(sides)].all():
         raise ValueError("weights below 0, or only zeros in a group, expected numbers above 0.")
-    shares = weight[known] / sums[sides]
+    shares = weight / sums[sides]
     return None if not len(shares) or _weigh_alike(shares, sides) else np.asarray(shares)
 
 
 def _weigh_alike(shares: Floats, sides: Codes) -> bool:
+    """Tell whether all units of a side have the same share."""
     return bool(np.ptp(shares * np.bincount(sides)[sides]) < FLAT)
 
 
 @dataclass(frozen=True)
 class Design:
-    """Which units are compared, what each weighs, and which random effects they share.
+    """Design of a comparison: its units, their weights, and the random effects that they share.
 
     Variance components by the method of moments; Satterthwaite's degrees of freedom, of each component Bell and
     McCaffrey's (2002); intervals and p-values allow for skewed effects (Hall 1992).
@@ -132,9 +158,10 @@ class Design:
     shares: Floats
     """Shape (units,): of a unit in the mean of its side; they sum to 1 on each side."""
     weights: Floats
-    """Of the means of the sides, signed, none of them 0."""
+    """Shape (sides,): of the means of the sides, signed, none of them 0."""
     factors: Factors
-    """Effects are independent between sides: what both sides of a cluster share cancels."""
+    """By random factor the cluster of each unit, from 0. Effects are independent between sides: what both sides of a
+    cluster share cancels."""
 
     @classmethod
     def of_means(
@@ -144,65 +171,74 @@ class Design:
         weights: Sequence[float] = (1.0, -1.0),
         shares: Floats | None = None,
     ) -> "Design":
-        """The design of the means of sides; without ``shares`` all units of a side weigh the same."""
+        """Return the design of the means of sides.
+
+        Args:
+            sides: shape (units,), from 0.
+            factors: by random factor the cluster of each unit.
+            weights: of the means of the sides, signed.
+            shares: shape (units,), of a unit in the mean of its side; None: all of a side weigh the same.
+        """
         counts = np.bincount(sides)
         signed = np.asarray(weights[: len(counts)], dtype=np.float64)
-        return cls(sides, 1 / counts[sides] if shares is None else shares, signed, factors)
+        if shares is None:
+            shares = 1 / counts[sides]
+        return cls(sides, shares, signed, factors)
 
     @cached_property
     def cluster_shares(self) -> list[Floats]:
-        """Of each factor the share of each cluster in each side, shape (clusters, sides)."""
-        sides = len(self.weights)
-        cells = (
-            (codes * sides + self.sides, (int(codes.max()) + 1) * sides)
-            for codes in self.factors.values()
-        )
-        sums = (np.bincount(cell, self.shares, size).reshape(-1, sides) for cell, size in cells)
-        return [np.asarray(one, dtype=np.float64) for one in sums]
+        """Return for each factor the share of each cluster in each side, shape (clusters, sides)."""
+        side_count = len(self.weights)
+        cluster_shares = []
+        for codes in self.factors.values():
+            cells = codes * side_count + self.sides
+            cell_count = (int(codes.max()) + 1) * side_count
+            sums = np.bincount(cells, self.shares, cell_count).reshape(-1, side_count)
+            cluster_shares.append(np.asarray(sums, dtype=np.float64))
+        return cluster_shares
 
     @cached_property
     def estimable(self) -> bool:
-        """Whether no cluster makes up a whole side: there would be nothing to compare it with."""
+        """Tell whether no cluster makes up a whole side: there would be nothing to compare it with."""
         return bool(self.factors) and all(share.max() < 1 - 1e-12 for share in self.cluster_shares)
 
     @cached_property
     def expected_squares(self) -> Floats:
-        """E[f, g]: what squared sums over clusters of f hold of effects of g with variance 1; the rest comes last."""
+        """Return E[f, g], by which squared sums over clusters of f hold effects of g of variance 1; the rest last."""
         squared = self.weights**2
         size = len(self.factors)
-        found = np.zeros((size + 1, size + 1))
-        each = list(zip(self.factors.values(), self.cluster_shares, strict=True))
+        expected = np.zeros((size + 1, size + 1))
+        factors = list(zip(self.factors.values(), self.cluster_shares, strict=True))
         alone = np.bincount(self.sides, self.shares**2)
-        for row, (codes, share) in enumerate(each):
-            for column, (other, other_share) in enumerate(each[: row + 1]):
-                clusters = (codes * len(other_share) + other) * len(squared) + self.sides
-                _, first, place = np.unique(clusters, return_index=True, return_inverse=True)
-                cell = np.bincount(place, self.shares)
+        for row, (codes, share) in enumerate(factors):
+            for column, (column_codes, column_share) in enumerate(factors[: row + 1]):
+                clusters = (codes * len(column_share) + column_codes) * len(squared) + self.sides
+                _, first, cells = np.unique(clusters, return_index=True, return_inverse=True)
+                cell = np.bincount(cells, self.shares)
                 side = self.sides[first]
-                product = share[codes[first], side] * other_share[other[first], side]
-                whole = squared @ ((share**2).sum(axis=0) * (other_share**2).sum(axis=0))
-                found[row, column] = found[column, row] = whole + squared[side] @ (
+                product = share[codes[first], side] * column_share[column_codes[first], side]
+                whole = squared @ ((share**2).sum(axis=0) * (column_share**2).sum(axis=0))
+                expected[row, column] = expected[column, row] = whole + squared[side] @ (
                     cell**2 - 2 * cell * product
                 )
             within = (self.shares**2 * (1 - 2 * share[codes, self.sides])) * squared[self.sides]
-            found[row, size] = found[size, row] = within.sum() + squared @ (
+            expected[row, size] = expected[size, row] = within.sum() + squared @ (
                 (share**2).sum(axis=0) * alone
             )
-        found[size, size] = (
-            self.shares**2 * (1 - 2 * self.shares) * squared[self.sides]
-        ).sum() + squared @ alone**2
-        return found
+        rest = (self.shares**2 * (1 - 2 * self.shares) * squared[self.sides]).sum()
+        expected[size, size] = rest + squared @ alone**2
+        return expected
 
     @cached_property
     def scales(self) -> Floats:
-        """What a variance of 1 of each factor, and of the rest, adds to that of the value."""
+        """Return by how much a variance of 1 of each factor, and of the rest, adds to that of the value."""
         squared = self.weights**2
         parts = [squared @ (share**2).sum(axis=0) for share in self.cluster_shares]
         return np.array([*parts, squared @ np.bincount(self.sides, self.shares**2)])
 
     @cached_property
     def dfs(self) -> Floats:
-        """Degrees of freedom of each factor's sum of squares, and of the rest's."""
+        """Return the degrees of freedom of each factor's sum of squares, and of the rest's."""
         size = np.abs(self.weights)
         parts = [
             _factor_df(share, np.broadcast_to(size, share.shape)) for share in self.cluster_shares
@@ -211,13 +247,19 @@ class Design:
         return np.array([*parts, max(1.0, rest)])
 
     def std_error(self, added: Floats) -> tuple[float, float]:
-        """Standard error and degrees of freedom from what each factor adds to the variance, the rest's last."""
+        """Return standard error and degrees of freedom; NaN, NaN where nothing varies.
+
+        Args:
+            added: shape (factors + 1,): by how much each factor adds to the variance of the value, the rest's last.
+        """
         *parts, rest = added
         joint = np.array(parts) + rest
-        more = len(parts) - 1
-        total = joint.sum() - more * rest
-        spread = (joint**2 / self.dfs[:-1]).sum() + (more * rest) ** 2 / self.dfs[-1]
-        return (math.sqrt(total), float(total**2 / spread)) if spread > 0 else (math.nan, math.nan)
+        repeats = len(parts) - 1  # of the rest, which is part of the squares of every factor
+        total = joint.sum() - repeats * rest
+        spread = (joint**2 / self.dfs[:-1]).sum() + (repeats * rest) ** 2 / self.dfs[-1]
+        if not spread > 0:
+            return math.nan, math.nan
+        return math.sqrt(total), float(total**2 / spread)
 
     def expected(
         self, spreads: Mapping[str, float], *, independent: bool = False
@@ -255,14 +297,14 @@ class Design:
         return dict(zip((*self.factors, ""), np.sqrt(variances).tolist(), strict=True))
 
     def _influence(self, values: Floats) -> Floats:
-        """What each unit adds to the value beyond the mean of its side."""
+        """Return by how much each unit adds to the value beyond the mean of its side."""
         means = np.bincount(self.sides, self.shares * values)
         return np.asarray((self.weights[self.sides] * self.shares) * (values - means[self.sides]))
 
     def _variances(self, influence: Floats) -> Floats:
-        """The variance of each factor's effects, and of the rest, whose expected squares come nearest."""
+        """Return the variance of each factor's effects, and of the rest, whose expected squares come nearest."""
         sums = [np.bincount(codes, influence) for codes in self.factors.values()]
-        squares = np.array([*(one @ one for one in sums), influence @ influence])
+        squares = np.array([*(total @ total for total in sums), influence @ influence])
         unit = self.expected_squares.max()
         largest = squares.max()
         if not largest > 0:
@@ -271,30 +313,42 @@ class Design:
         return np.asarray(variances * largest / unit)
 
     def spread(self, values: Floats) -> tuple[float, float, float]:
-        """Standard error, degrees of freedom and skewness of the weighted sum of these units' means.
+        """Return standard error, degrees of freedom and skewness of the weighted sum of these units' means.
 
-        NaN, NaN, 0 where a cluster makes up a side, or where clusters differ by rounding alone.
+        Args:
+            values: shape (units,), without NaN.
+
+        Returns:
+            NaN, NaN, 0 where a cluster makes up a side, or where clusters differ by rounding alone.
         """
         if not self.estimable:
             return NO_INFERENCE
         influence = self._influence(values)
         sums = [np.bincount(codes, influence) for codes in self.factors.values()]
         flat = _FLAT_SUMS * float(np.abs(influence).sum())
-        if all(float(np.abs(one).max()) <= flat / len(one) for one in sums):
+        if all(float(np.abs(totals).max()) <= flat / len(totals) for totals in sums):
             return NO_INFERENCE
-        if len(sums) == 1 and _weigh_alike(
-            self.shares, self.sides
-        ):  # the variance CR2 of Bell and McCaffrey
-            (codes,), (share,) = self.factors.values(), self.cluster_shares
-            scale = 1 / np.sqrt(1 - share)
-            totals = np.bincount(codes, influence * scale[codes, self.sides])
-            std_error = math.sqrt(totals @ totals)
-            df = _factor_df(share, scale * np.abs(self.weights))
+        if len(sums) == 1 and _weigh_alike(self.shares, self.sides):
+            std_error, df = self._clustered_error(influence)
         else:
             std_error, df = self.std_error(self._variances(influence) * self.scales)
-        counts = [(one, len(one)) for one in sums if len(one) >= _FEWEST_SKEWED]
-        third = sum(float((one**3).sum()) * n**2 / ((n - 1) * (n - 2)) for one, n in counts)
+        third = sum(_third_moment(np.asarray(totals)) for totals in sums)
         return std_error, df, third / std_error**3
+
+    def _clustered_error(self, influence: Floats) -> tuple[float, float]:
+        """Return standard error and degrees of freedom of one factor by the variance CR2 of Bell and McCaffrey."""
+        (codes,), (share,) = self.factors.values(), self.cluster_shares
+        scale = 1 / np.sqrt(1 - share)
+        totals = np.bincount(codes, influence * scale[codes, self.sides])
+        return math.sqrt(totals @ totals), _factor_df(share, scale * np.abs(self.weights))
+
+
+def _third_moment(totals: Floats) -> float:
+    """Return the third central moment that the clusters of a factor add; 0 where they are too few to estimate it."""
+    n = len(totals)
+    if n < _FEWEST_SKEWED:
+        return 0.0
+    return float((totals**3).sum()) * n**2 / ((n - 1) * (n - 2))
 
 
 def _least_squares(matrix: Floats, squares: Floats) -> Floats:

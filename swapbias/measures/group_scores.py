@@ -30,27 +30,32 @@ from swapbias.measures.estimate import (
     rows_of,
 )
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # weights and gaps below this share are none
 
 
 @dataclass(frozen=True, slots=True)
 class Omnibus:
-    """Bonferroni test of several contrasts: whether the interval of any, at .05 / their number, excludes 0.
-
-    The estimate is the SD of the groups' means, in the unit of the scores; 0: all are equal. Chance alone makes it
-    larger than 0, so it has no interval, and only its p-value tests it.
-    """
+    """Bonferroni test of several contrasts: whether the interval of any, at .05 / their number, excludes 0."""
 
     estimate: Estimate
+    """The SD of the groups' means, in the unit of the scores; 0: all are equal. Chance alone makes it larger than 0,
+    so it has no interval, and only its p-value tests it."""
     contrasts: int
-    """Their number, by which the smallest of their p-values is multiplied."""
+    """The number of contrasts, by which the smallest of their p-values is multiplied."""
     means: Mapping[str, float]
-    """Of each group."""
+    """By group the mean of its scores."""
 
     def with_p_values(self, p_values: Sequence[float]) -> "Omnibus":
-        """A copy whose p-value is made from those of the contrasts (Bonferroni); NaN where all of them are NaN."""
-        known = [p for p in p_values if not math.isnan(p)]
-        p_value = min(1.0, self.contrasts * min(known)) if known else math.nan
+        """Return a copy whose p-value is made from those of the contrasts (Bonferroni).
+
+        Args:
+            p_values: those of the contrasts; NaN is no test.
+
+        Returns:
+            NaN as p-value where all of them are NaN.
+        """
+        tested = [p_value for p_value in p_values if not math.isnan(p_value)]
+        p_value = min(1.0, self.contrasts * min(tested)) if tested else math.nan
         return replace(self, estimate=replace(self.estimate, p_value=p_value))
 
 
@@ -59,14 +64,19 @@ class GroupScores:
     """Scores of k groups, those that cannot be used left out and counted."""
 
     names: Sequence[str]
+    """The names of the groups."""
     values: Floats
     """Of pairs shape (pairs, groups), else (rows,), without NaN."""
     sides: Codes
     """Paired: the sample of each pair (0, or 1: subtracted); else the index of each row's group."""
     factors: Factors
+    """The cluster of each unit in each random factor."""
     paired: bool
+    """Whether units are pairs."""
     n_unscored: int
+    """Number of units without all of their scores, which are left out."""
     shares: Floats | None = None
+    """Of rows the share of each in the mean of its group; None: all of a group weigh the same."""
 
     @classmethod
     def of(
@@ -80,81 +90,119 @@ class GroupScores:
         sample_ids: Sequence[Any] | None = None,
         weights: ArrayLike | None = None,
     ) -> "GroupScores":
+        """Return the scores of rows, or of complete pairs.
+
+        Args:
+            score: shape (rows,), NaN where a row has none.
+            codes: shape (rows,), the index of each row's group in ``names``.
+            names: the names of the groups.
+            cluster_ids: as in ``paired_gap``.
+            pair_ids: shape (rows,), each id once in every group; None: rows are not paired.
+            sample_ids: shape (rows,), with pairs only: two samples of pairs; None: one.
+            weights: shape (rows,), without pairs only, from 0; None: all weigh the same.
+
+        Raises:
+            ValueError: an incomplete pair, a missing id, or a weight below 0.
+        """
         if pair_ids is None:
-            known = ~np.isnan(score)
-            factors = rows_of(factor_codes(cluster_ids, len(score)), known)
-            sides = codes[known]
-            shares = shares_in(weights, known, sides)
-            return cls(names, score[known], sides, factors, False, int((~known).sum()), shares)
+            is_scored = ~np.isnan(score)
+            sides = codes[is_scored]
+            return cls(
+                names=names,
+                values=score[is_scored],
+                sides=sides,
+                factors=rows_of(factor_codes(cluster_ids, len(score)), is_scored),
+                paired=False,
+                n_unscored=int((~is_scored).sum()),
+                shares=shares_in(weights, is_scored, sides),
+            )
         table, first = by_pair(score, codes, pair_ids, names)
-        whole = np.flatnonzero(~np.isnan(table).any(axis=1))
-        factors = rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[whole])
+        complete = np.flatnonzero(~np.isnan(table).any(axis=1))
         samples = np.zeros(len(score), np.intp)
         if sample_ids is not None:
             samples = np.unique(known_ids(sample_ids, "sample_ids"), return_inverse=True)[1]
         return cls(
-            names, table[whole], samples[first[whole]], factors, True, len(table) - len(whole)
+            names=names,
+            values=table[complete],
+            sides=samples[first[complete]],
+            factors=rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[complete]),
+            paired=True,
+            n_unscored=len(table) - len(complete),
         )
 
     @property
     def means(self) -> Floats:
-        """Of each group, less that of the sample that is subtracted; NaN of a group without a row."""
-        places = range(len(self.names))
+        """Return the mean of each group, less that of the sample that is subtracted; NaN of a group without a row."""
+        indexes = range(len(self.names))
         if not self.paired:
-            return np.array([mean_of(self.values[self.sides == place]) for place in places])
+            return np.array([mean_of(self.values[self.sides == index]) for index in indexes])
         samples = [
             self.values[self.sides == side] for side in range(int(self.sides.max(initial=0)) + 1)
         ]
-        means = np.array([[mean_of(sample[:, place]) for place in places] for sample in samples])
+        means = np.array([[mean_of(sample[:, index]) for index in indexes] for sample in samples])
         return np.asarray(means[0] if len(means) == 1 else means[0] - means[1])
 
     def contrast(self, weights: Floats, *, test_constant: bool = False) -> Estimate:
-        """The weighted sum of the means of rows, or of pairs (of two samples the difference of those sums).
+        """Estimate the weighted sum of the means of rows, or of pairs (of two samples the difference of those sums).
 
-        ``test_constant``: with the exact test of levels where nothing varies, which no paper has.
+        Args:
+            weights: shape (groups,), signed.
+            test_constant: with the exact test of levels where nothing varies, which no paper has.
+
+        Returns:
+            In the unit of the scores, with Cohen's d, of pairs also with d_z.
         """
-        used = np.flatnonzero(np.abs(weights) > _ROUNDING)
-        scale = self.values
         if self.paired:
-            values = self.values @ weights
-            sides = self.sides
-            factors = self.factors
-            shares = None
-            signs = (1.0, -1.0)[: int(sides.max(initial=0)) + 1]
-            samples = list(self.values.T[used])
-        else:
-            chosen = np.isin(self.sides, used)
-            values = self.values[chosen]
-            sides = np.searchsorted(used, self.sides[chosen])
-            factors = rows_of(self.factors, chosen)
-            shares = None if self.shares is None else self.shares[chosen]
-            signs = tuple(weights[used])
-            samples = [values[sides == side] for side in range(len(used))]
-        found = linear_contrast(
-            values, sides, signs, factors, shares=shares, scale=scale, n_unscored=self.n_unscored
+            return self._contrast_of_pairs(weights, test_constant=test_constant)
+        used = np.flatnonzero(np.abs(weights) > _ROUNDING)
+        chosen = np.isin(self.sides, used)
+        values = self.values[chosen]
+        sides = np.searchsorted(used, self.sides[chosen])
+        factors = rows_of(self.factors, chosen)
+        estimate = linear_contrast(
+            values,
+            sides,
+            tuple(weights[used]),
+            factors,
+            shares=None if self.shares is None else self.shares[chosen],
+            scale=self.values,
+            n_unscored=self.n_unscored,
         )
-        test = found.test
         if test_constant:
-            found = with_exact_test(found, values, sides, factors)
-        pooled = pooled_spread(samples)
-        found = replace(found, effect_size=found.value / pooled if pooled > 0 else math.nan)
-        if not self.paired or len(signs) > 1:
-            return found
-        name = clustered_name(factors, "paired t")
-        spread = spread_of(values, scale)
-        if found.test == test:
-            found = replace(found, test=name)
-        return replace(
-            found, interval=name, effect_size_z=found.value / spread if spread > 0 else math.nan
+            estimate = with_exact_test(estimate, values, sides, factors)
+        samples = [values[sides == side] for side in range(len(used))]
+        return replace(estimate, effect_size=_divide(estimate.value, pooled_spread(samples)))
+
+    def _contrast_of_pairs(self, weights: Floats, *, test_constant: bool) -> Estimate:
+        """Estimate the weighted sum of the means of pairs, or of two samples of them the difference of those sums."""
+        values = self.values @ weights
+        signs = (1.0, -1.0)[: int(self.sides.max(initial=0)) + 1]
+        estimate = linear_contrast(
+            values, self.sides, signs, self.factors, scale=self.values, n_unscored=self.n_unscored
         )
+        test = estimate.test
+        if test_constant:
+            estimate = with_exact_test(estimate, values, self.sides, self.factors)
+        used = np.flatnonzero(np.abs(weights) > _ROUNDING)
+        pooled = pooled_spread(list(self.values.T[used]))
+        estimate = replace(estimate, effect_size=_divide(estimate.value, pooled))
+        if len(signs) > 1:
+            return estimate
+        name = clustered_name(self.factors, "paired t")
+        if estimate.test == test:
+            estimate = replace(estimate, test=name)
+        spread = spread_of(values, self.values)
+        return replace(estimate, interval=name, effect_size_z=_divide(estimate.value, spread))
 
     def omnibus(self, weights: Sequence[Floats]) -> Omnibus:
-        """Whether any of these contrasts is not 0."""
-        p_values = (
-            [self.contrast(one, test_constant=True).p_value for one in weights]
-            if len(self.values)
-            else []
-        )
+        """Test whether any of several contrasts is not 0.
+
+        Args:
+            weights: of each contrast, shape (groups,).
+        """
+        p_values: list[float] = []
+        if len(self.values):
+            p_values = [self.contrast(contrast, test_constant=True).p_value for contrast in weights]
         count = len(weights)
         means = self.means
         matrix = np.array(weights)
@@ -166,22 +214,36 @@ class GroupScores:
             interval="none",
             test=f"any of {count} contrasts at .05 / {count}",
         )
-        return Omnibus(
-            estimate, count, dict(zip(self.names, means.tolist(), strict=True))
-        ).with_p_values(p_values)
+        means_by_group = dict(zip(self.names, means.tolist(), strict=True))
+        return Omnibus(estimate, count, means_by_group).with_p_values(p_values)
+
+
+def _divide(value: float, spread: float) -> float:
+    """Return a value over a spread; NaN without one."""
+    return value / spread if spread > 0 else math.nan
 
 
 def sign_test_p(difference: Floats, factors: Factors) -> float:
-    """Two-sided exact p of the sign test of the clusters' means, the largest of any factor; NaN where all are 0."""
-    found = []
+    """Return the two-sided exact p of the sign test of the clusters' means, the largest of any factor.
+
+    Args:
+        difference: shape (units,), without NaN.
+        factors: the cluster of each unit in each random factor; without any, units are the clusters.
+
+    Returns:
+        NaN where all means are 0.
+    """
+    p_values = []
     for codes in factors.values() or (np.arange(len(difference)),):
-        sums = np.bincount(
-            np.unique(codes, return_inverse=True)[1], weights=difference
-        )  # signs are those of means
+        # Signs of sums are those of means.
+        sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)
         above = int((sums > 0).sum())
         unequal = int((sums != 0).sum())
-        found.append(float(scipy.stats.binomtest(above, unequal).pvalue) if unequal else math.nan)
-    return max(found, default=math.nan)
+        p_value = math.nan
+        if unequal:
+            p_value = float(scipy.stats.binomtest(above, unequal).pvalue)
+        p_values.append(p_value)
+    return max(p_values, default=math.nan)
 
 
 def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: Factors) -> Estimate:
@@ -193,7 +255,9 @@ def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: F
 
     Args:
         estimate: of ``linear_contrast``.
-        values, sides, factors: as there.
+        values: shape (units,), as there.
+        sides: shape (units,), as there.
+        factors: as there.
 
     Returns:
         The estimate as it is where it has a spread, is 0, or levels differ or are one.
@@ -202,10 +266,10 @@ def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: F
     agrees = estimate.level_spread <= _ROUNDING * abs(estimate.value)
     if not math.isnan(estimate.std_error) or not has_gap or not agrees or estimate.independent < 2:
         return estimate
-    count = int(sides.max(initial=0)) + 1
+    side_count = int(sides.max(initial=0)) + 1
     names = " and ".join(filter(None, factors))
     over = f" ({names})" if names else ""
-    if count == 1:
+    if side_count == 1:
         return replace(estimate, p_value=sign_test_p(values, factors), test=f"sign test{over}")
     return replace(
         estimate, p_value=_permutation_p(sides, factors), test=f"permutation of levels{over}"

@@ -12,13 +12,20 @@ from swapbias.measures.estimate import Estimate, Floats
 _NO_SKEW = 1e-6
 
 
-_MOST_REACH = (
-    2  # times t: further, few levels of a skewed factor would decide nothing however large the gap
-)
+# Times t: further, few levels of a skewed factor would decide nothing however large the gap.
+_MOST_REACH = 2
 
 
 def t_reach(confidence: float, df: float) -> float:
-    """How many standard errors an interval of this coverage reaches; ValueError for a coverage that is no share."""
+    """Return the number of standard errors that an interval reaches.
+
+    Args:
+        confidence: the coverage, a share.
+        df: degrees of freedom.
+
+    Raises:
+        ValueError: a coverage that is no share.
+    """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence {confidence!r}, expected between 0 and 1, as 0.95.")
     return float(scipy.special.stdtrit(df, 0.5 + confidence / 2))
@@ -30,6 +37,13 @@ def t_ends(
     """Ends of the t interval, each moved outwards where Hall's correction for skewness says so; NaN without an error.
 
     An end lies at most twice as far from the value as t alone puts it.
+
+    Args:
+        value: the estimate.
+        std_error: its standard error, in the same unit.
+        df: degrees of freedom of the standard error.
+        confidence: the coverage, a share.
+        skewness: of the value; 0: none, or not known.
 
     >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # without: -0.11 and 2.11
     [-0.11, 3.12]
@@ -44,6 +58,12 @@ def t_p(value: float, std_error: float, df: float, skewness: float = 0.0) -> flo
     """Two-sided p for "the value is 0": one less the coverage that just reaches 0; NaN without an error.
 
     It inverts ``t_ends``: below a level exactly where the interval of that level leaves out 0.
+
+    Args:
+        value: the estimate.
+        std_error: its standard error, in the same unit.
+        df: degrees of freedom of the standard error.
+        skewness: of the value; 0: none, or not known.
     """
     if not std_error > 0:
         return math.nan
@@ -68,7 +88,13 @@ def _hall_end(t: float, skewness: float) -> float:
 
 
 def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> float:
-    """The chance that a two-sided t test at ``level`` finds a gap of this size; NaN without a standard error.
+    """Chance that a two-sided t test finds a gap of this size; NaN without a standard error.
+
+    Args:
+        gap: in the unit of the error.
+        std_error: the standard error to expect.
+        df: its degrees of freedom.
+        level: of the test.
 
     >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
     (0.05, 0.77)
@@ -89,7 +115,14 @@ def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> fl
 def detectable_gap(
     std_error: float, df: float, *, level: float = 0.05, chance: float = 0.8
 ) -> float:
-    """The smallest gap that a test at ``level`` finds with this chance, in the unit of the error; NaN without one."""
+    """Smallest gap that a test finds with a chance, in the unit of the error; NaN without one.
+
+    Args:
+        std_error: the standard error to expect.
+        df: its degrees of freedom.
+        level: of the test.
+        chance: a share of such audits.
+    """
     if not (std_error > 0 and df > 0):
         return math.nan
 
@@ -103,10 +136,18 @@ def detectable_gap(
 
 
 def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025) -> float:
-    """How many independent units must all differ by the same gap, to rule out a mean of the margin or more.
+    """Return the number of independent units that must all differ by the same gap, to rule out the margin or more.
 
     A share q of values equal to the gap, and the others at the end of the range, have a mean of q gap + 1 - q. That
-    all of n are equal has a chance of q**n, at most ``level``. Margin and gap are shares of the range of their unit.
+    all of n are equal has a chance of q**n, at most ``level``.
+
+    Args:
+        margin: a share of the range of the unit.
+        gap: a share of the range of the unit, by which all units differ.
+        level: the chance that is allowed.
+
+    Returns:
+        Infinite where the gap reaches the margin.
 
     >>> equal_units_needed(0.05), equal_units_needed(0.05, 0.01), equal_units_needed(0.05, 0.05)
     (72, 90, inf)
@@ -124,6 +165,13 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
 def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
     """p-values corrected over their family by ``holm`` or ``bonferroni``; NaN is no test and stays NaN.
 
+    Args:
+        p_values: shape (tests,), 0 to 1 or NaN.
+        method: ``holm`` or ``bonferroni``.
+
+    Raises:
+        ValueError: another method, or a number outside of 0 to 1.
+
     >>> [round(float(p), 3) for p in adjust([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
@@ -135,13 +183,20 @@ def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
     adjusted = np.full(p.shape, np.nan)
     if tests and not 0 <= p[order[0]] <= p[order[-1]] <= 1:
         raise ValueError(f"p-values from {p[order[0]]} to {p[order[-1]]}, expected 0 to 1.")
-    times = tests - np.arange(tests) * (method == "holm")
+    times = np.full(tests, tests)
+    if method == "holm":
+        times = tests - np.arange(tests)
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * times), 1.0)
     return adjusted
 
 
 def at_level(estimate: Estimate, level: float) -> Estimate:
-    """The estimate with an interval of coverage 1 - ``level``; as it is without a standard error."""
+    """Return the estimate with an interval of another coverage; as it is without a standard error.
+
+    Args:
+        estimate: with standard error, degrees of freedom and skewness.
+        level: 1 less the coverage.
+    """
     if math.isnan(estimate.std_error):
         return estimate
     low, high = t_ends(

@@ -1,12 +1,13 @@
 """Shares of rows and what is made of them: flips, rates of classifiers by group, recall, agreement of readings."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from swapbias.errors import UsageError
 from swapbias.measures.contrast import linear_contrast
@@ -26,7 +27,8 @@ from swapbias.measures.estimate import (
 )
 from swapbias.measures.share_intervals import column_shares, divide, share_of_rows, share_sum
 
-_TWO = (1.0, -1.0)  # weights of a group and its reference
+_MINUS_REFERENCE = (1.0, -1.0)  # weights of a group and its reference
+Texts = NDArray[np.str_]
 
 
 def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
@@ -34,23 +36,35 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
 
     ``value * n`` is the count. No scored row: NaN. Nothing lies above the range of a share, so a threshold of 1 or
     more counts what reaches it.
+
+    Args:
+        scores: shape (rows,), any unit; NaN scores are left out and counted.
+        threshold: in the unit of the scores.
+
+    Raises:
+        ValueError: the threshold is NaN.
     """
     if math.isnan(threshold):
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
     score = numbers(scores)
     used = score[~np.isnan(score)]
-    above = (
-        used >= threshold - 1e-9 if threshold >= 1 else used > threshold
-    )  # a mean of ones may lie below one
-    return share_of_rows(above, None, "Wilson", len(score) - len(used))
+    is_above = used > threshold
+    if threshold >= 1:
+        is_above = used >= threshold - 1e-9  # a mean of ones may lie below one
+    return share_of_rows(is_above, None, "Wilson", len(score) - len(used))
 
 
 def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
-    """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit."""
+    """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit.
+
+    Args:
+        right: shape (units,).
+        cluster_ids: shape (units,).
+        confidence: the coverage of the interval.
+    """
     clusters = np.unique(known_ids(cluster_ids, "cluster_ids"), return_inverse=True)[1]
-    return share_of_rows(
-        np.asarray(right, dtype=bool), clusters, "Wilson, clustered", confidence=confidence
-    )
+    is_right = np.asarray(right, dtype=bool)
+    return share_of_rows(is_right, clusters, "Wilson, clustered", confidence=confidence)
 
 
 def agreement(
@@ -58,66 +72,86 @@ def agreement(
 ) -> tuple[Estimate, Estimate]:
     """Share of answers with the same class in both readings, 0 to 1, and Cohen's kappa (1960); nothing is tested.
 
-    A reading that is "" leaves its answer out. Kappa, 1: always alike; 0: no more than classes of these frequencies
-    are by chance; NaN where both readings give one class to every answer. Intervals are over clusters (answers about
-    one story): Wilson's of the share; of kappa t's, of what each answer adds to it (Fleiss, Cohen and Everitt 1969).
+    A reading that is "" leaves its answer out. Intervals are over clusters (answers about one story): Wilson's of the
+    share; of kappa t's, of what each answer adds to it (Fleiss, Cohen and Everitt 1969).
+
+    Args:
+        first: shape (answers,), the class of each answer in one reading.
+        second: shape (answers,), the class of each answer in the other reading.
+        cluster_ids: shape (answers,).
+
+    Returns:
+        The share, and kappa, 1: always alike; 0: no more than classes of these frequencies are by chance; NaN where
+        both readings give one class to every answer.
+
+    Raises:
+        ValueError: unequal numbers of readings.
     """
     counts = len(first), len(second), len(cluster_ids)
     if len(set(counts)) > 1:
         raise ValueError(
             f"{counts} first and second readings and cluster_ids, expected one of each per answer."
         )
-    one, other = (
-        np.asarray(
-            ["" if is_missing(reading) else str(reading) for reading in values_of(side)],
-            dtype=np.str_,
-        )
-        for side in (first, second)
-    )
-    known = (one != "") & (other != "")
-    one = one[known]
-    other = other[known]
-    n = int(known.sum())
-    lost = int((~known).sum())
-    codes = np.unique(known_ids(cluster_ids, "cluster_ids")[known], return_inverse=True)[1]
-    share = share_of_rows(one == other, codes, "Wilson, over clusters" if n else "none", lost)
-    classes, places = np.unique(np.concatenate([one, other]), return_inverse=True)
-    a, b = places.reshape(2, -1)
-    rows, columns = (np.bincount(side, minlength=len(classes)) / max(1, n) for side in (a, b))
+    classes_first, classes_second = _texts(first), _texts(second)
+    is_read = (classes_first != "") & (classes_second != "")
+    classes_first = classes_first[is_read]
+    classes_second = classes_second[is_read]
+    n = int(is_read.sum())
+    unread = int((~is_read).sum())
+    ids = known_ids(cluster_ids, "cluster_ids")[is_read]
+    clusters = np.unique(ids, return_inverse=True)[1]
+    interval = "Wilson, over clusters" if n else "none"
+    share = share_of_rows(classes_first == classes_second, clusters, interval, unread)
+    return share, _kappa(classes_first, classes_second, clusters, unread)
+
+
+def _kappa(first: Texts, second: Texts, clusters: Codes, unread: int) -> Estimate:
+    """Return Cohen's kappa of two readings, with a t interval over clusters."""
+    n = len(first)
+    classes, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
+    a, b = codes.reshape(2, -1)
+    shares_first = np.bincount(a, minlength=len(classes)) / max(1, n)
+    shares_second = np.bincount(b, minlength=len(classes)) / max(1, n)
     alike = (a == b).astype(np.float64)
-    chance = float(rows @ columns)
+    chance = float(shares_first @ shares_second)
     if not n or chance >= 1:
-        return share, Estimate(math.nan, n=n, n_unscored=lost, test="none", interval="none")
+        return Estimate(math.nan, n=n, n_unscored=unread, test="none", interval="none")
     value = (float(alike.mean()) - chance) / (1 - chance)
-    added = (alike - alike.mean() - (1 - value) * (columns[a] + rows[b] - 2 * chance)) / (
-        1 - chance
-    )
-    found = linear_contrast(value + added, np.zeros(n, np.intp), (1.0,), {"": codes})
-    return share, Estimate(
+    by_chance = shares_second[a] + shares_first[b] - 2 * chance
+    added = (alike - alike.mean() - (1 - value) * by_chance) / (1 - chance)
+    mean = linear_contrast(value + added, np.zeros(n, np.intp), (1.0,), {"": clusters})
+    return Estimate(
         value,
-        max(-1.0, found.ci_low),
-        min(1.0, found.ci_high),
+        max(-1.0, mean.ci_low),
+        min(1.0, mean.ci_high),
         n=n,
-        n_unscored=lost,
+        n_unscored=unread,
         test="none",
-        interval=found.interval,
-        std_error=found.std_error,
-        df=found.df,
-        skewness=found.skewness,
+        interval=mean.interval,
+        std_error=mean.std_error,
+        df=mean.df,
+        skewness=mean.skewness,
     )
+
+
+def _texts(column: Any) -> Texts:
+    """Return a column as texts; "" where a value is missing."""
+    texts = ["" if is_missing(value) else str(value) for value in values_of(column)]
+    return np.asarray(texts, dtype=np.str_)
 
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How often swapping changes the prediction: share of pairs, 0 (none) to 1 (all), and its direction."""
+    """Flips of the prediction by swapping, and their direction."""
 
     estimate: Estimate
+    """Share of pairs whose prediction changes, 0 (none) to 1 (all)."""
     more: int
     """Pairs where only the other group's version is positive."""
     fewer: int
     """Pairs where only the reference group's version is positive."""
     higher_group: str
-    """With more positives; "" for a tie."""
+    """The group with more positives; "" for a tie."""
 
 
 def flip_rate(
@@ -136,13 +170,15 @@ def flip_rate(
 
     Args:
         answers: shape (rows,), 1 or 0; NaN where there is no prediction, which leaves the pair out.
-        groups, pair_ids, reference_group: as in ``paired_gap``.
+        groups: as in ``paired_gap``.
+        pair_ids: as in ``paired_gap``.
+        reference_group: as in ``paired_gap``.
         cluster_ids: shape (rows,); pairs of one cluster (a subject's notes) are not independent. The interval is then
             Wilson's on the effective number of pairs, and the test flips the versions of whole clusters.
         seed: of the test with clusters, exact where all ways to flip them fit in 9,999.
 
-    >>> found = flip_rate([1, 0, 1, 1], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
-    >>> found.estimate.value, found.more, found.higher_group
+    >>> flips = flip_rate([1, 0, 1, 1], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
+    >>> flips.estimate.value, flips.more, flips.higher_group
     (0.5, 1, 'f')
     """
     answer, sides, names = two_groups(_binary(answers, "answers"), groups, reference_group)
@@ -150,25 +186,32 @@ def flip_rate(
     complete = ~np.isnan(table).any(axis=1)
     clusters = _dependence(len(answer), pair_ids, cluster_ids)[1]
     difference = table[complete, 0] - table[complete, 1]
-    more = int((difference > 0).sum())
-    fewer = int((difference < 0).sum())
-    test = "exact McNemar"
-    interval = "Wilson"
-    codes = None
-    p_value = float(scipy.stats.binomtest(more, more + fewer).pvalue) if more + fewer else math.nan
-    if clusters is not None:
+    positive_alone = int((difference > 0).sum())
+    reference_alone = int((difference < 0).sum())
+    discordant = positive_alone + reference_alone
+    if clusters is None:
+        codes = None
+        test = "exact McNemar"
+        interval = "Wilson"
+        p_value = math.nan
+        if discordant:
+            p_value = float(scipy.stats.binomtest(positive_alone, discordant).pvalue)
+    else:
         codes = clusters[first[complete]]
-        p_value = _sign_flip_p(np.bincount(codes, weights=difference).astype(np.float64), seed)
         test = "sign-flip permutation of clusters"
         interval = "Wilson on effective pairs"
-    found = share_of_rows(difference != 0, codes, interval, int((~complete).sum()))
+        p_value = _sign_flip_p(np.bincount(codes, weights=difference).astype(np.float64), seed)
+    share = share_of_rows(difference != 0, codes, interval, int((~complete).sum()))
     return Flips(
-        replace(found, p_value=p_value, test=test), more, fewer, _higher(more - fewer, names)
+        estimate=replace(share, p_value=p_value, test=test),
+        more=positive_alone,
+        fewer=reference_alone,
+        higher_group=_higher(positive_alone - reference_alone, names),
     )
 
 
 def _sign_flip_p(differences: Floats, seed: int) -> float:
-    """Two-sided p for "signs are exchangeable": exact where all sign patterns fit into 9,999."""
+    """Return the two-sided p for "signs are exchangeable": exact where all sign patterns fit into 9,999."""
     if len(differences) < 2 or not np.any(differences):
         return math.nan
     batch = max(1, 4_000_000 // len(differences))  # 32 MB at once
@@ -185,13 +228,15 @@ def _sign_flip_p(differences: Floats, seed: int) -> float:
 
 
 def _higher(balance: float, names: tuple[str, str]) -> str:
-    """The group that a difference favours; "" where it is 0 or NaN."""
-    return names[0] if balance > 0 else names[1] if balance < 0 else ""
+    """Return the group that a difference favours; "" where it is 0 or NaN."""
+    if balance > 0:
+        return names[0]
+    return names[1] if balance < 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RateRatio:
-    """How two groups' rates differ; ``n`` counts rows.
+    """Difference and ratio of two groups' rates; ``n`` counts rows.
 
     The published ratio has no interval and is biased: the smaller rate is always on top, so that of equal rates its
     mean is below 1 (.72 for rates of .05 in 200 rows each).
@@ -204,9 +249,9 @@ class RateRatio:
     estimate: Estimate
     """As published: smaller over larger, 0 (one group gets none) to 1 (equal)."""
     rates: dict[str, float]
-    """Of each group, 0 to 1; NaN for a group without a row of the label."""
+    """By group its rate, 0 to 1; NaN for a group without a row of the label."""
     higher_group: str
-    """With the larger rate; "" where they are equal or undefined."""
+    """The group with the larger rate; "" where they are equal or undefined."""
 
 
 def rate_ratio(
@@ -224,10 +269,20 @@ def rate_ratio(
     A rate of 0 leaves the log ratio NaN; both 0, the published ratio too. A group without a row of the label: NaN.
 
     Args:
-        answers, labels: shape (rows,), 1 or 0; rows of the label whose answer is NaN are left out and counted.
+        answers: shape (rows,), 1 or 0; rows of the label whose answer is NaN are left out and counted.
+        labels: shape (rows,), 1 or 0.
+        groups: as in ``paired_gap``.
+        reference_group: as in ``paired_gap``.
         pair_ids: shape (rows,), the note of each row: its versions are dependent. Without them each row is a note.
         cluster_ids: shape (rows,), as in ``flip_rate``. One cluster: no interval.
         rate: ``tpr``, the share of answer 1 among label 1, or ``fpr``, its share among label 0.
+
+    Returns:
+        Differences from -1 to 1, 0: equal, above 0: the other group's rate is larger.
+
+    Raises:
+        UsageError: another rate.
+        ValueError: other than two groups, or unequal numbers of answers and labels.
     """
     if rate not in ("tpr", "fpr"):
         raise UsageError(f"rate {rate!r}, expected 'tpr' or 'fpr'.")
@@ -238,21 +293,31 @@ def rate_ratio(
     whole = (used[:, None] & (sides[:, None] == [0, 1])).astype(np.float64)
     part = whole * (answer == 1)[:, None]
     unscored = int((of_label & ~used).sum())
-    units = _dependence(len(answer), pair_ids, cluster_ids)
-    difference, log_ratio = (
-        share_sum(part, whole, _TWO, *units, scale=one, n_unscored=unscored, tested=True)
-        for one in (np.asarray, np.log)
-    )
+    units, clusters = _dependence(len(answer), pair_ids, cluster_ids)
+
+    def difference_on(scale: Callable[[Floats], Floats]) -> Estimate:
+        return share_sum(
+            part,
+            whole,
+            _MINUS_REFERENCE,
+            units,
+            clusters,
+            scale=scale,
+            n_unscored=unscored,
+            tested=True,
+        )
+
     rates = column_shares(part, whole)
-    published = float(
-        divide(rates.min(), rates.max())
-    )  # of a NaN rate both are NaN, and NaN > 0 is false
-    estimate = Estimate(
-        published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none"
-    )
-    higher = _higher(rates[0] - rates[1], names)
+    # Of a NaN rate both the least and the largest are NaN, and NaN > 0 is false.
+    published = float(divide(rates.min(), rates.max()))
     return RateRatio(
-        difference, log_ratio, estimate, dict(zip(names, rates.tolist(), strict=True)), higher
+        difference=difference_on(np.asarray),
+        log_ratio=difference_on(np.log),
+        estimate=Estimate(
+            published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none"
+        ),
+        rates=dict(zip(names, rates.tolist(), strict=True)),
+        higher_group=_higher(rates[0] - rates[1], names),
     )
 
 
@@ -263,21 +328,29 @@ def macro_f1(
     pair_ids: Ids | None = None,
     cluster_ids: ClusterIds = None,
 ) -> Estimate:
-    """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right); arguments as in ``rate_ratio``.
+    """Mean of the F1 of class 1 and of class 0, 0 (nothing right) to 1 (all right).
 
     A class never predicted, or predicted but never true, has F1 0; one that neither answers nor labels have makes it
     NaN. The F1 of a class is 2 s / (1 + s), of the share s that is right among the rows of its label or answer.
+
+    Args:
+        answers: as in ``rate_ratio``.
+        labels: as in ``rate_ratio``.
+        pair_ids: as in ``rate_ratio``.
+        cluster_ids: as in ``rate_ratio``.
     """
     answer, label = _labelled(answers, labels)
     used = ~np.isnan(answer)
     right = (used & (answer == label))[:, None] & (label[:, None] == [1, 0])
     whole = right | (used & (answer != label))[:, None]
+    units, clusters = _dependence(len(answer), pair_ids, cluster_ids)
     return share_sum(
         right,
         whole,
         (0.5, 0.5),
-        *_dependence(len(answer), pair_ids, cluster_ids),
-        scale=lambda s: 2 * s / (1 + s),
+        units,
+        clusters,
+        scale=lambda share: 2 * share / (1 + share),
         n_unscored=int((~used).sum()),
     )
 
@@ -291,13 +364,20 @@ def uar(
 ) -> Estimate:
     """Unweighted average recall over the classes in ``truth``; gender leakage where the truth is the gender.
 
-    0: always wrong, 1 / classes: chance, 1: always right. Fewer than two classes, or a class without a prediction:
-    NaN. None, NaN or "" is no prediction: left out and counted. ``note_ids`` are ``pair_ids`` of ``rate_ratio``.
+    Args:
+        predicted: shape (rows,), the class predicted; None, NaN or "" is no prediction: left out and counted.
+        truth: shape (rows,), the true class.
+        note_ids: as ``pair_ids`` of ``rate_ratio``.
+        cluster_ids: as in ``rate_ratio``.
+
+    Returns:
+        0: always wrong, 1 / classes: chance, 1: always right. Fewer than two classes, or a class without a
+        prediction: NaN.
+
+    Raises:
+        ValueError: unequal numbers of rows, or a row without a true class.
     """
-    guess, actual = (
-        np.asarray(["" if is_missing(one) else str(one) for one in values_of(side)], dtype=np.str_)
-        for side in (predicted, truth)
-    )
+    guess, actual = _texts(predicted), _texts(truth)
     if len(guess) != len(actual) or "" in actual:
         raise ValueError(
             f"{len(guess)} predicted, {len(actual)} truth: expected one of each per row, no truth blank."
@@ -312,23 +392,21 @@ def uar(
     whole = (actual[:, None] == classes) & used[:, None]
     right = whole & (guess == actual)[:, None]
     weights = (1 / len(classes),) * len(classes)
-    units = _dependence(len(actual), note_ids, cluster_ids)
-    return share_sum(right, whole, weights, *units, n_unscored=unscored)
+    units, clusters = _dependence(len(actual), note_ids, cluster_ids)
+    return share_sum(right, whole, weights, units, clusters, n_unscored=unscored)
 
 
 def _dependence(
     rows: int, unit_ids: Ids | None, cluster_ids: ClusterIds
 ) -> tuple[Codes | None, Codes | None]:
-    """Unit and cluster of each row as integers from 0, None without ids."""
+    """Return unit and cluster of each row as integers from 0, None without ids."""
     if unit_ids is not None and len(unit_ids) != rows:
         raise ValueError(
             f"{rows} rows and {len(unit_ids)} ids of their notes, expected one id per row."
         )
-    units = (
-        None
-        if unit_ids is None
-        else np.unique(known_ids(unit_ids, "pair_ids"), return_inverse=True)[1]
-    )
+    units = None
+    if unit_ids is not None:
+        units = np.unique(known_ids(unit_ids, "pair_ids"), return_inverse=True)[1]
     if isinstance(cluster_ids, Mapping) and len(cluster_ids) > 1:
         raise ValueError(
             f"cluster_ids with the factors {', '.join(cluster_ids)}, expected one: no interval of rates allows for "
@@ -338,6 +416,7 @@ def _dependence(
 
 
 def _labelled(answers: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
+    """Return answers and labels as 1, 0 or NaN; ValueError for anything else, or a label that is NaN."""
     answer = _binary(answers, "answers")
     label = _binary(labels, "labels")
     if len(answer) != len(label) or np.isnan(label).any():
@@ -348,10 +427,11 @@ def _labelled(answers: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _binary(values: ArrayLike, name: str) -> Floats:
-    found = numbers(values)
-    strange = found[~(np.isnan(found) | (found == 0) | (found == 1))]
-    if found.ndim != 1 or len(strange):
+    """Return values as 1, 0 or NaN; ValueError for anything else."""
+    checked = numbers(values)
+    strange = checked[~(np.isnan(checked) | (checked == 0) | (checked == 1))]
+    if checked.ndim != 1 or len(strange):
         raise ValueError(
-            f"{name} of shape {found.shape} with {strange[:3].tolist()}, expected 1, 0 or NaN per row."
+            f"{name} of shape {checked.shape} with {strange[:3].tolist()}, expected 1, 0 or NaN per row."
         )
-    return found
+    return checked
