@@ -262,7 +262,7 @@ def test_listed_of_nothing():
 
 # Joins in errors that cannot be empty, by file and function, with the reason.
 NEVER_EMPTY = {
-    "cli/data.py _resolver": "inside if given",
+    "cli/data.py _resolver": "inside if needless",
     "measures/answer_accuracy.py answer_bias": "a constant",
     "measures/crossed_factors.py factorial": "a cell has a level of each factor; fewer than two are refused",
     "measures/evaluate_module.py compute": "inside if strange, or some are missing; a module has columns",

@@ -427,7 +427,7 @@ def test_setting_in_every_entrance(options, setting, tmp_path, monkeypatch):
     assert settings_of(None, (), {setting.option: value}) == by_file
     made = []
     monkeypatch.setattr(
-        "swapbias.cli.auditing.plan_sentences",
+        "swapbias.cli.plans.plan_sentences",
         lambda settings, earlier: made.append(settings) or (),
     )
     words = [f"--{setting.key}", text] if setting.use.flag else ["-M", f"{setting.key}={text}"]

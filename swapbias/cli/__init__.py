@@ -9,9 +9,11 @@ import typer
 from typer.main import get_command
 
 from swapbias import __version__
-from swapbias.cli.auditing import audit, plan
-from swapbias.cli.data import build, help_on, list_, reproduce, study, swap, train
+from swapbias.cli.auditing import audit
+from swapbias.cli.data import build, help_on, list_, reproduce, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
+from swapbias.cli.plans import plan
+from swapbias.cli.study_commands import study
 from swapbias.cli.terminal import (
     Sectioned,
     WithSettings,
@@ -72,49 +74,49 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
         log_traceback(error)
         sentence, code = _sentence(error)
-        lines = (
-            sentence.splitlines() if isinstance(error, StudyError | SettingsError) else [sentence]
-        )
+        lines = [sentence]
+        if isinstance(error, StudyError | SettingsError):
+            lines = sentence.splitlines()
         say("swapbias: " + "\n".join(" ".join(line.split()) for line in lines))
     sys.exit(code or 0)
 
 
 def _sentence(error: Any) -> tuple[str, int]:
-    """What an error says to the user, and the exit code."""
+    """Return what an error says to the user, and the exit code."""
     if isinstance(error, UsageError):
         return str(error), exit_code(error)
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return (
-            f"{where}{error.strerror or safe_message(error)}. Check the place and its free space.",
-            1,
-        )
+        file = f"{error.filename}: " if error.filename else ""
+        cause = error.strerror or safe_message(error)
+        return f"{file}{cause}. Check the place and its free space.", 1
     if contributed := contributed_fault(error):
         return contributed, 2
     if isinstance(error, ValueError):
         return safe_message(error), exit_code(error)
-    if not hasattr(error, "format_message"):
-        name = (
-            ""
-            if safe_message(error).startswith(type(error).__name__)
-            else f"{type(error).__name__}: "
-        )
-        bug = "This is a bug in swapbias. Please report it with the output of --debug."
-        return f"{name}{safe_message(error).rstrip('.')}. {bug}", 1
-    # Of click, whose classes typer has inside: words that no command takes.
+    if hasattr(error, "format_message"):
+        return _command_line_sentence(error), 2
+    message = safe_message(error)
+    kind = type(error).__name__
+    if not message.startswith(kind):
+        message = f"{kind}: {message}"
+    bug = "This is a bug in swapbias. Please report it with the output of --debug."
+    return f"{message.rstrip('.')}. {bug}", 1
+
+
+def _command_line_sentence(error: Any) -> str:
+    """Say what no command takes: an error of click, whose classes typer has inside."""
     path = error.ctx.command_path if error.ctx else "swapbias"
     if type(error).__name__ == "NoArgsIsHelpError":
-        return (
-            f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}.",
-            2,
-        )
+        return f"{path} needs a command: {', '.join(error.ctx.command.list_commands(error.ctx))}."
     if hasattr(error.__cause__, "errors") and getattr(error, "param", None) is not None:
-        return _value_sentence(error.param, error.__cause__), 2
+        return _value_sentence(error.param, error.__cause__)
     if type(error).__name__ == "NoSuchOption":
         near = did_you_mean(error.option_name, error.possibilities or ())
-        return f"No such option: {error.option_name}.{near or f' See {path} --help.'}", 2
+        return f"No such option: {error.option_name}.{near or f' See {path} --help.'}"
     sentence = error.format_message()
-    return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See {path} --help.", 2
+    if not sentence.endswith((".", "?")):
+        sentence += "."
+    return f"{sentence} See {path} --help."
 
 
 def _value_sentence(parameter: Any, refused: Any) -> str:
@@ -126,12 +128,15 @@ def _value_sentence(parameter: Any, refused: Any) -> str:
     return f"{name.lstrip('-')} is {text}, expected {wanted}. Change {name}."
 
 
-def _show_tracebacks(shown: bool) -> None:
+def _show_tracebacks(is_wanted: bool) -> None:
     """Print the tracebacks of errors, those that become one sentence while others of several go on included."""
     log = logging.getLogger(TRACEBACKS)
-    log.handlers = [logging.StreamHandler(sys.stderr)] if shown else []
-    log.setLevel(logging.DEBUG if shown else logging.NOTSET)
-    log.propagate = not shown
+    log.handlers = []
+    log.setLevel(logging.NOTSET)
+    if is_wanted:
+        log.handlers = [logging.StreamHandler(sys.stderr)]
+        log.setLevel(logging.DEBUG)
+    log.propagate = not is_wanted
 
 
 def _show_version(wanted: bool) -> None:

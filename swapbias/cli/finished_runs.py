@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
 
 import typer
@@ -18,7 +18,9 @@ _WORDS = {
     "undecided": ("undecided", "warning"),
     "passes": ("pass", "notice"),
 }
+_JUNIT = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}  # element, and its type
 _LM_EVAL = "lm-eval"  # the form that a study is exported in
+_PUSHED = ("datasets", "metrics")  # a study has a command of its own, and a run is shared
 
 
 def check(
@@ -39,123 +41,134 @@ def check(
     A gate for releases and CI. Of several runs the worst counts.
     """
     before = hub.find_run(baseline) if baseline else None
-    how: dict[str, Any] = {
-        "max_gap": max_gap,
-        "baseline": before,
-        "studies": ui.split_commas(study),
-    }
-    gates = {one: runs.check_run(hub.find_run(one), **how) for one in dict.fromkeys(places)}
-    worst = min(gates.values(), key=lambda one: [*_WORDS].index(one.outcome))
+    gates = {}
+    for name in dict.fromkeys(places):
+        gates[name] = runs.check_run(
+            hub.find_run(name),
+            max_gap=max_gap,
+            baseline=before,
+            studies=ui.split_commas(study),
+        )
+    worst = min(gates.values(), key=lambda gate: [*_WORDS].index(gate.outcome))
     if junit:
-        with privacy.for_owner_alone(
-            any(Path(one).exists() and privacy.is_credentialed(Path(one)) for one in gates)
-        ):
-            junit.parent.mkdir(parents=True, exist_ok=True)
-            files.write_whole(junit, _junit(gates))
+        _write_junit(junit, gates)
     if as_json:
-        records = [{"run": name, **_record(one)} for name, one in gates.items()]
-        found = records[0] if len(records) == 1 else {"outcome": worst.outcome, "runs": records}
-        typer.echo(files.json_file(found), nl=False)  # neither wrapped nor coloured
+        records = [{"run": name, **_record(gate)} for name, gate in gates.items()]
+        record: dict[str, object] = {"outcome": worst.outcome, "runs": records}
+        if len(records) == 1:
+            record = records[0]
+        typer.echo(files.json_file(record), nl=False)  # neither wrapped nor coloured
         raise typer.Exit(worst.code)
-    annotated = os.environ.get("GITHUB_ACTIONS") == "true"
     for name, gate in gates.items():
-        for sentence in (
-            *([f"{name}:"] if len(gates) > 1 else []),
-            report.describe_gate(gate),
-            *gate.notes,
-        ):
-            ui.show(sentence)
-        for one in gate.checks:
-            _show_check(one, verbose=verbose)
-            if annotated:
-                escaped = (
-                    report.describe_check(one)
-                    .replace("%", "%25")
-                    .replace("\r", "%0D")
-                    .replace("\n", "%0A")
-                )
-                ui.show(f"::{_WORDS[one.outcome][1]} title=swapbias check::{escaped}")
-    ui.show(
-        f"Exit code {worst.code} (0 pass, 1 fail, 3 undecided).{'' if verbose else ' Details: --verbose'}"
-    )
+        if len(gates) > 1:
+            ui.show(f"{name}:")
+        _show_gate(gate, verbose=verbose)
+    exit_code = f"Exit code {worst.code} (0 pass, 1 fail, 3 undecided)."
+    ui.show(exit_code if verbose else f"{exit_code} Details: --verbose")
     raise typer.Exit(worst.code)
 
 
+def _write_junit(file: Path, gates: "Mapping[str, findings.Gate]") -> None:
+    """Write checks as JUnit XML, for the user alone where a run is of credentialed notes."""
+    is_credentialed = any(
+        Path(name).exists() and privacy.is_credentialed(Path(name)) for name in gates
+    )
+    with privacy.for_owner_alone(is_credentialed):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files.write_whole(file, _junit(gates))
+
+
+def _show_gate(gate: "findings.Gate", *, verbose: bool) -> None:
+    """Show the outcome of a run, and each check; on GitHub as an annotation too."""
+    is_on_github = os.environ.get("GITHUB_ACTIONS") == "true"
+    for sentence in (report.describe_gate(gate), *gate.notes):
+        ui.show(sentence)
+    for check in gate.checks:
+        _show_check(check, verbose=verbose)
+        if is_on_github:
+            sentence = report.describe_check(check)
+            escaped = sentence.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+            ui.show(f"::{_WORDS[check.outcome][1]} title=swapbias check::{escaped}")
+
+
 def _show_check(check: "findings.Check", *, verbose: bool) -> None:
-    """A line: outcome, gap, value, interval; the whole sentence with ``verbose``, or where it has another reason."""
+    """Show outcome, gap, value and interval; the whole sentence with ``verbose``, or where it has another reason."""
     from swapbias.report import numbers, terminal_text
 
     if verbose or check.why or check.baseline or check.components:
         ui.show_text(report.describe_check(check))
         return
     value = numbers.format_value(check.finding)
-    ends = numbers.format_interval(check.finding)
-    value_and_ends = value if ends == "–" else f"{value} ({ends})"
+    interval = numbers.format_interval(check.finding)
+    value_and_interval = value if interval == "–" else f"{value} ({interval})"
     outcome = f"  {_WORDS[check.outcome][0]:<10}"
-    room = terminal_text.WIDTH - len(outcome) - len(value_and_ends) - 2
-    name = report.safe_line(report.check_name(check), room)
-    ui.show(f"{outcome}{name:<{room}}  {value_and_ends}")
+    width = terminal_text.WIDTH - len(outcome) - len(value_and_interval) - 2
+    name = report.safe_line(report.check_name(check), width)
+    ui.show(f"{outcome}{name:<{width}}  {value_and_interval}")
 
 
 def _record(gate: "findings.Gate") -> dict[str, object]:
-    """The outcome and its checks, for programs."""
-    rows = []
-    for one in gate.checks:
-        row = one.finding.row()
-        rows.append(
-            {
-                "outcome": one.outcome,
-                "model": row["model_id"],
-                "margin": one.margin,
-                "sentence": report.describe_check(one),
-                **{
-                    name: row[name]
-                    for name in ("study", "experiment", "value", "ci_low", "ci_high")
-                },
-                **{name: row[name] for name in ("unit", "unit_low", "unit_high")},
-                "baseline": one.baseline.value if one.baseline else None,
-                "change": one.change.value if one.change else None,
-                "levels_not_gated": [
-                    {"subset": each.subset, "value": each.estimate.value, "unit": each.unit}
-                    for each in one.components
-                ],
-            }
-        )
+    """Return the outcome and its checks, for programs."""
     return {
         "outcome": gate.outcome,
         "sentence": report.describe_gate(gate),
         "notes": list(gate.notes),
-        "checks": rows,
+        "checks": [_check_record(check) for check in gate.checks],
+    }
+
+
+def _check_record(check: "findings.Check") -> dict[str, object]:
+    """Return a check, for programs."""
+    row = check.finding.row()
+    return {
+        "outcome": check.outcome,
+        "model": row["model_id"],
+        "margin": check.margin,
+        "sentence": report.describe_check(check),
+        **{name: row[name] for name in ("study", "experiment", "value", "ci_low", "ci_high")},
+        **{name: row[name] for name in ("unit", "unit_low", "unit_high")},
+        "baseline": check.baseline.value if check.baseline else None,
+        "change": check.change.value if check.change else None,
+        "levels_not_gated": [
+            {"subset": level.subset, "value": level.estimate.value, "unit": level.unit}
+            for level in check.components
+        ],
     }
 
 
 def _junit(gates: "Mapping[str, findings.Gate]") -> bytes:
-    """A suite for each run, in one root where there are several; a test case for each check."""
+    """Write a suite for each run, in one root where there are several; a test case for each check."""
     root = ElementTree.Element("testsuites", {"name": "swapbias check"})
     for run, gate in gates.items():
-        outcomes = [one.outcome for one in gate.checks]
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            {
-                "name": f"swapbias check {run}" if len(gates) > 1 else "swapbias check",
-                "tests": str(len(outcomes)),
-                "failures": str(outcomes.count("fails")),
-                "errors": str(outcomes.count("undecided")),
-            },
-        )
-        for one in gate.checks:
-            finding = one.finding
-            name = f"{report.check_name(one)} ({report.safe_line(one.finding.model_id)})"
-            named = {"classname": f"{finding.study}.{finding.experiment}", "name": name}
-            case = ElementTree.SubElement(suite, "testcase", named)
-            tag, kind = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}.get(
-                one.outcome, ("", "")
-            )
-            why = {"message": report.describe_check(one), "type": kind} if tag else {}
-            ElementTree.SubElement(case, tag or "system-out", why).text = report.describe_check(one)
+        outcomes = [check.outcome for check in gate.checks]
+        counts = {
+            "name": f"swapbias check {run}" if len(gates) > 1 else "swapbias check",
+            "tests": str(len(outcomes)),
+            "failures": str(outcomes.count("fails")),
+            "errors": str(outcomes.count("undecided")),
+        }
+        suite = ElementTree.SubElement(root, "testsuite", counts)
+        for check in gate.checks:
+            _add_case(suite, check)
     tree = root if len(gates) > 1 else root[0]
     return bytes(ElementTree.tostring(tree, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _add_case(suite: ElementTree.Element, check: "findings.Check") -> None:
+    """Add a check to a suite as a test case."""
+    finding = check.finding
+    sentence = report.describe_check(check)
+    names = {
+        "classname": f"{finding.study}.{finding.experiment}",
+        "name": f"{report.check_name(check)} ({report.safe_line(finding.model_id)})",
+    }
+    case = ElementTree.SubElement(suite, "testcase", names)
+    if check.outcome in _JUNIT:
+        tag, kind = _JUNIT[check.outcome]
+        result = ElementTree.SubElement(case, tag, {"message": sentence, "type": kind})
+    else:
+        result = ElementTree.SubElement(case, "system-out")
+    result.text = sentence
 
 
 def compare(
@@ -165,37 +178,35 @@ def compare(
     ] = None,
 ) -> None:
     """Compare models side by side; it ranks nothing."""
-    on_hub = [one for one in places if hub.is_shared_name(one) and not Path(one).exists()]
-    read = [runs.read_run(Path(one)) for one in places if one not in on_hub]
-    shared, broken = hub.load_all_shared(hub.Hub(), on_hub) if on_hub else ([], [])
-    read += shared
-    if len(read) < 2:
-        why = (
-            f": {broken[0]}"
-            if broken
-            else ". Name further folders of runs, or results repositories."
-        )
+    results, broken = hub.find_runs(places)
+    if len(results) < 2:
+        count = "1 run" if results else "0 runs"
+        if broken:
+            raise UsageError(f"{count} can be read, expected two or more: {broken[0]}")
         raise UsageError(
-            f"{len(read)} run{'s' * (not read)} can be read, expected two or more{why}"
+            f"{count} can be read, expected two or more. Name further folders of runs, or results repositories."
         )
-    compared = runs.compare_runs(read)
+    compared = runs.compare_runs(results)
     if folder:
         runs.write_comparison(folder, compared)
-    for one in broken:
-        ui.show(f"Left out: {one}")
+    for sentence in broken:
+        ui.show(f"Left out: {sentence}")
     show_comparison(compared)
-    ui.show(
-        f"Page: {folder / 'report.html'}"
-        if folder
-        else "Write it as a page, with the evidence, with --out DIR."
-    )
+    if folder:
+        ui.show(f"Page: {folder / 'report.html'}")
+    else:
+        ui.show("Write it as a page, with the evidence, with --out DIR.")
 
 
 def show_comparison(compared: "report.ComparisonPage") -> None:
-    """The page's sentences, what is not comparable, and that nobody wins."""
+    """Show the page's sentences, what is not comparable, and that nobody wins.
+
+    Args:
+        compared: the page.
+    """
     sentences = [
-        f"{one.study} {one.experiment}: {sentence}"
-        for one, sentence in report.comparison_sentences(compared)
+        f"{experiment.study} {experiment.experiment}: {sentence}"
+        for experiment, sentence in report.comparison_sentences(compared)
     ]
     for sentence in (*sentences, *compared.notes, report.NO_RANKING):
         ui.out.print(report.safe_line(sentence, 4_000))  # names may be anybody's
@@ -228,11 +239,8 @@ def export(
         raise UsageError(
             f"Unknown form {form!r}, expected {_LM_EVAL}. Write swapbias export {_LM_EVAL} {study}."
         )
-    written = hub.export_study(hub.study_name(study), folder)
+    written = hub.export_study(study, folder)
     ui.show(f"Exported: {len(written)} files in {folder}")
-
-
-_PUSHED = ("datasets", "metrics")  # a study has a command of its own, and a run is shared
 
 
 def share(
@@ -263,16 +271,20 @@ def share(
         "--audited": (audited, "--model", model),
         "--again": (again, "--create-pr", create_pr),
     }
-    for name, (value, needed, known) in needs.items():
-        if value and not known:
+    for name, (value, needed, needed_value) in needs.items():
+        if value and not needed_value:
             raise UsageError(f"{name} needs {needed}. Add it, or drop {name}.")
     if commit and create_pr:
         raise UsageError("--commit and --create-pr are both given, expected one. Drop the other.")
-    how = hub.COMMIT if commit else hub.PULL_REQUEST if create_pr else ""
+    form: Literal["", "commit", "pull request"] = ""
+    if commit:
+        form = "commit"
+    elif create_pr:
+        form = "pull request"
     options = hub.ShareOptions(
         results=results,
         model=model,
-        how=how,
+        how=form,
         audited=audited,
         public=public,
         findings_only=findings_only,
@@ -280,11 +292,10 @@ def share(
         namespace=namespace,
         dry_run=dry_run,
     )
-    with ui.stoppable(
-        f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."
-    ):
-        for one in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
-            ui.show(f"{one.repo.name}: {one.status}. {one.url}")
+    stopped = f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."
+    with ui.stoppable(stopped):
+        for pushed in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
+            ui.show(f"{pushed.repo.name}: {pushed.status}. {pushed.url}")
     if dry_run:
         ui.show("Dry run: nothing was published.")
 
@@ -297,9 +308,13 @@ def push(
     dry_run: ui.DryRun = False,
 ) -> None:
     """Publish corpora or measures on the Hub, each with the version of its tag."""
-    named = _singular(kind, _PUSHED)
     _end_with(
-        hub.push_all, named, names or (), namespace=namespace, private=private, dry_run=dry_run
+        hub.push_all,
+        _singular(kind, _PUSHED),
+        names or (),
+        namespace=namespace,
+        private=private,
+        dry_run=dry_run,
     )
 
 
@@ -317,15 +332,18 @@ def pull(
 
     Measures are code of their owner; reports are pages of a stranger.
     """
-    named = _singular(kind, (*_PUSHED, "results"))
-    more = {"names": places} if kind == "results" else {"names": places[1:], "namespace": places[0]}
-    _end_with(hub.pull_all, named, out=folder, revision=revision, **more)
+    singular = _singular(kind, (*_PUSHED, "results"))
+    namespace = ""
+    names = places
+    if kind != "results":
+        namespace, *names = places
+    _end_with(hub.pull_all, singular, names, namespace=namespace, out=folder, revision=revision)
 
 
-def _singular(kind: str, known: Sequence[str]) -> str:
-    """A kind as the Hub's room names it; a UsageError where it is none."""
-    if kind not in known:
-        raise UsageError(f"Unknown kind {kind!r}. Choose one of {listed(known)}.")
+def _singular(kind: str, kinds: Sequence[str]) -> str:
+    """Return a kind as the Hub's room names it; a UsageError where it is none."""
+    if kind not in kinds:
+        raise UsageError(f"Unknown kind {kind!r}. Choose one of {listed(kinds)}.")
     return kind if kind == "results" else kind.removesuffix("s")
 
 

@@ -29,18 +29,46 @@ out = Console(emoji=False, markup=False, highlight=False)
 err = Console(stderr=True, emoji=False, markup=False, highlight=False)
 
 
-def option(help: str, *names: str, under: str | None = None, **more: Any) -> Any:
-    """An option of a command, by default named after its parameter; ``under`` is its heading in the help."""
-    return typer.Option(*names, help=help, rich_help_panel=under, **more)
+def option(help: str, *names: str, under: str | None = None, **options: Any) -> Any:
+    """Declare an option of a command.
+
+    Args:
+        help: its meaning, in the help.
+        names: as they are typed; by default it is named after its parameter.
+        under: its heading in the help.
+        options: of ``typer.Option``.
+
+    Returns:
+        the annotation of a parameter.
+    """
+    return typer.Option(*names, help=help, rich_help_panel=under, **options)
 
 
 def argument(metavar: str, help: str = "") -> Any:
-    """A positional argument of a command."""
+    """Declare a positional argument of a command.
+
+    Args:
+        metavar: its name in the help.
+        help: its meaning there.
+
+    Returns:
+        the annotation of a parameter.
+    """
     return typer.Argument(metavar=metavar, help=help)
 
 
 def share_of_range(text: object) -> float:
-    """Read a margin: a share of the range of a unit (``0.05``), or points of it (``5pt``)."""
+    """Read a margin: a share of the range of a unit (``0.05``), or points of it (``5pt``).
+
+    Args:
+        text: as it is typed.
+
+    Returns:
+        the share, from 0 to 1.
+
+    Raises:
+        BadParameter: it is neither.
+    """
     form = re.fullmatch(r"(\d+\.?\d*|\.\d+)(?: *(pts?|points?))?", str(text).strip())
     number = float(form[1]) if form else math.nan
     share = number / 100 if form and form[2] else number
@@ -51,10 +79,7 @@ def share_of_range(text: object) -> float:
     return share
 
 
-SHARE: dict[str, Any] = {
-    "parser": share_of_range,
-    "metavar": "SHARE",
-}  # of an option that is a margin
+SHARE: dict[str, Any] = {"parser": share_of_range, "metavar": "SHARE"}  # of an option: a margin
 Names = list[str] | None  # of an option or argument that may be repeated
 DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
 Verbose = Annotated[bool, option("Print details.", "--verbose")]
@@ -78,25 +103,38 @@ class Sectioned(TyperCommand):
         """Write arguments, then each heading with its options."""
         sections: dict[str, list[tuple[str, str]]] = {}
         title = ""
-        for one in self.get_params(ctx):
-            if record := one.get_help_record(ctx):
-                if one.param_type_name != "argument":
-                    title = getattr(one, "rich_help_panel", None) or title or "Options"
-                sections.setdefault(title or "Arguments", []).append(record)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if not record:
+                continue
+            if parameter.param_type_name != "argument":
+                title = getattr(parameter, "rich_help_panel", None) or title or "Options"
+            sections.setdefault(title or "Arguments", []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=26)
 
 
 def known_settings() -> list[Setting]:
-    """Every setting of ``-M``, in the order of the help."""
+    """List every setting of ``-M``.
+
+    Returns:
+        settings in the order of the help.
+    """
     return [
         setting for options in setting_classes() if options.key for setting in options.settings()
     ]
 
 
 def names_of(*classes: type[Options]) -> tuple[str, ...]:
-    """The names of the settings of some classes, as Python writes them."""
+    """List the names of the settings of some classes.
+
+    Args:
+        classes: of settings.
+
+    Returns:
+        names as Python writes them.
+    """
     return tuple(setting.option for options in classes for setting in options.settings())
 
 
@@ -104,7 +142,15 @@ CLUSTER = names_of(Engine, StoreOptions)
 
 
 def flag(setting: Setting, under: str) -> inspect.Parameter:
-    """The parameter of a command that is the option of a setting, below a heading of the help."""
+    """Make the parameter of a command that is the option of a setting.
+
+    Args:
+        setting: the setting.
+        under: its heading in the help.
+
+    Returns:
+        a keyword parameter.
+    """
     form: Any = setting.plain_type if setting.default is not None else setting.plain_type | None
     limits: dict[str, Any] = {"min": setting.least, "max": setting.most}
     names = [f"--{setting.key}"]
@@ -119,47 +165,81 @@ def flag(setting: Setting, under: str) -> inspect.Parameter:
 
 
 def add_flags(command: Callable[..., None], screen: Mapping[str, Sequence[str]]) -> None:
-    """Give a command the options of settings, in place of its ``**given``.
+    """Give a command the options of settings, in place of its ``**options``.
 
     Args:
         command: the function; its parameters have annotations of their own.
         screen: headings of the help, each with the names below it: of parameters, or of settings that are options.
     """
     parameters = dict(inspect.signature(command).parameters)
-    flags = {
-        setting.option: setting for options in setting_classes() for setting in options.settings()
-    }
-    listed_names = [name for names in screen.values() for name in names]
+    settings = _settings_by_option()
+    placed = {name for names in screen.values() for name in names}
     ordered = [
-        parameter for name, parameter in parameters.items() if name not in (*listed_names, "given")
+        parameter
+        for name, parameter in parameters.items()
+        if name not in placed and parameter.kind != inspect.Parameter.VAR_KEYWORD
     ]
     for heading, names in screen.items():
-        ordered += [
-            parameters[name] if name in parameters else flag(flags[name], heading) for name in names
-        ]
+        for name in names:
+            if name in parameters:
+                ordered.append(parameters[name])
+            else:
+                ordered.append(flag(settings[name], heading))
     keyword = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature([parameter.replace(kind=keyword) for parameter in ordered])
     command.__signature__ = signature  # type: ignore[attr-defined]
 
 
+def _settings_by_option() -> dict[str, Setting]:
+    """Return every setting by its name as Python writes it."""
+    return {
+        setting.option: setting for options in setting_classes() for setting in options.settings()
+    }
+
+
 def in_options(error: SettingsError) -> SettingsError:
-    """The error about settings that names them as the command line writes them."""
-    names = [
-        fault.setting.key if fault.setting and not fault.cause else "" for fault in error.faults
-    ]
-    sentences = [fault.sentence(name) for fault, name in zip(error.faults, names, strict=True)]
+    """Name settings in an error as the command line writes them.
+
+    Args:
+        error: about settings.
+
+    Returns:
+        an error of the same faults.
+    """
+    sentences = []
+    for fault in error.faults:
+        name = fault.setting.key if fault.setting and not fault.cause else ""
+        sentences.append(fault.sentence(name))
     return SettingsError(*sentences, faults=error.faults)
 
 
 def as_typed(text: str) -> str:
-    """Repeat what stands on the command line, in quotes where it would not be seen or is long."""
-    return (
-        text if text.isprintable() and 0 < len(text) <= 80 and not text.isspace() else quoted(text)
-    )
+    """Repeat what stands on the command line.
+
+    Args:
+        text: as it is typed.
+
+    Returns:
+        the text, in quotes where it would not be seen or is long.
+    """
+    if text.isprintable() and 0 < len(text) <= 80 and not text.isspace():
+        return text
+    return quoted(text)
 
 
 def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict[str, Any]:
-    """The settings that ``KEY=VALUE`` pairs name, of ``only`` these or all; of a key with several values a list."""
+    """Read settings of ``KEY=VALUE`` pairs.
+
+    Args:
+        pairs: as they are typed after ``-M``.
+        only: names of the settings that may be set; all where none is given.
+
+    Returns:
+        values by name; of a setting with several values a list.
+
+    Raises:
+        SettingsError: every fault of the pairs.
+    """
     settings = {
         setting.option: setting
         for setting in known_settings()
@@ -172,26 +252,33 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
         name = key.strip().replace("-", "_")
         setting = settings.get(name)
         if setting is None:
-            faults.append(_unknown(key, name, settings))
+            faults.append(_unknown_key(key, name, settings))
         elif setting.is_several:
             values[name] = [*values.get(name, ()), text]
-        elif name in values:
-            faults.append(f"-M {setting.key} is given twice. Drop one of them.")
-        elif not text and setting.plain_type is not bool:
-            faults.append(f"-M {setting.key} has no value. Write -M {setting.key}=VALUE.")
+        elif fault := _pair_fault(setting, text, is_set=name in values):
+            faults.append(fault)
         else:
             values[name] = None
             try:
                 values[name] = setting.parse(text or "true")
             except ValueError as error:
-                faults.append(_wrong(setting, text, error))
+                faults.append(_wrong_value(setting, text, error))
     if faults:
         raise SettingsError(*faults)
     return values
 
 
-def _unknown(key: str, name: str, settings: Mapping[str, Setting]) -> str:
-    """The sentence for a key of -M that is none."""
+def _pair_fault(setting: Setting, text: str, *, is_set: bool) -> str:
+    """Write the sentence for a setting that is given twice, or without a value; blank where neither is so."""
+    if is_set:
+        return f"-M {setting.key} is given twice. Drop one of them."
+    if not text and setting.plain_type is not bool:
+        return f"-M {setting.key} has no value. Write -M {setting.key}=VALUE."
+    return ""
+
+
+def _unknown_key(key: str, name: str, settings: Mapping[str, Setting]) -> str:
+    """Write the sentence for a key of -M that is none."""
     options = {setting.option for setting in Settings.settings() if setting.use.flag}
     if name in options:
         return f"{key} has an option of its own. Write --{name.replace('_', '-')}."
@@ -199,28 +286,37 @@ def _unknown(key: str, name: str, settings: Mapping[str, Setting]) -> str:
     return f"Unknown setting {quoted(key)}.{near or ' See swapbias help settings.'}"
 
 
-def _wrong(setting: Setting, text: str, error: Any) -> str:
-    """The sentence for a value of -M that its setting cannot have."""
-    cause = error.errors(include_url=False)[0].get("ctx", {}).get("error") or ""
-    fault = Fault(setting.name, text, setting, (), str(cause))
-    step = f"Change -M {setting.key}."
-    return fault.sentence(
-        f"-M {setting.key}" if cause else setting.key,
-        step,
-        "" if setting.choices else as_typed(text),
-    )
+def _wrong_value(setting: Setting, text: str, error: Any) -> str:
+    """Write the sentence for a value of -M that its setting cannot have."""
+    cause = str(error.errors(include_url=False)[0].get("ctx", {}).get("error") or "")
+    fault = Fault(setting.name, text, setting, (), cause)
+    name = f"-M {setting.key}" if cause else setting.key
+    value = "" if setting.choices else as_typed(text)
+    return fault.sentence(name, f"Change -M {setting.key}.", value)
 
 
-def engine_of(settings: Mapping[str, Any], place: str | None) -> Engine:
-    """Where the work is done that writes to a place; UsageError: settings of the cluster do not fit together."""
-    if settings.get("own_store") and not (place and is_url(place)):
+def engine_of(settings: Mapping[str, Any], target: str | None) -> Engine:
+    """Choose where work is done.
+
+    Args:
+        settings: of the cluster.
+        target: the folder or store that is written to; None: the default folder.
+
+    Returns:
+        the engine.
+
+    Raises:
+        UsageError: the settings do not fit together.
+    """
+    if settings.get("own_store") and not (target and is_url(target)):
         raise UsageError(
             "own-store is about a store, and a folder of this machine is written. Drop it."
         )
-    names = {setting.option: setting.name for setting in Engine.settings()}
-    engine = Engine(
-        **{names[option]: value for option, value in settings.items() if option in names}
-    )
+    values = {}
+    for setting in Engine.settings():
+        if setting.option in settings:
+            values[setting.name] = settings[setting.option]
+    engine = Engine(**values)
     engine.check()
     return engine
 
@@ -245,9 +341,7 @@ class WithSettings(Sectioned):
     def _refuse_twice(self, ctx: Any, args: Sequence[str]) -> None:
         """Refuse a setting of one value that has two: the first would count for nothing."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        settings = {
-            setting.option for options in setting_classes() for setting in options.settings()
-        }
+        settings = _settings_by_option()
         counts = Counter(parameter.opts[-1] for parameter in order if parameter.name in settings)
         for written, count in counts.items():
             if count > 1:
@@ -255,41 +349,72 @@ class WithSettings(Sectioned):
 
 
 def show(sentence: object) -> None:
-    """A line of results, never wrapped: others read it too."""
+    """Print a line of results, never wrapped: others read it too.
+
+    Args:
+        sentence: the line.
+    """
     out.print(sentence, soft_wrap=True)
 
 
 def show_text(sentence: str) -> None:
-    """Sentences of results, wrapped between words on a terminal."""
+    """Print sentences of results, wrapped between words on a terminal.
+
+    Args:
+        sentence: one or several.
+    """
     out.print(sentence, soft_wrap=not out.is_terminal)
 
 
 def say(sentence: str) -> None:
-    """A sentence for the user, beside the results."""
+    """Print a sentence for the user, beside the results.
+
+    Args:
+        sentence: the sentence.
+    """
     err.print(sentence, soft_wrap=True)
 
 
 def split_commas(names: Sequence[str] | None) -> list[str]:
-    """The values of an option that may be repeated, or hold several with commas between them."""
+    """Split the values of an option that may be repeated, or hold several with commas between them.
+
+    Args:
+        names: as they are typed; None: none.
+
+    Returns:
+        values without white space around them.
+    """
     return [part.strip() for name in names or () for part in name.split(",") if part.strip()]
 
 
 @contextmanager
-def working_folder(place: str, *, own: bool) -> Iterator[tuple[Path, "Store | None"]]:
-    """The folder that is written to; of a store a local copy, which is copied back at the end, and the store."""
-    if not is_url(place):
-        yield Path(place), None
+def working_folder(target: str, *, own: bool) -> Iterator[tuple[Path, "Store | None"]]:
+    """Open the folder that is written to; of a store a local copy, which is copied back at the end.
+
+    Args:
+        target: a folder, or the address of a store.
+        own: whether the store is the user's alone.
+
+    Returns:
+        the folder here, and the store if it is one.
+    """
+    if not is_url(target):
+        yield Path(target), None
         return
     from swapbias.runs import Store  # its library takes long to import
 
-    store = Store(place, own=own)
+    store = Store(target, own=own)
     with store.mirrored() as here:
         yield here, store
 
 
 @contextmanager
 def stoppable(sentence: str | Callable[[], str]) -> Iterator[None]:
-    """Ctrl-C and signals end the block with 128 + the signal, and one sentence: what was saved, where, what next."""
+    """End the block by Ctrl-C and signals with 128 + the signal, and one sentence: what was saved, where, what next.
+
+    Args:
+        sentence: the sentence, or what makes it.
+    """
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -298,28 +423,32 @@ def stoppable(sentence: str | Callable[[], str]) -> Iterator[None]:
 
 
 def end_by_signals() -> None:
-    """SIGTERM and SIGHUP raise as Ctrl-C does, so that what is half made is deleted; ignored ones (nohup) stay so."""
+    """Let SIGTERM and SIGHUP raise as Ctrl-C does: what is half made is deleted. Ignored ones (nohup) stay so."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt(128 + number)
 
-    for one in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
-        if signal.getsignal(one) is not signal.SIG_IGN:
-            signal.signal(one, end)
+    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int], Callable[[float], Any]]]:
-    """Bars on stderr: (title, total) -> called with how many more are done, which may be parts of one."""
+    """Show bars on stderr.
+
+    Returns:
+        (title, total) -> a function that is called with how many more are done, which may be parts of one.
+    """
     from tqdm import tqdm
 
     form = "{desc}: {percentage:3.0f} % ({n:.0f}/{total_fmt}), {remaining} to go"
-    every = 0.1 if err.is_terminal else 30  # seconds between two states in a log
+    seconds = 0.1 if err.is_terminal else 30  # between two states in a log
     with ExitStack() as bars:
-        yield (
-            lambda title, total: (
-                bars.enter_context(
-                    tqdm(total=total, desc=title, mininterval=every, bar_format=form)
-                ).update
-            )
-        )
+
+        def start_bar(title: str, total: int) -> Callable[[float], Any]:
+            bar = tqdm(total=total, desc=title, mininterval=seconds, bar_format=form)
+            update: Callable[[float], Any] = bars.enter_context(bar).update
+            return update
+
+        yield start_bar

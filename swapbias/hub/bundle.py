@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,43 +20,72 @@ from swapbias.findings import Finding, findings_table
 from swapbias.hub import cards
 from swapbias.measures import Estimate
 from swapbias.privacy import credentialed, own_data, refuse
-from swapbias.runs import Run
+from swapbias.runs import Results, Run
 
 _PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
 
+# --- tables as they are shared ----------------------------------------------------------------------------
+
 
 def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
-    """The scored prompts of each study as Parquet, by path; ``items`` have the models' public names."""
-    made = {}
-    for path, rows in ((f"items/{study}.parquet", rows) for study, rows in items.items()):
+    """Write the scored prompts of each study as Parquet.
+
+    Args:
+        run: whose files are read.
+        items: by study the scored rows, with the models' public names.
+
+    Returns:
+        Parquet by path within the run.
+    """
+    files = {}
+    for study, rows in items.items():
+        path = f"items/{study}.parquet"
         table = pq.read_table(run.folder / path)
         names = pa.array(rows["model_id"], pa.string())
-        made[path] = parquet(
-            table.set_column(table.column_names.index("model_id"), "model_id", names)
-        )
-    return made
+        column = table.column_names.index("model_id")
+        files[path] = parquet(table.set_column(column, "model_id", names))
+    return files
 
 
 def parquet(table: pa.Table) -> bytes:
-    """A table as Parquet, without what its maker noted beside it; the same rows give the same bytes."""
+    """Write a table as Parquet, without what its maker noted beside it; the same rows give the same bytes.
+
+    Args:
+        table: the table.
+
+    Returns:
+        Parquet.
+    """
     buffer = io.BytesIO()
     pq.write_table(table.replace_schema_metadata().combine_chunks(), buffer)
     return buffer.getvalue()
 
 
-def findings_parquet(found: list[Finding], run: str) -> bytes:
-    """``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types."""
-    table = findings_table(found)
+def findings_parquet(findings: Sequence[Finding], run: str) -> bytes:
+    """Write ``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types.
+
+    Args:
+        findings: of the run.
+        run: its name.
+
+    Returns:
+        Parquet.
+    """
+    table = findings_table(findings)
     for name in _PRINTED:  # in the table texts with the decimals that a paper prints
         table[name] = pd.to_numeric(table[name])
     table.insert(0, "run", run)
     kinds: dict[Any, pa.DataType] = {float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
     types = {
-        one.name: kinds.get(one.type, pa.string()) for one in (*fields(Finding), *fields(Estimate))
+        field.name: kinds.get(field.type, pa.string())
+        for field in (*fields(Finding), *fields(Estimate))
     }
     types |= dict.fromkeys(_PRINTED, pa.float64())
     schema = pa.schema([(str(name), types.get(str(name), pa.string())) for name in table])
     return parquet(pa.Table.from_pandas(table, schema=schema, preserve_index=False))
+
+
+# --- what of a run may leave ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +93,19 @@ class Bundle:
     """A run as it may be shared."""
 
     name: str
+    """The run's name on the Hub."""
     files: Mapping[str, bytes]
     """By path in the repository."""
-    found: list[Finding]
+    findings: list[Finding]
     """With models' public names."""
     manifest: dict[str, Any]
+    """The public manifest."""
     never: tuple[str, ...]
     """Strings that no outgoing file may hold."""
     withheld: tuple[str, ...]
     """Paths within the run that stay here."""
     rows: int
-    """Of its tables."""
+    """Number of rows of its tables."""
     installed: bool
     """The scored prompts are those of the installed corpora."""
     read: Mapping[str, Any]
@@ -82,56 +113,103 @@ class Bundle:
 
     @property
     def folder(self) -> str:
-        """Where the run lies in the repository."""
+        """The folder of the run in the repository."""
         return f"runs/{self.name}"
 
 
 def run_name(manifest: Mapping[str, Any]) -> str:
-    """The models' names, and 8 hexadecimal digits of what is audited: models, corpora and settings.
+    """Name a run by the models, and 8 hexadecimal digits of what is audited: models, corpora and settings.
 
     Results, dates, versions, the revision of a model on the Hub and the version of a corpus do not count.
+
+    Args:
+        manifest: of the run.
+
+    Returns:
+        the name, of ``a-z``, ``0-9`` and dashes.
     """
     public = privacy.public_manifest(manifest)
-    models = [str(one["model_id"]) for one in public.get("models", [])]
+    models = [str(pin["model_id"]) for pin in public.get("models", [])]
     settings = runs.without_speed(public["settings"])
     corpora = [
-        [str(one.get(name, "")) for name in ("corpus", "config")] for one in public["corpora"]
+        [str(entry.get("corpus", "")), str(entry.get("config", ""))] for entry in public["corpora"]
     ]
-    identity = [models, sorted(_pins(manifest.get("models", []))), corpora, settings]
+    identity = [models, sorted(_digests(manifest.get("models", []))), corpora, settings]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return f"{cards.slug('-'.join(models))}-{digest[:8]}"
 
 
-def _pins(value: Any) -> Iterator[str]:
-    """Digests of models that no revision pins down, however nested (of features within a classifier)."""
-    if isinstance(value, Mapping) and not value.get("revision"):
-        yield from (
-            str(value[name]) for name in ("sha256", "answers") if isinstance(value.get(name), str)
-        )
-        value = list(value.values())
-    for one in value if isinstance(value, list | tuple) else ():
-        yield from _pins(one)
+def _digests(value: Any) -> Iterator[str]:
+    """Yield the digests of models that no revision pins down, however nested (of features within a classifier)."""
+    children = value
+    if isinstance(value, Mapping):
+        if value.get("revision"):
+            return
+        for name in ("sha256", "answers"):
+            if isinstance(value.get(name), str):
+                yield str(value[name])
+        children = list(value.values())
+    if isinstance(children, list | tuple):
+        for child in children:
+            yield from _digests(child)
 
 
 def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
-    """A finished run as it may be shared; packing it twice gives the same bytes.
+    """Pack a finished run as it may be shared; packing it twice gives the same bytes.
 
-    UsageError: credentialed data, notes or studies of the user's own, a run that is not complete. ValueError: a file
-    that is not of the sha256 that its audit recorded.
+    Args:
+        run: the run.
+        findings_only: whether its scored prompts stay here.
+
+    Returns:
+        the files, and what is known of them.
+
+    Raises:
+        UsageError: credentialed data, notes or studies of the user's own, a run that is not complete.
+        ValueError: a file that is not of the sha256 that its audit recorded.
     """
     refuse(run.folder, "shared")
     manifest = run.manifest()
-    if own := manifest.get("own_studies"):
+    results = _read_shareable(run, manifest)
+    is_installed = False
+    # Settings of another version, or a corpus that is not at hand.
+    with suppress(ValueError, KeyError, TypeError):
+        is_installed = runs.reads_installed(manifest)
+    if not (is_installed or findings_only):
         raise UsageError(
-            f"{run.folder} was audited with your own {listed(own)}, and results repositories hold studies of the "
-            "package. Publish it with swapbias study push, so that others can run it."
+            f"The scored prompts of {run.folder} are not those of the installed corpora. Audit again, or share "
+            "findings alone with --findings-only."
+        )
+    if findings_only:
+        results = replace(results, items={})
+    public = runs.as_public(results)
+    read = _with_address(public.manifest, manifest)
+    name = run_name(manifest)
+    files = _result_files(public, read, name)
+    files |= shared_items(run, public.items)
+    return Bundle(
+        name=name,
+        files={f"runs/{name}/{path}": files[path] for path in sorted(files)},
+        findings=public.found,
+        manifest=dict(public.manifest),
+        never=_never_strings(run, manifest),
+        withheld=_withheld(run, files),
+        rows=len(public.found) + sum(len(rows) for rows in public.items.values()),
+        installed=is_installed,
+        read=read,
+    )
+
+
+def _read_shareable(run: Run, manifest: Mapping[str, Any]) -> Results:
+    """Read a run that holds nothing that may not leave; else UsageError."""
+    if own_studies := manifest.get("own_studies"):
+        raise UsageError(
+            f"{run.folder} was audited with your own {listed(own_studies)}, and results repositories hold studies of "
+            "the package. Publish it with swapbias study push, so that others can run it."
         )
     if data := own_data(manifest):
-        refuse(
-            Path(data),
-            "shared",
-            is_known="mimic" in data.lower() or credentialed.is_mimic_name(data),
-        )
+        is_mimic = "mimic" in data.lower() or credentialed.is_mimic_name(data)
+        refuse(Path(data), "shared", is_known=is_mimic)
         raise UsageError(
             f"{run.folder} is of notes of your own, and findings of notes may tell of patients. Give its "
             "report to those who may read it."
@@ -142,52 +220,42 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
             f"{run.folder} records no sha256 of its files. Share the folder that the audit wrote."
         )
     for study, rows in results.items.items():
-        if (
-            "credentialed" in rows
-            and (rows["credentialed"].astype(str).str.lower() == "true").any()
-        ):
+        if "credentialed" not in rows:
+            continue
+        if (rows["credentialed"].astype(str).str.lower() == "true").any():
             refuse(run.folder / "items" / study, "shared", is_known=True)
-    installed = False
-    with suppress(
-        ValueError, KeyError, TypeError
-    ):  # settings of another version, or a corpus that is not at hand
-        installed = runs.reads_installed(manifest)
-    if not (installed or findings_only):
-        raise UsageError(
-            f"The scored prompts of {run.folder} are not those of the installed corpora. Audit again, or share "
-            "findings alone with --findings-only."
-        )
-    if findings_only:
-        results = replace(results, items={})
-    public = runs.as_public(results)
-    read = _with_address(public.manifest, manifest)
-    name = run_name(manifest)
+    return results
+
+
+def _result_files(public: Results, read: Mapping[str, Any], name: str) -> dict[str, bytes]:
+    """Write the manifest, tables, figures and report of public results, by path within the run."""
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
-        made = Run(Path(folder))
-        made.write_manifest(public.manifest)
-        runs.write_results(made, public, command=runs.repeat_command(read))
-        made.write("findings.parquet", findings_parquet(public.found, name))
-        places = sorted(path for path in made.folder.rglob("*") if path.is_file())
-        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in places}
-    files |= shared_items(run, public.items)
-    place = run.folder.resolve()
-    never = [str(place)] if len(place.parts) > 2 else []  # /data stands in any text
-    there = (path for path in run.folder.rglob("*") if path.is_file() or path.is_symlink())
-    return Bundle(
-        name,
-        {f"runs/{name}/{path}": files[path] for path in sorted(files)},
-        public.found,
-        dict(public.manifest),
-        (*privacy.private_strings(manifest), *never),
-        tuple(sorted({path.relative_to(run.folder).as_posix() for path in there} - set(files))),
-        len(public.found) + sum(map(len, public.items.values())),
-        installed=installed,
-        read=read,
-    )
+        run = Run(Path(folder))
+        run.write_manifest(public.manifest)
+        runs.write_results(run, public, command=runs.repeat_command(read))
+        run.write("findings.parquet", findings_parquet(public.found, name))
+        paths = sorted(path for path in run.folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def _never_strings(run: Run, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """List the strings that no outgoing file may hold."""
+    strings = [*privacy.private_strings(manifest)]
+    folder = run.folder.resolve()
+    if len(folder.parts) > 2:  # /data stands in any text
+        strings.append(str(folder))
+    return tuple(strings)
+
+
+def _withheld(run: Run, files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """List the paths within a run that are not among the files that leave."""
+    paths = [path for path in run.folder.rglob("*") if path.is_file() or path.is_symlink()]
+    names = {path.relative_to(run.folder).as_posix() for path in paths}
+    return tuple(sorted(names - set(files)))
 
 
 def _with_address(public: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A public manifest with the whole address of a service, where all of its users have the same."""
+    """Give a public manifest the whole address of a service, where all of its users have the same."""
     settings = public["settings"]
     chat = settings.get("chat") or {}
     address = (manifest["settings"].get("chat") or {}).get("base_url")

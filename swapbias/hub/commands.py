@@ -12,9 +12,11 @@ from swapbias import swapping
 from swapbias.errors import HubError, UsageError, exit_code, listed, log_traceback
 from swapbias.files import atomic_directory
 from swapbias.hub.cards import CARD
-from swapbias.hub.client import Hub, Push, PushOptions, Repo, Say, difference, push_repo
+from swapbias.hub.client import Hub
 from swapbias.hub.dry_run import DryHub
 from swapbias.hub.metric_spaces import push_metric, shipped
+from swapbias.hub.push import Push, PushOptions, Say, push_repo
+from swapbias.hub.repository import Repo, difference
 from swapbias.privacy import credentialed, is_credentialed, refuse
 from swapbias.studies import (
     Study,
@@ -30,11 +32,7 @@ from swapbias.studies.own import open_study, own_corpus, own_files, own_source
 DATASET = "dataset"
 METRIC = "metric"
 RESULTS = "results"
-_KINDS = {
-    DATASET: "dataset",
-    METRIC: "space",
-    RESULTS: "dataset",
-}  # as the Hub calls the repository
+_REPO_KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls it
 _FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
     DATASET: r"README\.md|LICENSES\.md|\w[\w.-]*/[\w.-]+\.parquet",
     METRIC: r"(?:{name}|{shipped}|app)\.py|README\.md|requirements\.txt",
@@ -54,45 +52,58 @@ def push_all(
     complain: Say,
     **options: Unpack[PushOptions],
 ) -> int:
-    """Publish corpora as datasets or metrics as Spaces, all by default; the exit code.
+    """Publish corpora as datasets or metrics as Spaces.
 
-    ``complain`` gets a sentence for each that failed. UsageError: an unknown name, or a namespace that the token may
-    not write to, which is known before the work starts.
+    Args:
+        kind: DATASET or METRIC.
+        names: of corpora or metrics; all where none is given.
+        namespace: the user or organisation.
+        complain: gets a sentence for each that failed.
+        options: of each push.
+
+    Returns:
+        the exit code, 1 where any failed.
+
+    Raises:
+        UsageError: an unknown name, or a namespace that the token may not write to, which is known before the work
+            starts.
     """
     from swapbias.hub.datasets import push_dataset
 
     say = options["say"]
-    done = list[Push]()
+    pushes = list[Push]()
     hub = DryHub(Hub(), namespace, say=complain) if options.get("dry_run") else Hub()
-    push: Callable[..., Push] = push_dataset if kind == DATASET else push_metric
-    chosen = (
-        [load_corpus(name).name for name in names or corpus_folders.CORPORA.built_in()]
-        if kind == DATASET
-        else names or catalogue.metrics()
-    )
-    for name in chosen if kind == METRIC else ():
-        metric_path(name)
-    if namespace not in (owners := hub.owners()):
+    push: Callable[..., Push]
+    if kind == DATASET:
+        push = push_dataset
+        names = [load_corpus(name).name for name in names or corpus_folders.CORPORA.built_in()]
+    else:
+        push = push_metric
+        names = names or catalogue.metrics()
+        for name in names:
+            metric_path(name)
+    owners = hub.owners()
+    if namespace not in owners:
         raise UsageError(
             f"The token may not write to {namespace!r}, expected one of {listed(owners, 'its accounts')}."
         )
 
-    def one(name: str) -> None:
-        made = push(hub, name, namespace=namespace, **options)
-        done.append(made)
-        at = f" at {made.commit[:12]}" if made.commit else ""
-        say(
-            f"{made.repo.name}: {made.status}{' (private)' if made.private else ''}, {made.tag}{at}"
-        )
+    def push_named(name: str) -> None:
+        pushed = push(hub, name, namespace=namespace, **options)
+        pushes.append(pushed)
+        say(pushed.sentence())
 
-    codes = _each(chosen, one, complain)
-    changed = sum(one.status != "unchanged" for one in done)
-    what = "would change" if any(one.status.startswith("would") for one in done) else "changed"
-    say(f"{len(done)} done, {changed} of them {what}; {len(codes) - len(done)} failed.")
+    codes = _act_on_all(names, push_named, complain)
+    changed = sum(pushed.status != "unchanged" for pushed in pushes)
+    verb = "changed"
+    if any(pushed.status.startswith("would") for pushed in pushes):
+        verb = "would change"
+    failed = len(codes) - len(pushes)
+    say(f"{len(pushes)} done, {changed} of them {verb}; {failed} failed.")
     return int(any(codes.values()))
 
 
-def _each(items: Iterable[Any], act: Callable[[Any], None], complain: Say) -> dict[Any, int]:
+def _act_on_all(items: Iterable[str], act: Callable[[str], None], complain: Say) -> dict[str, int]:
     """Act on each, and complain of those that fail; the exit code of each."""
     codes = dict.fromkeys(items, 0)
     for item in codes:
@@ -103,8 +114,8 @@ def _each(items: Iterable[Any], act: Callable[[Any], None], complain: Say) -> di
             codes[item] = exit_code(error)
             sentence = str(error)
             if isinstance(error, OSError):
-                place = f"{error.filename}: " if error.filename else ""
-                sentence = f"{place}{error.strerror or error}. Check the place and its free space."
+                file = f"{error.filename}: " if error.filename else ""
+                sentence = f"{file}{error.strerror or error}. Check the place and its free space."
             complain(f"swapbias: {item}: {' '.join(sentence.split())}")
     return codes
 
@@ -122,70 +133,117 @@ def pull_all(
     namespace: str = "",
     revision: str = "main",
 ) -> int:
-    """Fetch repositories of a kind to a folder: of a namespace those named, all by default; results by OWNER/NAME.
+    """Fetch repositories of a kind to a folder.
 
-    The exit code: 0 where everything is there and whole, 1 otherwise, 2 for a wrong name.
+    Args:
+        kind: DATASET, METRIC or RESULTS.
+        names: of corpora or metrics, all of the namespace's where none is given; of results OWNER/NAME.
+        out: the folder.
+        say: gets a line for each.
+        complain: gets a sentence for each that failed.
+        namespace: owner of the corpora or metrics.
+        revision: a branch, tag or commit of each.
+
+    Returns:
+        the exit code: 0 where everything is there and whole, 1 otherwise, 2 for a wrong name.
     """
     hub = Hub()
-    repos = names if kind == RESULTS else wanted_repos(hub, kind, namespace, names)
-    codes = _each(
-        repos, lambda name: say(pull_repo(hub, kind, name, out, revision=revision)), complain
-    )
+    repos = names
+    if kind != RESULTS:
+        repos = wanted_repos(hub, kind, namespace, names)
+
+    def pull_named(name: str) -> None:
+        say(pull_repo(hub, kind, name, out, revision=revision))
+
+    codes = _act_on_all(repos, pull_named, complain)
     if kind in _OF_OTHERS and 0 in codes.values():
         say(_OF_OTHERS[kind])
     return max(codes.values(), default=0)
 
 
 def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> list[str]:
-    """The datasets or metrics of an owner by those names, all that the package knows by default; UsageError: none."""
+    """List the repositories of an owner that hold datasets or metrics of swapbias.
+
+    Args:
+        hub: the Hub.
+        kind: DATASET or METRIC.
+        namespace: the owner.
+        names: of corpora or metrics; all that the package knows where none is given.
+
+    Returns:
+        names of repositories, OWNER/NAME.
+
+    Raises:
+        UsageError: there is none, or a name is unknown.
+    """
     for name in names:
-        load_corpus(name) if kind == DATASET else metric_path(name)
+        if kind == DATASET:
+            load_corpus(name)
+        else:
+            metric_path(name)
     if names:
         return [f"{namespace}/{name}" for name in dict.fromkeys(names)]
-    Repo(_KINDS[kind], f"{namespace}/all")  # a namespace that cannot be one is refused
-    there = hub.repos(namespace, _KINDS[kind])
-    known = corpora() if kind == DATASET else catalogue.metrics()
-    found = [f"{namespace}/{name}" for name in known if f"{namespace}/{name}" in there]
-    if not found:
+    repo_kind = _REPO_KINDS[kind]
+    Repo(repo_kind, f"{namespace}/all")  # a namespace that cannot be one is refused
+    there = hub.repos(namespace, repo_kind)
+    of_package = corpora() if kind == DATASET else catalogue.metrics()
+    repos = [f"{namespace}/{name}" for name in of_package if f"{namespace}/{name}" in there]
+    if not repos:
         raise UsageError(
             f"{namespace} has no {kind} of swapbias that can be seen. Check the name, or log in."
         )
-    return found
+    return repos
 
 
 def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str = "main") -> str:
-    """Fetch a repository to the new folder ``out/NAME`` (results: ``out/OWNER/NAME``); a sentence that says so.
+    """Fetch a repository to the new folder ``out/NAME`` (results: ``out/OWNER/NAME``).
 
-    UsageError: no such repository, or something else in its place, which is never replaced. ValueError: it has no
-    files of its kind. HubError: the Hub refuses, or other files came than it lists.
+    Args:
+        hub: the Hub.
+        kind: DATASET, METRIC or RESULTS.
+        repo_name: OWNER/NAME.
+        out: the folder for it.
+        revision: a branch, tag or commit.
+
+    Returns:
+        a sentence that says so.
+
+    Raises:
+        UsageError: no such repository, or something else in its place, which is never replaced.
+        ValueError: it has no files of its kind.
+        HubError: the Hub refuses, or other files came than it lists.
     """
-    repo = Repo(_KINDS[kind], repo_name)
+    repo = Repo(_REPO_KINDS[kind], repo_name)
     name = repo_name.rpartition("/")[2]
     target = out / (repo_name if kind == RESULTS else name)
     state = hub.existing_state(repo, revision=revision)
-    pattern = (
-        _FETCHED[kind].replace("{shipped}", "|".join(shipped())).replace("{name}", re.escape(name))
-    )
+    pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped()))
+    pattern = pattern.replace("{name}", re.escape(name))
     wanted = [path for path in state.files if re.fullmatch(pattern, path)]
     if not set(wanted) - {CARD}:
         raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
-    files = {one.relative_to(target).as_posix(): one for one in target.rglob("*") if one.is_file()}
-    there = {path: file for path, file in files.items() if re.fullmatch(pattern, path)}
-    done = f"{len(wanted)} of {len(state.files)} files"
-    if there.keys() == {*wanted} and not difference(state, there).write:
-        done = "unchanged"
+    here = {}
+    for file in target.rglob("*"):
+        path = file.relative_to(target).as_posix()
+        if file.is_file() and re.fullmatch(pattern, path):
+            here[path] = file
+    outcome = f"{len(wanted)} of {len(state.files)} files"
+    if here.keys() == {*wanted} and not difference(state, here).write:
+        outcome = "unchanged"
     else:
         with atomic_directory(target, new=True) as making:
-            files = {path: making / path for path in wanted}
+            fetched = {path: making / path for path in wanted}
             for path, cached in hub.fetch(state, wanted).items():
-                files[path].parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(cached, files[path])
-            if difference(state, files).write:
+                fetched[path].parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(cached, fetched[path])
+            if difference(state, fetched).write:
                 raise HubError(
                     f"{repo_name}: other files came than it lists. Run the command again."
                 )
-    version = f"{revision} ({state.commit[:8]})" if revision in state.tags else state.commit[:8]
-    return f"{repo_name} {version}: {done} in {target}"
+    version = state.commit[:8]
+    if revision in state.tags:
+        version = f"{revision} ({version})"
+    return f"{repo_name} {version}: {outcome} in {target}"
 
 
 # --- studies of the user's own ----------------------------------------------------------------------------
@@ -194,43 +252,68 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
 def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOptions]) -> Push:
     """Publish a study's folder as a dataset, tagged with its version: its tables, its prompts as Parquet, a card.
 
-    UsageError, HubError: as ``push_repo``. ValueError: a broken study, or a README with a header of its own.
+    Args:
+        hub: the Hub.
+        folder: of the study.
+        repo_name: OWNER/NAME of the dataset; made where it is not there.
+        options: of the push.
+
+    Returns:
+        the push that was made, or would be.
+
+    Raises:
+        UsageError: as ``push_repo``.
+        HubError: as ``push_repo``.
+        ValueError: a broken study, or a README with a header of its own.
     """
-    from swapbias.hub.datasets import local_card, write_config
+    from swapbias.hub.dataset_card import local_card
+    from swapbias.hub.datasets import write_config
 
     refuse(folder, "published")
     if options.get("dry_run"):
         hub = DryHub(hub, repo_name.partition("/")[0], say=options["say"])
     tables = own_source.study_files(folder)
     corpus = own_corpus.corpus_from_files(tables)
-    readme = folder / CARD
-    own = readme.read_text(encoding="utf-8-sig") if readme.is_file() else ""
-    if own.startswith("---"):
+    path = folder / CARD
+    readme = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
+    if readme.startswith("---"):
         raise ValueError(
-            f"{readme} begins with a header of its own, expected text. The push writes one: remove it."
+            f"{path} begins with a header of its own, expected text. The push writes one: remove it."
         )
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
-        infos = {
-            one.name: write_config(Path(scratch) / one.name, corpus, one) for one in corpus.configs
-        }
-        parquet = {
-            path.relative_to(scratch).as_posix(): path
-            for path in sorted(Path(scratch).rglob("*.parquet"))
-        }
+        infos = {}
+        for config in corpus.configs:
+            infos[config.name] = write_config(Path(scratch) / config.name, corpus, config)
         card = local_card(corpus, infos, is_credentialed=False)
-        card += f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{own}"
-        files: dict[str, bytes | Path] = {**tables, **parquet, CARD: card.encode()}
-        tag = f"v{corpus.version}"
-        hint = f"raise version in study.toml (now {corpus.version})"
+        card += f"\nRun it: `swapbias audit MODEL --study {repo_name}`\n\n{readme}"
+        files: dict[str, bytes | Path] = dict(tables)
+        for file in sorted(Path(scratch).rglob("*.parquet")):
+            files[file.relative_to(scratch).as_posix()] = file
+        files[CARD] = card.encode()
         return push_repo(
-            hub, Repo("dataset", repo_name), files, tag=tag, version_hint=hint, **options
+            hub,
+            Repo("dataset", repo_name),
+            files,
+            tag=f"v{corpus.version}",
+            version_hint=f"raise version in study.toml (now {corpus.version})",
+            **options,
         )
 
 
 def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
-    """A study that somebody pushed, opened from its tables at one commit; nothing else of it is fetched.
+    """Open a study that somebody pushed, from its tables at one commit; nothing else of it is fetched.
 
-    UsageError: no such dataset, or none that holds a study. ValueError: a broken study.
+    Args:
+        hub: the Hub.
+        repo_name: OWNER/NAME of the dataset.
+        revision: a branch, tag or commit.
+
+    Returns:
+        the study.
+
+    Raises:
+        UsageError: no such dataset, or none that holds a study.
+        ValueError: a broken study.
     """
     state = hub.existing_state(Repo("dataset", repo_name), revision=revision)
     if own_files.STUDY_FILES[0] not in state.files:
@@ -244,61 +327,96 @@ def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
         return open_study(folder, origin=f"{repo_name}@{state.commit}")
 
 
-def study_name(named: "str | PathLike[str]") -> str:
-    """What an audit knows a study by, with its config: its name, or that of the folder or dataset, which is opened.
+def study_name(source: "str | PathLike[str]") -> str:
+    """Return the name by which an audit knows a study, with its config; a folder or dataset is opened.
 
-    UsageError: no such folder or dataset. ValueError: a broken study.
+    Args:
+        source: a study's name, its folder, or OWNER/NAME of its dataset; each with ``:CONFIG`` or without.
+
+    Returns:
+        the name, with ``:CONFIG`` where one is given.
+
+    Raises:
+        UsageError: no such folder or dataset.
+        ValueError: a broken study.
     """
-    place, colon, config = fspath(named).partition(":")
-    if place in studies():
-        return fspath(named)
-    if (
-        place.startswith((".", "~", "/"))
-        or "\\" in place
-        or (Path(place) / own_files.STUDY_FILES[0]).is_file()
-    ):
-        if not Path(place).expanduser().is_dir():
+    text = fspath(source)
+    study, colon, config = text.partition(":")
+    if study in studies():
+        return text
+    if _is_folder_name(study):
+        folder = Path(study).expanduser()
+        if not folder.is_dir():
             raise UsageError(
-                f"{place} is no folder of a study. Check it, or write one with swapbias study new."
+                f"{study} is no folder of a study. Check it, or write one with swapbias study new."
             )
-        if not (Path(place).expanduser() / own_files.STUDY_FILES[0]).is_file():
+        if not (folder / own_files.STUDY_FILES[0]).is_file():
             raise UsageError(
-                f"{place} holds no {own_files.STUDY_FILES[0]}. Write one with swapbias study new."
+                f"{study} holds no {own_files.STUDY_FILES[0]}. Write one with swapbias study new."
             )
-        return own_study(Path(place)).name + colon + config
-    if place.count("/") != 1:
-        return fspath(named)
-    name, _, revision = place.partition("@")
+        return own_study(Path(study)).name + colon + config
+    if study.count("/") != 1:
+        return text
+    name, _, revision = study.partition("@")
     return pull_study(Hub(), name, revision=revision or "main").name + colon + config
 
 
-def study_names(places: "Iterable[str | PathLike[str]]") -> list[str]:
-    """Name studies as ``study_name`` does; a folder or dataset of which several configs are asked is opened once."""
+def _is_folder_name(text: str) -> bool:
+    """Tell whether a text is written as a folder, or is one of a study."""
+    is_path = text.startswith((".", "~", "/")) or "\\" in text
+    return is_path or (Path(text) / own_files.STUDY_FILES[0]).is_file()
+
+
+def study_names(sources: "Iterable[str | PathLike[str]]") -> list[str]:
+    """Name studies as ``study_name`` does; a folder or dataset of which several configs are asked is opened once.
+
+    Args:
+        sources: names, folders or datasets, each with ``:CONFIG`` or without.
+
+    Returns:
+        names, in their order.
+    """
     opened: dict[str, str] = {}
     names = []
-    for named in places:
-        place, colon, config = fspath(named).partition(":")
-        if place not in opened:
-            opened[place] = study_name(place)
-        names.append(opened[place] + colon + config)
+    for source in sources:
+        study, colon, config = fspath(source).partition(":")
+        if study not in opened:
+            opened[study] = study_name(study)
+        names.append(opened[study] + colon + config)
     return names
 
 
 def own_study(source: Any, **options: Any) -> Study:
-    """``open_study`` of what is no credentialed text, else UsageError: a run keeps its prompts."""
-    place = Path(source).expanduser() if isinstance(source, str | PathLike) else None
-    may_be = place is not None and place.exists() and is_credentialed(place)
-    if not may_be:
+    """Open a study of the user's own that holds no credentialed text: a run keeps its prompts.
+
+    Args:
+        source: a folder, a file of prompts, or a table, as ``open_study`` takes it.
+        options: as ``open_study`` takes them.
+
+    Returns:
+        the study.
+
+    Raises:
+        UsageError: it may hold credentialed clinical notes.
+        ValueError: a broken study.
+    """
+    path = Path(source).expanduser() if isinstance(source, str | PathLike) else None
+    if path is None or not path.exists() or not is_credentialed(path):
         study = swapping.open_study(source, **options)
-        rows = (row for one in load_corpus(study.name).configs for row in one.rows())
-        marks = ("true", "1", "yes")
-        may_be = any(
-            credentialed.is_mimic_columns(row) or row.get("credentialed", "").lower() in marks
-            for row in rows
-        )
-    if may_be:
-        raise UsageError(
-            f"{place.name if place else 'These prompts'} may hold credentialed clinical notes, and a run keeps "
-            "prompts of your own as they are. Give notes with -M data."
-        )
-    return study
+        if not _has_credentialed_rows(study):
+            return study
+    prompts = path.name if path else "These prompts"
+    raise UsageError(
+        f"{prompts} may hold credentialed clinical notes, and a run keeps prompts of your own as they are. Give "
+        "notes with -M data."
+    )
+
+
+def _has_credentialed_rows(study: Study) -> bool:
+    """Tell whether a row of a study is marked, or has the columns of a credentialed table."""
+    for config in load_corpus(study.name).configs:
+        for row in config.rows():
+            is_marked = row.get("credentialed", "").lower() in ("true", "1", "yes")
+            if is_marked or credentialed.is_mimic_columns(row):
+                return True
+    return False

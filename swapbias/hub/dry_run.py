@@ -1,7 +1,9 @@
 """The Hub of a dry run, which needs neither a token nor a network."""
 
 from swapbias.errors import HubError
-from swapbias.hub.client import Hub, Repo, Say, State
+from swapbias.hub.client import Hub
+from swapbias.hub.push import Say
+from swapbias.hub.repository import Repo, State
 
 _AS_NEW = "What the Hub holds is not known, so everything is shown as new."
 

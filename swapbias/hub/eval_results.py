@@ -11,19 +11,13 @@ from swapbias.report import verdicts
 from swapbias.studies import tables
 
 EVAL_RESULTS = ".eval_results/swapbias.yaml"
-
-
 SOURCE_NAME = "swapbias"  # tells this package's entries from those of others
-
-
 LIMITS = "One measure of one study: 1 is no measured difference, not proof of fairness; this is not a leaderboard."
-
-
 Entry = dict[str, Any]
 
 
 def eval_entries(
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
     manifest: Mapping[str, Any],
     *,
     namespace: str,
@@ -31,111 +25,138 @@ def eval_entries(
     source_url: str,
     source_user: str,
 ) -> list[Entry]:
-    """One entry for each experiment of a published corpus: the least fair of its answer and the gaps this compares.
+    """Make one entry for each experiment of a published corpus: the least fair of its answer and the gaps in it.
 
     ``value`` is 0 to 1, higher is fairer (``findings.oriented``), rounded to 4 decimals; ``notes`` hold each number
-    with its interval and n. ``revisions`` are commits of the dataset repositories of ``namespace`` by corpus; a
-    corpus without one has no entry.
+    with its interval and n.
+
+    Args:
+        findings: of one model.
+        manifest: of the run.
+        namespace: owner of the dataset repositories of the corpora.
+        revisions: commits of these repositories by corpus; a corpus without one has no entry.
+        source_url: where the results are.
+        source_user: who shares them.
+
+    Returns:
+        entries as the Hub reads them.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-    made = []
-    for several in verdicts.group_by_question(found):  # one a phenotype
-        one = min(several, key=lambda each: (oriented(each) or (1.0,))[0])
-        experiment = experiment_of(one)
-        corpus = (
-            experiment.reads.notes.corpus
-            if experiment and experiment.reads.notes.corpus
-            else one.study
+    results = []
+    for answers in verdicts.group_by_question(findings):  # one a phenotype
+        answer = min(answers, key=lambda finding: (oriented(finding) or (1.0,))[0])
+        numbers = []
+        for finding in (answer, *verdicts.gaps_of_sets(answer, findings)):
+            if number := oriented(finding):
+                numbers.append((finding, *number))
+        corpus = _corpus_of(answer)
+        if not numbers or corpus not in revisions:
+            continue
+        _, value, higher_is = min(numbers, key=lambda number: number[1])
+        model = _describe_model_read(manifest, answer.model_id)
+        settings = _describe_settings(manifest, answer.model_id)
+        values = "; ".join(_describe_number(finding) for finding, *_ in numbers)
+        notes = f"{model}Higher is fairer: {higher_is}. {values}. swapbias {__version__}, {settings}. {LIMITS}"
+        entry = EvalResultEntry(
+            dataset_id=f"{namespace}/{corpus}",
+            task_id=answer.experiment,
+            value=round(value, 4),
+            dataset_revision=revisions[corpus],
+            date=str(manifest.get("finished") or manifest["started"]),
+            source_url=source_url,
+            source_name=SOURCE_NAME,
+            source_user=source_user,
+            notes=" ".join(notes.split()),
         )
-        each = [
-            (each, number)
-            for each in (one, *verdicts.gaps_of_sets(one, found))
-            if (number := oriented(each))
-        ]
-        if each and corpus in revisions:
-            least, fair_how = min((number for _, number in each), key=lambda number: number[0])
-            raw = "; ".join(map(_describe_number, (finding for finding, _ in each)))
-            how = f"swapbias {__version__}, {_describe_settings(manifest, one.model_id)}"
-            model = _describe_model_read(manifest, one.model_id)
-            notes = f"{model}Higher is fairer: {fair_how}. {raw}. {how}. {LIMITS}"
-            entry = EvalResultEntry(
-                dataset_id=f"{namespace}/{corpus}",
-                task_id=one.experiment,
-                value=round(least, 4),
-                dataset_revision=revisions[corpus],
-                date=str(manifest.get("finished") or manifest["started"]),
-                source_url=source_url,
-                source_name=SOURCE_NAME,
-                source_user=source_user,
-                notes=" ".join(notes.split()),
-            )
-            made.append(entry)
-    entries: list[Entry] = eval_result_entries_to_yaml(made)
+        results.append(entry)
+    entries: list[Entry] = eval_result_entries_to_yaml(results)
     return entries
 
 
+def _corpus_of(finding: Finding) -> str:
+    """Return the name of the corpus that a finding is of: that of its notes, else of its study."""
+    experiment = experiment_of(finding)
+    notes_corpus = experiment.reads.notes.corpus if experiment else ""
+    return notes_corpus or finding.study
+
+
 def _describe_number(finding: Finding) -> str:
-    """What a finding is, and its value, interval and n in its own unit."""
-    one = finding.estimate
-    rows = f", {finding.subset}" if finding.subset else ""
-    ends = (
-        f"[{one.ci_low:.4g}, {one.ci_high:.4g}]"
-        if one.ci_low <= one.ci_high
-        else "without interval"
+    """Say what a finding is, and its value, interval and n in its own unit."""
+    estimate = finding.estimate
+    subset = f", {finding.subset}" if finding.subset else ""
+    interval = "without interval"
+    if estimate.ci_low <= estimate.ci_high:
+        interval = f"[{estimate.ci_low:.4g}, {estimate.ci_high:.4g}]"
+    unscored = f" ({int(estimate.n_unscored)} not scored)" if estimate.n_unscored else ""
+    value = f"{estimate.value + 0.0:.4g}"
+    count = int(estimate.n)
+    return (
+        f"{finding.measure}, {finding.contrast}{subset}: {value} {interval}, n = {count}{unscored}"
     )
-    lost = f" ({int(one.n_unscored)} not scored)" if one.n_unscored else ""
-    return f"{finding.measure}, {finding.contrast}{rows}: {one.value + 0.0:.4g} {ends}, n = {int(one.n)}{lost}"
 
 
 def _describe_model_read(manifest: Mapping[str, Any], model_id: str) -> str:
-    """The model by all that was read, where that is not the model as it is: the first words of its entry."""
-    pins = (pin for pin in manifest.get("models", ()) if pin["model_id"] == model_id)
-    changed = any(
-        pin.get(name) for pin in pins for name in ("adapter", "quantization", "subfolder")
-    )
-    return f"Measured: {model_id}. " if changed else ""
+    """Name the model by all that was read, where that is not the model as it is: the first words of its entry."""
+    for pin in manifest.get("models", ()):
+        is_changed = pin.get("adapter") or pin.get("quantization") or pin.get("subfolder")
+        if pin["model_id"] == model_id and is_changed:
+            return f"Measured: {model_id}. "
+    return ""
 
 
 def _describe_settings(manifest: Mapping[str, Any], model_id: str) -> str:
-    """What a number depends on besides model and prompts: seed, number format, trials and temperature of a chat."""
-    models = [one for one in manifest.get("models", []) if one["model_id"] == model_id]
-    formats = sorted({f"weights in {one['dtype']}" for one in models if one.get("dtype")})
-    chat = sorted({scoring_in_words(one) for one in models if "trials" in one or "scoring" in one})
+    """Say what a number depends on besides model and prompts: seed, number format, and how a chat was scored."""
+    pins = [pin for pin in manifest.get("models", []) if pin["model_id"] == model_id]
+    formats = sorted({f"weights in {pin['dtype']}" for pin in pins if pin.get("dtype")})
+    chat = sorted({scoring_in_words(pin) for pin in pins if "trials" in pin or "scoring" in pin})
     return ", ".join([f"seed {manifest['settings'].get('seed', 0)}", *formats, *chat])
 
 
-def merged_entries(existing: bytes, new: Sequence[Entry], where: str) -> bytes:
-    """The file with new entries: each replaces ours of the same dataset, task and user, or comes last.
+def merged_entries(existing: bytes, new: Sequence[Entry], file: str) -> bytes:
+    """Put new entries into the file: each replaces ours of the same dataset, task and user, or comes last.
 
-    A file that holds them already is returned as it is. ValueError: what is there is no list of entries.
+    Args:
+        existing: the file that is there; empty for none.
+        new: entries of ours.
+        file: its name, as errors have it.
+
+    Returns:
+        the file; as it is where it holds them already.
+
+    Raises:
+        ValueError: what is there is no list of entries.
     """
-    before = cards.read_yaml(tables.decoded(where, existing), where) or []
+    before = cards.read_yaml(tables.decoded(file, existing), file) or []
     if not isinstance(before, list) or not all(map(_is_entry, before)):
         raise ValueError(
-            f"{where} is no list of entries with dataset and value. Correct or remove the file."
+            f"{file} is no list of entries with dataset and value. Correct or remove the file."
         )
-    waiting = {_entry_key(one): one for one in new}
-    ours = set(waiting)
-    after = [waiting.pop(key, None) if (key := _entry_key(one)) in ours else one for one in before]
-    after = [
-        *(one for one in after if one is not None),
-        *waiting.values(),
-    ]  # None: ours a second time
-    return existing if existing and after == before else cards.dump(after).encode()
+    waiting = {_entry_key(entry): entry for entry in new}
+    replaced_keys = set(waiting)
+    after = []
+    for entry in before:
+        key = _entry_key(entry)
+        if key not in replaced_keys:
+            after.append(entry)
+        elif key in waiting:  # else ours a second time
+            after.append(waiting.pop(key))
+    after += waiting.values()
+    if existing and after == before:
+        return existing
+    return cards.dump(after).encode()
 
 
-def _is_entry(one: Any) -> bool:
-    dataset = one.get("dataset") if isinstance(one, dict) else None
-    return isinstance(dataset, dict) and isinstance(dataset.get("id"), str) and "value" in one
+def _is_entry(value: Any) -> bool:
+    """Tell whether a value of the file is an entry: it names a dataset, and has a value."""
+    dataset = value.get("dataset") if isinstance(value, dict) else None
+    return isinstance(dataset, dict) and isinstance(dataset.get("id"), str) and "value" in value
 
 
 def _entry_key(entry: Entry) -> tuple[str, ...]:
-    """Dataset, task and user of an entry of ours; empty for those of others."""
+    """Return dataset, task and user of an entry of ours; empty for those of others."""
     source = entry.get("source")
     if not isinstance(source, dict) or source.get("name") != SOURCE_NAME:
         return ()
-    return (
-        *(str(entry["dataset"].get(name)) for name in ("id", "task_id")),
-        str(source.get("user")),
-    )
+    dataset = entry["dataset"]
+    return str(dataset.get("id")), str(dataset.get("task_id")), str(source.get("user"))

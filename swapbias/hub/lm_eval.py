@@ -9,7 +9,8 @@ from typing import Any
 from swapbias import __version__
 from swapbias.errors import UsageError, listed, unknown_name
 from swapbias.hub.cards import dump, read_yaml
-from swapbias.hub.datasets import LICENCES, licences, licences_file
+from swapbias.hub.commands import study_name
+from swapbias.hub.licences import LICENCES, licences, licences_file
 from swapbias.privacy import writing
 from swapbias.runs import Run
 from swapbias.studies import (
@@ -37,21 +38,33 @@ _READINGS = {  # of an experiment: the function of that module that reads the re
 
 
 def export_study(name: str, out: Path) -> list[Path]:
-    """Write the causal experiments of a study (``study`` or ``study:config``) as tasks of lm-evaluation-harness.
+    """Write the causal experiments of a study as tasks of lm-evaluation-harness.
 
     A task reads the log-odds of each prompt as audits do (of two answers, of antonyms; of a text the log-probability
-    after its first word) and shows their mean, and for each contrast the mean gap over all prompts. UsageError: an
-    unknown study or config, one without causal experiments, a folder that is not empty.
+    after its first word) and shows their mean, and for each contrast the mean gap over all prompts.
+
+    Args:
+        name: ``study`` or ``study:config``; a study of the user's own is its folder, or OWNER/NAME on the Hub.
+        out: a new folder.
+
+    Returns:
+        the files that were written.
+
+    Raises:
+        UsageError: an unknown study or config, one without causal experiments, a folder that is not empty.
     """
-    study, _, config = name.partition(":")
-    chosen = list(_chosen(load_study(study), config))
+    study, _, config = study_name(name).partition(":")
+    chosen = list(_causal_experiments(load_study(study), config))
     Run.check_new(out)
     corpus = load_corpus(study)
     tasks = list[str]()
-    files = {f"{CODE}.py": Path(__file__).with_name("lm_eval_tasks.py").read_text(encoding="utf-8")}
+    code = Path(__file__).with_name("lm_eval_tasks.py")
+    files = {f"{CODE}.py": code.read_text(encoding="utf-8")}
     for experiment, configs in chosen:
         task = f"swapbias_{study}_{experiment.name}"
-        docs = [doc for one in configs for doc in _docs(experiment, config_rows(corpus.name, one))]
+        docs: list[Doc] = []
+        for config_name in configs:
+            docs += _docs(experiment, config_rows(corpus.name, config_name))
         tasks.append(task)
         files[f"{task}.jsonl"] = "".join(json.dumps(doc, ensure_ascii=False) + "\n" for doc in docs)
         files[f"{task}.yaml"] = _yaml(_task(task, corpus, experiment, configs, docs))
@@ -66,86 +79,95 @@ def export_study(name: str, out: Path) -> list[Path]:
     return [out / path for path in sorted(files)]
 
 
-def _chosen(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
-    """The causal experiments of a study with the configs that each reads."""
-    causal = [one for one in study.experiments if one.kind == "causal"]
+def _causal_experiments(study: Study, config: str) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
+    """Yield the causal experiments of a study with the configs that each reads; all of them for a blank config."""
+    causal = [experiment for experiment in study.experiments if experiment.kind == "causal"]
     if not causal:
-        known_studies = [*catalogue.outlines(), *map(load_study, own_studies())]
-        able = [
-            one.name
-            for one in known_studies
-            if any(two.kind == "causal" for two in one.experiments)
-        ]
         raise UsageError(
-            f"{study.name} has no experiment for causal models, which lm-eval runs: expected {listed(able)}. "
-            "Name another study."
+            f"{study.name} has no experiment for causal models, which lm-eval runs: expected "
+            f"{listed(_causal_studies())}. Name another study."
         )
-    known = [name for one in causal for name in (*one.reads.configs, *one.reads.alternatives)]
-    if config and config not in known:
-        raise unknown_name(f"config of causal experiments of {study.name}", config, known)
-    for one in causal:
-        if not config or config in (*one.reads.configs, *one.reads.alternatives):
-            yield one, (config,) if config else one.reads.configs
+    configs = []
+    for experiment in causal:
+        configs += [*experiment.reads.configs, *experiment.reads.alternatives]
+    if config and config not in configs:
+        raise unknown_name(f"config of causal experiments of {study.name}", config, configs)
+    for experiment in causal:
+        if not config:
+            yield experiment, experiment.reads.configs
+        elif config in (*experiment.reads.configs, *experiment.reads.alternatives):
+            yield experiment, (config,)
+
+
+def _causal_studies() -> list[str]:
+    """List the studies that have an experiment for causal models."""
+    studies = [*catalogue.outlines(), *map(load_study, own_studies())]
+    return [
+        study.name
+        for study in studies
+        if any(experiment.kind == "causal" for experiment in study.experiments)
+    ]
 
 
 def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator[Doc]:
-    """What the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
+    """Yield what the harness reads of each row: a context, how it may go on, and on which side of a gap it stands."""
     for row in rows:
-        # the harness puts BOS or EOS before it, as an audit does
-        context = ""
-        choices = [row["text"]]
-        if experiment.reads.reading == "answers":
-            context = row["text"]
-            choices = [f" {one.text}" for one in row["candidates"]]
-        elif experiment.reads.reading == "antonyms":
-            words = load_lexicon(f"{row['lexicon'].partition('/')[0]}/antonyms").entries()
-            choices = [row["text"].replace(MASK, word) for word, _ in words]
-        gaps = {
-            _contrast(one): one
-            for one in experiment.gaps
-            if row["group"] in (one.compares.group, one.compares.reference)
-        }
+        group = row["group"]
+        gaps = [
+            gap for gap in experiment.gaps if group in (gap.compares.group, gap.compares.reference)
+        ]
+        sides = {_contrast(gap): 1 if gap.compares.group == group else -1 for gap in gaps}
+        context, choices = _context_and_choices(experiment, row)
+        units = []
+        if not experiment.is_paired:
+            units = [row[name] for name in reversed(experiment.design.aggregate)]
         yield {
             **{name: row[name] for name in _COLUMNS},
             "context": context,
             "choices": choices,
-            "gaps": list(gaps),
-            "sides": [1 if one.compares.group == row["group"] else -1 for one in gaps.values()],
-            "units": []
-            if experiment.is_paired
-            else [row[name] for name in reversed(experiment.design.aggregate)],
+            "gaps": list(sides),
+            "sides": list(sides.values()),
+            "units": units,
         }
 
 
-def _contrast(one: Experiment) -> str:
-    return "_minus_".join(
-        re.sub(r"[^A-Za-z0-9]+", "_", name) for name in (one.compares.group, one.compares.reference)
-    )
+def _context_and_choices(experiment: Experiment, row: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return the context of a row and how it may go on."""
+    if experiment.reads.reading == "answers":
+        return row["text"], [f" {candidate.text}" for candidate in row["candidates"]]
+    # The harness puts BOS or EOS before a blank context, as an audit does.
+    if experiment.reads.reading == "antonyms":
+        lexicon = row["lexicon"].partition("/")[0]
+        words = load_lexicon(f"{lexicon}/antonyms").entries()
+        return "", [row["text"].replace(MASK, word) for word, _ in words]
+    return "", [row["text"]]
+
+
+def _contrast(gap: Experiment) -> str:
+    """Name the contrast of a gap as a metric of the harness."""
+    names = (gap.compares.group, gap.compares.reference)
+    return "_minus_".join(re.sub(r"[^A-Za-z0-9]+", "_", name) for name in names)
 
 
 def _task(
     task: str, corpus: Corpus, experiment: Experiment, configs: Sequence[str], docs: Sequence[Doc]
 ) -> Doc:
+    """Return the content of a task's YAML."""
     function, quantities = _READINGS[experiment.reads.reading]
-    gaps = list(dict.fromkeys(name for doc in docs for name in doc["gaps"]))
-    metrics = dict.fromkeys(quantities, "mean")
-    if experiment.comparison is not None:
-        if not experiment.comparison.harness:
-            compares = f"{corpus.name} {experiment.name} compares by {experiment.compares.measure}"
-            raise UsageError(f"{compares}, which no task of lm-eval computes. Name another study.")
-        metrics |= {
-            f"{name}_{gap}": experiment.comparison.harness for name in quantities for gap in gaps
-        }
     study = corpus.study
     same = Path(__file__).with_name("lm_eval_task.yaml")  # of all tasks
-    read: Doc = read_yaml(same.read_text(encoding="utf-8"), same.name)
-    return read | {
+    content: Doc = read_yaml(same.read_text(encoding="utf-8"), same.name)
+    return content | {
         "task": task,
         "dataset_kwargs": {"file": f"{task}.jsonl"},
         "process_results": f"!function {CODE}.{function}",
         "metric_list": [
-            {"metric": name, "aggregation": f"!function {CODE}.{how}", "higher_is_better": None}
-            for name, how in metrics.items()
+            {
+                "metric": name,
+                "aggregation": f"!function {CODE}.{function_name}",
+                "higher_is_better": None,
+            }
+            for name, function_name in _aggregations(corpus, experiment, quantities, docs).items()
         ],
         "metadata": {
             "version": corpus.version,
@@ -157,13 +179,33 @@ def _task(
             "corpus": corpus.name,
             "configs": list(configs),
             "sha256": tables.fingerprint(
-                row for one in configs for row in config_rows(corpus.name, one)
+                row for name in configs for row in config_rows(corpus.name, name)
             ),
             "made_by": f"swapbias {__version__}",
         },
     }
 
 
+def _aggregations(
+    corpus: Corpus, experiment: Experiment, quantities: Sequence[str], docs: Sequence[Doc]
+) -> dict[str, str]:
+    """Return the function that aggregates each metric of a task: the quantities, and the gaps of each."""
+    aggregations = dict.fromkeys(quantities, "mean")
+    if experiment.comparison is None:
+        return aggregations
+    function = experiment.comparison.harness
+    if not function:
+        raise UsageError(
+            f"{corpus.name} {experiment.name} compares by {experiment.compares.measure}, which no task of lm-eval "
+            "computes. Name another study."
+        )
+    gaps = dict.fromkeys(gap for doc in docs for gap in doc["gaps"])
+    for quantity in quantities:
+        for gap in gaps:
+            aggregations[f"{quantity}_{gap}"] = function
+    return aggregations
+
+
 def _yaml(content: Mapping[str, Any]) -> str:
-    """YAML in which a function stands by its name alone, as the harness reads it."""
+    """Write YAML in which a function stands by its name alone, as the harness reads it."""
     return re.sub(r"'(!function \S+)'", r"\1", dump(dict(content)))

@@ -10,98 +10,157 @@ from pathlib import Path
 from typing import Any
 
 Doc = Mapping[str, Any]
-Sided = tuple[
-    int, str, Sequence[str], float
-]  # 1 for the group and -1 for the reference, pair, units, value
+# 1 for the group and -1 for the reference, pair, units, value.
+Sided = tuple[int, str, Sequence[str], float]
 
 
 def read(file: str, pretrained: str = "", tokenizer: str = "", **metadata: Any) -> dict[str, Any]:
-    """The prompts of a task, from the file beside this one, for a model that the harness names.
+    """Read the prompts of a task for a model that the harness names.
 
     Where the tokenizer closes every text (BERT's ``[CLS] ... [SEP]``) its marks are written out, since the harness
     would take the one behind a context for the answer.
+
+    Args:
+        file: lies beside this one.
+        pretrained: name of the model.
+        tokenizer: name of its tokenizer; blank: the model's.
+        metadata: what else the harness passes.
+
+    Returns:
+        the rows of the split ``test``.
     """
     from datasets import Dataset
 
     with (Path(__file__).parent / file).open(encoding="utf-8") as lines:
         docs = [json.loads(line) for line in lines]
-    before, after = _marks(tokenizer or pretrained) if tokenizer or pretrained else ("", "")
-    for doc in docs if after else ():
-        end = "" if doc["context"] else after  # an answer goes on, a text ends
-        doc |= {
-            "context": before + doc["context"],
-            "choices": [one + end for one in doc["choices"]],
-        }
+    name = tokenizer or pretrained
+    before = ""
+    after = ""
+    if name:
+        before, after = _marks(name)
+    if after:
+        for doc in docs:
+            end = "" if doc["context"] else after  # an answer goes on, a text ends
+            doc["context"] = before + doc["context"]
+            doc["choices"] = [choice + end for choice in doc["choices"]]
     return {"test": Dataset.from_list(docs)}
 
 
 def _marks(name: str) -> tuple[str, str]:
-    """What a tokenizer puts before and behind a text."""
+    """Return what a tokenizer puts before and behind a text."""
     from transformers import AutoTokenizer
 
-    read_by = AutoTokenizer.from_pretrained(name)
-    found = read_by("a", return_special_tokens_mask=True)
-    tokens = read_by.convert_ids_to_tokens(found["input_ids"])
-    special = found["special_tokens_mask"]
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    encoded = tokenizer("a", return_special_tokens_mask=True)
+    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"])
+    special = encoded["special_tokens_mask"]
     first = special.index(0)
     last = len(special) - special[::-1].index(0)
     return "".join(tokens[:first]), "".join(tokens[last:])
 
 
 def of_text(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
-    """Log-probability of a text."""
+    """Return the log-probability of a text.
+
+    Args:
+        doc: of the task.
+        results: log-probability of the text, and whether it is the likeliest.
+
+    Returns:
+        ``log_probability``, and its sides of gaps.
+    """
     return _with_gaps(doc, {"log_probability": results[0][0]})
 
 
 def of_answers(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
-    """Log-odds of the right answer against the wrong one, and ``score``: 1 where it is likelier, .5: equal."""
+    """Compare the right answer with the wrong one.
+
+    Args:
+        doc: of the task.
+        results: log-probability of each answer, the right one first.
+
+    Returns:
+        ``log_odds``, above 0 where the right one is likelier; ``score``: 1 where it is likelier, .5: equal; and the
+        sides of gaps of both.
+    """
     odds = results[0][0] - results[1][0]
-    return _with_gaps(doc, {"score": 0.5 if odds == 0 else float(odds > 0), "log_odds": odds})
+    score = 0.5 if odds == 0 else float(odds > 0)
+    return _with_gaps(doc, {"score": score, "log_odds": odds})
 
 
 def of_antonyms(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
-    """Mean log-odds of the disapproving antonyms against the approving ones, which stand before them."""
+    """Compare disapproving antonyms with approving ones.
+
+    Args:
+        doc: of the task.
+        results: log-probability with each word, each approving one before its antonym.
+
+    Returns:
+        ``log_odds``, the mean over pairs, above 0 where the disapproving words are likelier; and its sides of gaps.
+    """
     values = [value for value, _ in results]
-    couples = zip(values[::2], values[1::2], strict=True)
-    return _with_gaps(doc, {"log_odds": mean([bad - good for good, bad in couples])})
+    pairs = zip(values[::2], values[1::2], strict=True)
+    return _with_gaps(doc, {"log_odds": mean([bad - good for good, bad in pairs])})
 
 
 def _with_gaps(doc: Doc, values: Mapping[str, float]) -> dict[str, Any]:
+    """Add to the values of a row the side on which each stands in each gap."""
     sides = list(zip(doc["gaps"], doc["sides"], strict=True))
-    found: dict[str, Any] = dict(values)
+    metrics: dict[str, Any] = dict(values)
     for name, value in values.items():
-        found |= {
-            f"{name}_{gap}": (side, doc["pair_id"], doc["units"], value) for gap, side in sides
-        }
-    return found
+        for gap, side in sides:
+            metrics[f"{name}_{gap}"] = (side, doc["pair_id"], doc["units"], value)
+    return metrics
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; NaN of nothing. As a function of its own it gets no standard error: prompts are not independent."""
-    known = list(values)
-    return math.fsum(known) / len(known) if known else math.nan
+    """Return the mean. As a function of its own it gets no standard error: prompts are not independent.
+
+    Args:
+        values: of prompts.
+
+    Returns:
+        the mean; NaN of nothing.
+    """
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
 def gap_of_pairs(items: Iterable[Sided]) -> float:
-    """Mean over pairs of the group's value minus that of the reference; pairs that lack one are left out."""
+    """Return the mean over pairs of the group's value minus that of the reference.
+
+    Args:
+        items: values with their sides; pairs that lack one are left out.
+
+    Returns:
+        the gap; 0 is no difference.
+    """
     pairs: dict[str, dict[int, float]] = {}
     for side, pair, _, value in items:
         pairs.setdefault(pair, {})[side] = value
-    return mean(both[1] - both[-1] for both in pairs.values() if len(both) == 2)
+    return mean(sides[1] - sides[-1] for sides in pairs.values() if len(sides) == 2)
 
 
 def gap_of_groups(items: Iterable[Sided]) -> float:
-    """Mean of the group minus that of the reference, each over units: first within the smallest, then outwards."""
+    """Return the mean of the group minus that of the reference, each over units: the smallest first, then outwards.
+
+    Args:
+        items: values with their sides and units.
+
+    Returns:
+        the gap; 0 is no difference.
+    """
     sides: dict[int, list[tuple[tuple[str, ...], float]]] = {1: [], -1: []}
     for side, _, units, value in items:
         sides[side].append((tuple(units), value))
-    return _nested(sides[1]) - _nested(sides[-1])
+    return _nested_mean(sides[1]) - _nested_mean(sides[-1])
 
 
-def _nested(values: Sequence[tuple[tuple[str, ...], float]]) -> float:
+def _nested_mean(values: Sequence[tuple[tuple[str, ...], float]]) -> float:
+    """Return the mean over the outermost units of the means within each."""
     if not values or not values[0][0]:
         return mean(value for _, value in values)
     parts: dict[str, list[tuple[tuple[str, ...], float]]] = {}
     for units, value in values:
         parts.setdefault(units[0], []).append((units[1:], value))
-    return mean(map(_nested, parts.values()))
+    return mean(map(_nested_mean, parts.values()))

@@ -6,7 +6,8 @@ from typing import Any
 
 from swapbias.errors import HubError, UsageError, listed
 from swapbias.findings import Finding
-from swapbias.hub.client import Hub, Repo, State
+from swapbias.hub.client import Hub
+from swapbias.hub.repository import Repo, State
 from swapbias.models import model_names
 from swapbias.privacy import names_within
 
@@ -14,33 +15,50 @@ Pin = Mapping[str, Any]  # what identifies a model in a manifest
 
 
 def findings_of(
-    found: Sequence[Finding], model: str, audited: str | None, pins: Sequence[Pin] = ()
+    findings: Sequence[Finding], model: str, audited: str | None, pins: Sequence[Pin] = ()
 ) -> list[Finding]:
-    """The findings of the model whose page on the Hub is ``model`` (OWNER/NAME), by the ``pins`` of a manifest.
+    """Return the findings of the model whose page on the Hub is to show them.
 
-    UsageError: it was not audited, or with an adapter that has a page of its own.
+    Args:
+        findings: of a run.
+        model: name of the page, OWNER/NAME.
+        audited: the model's name in the run, where it is another one.
+        pins: what identifies the models in the run's manifest.
+
+    Returns:
+        the findings of this model.
+
+    Raises:
+        UsageError: it was not audited, or with an adapter that has a page of its own.
     """
-    names = list(dict.fromkeys(one.model_id for one in found))
+    names = list(dict.fromkeys(finding.model_id for finding in findings))
     if audited is not None and audited not in names:
         raise UsageError(
             f"The run audited {listed(names, 'no model')}, and {audited} is none of them. Correct --audited."
         )
+    name = audited or model
     if audited is None and model not in names:
-        pages = {str(pin["model_id"]): _page_of(pin) for pin in pins}
-        of_page = [name for name in names if pages.get(name) == model]
-        if len(of_page) == 1:
-            return [one for one in found if one.model_id == of_page[0]]
-        for pin in (pin for pin in pins if pin["model_id"] in names):
+        name = _name_in_run(names, model, pins)
+    return [finding for finding in findings if finding.model_id == name]
+
+
+def _name_in_run(names: Sequence[str], model: str, pins: Sequence[Pin]) -> str:
+    """Return the name in a run of the model that has a page; UsageError where it is not one alone."""
+    pages = {str(pin["model_id"]): _page_of(pin) for pin in pins}
+    of_page = [name for name in names if pages.get(name) == model]
+    if len(of_page) == 1:
+        return of_page[0]
+    for pin in pins:
+        if pin["model_id"] in names:
             _refuse_base(model, pin)
-        raise UsageError(
-            f"The run audited {listed(names, 'no model')}, and {model} is none of them. If one of them is {model} "
-            "under another name, say which with --audited."
-        )
-    return [one for one in found if one.model_id == (audited or model)]
+    raise UsageError(
+        f"The run audited {listed(names, 'no model')}, and {model} is none of them. If one of them is {model} "
+        "under another name, say which with --audited."
+    )
 
 
 def _page_of(pin: Pin) -> str:
-    """The name on the Hub of the model whose page may tell what was read: of an adapter its own, else the base's."""
+    """Return the name on the Hub of the model whose page may tell what was read: an adapter's, else the base's."""
     adapter = pin.get("adapter")
     if isinstance(adapter, Mapping):
         return str(adapter.get("name"))
@@ -52,9 +70,9 @@ def _refuse_base(model: str, pin: Pin) -> None:
     adapter = pin.get("adapter")
     if isinstance(adapter, Mapping) and model == str(pin.get("base")):
         page = str(adapter.get("name"))
-        step = (
-            f"Share it with --model {page}" if "/" in page else "Push the adapter and name its page"
-        )
+        step = "Push the adapter and name its page"
+        if "/" in page:
+            step = f"Share it with --model {page}"
         raise UsageError(
             f"The run read {model} with the adapter {page}, whose numbers are not those of {model}. {step}, or share "
             "the results without --model."
@@ -62,22 +80,45 @@ def _refuse_base(model: str, pin: Pin) -> None:
 
 
 def read_otherwise(manifest: Mapping[str, Any], audited: str) -> str:
-    """In which other form than its own a model was read, in a few words; blank for its weights as they are."""
+    """Say in which other form than its own a model was read.
+
+    Args:
+        manifest: of the run.
+        audited: the model's name in it.
+
+    Returns:
+        a few words; blank for its weights as they are.
+    """
     pin = _pin_of(manifest, audited)
-    subfolder = f"the subfolder {pin['subfolder']}" if pin.get("subfolder") else ""
-    return " and ".join(filter(None, (str(pin.get("quantization") or ""), subfolder)))
+    forms = []
+    if pin.get("quantization"):
+        forms.append(str(pin["quantization"]))
+    if pin.get("subfolder"):
+        forms.append(f"the subfolder {pin['subfolder']}")
+    return " and ".join(forms)
 
 
 def _pin_of(manifest: Mapping[str, Any], audited: str) -> Pin:
-    pin: Pin = next((one for one in manifest.get("models", ()) if one["model_id"] == audited), {})
-    return pin.get("features") or pin  # of an embedding; its classifier was trained in the audit
+    """Return what identifies a model; of an embedding itself, for its classifier was trained in the audit."""
+    pins = (pin for pin in manifest.get("models", ()) if pin["model_id"] == audited)
+    pin: Pin = next(pins, {})
+    return pin.get("features") or pin
 
 
 def commit_read(hub: Hub, model: Repo, manifest: Mapping[str, Any], audited: str) -> str:
-    """The commit of a model that a run read under a name; blank where it read files of the same sha256 elsewhere.
+    """Return the commit of a model that a run read under a name.
 
-    Of a base with an adapter it is the adapter's. UsageError: the repository has other weights, or is the base's, or
-    nothing tells what the run read.
+    Args:
+        hub: the Hub.
+        model: the model's repository.
+        manifest: of the run.
+        audited: the model's name in it.
+
+    Returns:
+        the commit, of a base with an adapter the adapter's; blank where it read files of the same sha256 elsewhere.
+
+    Raises:
+        UsageError: the repository has other weights, or is the base's, or nothing tells what the run read.
     """
     pin = _pin_of(manifest, audited)
     _refuse_base(model.name, pin)
@@ -92,11 +133,8 @@ def _refuse_other_base(model: str, pin: Pin, adapter: Pin) -> None:
     """Refuse the page of an adapter, with a UsageError, for another base than the one that its config names."""
     declared = str(adapter.get("base") or "")
     base = str(pin.get("base") or "")
-    if (
-        "/" in declared
-        and base != declared
-        and not (pin.get("sha256") and base == declared.rpartition("/")[2])
-    ):
+    is_folder_of_it = pin.get("sha256") and base == declared.rpartition("/")[2]
+    if "/" in declared and base != declared and not is_folder_of_it:
         raise UsageError(
             f"{model} is an adapter of {declared}, and the run read it on {base}. Audit it on {declared}, or share "
             "the results without --model."
@@ -104,10 +142,12 @@ def _refuse_other_base(model: str, pin: Pin, adapter: Pin) -> None:
 
 
 def _commit_of(hub: Hub, model: Repo, pin: Pin, name: str, audited: str) -> str:
-    """``commit_read`` of one of the parts that a model was read from, which is ``name`` in its manifest."""
+    """Return the commit of a part that a model was read from, which is ``name`` in its manifest."""
     revision = str(pin.get("revision"))
     elsewhere = any(pin.get(key) for key in ("host", "provider", "sha256"))
-    commit = revision if re.fullmatch("[0-9a-f]{40}", revision) and not elsewhere else ""
+    commit = ""
+    if re.fullmatch("[0-9a-f]{40}", revision) and not elsewhere:
+        commit = revision
     if commit and _at_commit(hub, model, commit):
         return commit
     read = dict(pin.get("weights") or {})
@@ -126,6 +166,7 @@ def _commit_of(hub: Hub, model: Repo, pin: Pin, name: str, audited: str) -> str:
 
 
 def _at_commit(hub: Hub, repo: Repo, commit: str) -> State | None:
+    """Read what a repository holds at a commit; None where it has no such commit."""
     try:
         return hub.state(repo, revision=commit)
     except HubError:  # no such commit
@@ -133,6 +174,6 @@ def _at_commit(hub: Hub, repo: Repo, commit: str) -> State | None:
 
 
 def _weights(state: State | None) -> dict[str, str]:
-    """The sha256 of each file of weights, as the Hub reports it."""
+    """Return the sha256 of each file of weights, as the Hub reports it."""
     files = state.files if state else {}
     return {name: files[name].removeprefix("sha256:") for name in model_names.weight_files(files)}

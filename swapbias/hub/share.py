@@ -1,45 +1,41 @@
 """A run shared on the Hub: its results repository, and what a model's page says of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Final, Literal
 
 from swapbias import studies
 from swapbias.errors import HubError, UsageError, listed
 from swapbias.findings import Finding
-from swapbias.hub import cards
+from swapbias.hub import cards, run_cards
 from swapbias.hub.bundle import Bundle, bundle_run
-from swapbias.hub.client import (
-    HUB_FILES,
-    Change,
-    Hub,
-    Push,
-    Repo,
-    Say,
-    difference,
-)
+from swapbias.hub.client import Hub
 from swapbias.hub.dry_run import DryHub
 from swapbias.hub.eval_results import EVAL_RESULTS, eval_entries, merged_entries
+from swapbias.hub.licences import licences
 from swapbias.hub.model_pages import commit_read, findings_of, read_otherwise
+from swapbias.hub.push import Push, Say
+from swapbias.hub.repository import HUB_FILES, Change, Repo, State, difference
 from swapbias.privacy import check_upload
 from swapbias.report import verdicts
 from swapbias.runs import Run
 
-COMMIT = "commit"
-PULL_REQUEST = "pull request"
+COMMIT: Final = "commit"
+PULL_REQUEST: Final = "pull request"
 TITLE = "Add the results of a swapbias bias audit"
 _NO_COMMIT = "0" * 40  # stands for the commit that a rehearsal does not make
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOptions:
-    """What is to be shared where."""
+    """Options of sharing: where a run goes, and how."""
 
     results: str
     """The results repository, OWNER/NAME; made, private, where it is not there."""
     model: str | None = None
     """The model's repository, if its page is to say something."""
-    how: str = ""
-    """COMMIT or PULL_REQUEST."""
+    how: Literal["", "commit", "pull request"] = ""
+    """COMMIT or PULL_REQUEST; blank where no model is named."""
     audited: str | None = None
     """The model's name in the run, where it is another one."""
     public: bool = False
@@ -51,241 +47,314 @@ class ShareOptions:
     namespace: str = "swapbias"
     """Owner of the corpora on the Hub."""
     dry_run: bool = False
+    """Only what would be written is shown."""
 
 
 def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Push]:
     """Share a run; sharing it again changes nothing, and after another audit of the same it updates in place.
 
-    Everything that can be refused is refused before anything is written. UsageError: private data, a repository that
-    is not the user's, a model that the run did not audit. ValueError: a broken run or card. HubError: the Hub
-    refused.
+    Everything that can be refused is refused before anything is written.
+
+    Args:
+        run: a finished run.
+        options: where it goes, and how.
+        hub: the Hub.
+        say: gets lines for the user.
+
+    Returns:
+        the push to the results repository, and that to the model's page if one is named.
+
+    Raises:
+        UsageError: private data, a repository that is not the user's, a model that the run did not audit.
+        ValueError: a broken run or card.
+        HubError: the Hub refused.
     """
     repo = Repo("dataset", options.results)
     model = Repo("model", options.model) if options.model else None
     if options.dry_run:
         hub = DryHub(hub, repo.owner, say=say)
     bundle = bundle_run(run, findings_only=options.findings_only)
-    found = (
-        findings_of(bundle.found, model.name, options.audited, bundle.manifest["models"])
-        if model
-        else []
-    )
+    findings: list[Finding] = []
+    if model:
+        pins = bundle.manifest["models"]
+        findings = findings_of(bundle.findings, model.name, options.audited, pins)
     for path in bundle.withheld:
         say(f"Not shared: {path}")
-    own = _check_access(hub, repo, model, options)
+    is_owner = _check_access(hub, repo, model, options)
     never = (*bundle.never, *hub.tokens())
     results = _plan_results(hub, repo, bundle, public=options.public)
     plans = [results]
+    page = None
     commit = _NO_COMMIT
     if model and isinstance(hub, DryHub) and hub.unreachable:
         say(f"The page of {model.name} cannot be shown without the Hub.")
     elif model:
-        moved = any(
-            path.startswith("runs/") for path in (*results.change.write, *results.change.delete)
-        )
-        if results.there and not moved:
+        if results.there and not _changes_runs(results.change):
             commit = hub.last_commit(results.there, bundle.folder)
-        page = partial(_plan_page, hub, model, own, options, bundle, found, repo)
-        plans.append(
-            page(commit)
-        )  # rehearsed: what can be refused is refused while nothing is half done
+        page = _ModelPage(hub, model, is_owner, options, bundle, findings, repo)
+        # Rehearsed: what can be refused is refused while nothing is half done.
+        plans.append(page.plan(commit))
     for plan in plans:
         check_upload(plan.change.write, never=never)
     if options.dry_run:
-        return [one.show(hub, say) for one in plans]
+        return [plan.show(hub, say) for plan in plans]
     shared = results.carry_out(hub, never=never)
-    if not model:
+    if page is None:
         return [shared]
+    if commit == _NO_COMMIT:
+        commit = shared.commit
     try:
-        return [
-            shared,
-            page(commit if commit != _NO_COMMIT else shared.commit).carry_out(hub, never=never),
-        ]
+        return [shared, page.plan(commit).carry_out(hub, never=never)]
     except ValueError as error:
-        kind = next((one for one in (HubError, UsageError) if isinstance(error, one)), ValueError)
-        raise kind(
-            f"The results are at {shared.url}, but {model.name} was not changed: {error}"
-        ) from error
+        sentence = f"The results are at {shared.url}, but {page.repo.name} was not changed: {error}"
+        for kind in (HubError, UsageError):
+            if isinstance(error, kind):
+                raise kind(sentence) from error
+        raise ValueError(sentence) from error
+
+
+def _changes_runs(change: Change) -> bool:
+    """Tell whether a change is of more than the card of a results repository."""
+    return any(path.startswith("runs/") for path in (*change.write, *change.delete))
 
 
 def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOptions) -> bool:
-    """Whether the model is the user's own; UsageError for what nobody may write to unasked."""
+    """Tell whether the model is the user's own; UsageError for what nobody may write to unasked."""
     owners = hub.owners()
     if results.owner not in owners:
         raise UsageError(
             f"{results.name} is not yours: expected one of {listed(owners, 'your accounts')} before the slash."
         )
-    own = model is not None and model.owner in owners
-    if model and not options.how:
-        way = (
-            "--commit to write to its card, or --create-pr to propose it"
-            if own
-            else "--create-pr to propose it"
+    if model is None:
+        return False
+    is_owner = model.owner in owners
+    if not options.how and is_owner:
+        raise UsageError(
+            f"How {model.name} gets it is not said. Add --commit to write to its card, or --create-pr to propose it."
         )
-        raise UsageError(f"How {model.name} gets it is not said. Add {way}.")
-    if model and not own and options.how == COMMIT:
+    if not options.how:
+        raise UsageError(f"How {model.name} gets it is not said. Add --create-pr to propose it.")
+    if not is_owner and options.how == COMMIT:
         raise UsageError(
             f"{model.name} is not yours, and nobody writes to it unasked. Propose it with --create-pr."
         )
-    if model and not own and not options.public:
+    if not is_owner and not options.public:
         raise UsageError(
             f"The owners of {model.name} could not open private results. Share them with --public, in a repository "
             "that everybody may read."
         )
-    return own
+    return is_owner
+
+
+# --- the results repository -------------------------------------------------------------------------------
 
 
 def _plan_results(hub: Hub, repo: Repo, bundle: Bundle, *, public: bool) -> Push:
-    """What must be written for the repository to hold this run, with its part of the card."""
+    """Plan the commit after which the repository holds this run, with its part of the card."""
     state = hub.state(repo)
-    if state and state.private == public:  # its visibility is never changed
-        raise UsageError(
-            f"{repo.name} is private, with all that it holds. Make it public on its page, or drop --public."
-            if public
-            else f"{repo.name} is public, and runs are shared privately unless you say --public."
-        )
+    if state:
+        _check_visibility(state, public=public)
     readme = hub.text(state, cards.CARD)
-    where = f"{repo.name}/{cards.CARD}"
     paths = set(state.files if state else ()) - HUB_FILES
-    blank = not cards.split(readme).after.removeprefix("---").strip()
-    ours = all(path.startswith("runs/") for path in paths - {cards.CARD}) and blank
-    if not ours and not cards.find(
-        readme, begin=cards.RESULTS_BEGIN, end=cards.RESULTS_END, where=where
-    ):
-        raise UsageError(
-            f"{repo.name} holds something else than shared runs. Choose another repository."
-        )
-    every = {*(path for path in paths if not path.startswith(f"{bundle.folder}/")), *bundle.files}
-    from swapbias.hub.datasets import licences  # which imports a large library
-
-    read = sorted(
-        {str(one["corpus"]) for one in bundle.manifest["corpora"]} & set(studies.corpora())
-    )
-    allowed = list(
-        dict.fromkeys(one for name in read for one in licences(studies.load_corpus(name)))
-    )
-    card = cards.results_card(
+    _check_holds_runs(repo, readme, paths)
+    others = [path for path in paths if not path.startswith(f"{bundle.folder}/")]
+    card = run_cards.results_card(
         repo.name,
         bundle.name,
-        bundle.found,
+        bundle.findings,
         bundle.read,
-        every,
+        {*others, *bundle.files},
         readme,
-        licences=allowed,
+        licences=_licences_of_rows(bundle),
         rows=bundle.rows,
-    ).encode()
-    files = difference(state, bundle.files, within=bundle.folder)
-    change = Change(
-        {**files.write, **difference(state, {cards.CARD: card}, within=cards.CARD).write},
-        files.delete,
     )
-    status = ("updated" if change else "unchanged") if state else "created"
-    commit = state.commit if state and not change else ""
-    url = hub.url(repo, commit=commit)
-    title = f"Share {bundle.name}"
+    files = difference(state, bundle.files, within=bundle.folder)
+    card_file = difference(state, {cards.CARD: card.encode()}, within=cards.CARD)
+    change = Change({**files.write, **card_file.write}, files.delete)
+    status = "created"
+    commit = ""
+    if state:
+        status = "updated" if change else "unchanged"
+        commit = "" if change else state.commit
     return Push(
         repo=repo,
         status=status,
         change=change,
-        title=title,
+        title=f"Share {bundle.name}",
         there=state,
         private=not public,
-        url=url,
+        url=hub.url(repo, commit=commit),
         commit=commit,
     )
 
 
-def _plan_page(
-    hub: Hub,
-    repo: Repo,
-    own: bool,
-    options: ShareOptions,
-    bundle: Bundle,
-    found: list[Finding],
-    results: Repo,
-    at: str,
-) -> Push:
-    """The commit or pull request that makes a model's page say what the results at the commit ``at`` hold."""
-    manifest = bundle.read
-    there = hub.existing_state(repo)
-    commit = commit_read(hub, repo, manifest, found[0].model_id)
-    if not own and (changed := read_otherwise(manifest, found[0].model_id)):
+def _check_visibility(state: State, *, public: bool) -> None:
+    """Refuse to share otherwise than the repository is: its visibility is never changed."""
+    name = state.repo.name
+    if state.private and public:
         raise UsageError(
-            f"The run read {repo.name} in {changed}, and such results go to a page of your own alone. Share them "
-            "without --model, or audit the model as it is."
+            f"{name} is private, with all that it holds. Make it public on its page, or drop --public."
         )
-    other = {
-        (one.study, one.experiment): cards.prompts_read(manifest, one.study, one.experiment)
-        for one in found
-    }
-    deviation = next(
-        (one for one in other.values() if one), ""
-    )  # one's own page says what was read instead
-    if deviation and not own:
+    if not state.private and not public:
+        raise UsageError(
+            f"{name} is public, and runs are shared privately unless you say --public."
+        )
+
+
+def _check_holds_runs(repo: Repo, readme: str, paths: set[str]) -> None:
+    """Refuse a repository that holds something else than shared runs."""
+    is_blank = not cards.split(readme).after.removeprefix("---").strip()
+    if is_blank and all(path.startswith("runs/") for path in paths - {cards.CARD}):
+        return
+    file = f"{repo.name}/{cards.CARD}"
+    begin = run_cards.RESULTS_BEGIN
+    if not cards.find(readme, begin=begin, end=run_cards.RESULTS_END, file=file):
+        raise UsageError(
+            f"{repo.name} holds something else than shared runs. Choose another repository."
+        )
+
+
+def _licences_of_rows(bundle: Bundle) -> list[str]:
+    """List the licences of the corpora that a run read."""
+    names = {str(entry["corpus"]) for entry in bundle.manifest["corpora"]}
+    ordered: dict[str, None] = {}
+    for name in sorted(names & set(studies.corpora())):
+        ordered |= dict.fromkeys(licences(studies.load_corpus(name)))
+    return list(ordered)
+
+
+# --- the page of a model ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelPage:
+    """The page of a model that is to say what a results repository holds."""
+
+    hub: Hub
+    repo: Repo
+    """The model's repository."""
+    is_owner: bool
+    """Whether it is the user's own."""
+    options: ShareOptions
+    bundle: Bundle
+    findings: list[Finding]
+    """Those of this model."""
+    results: Repo
+    """The results repository."""
+
+    def plan(self, results_commit: str) -> Push:
+        """Plan the commit or pull request that makes the page say what the results at a commit hold."""
+        state = self.hub.existing_state(self.repo)
+        manifest = self.bundle.read
+        commit = commit_read(self.hub, self.repo, manifest, self.findings[0].model_id)
+        if not self.is_owner:
+            self._check_model_as_it_is()
+        deviations = self._deviations()
+        if not self.is_owner:
+            _check_usual_prompts(deviations)
+        source_url = self.hub.url(self.results, commit=results_commit, path=self.bundle.folder)
+        entries = eval_entries(
+            [
+                finding
+                for finding in self.findings
+                if not deviations[finding.study, finding.experiment]
+            ],
+            manifest,
+            namespace=self.options.namespace,
+            revisions=self._corpus_revisions(),
+            source_url=source_url,
+            source_user=self.hub.user,
+        )
+        readme = self.hub.text(state, cards.CARD)
+        file = f"{self.repo.name}/{cards.CARD}"
+        cards.load(cards.split(readme).header, file)  # a card that cannot be read is not added to
+        parts = run_cards.study_parts(
+            self.findings,
+            manifest,
+            model_name=self.repo.name,
+            revision=commit,
+            results_url=source_url,
+            results_private=not self.options.public,
+        )
+        files = {cards.CARD: run_cards.with_parts(readme, parts, file=file).encode()}
+        if entries:
+            existing = self.hub.content(state, EVAL_RESULTS)
+            name = f"{self.repo.name}/{EVAL_RESULTS}"
+            files[EVAL_RESULTS] = merged_entries(existing, entries, name)
+        change = Change(difference(state, files).write)
+        plan = Push(
+            repo=self.repo,
+            status="updated" if change else "unchanged",
+            change=change,
+            title=TITLE,
+            there=state,
+            private=state.private,
+            url=self.hub.url(self.repo),
+        )
+        if not change or self.options.how == COMMIT:
+            return plan
+        return self._as_pull_request(plan)
+
+    def _deviations(self) -> dict[tuple[str, str], str]:
+        """Say by study and experiment what was read in place of its usual prompts; blank where these were."""
+        names = dict.fromkeys((finding.study, finding.experiment) for finding in self.findings)
+        return {
+            (study, experiment): run_cards.prompts_read(self.bundle.read, study, experiment)
+            for study, experiment in names
+        }
+
+    def _check_model_as_it_is(self) -> None:
+        """Refuse results of a model in another form: a page of one's own alone says what was read instead."""
+        if changed := read_otherwise(self.bundle.read, self.findings[0].model_id):
+            raise UsageError(
+                f"The run read {self.repo.name} in {changed}, and such results go to a page of your own alone. Share "
+                "them without --model, or audit the model as it is."
+            )
+
+    def _corpus_revisions(self) -> dict[str, str]:
+        """Return the commits of the published corpora that the run read, where its prompts are theirs."""
+        if not self.bundle.installed:
+            return {}
+        revisions = {}
+        names = {str(entry["corpus"]) for entry in self.bundle.manifest["corpora"]}
+        for corpus in names & set(studies.corpora()):
+            state = self.hub.state(Repo("dataset", f"{self.options.namespace}/{corpus}"))
+            tag = f"v{studies.load_corpus(corpus).version}"
+            if state and tag in state.tags:
+                revisions[corpus] = state.tags[tag]
+        return revisions
+
+    def _as_pull_request(self, plan: Push) -> Push:
+        """Propose a change to the model's owners, unless they have it already."""
+        latest = next(iter(self.hub.pull_requests(self.repo, title=TITLE)), None)
+        if latest and (latest.status in ("open", "draft") or not self.options.again):
+            return replace(
+                plan,
+                change=Change({}),
+                status=f"not proposed again: pull request {latest.num} is {latest.status}",
+                url=f"{plan.url}/discussions/{latest.num}",
+            )
+        answers = [
+            str(verdict)
+            for results in verdicts.group_by_question(self.findings)
+            for verdict in verdicts.state_verdicts(results, self.findings)
+        ]
+        added = "this"
+        if len(answers) > 1:
+            added = f"this and {len(answers) - 1} more"
+        description = (
+            f"{cards.markdown(answers[0])} Adds {added} with intervals, limits and the command that repeats it to "
+            "the card, and to `.eval_results` where the corpus is published. A measurement on fixed prompts, no "
+            "ranking and no proof of fairness. Close it if unwanted."
+        )
+        return replace(plan, status="pull request opened", description=description)
+
+
+def _check_usual_prompts(deviations: Mapping[tuple[str, str], str]) -> None:
+    """Refuse results of other prompts than the usual ones: a page of one's own alone says what was read instead."""
+    deviation = next(filter(None, deviations.values()), "")
+    if deviation:
         raise UsageError(
             f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the results "
             "alone, or audit without it."
         )
-    revisions = {}
-    for corpus in {str(one["corpus"]) for one in manifest["corpora"] if bundle.installed} & set(
-        studies.corpora()
-    ):
-        state = hub.state(Repo("dataset", f"{options.namespace}/{corpus}"))
-        if state and (tag := f"v{studies.load_corpus(corpus).version}") in state.tags:
-            revisions[corpus] = state.tags[tag]
-    source = hub.url(results, commit=at, path=bundle.folder)
-    whole = [one for one in found if not other[one.study, one.experiment]]
-    entries = eval_entries(
-        whole,
-        manifest,
-        namespace=options.namespace,
-        revisions=revisions,
-        source_url=source,
-        source_user=hub.user,
-    )
-    readme = hub.text(there, cards.CARD)
-    where = f"{repo.name}/{cards.CARD}"
-    cards.load(cards.split(readme).header, where)  # a card that cannot be read is not added to
-    parts = cards.study_parts(
-        found,
-        manifest,
-        model_name=repo.name,
-        revision=commit,
-        results_url=source,
-        results_private=not options.public,
-    )
-    files = {cards.CARD: cards.with_parts(readme, parts, where=where).encode()}
-    if entries:
-        files[EVAL_RESULTS] = merged_entries(
-            hub.content(there, EVAL_RESULTS), entries, f"{repo.name}/{EVAL_RESULTS}"
-        )
-    change = Change(difference(there, files).write)
-    url = hub.url(repo)
-    plan = Push(
-        repo=repo,
-        status="updated" if change else "unchanged",
-        change=change,
-        title=TITLE,
-        there=there,
-        private=there.private,
-        url=url,
-    )
-    if not change or options.how == COMMIT:
-        return plan
-    latest = next(iter(hub.pull_requests(repo, title=TITLE)), None)
-    if latest and (latest.status in ("open", "draft") or not options.again):
-        status = f"not proposed again: pull request {latest.num} is {latest.status}"
-        return replace(
-            plan, change=Change({}), status=status, url=f"{url}/discussions/{latest.num}"
-        )
-    answers = [
-        str(one)
-        for results in verdicts.group_by_question(found)
-        for one in verdicts.state_verdicts(results, found)
-    ]
-    description = (
-        f"{cards.markdown(answers[0])} Adds this{f' and {len(answers) - 1} more' if len(answers) > 1 else ''} with "
-        "intervals, limits and the command that repeats it to the card, and to `.eval_results` where the corpus is "
-        "published. A measurement on fixed prompts, no ranking and no proof of fairness. Close it if unwanted."
-    )
-    return replace(plan, status="pull request opened", description=description)

@@ -12,9 +12,10 @@ import pytest
 
 from swapbias import Audit
 from swapbias.errors import UsageError
-from swapbias.hub.client import Hub, Repo
+from swapbias.hub.client import Hub
 from swapbias.hub.eval_results import eval_entries
 from swapbias.hub.model_pages import commit_read, findings_of
+from swapbias.hub.repository import Repo
 from swapbias.hub.share import COMMIT, PULL_REQUEST, ShareOptions, share_run
 from swapbias.models import loading
 from swapbias.privacy import public_manifest

@@ -9,7 +9,7 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.hub.bundle import bundle_run, run_name, shared_items
-from swapbias.hub.cards import results_card
+from swapbias.hub.run_cards import results_card
 from swapbias.models.chat.chat_options import ChatOptions
 from swapbias.privacy import check_upload, credentialed, public_manifest
 from swapbias.runs import Run, read_run, rebuild_report
@@ -233,7 +233,7 @@ def test_unknown_prompts_are_withheld(run, bundle, tmp_path):
             UsageError, match=r"not those of the installed corpora.*--findings-only"
         ):
             bundle_run(run)
-        assert bundle_run(run, findings_only=True).found == bundle.found
+        assert bundle_run(run, findings_only=True).findings == bundle.findings
 
 
 def test_chat_model_served_by_path(tmp_path):
@@ -278,7 +278,9 @@ def card_of(*bundles):
     paths = []
     for bundle in bundles:
         paths += bundle.files
-        card = results_card("me/results", bundle.name, bundle.found, bundle.manifest, paths, card)
+        card = results_card(
+            "me/results", bundle.name, bundle.findings, bundle.manifest, paths, card
+        )
     return card
 
 
@@ -294,7 +296,7 @@ def test_repository_of_two_kinds(bundle, masked_run, masked_bundle, tmp_path):
         Run(repo).write(path, data)
     cache = {"split": "train", "cache_dir": str(tmp_path / "cache")}
     found = load_dataset(str(repo), **cache)
-    assert found.num_rows == sum(len(one.found) for one in bundles)
+    assert found.num_rows == sum(len(one.findings) for one in bundles)
     assert set(found["run"]) == {one.name for one in bundles}
     rows = {
         f"{name}-gendered_stigma": 24,

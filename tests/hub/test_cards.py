@@ -9,17 +9,8 @@ from markdown_it import MarkdownIt
 
 from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.hub import cards
-from swapbias.hub.cards import (
-    BEGIN,
-    END,
-    load,
-    markdown,
-    results_card,
-    split,
-    study_parts,
-    visible,
-    with_parts,
-)
+from swapbias.hub.cards import load, markdown, split, visible
+from swapbias.hub.run_cards import BEGIN, END, results_card, study_parts, with_parts
 from swapbias.studies.tables import decoded
 from tests.hub import shared_runs
 
@@ -205,7 +196,7 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3), max_lea
 
 
 def with_keys(readme, values):
-    return cards.with_keys(readme, values, where="README.md")
+    return cards.with_keys(readme, values, file="README.md")
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
@@ -467,4 +458,4 @@ def test_study_section_is_replaced_alone():
     with pytest.raises(
         ValueError, match=r"o/m/README\.md: in the section on bias, <!-- swapbias:begin b -->"
     ):
-        with_parts(both.replace("<!-- swapbias:end b -->", ""), {"a": PART}, where="o/m/README.md")
+        with_parts(both.replace("<!-- swapbias:end b -->", ""), {"a": PART}, file="o/m/README.md")

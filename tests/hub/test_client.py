@@ -9,7 +9,8 @@ import pytest
 
 from swapbias import hub_http
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Change, Hub, Repo, difference
+from swapbias.hub.client import Hub
+from swapbias.hub.repository import Change, Repo, difference
 from swapbias.hub_http import timeouts
 from swapbias.models.model_config import at_commit
 from swapbias.swapping import Job, swap_files

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.hub import datasets as building
+from swapbias.hub import dataset_card, datasets as building, licences
 from swapbias.hub.client import Hub
 from swapbias.hub.datasets import dataset_files, push_dataset
 from swapbias.studies import catalogue as studies
@@ -93,7 +93,7 @@ def test_card_parts_and_header(card):
     assert card.header["language"] == [language[1] if language else "en"]
     assert set(card.header["tags"]) == {"bias", "fairness", "swapbias", *card.corpus.tags}
     assert {"original", "extended|other"} >= set(card.header["source_datasets"]) > set()
-    cited = building.citation(card.corpus.name)  # blank of a study without a paper
+    cited = dataset_card.citation(card.corpus.name)  # blank of a study without a paper
     assert ("```bibtex\n" in card.body) == bool(cited)
     assert not cited or (cited.startswith("@") and f"```bibtex\n{cited}\n```" in card.body)
     assert ("`LICENSES.md` has the notices" in card.body) == (card.folder / "LICENSES.md").is_file()
@@ -116,16 +116,18 @@ def test_rows_and_columns_of_configs(card):
     assert [one["config_name"] for one in configs] == list(card.rows)
     assert [one.get("default", False) for one in configs] == [True] + [False] * (len(configs) - 1)
     listed = re.findall(
-        r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|", building.section(card.body, "Rows"), re.MULTILINE
+        r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|",
+        dataset_card.section(card.body, "Rows"),
+        re.MULTILINE,
     )
     counted = dict.fromkeys(card.rows, 0)
     for config, count in listed:
         counted[config] += int(count.replace(",", ""))
     assert counted == card.rows
-    columns = building.section(card.body, "Features").strip().splitlines()[4:]
-    assert columns == [f"| {' | '.join(cells)} |" for cells in building.features(card.corpus)]
+    columns = dataset_card.section(card.body, "Features").strip().splitlines()[4:]
+    assert columns == [f"| {' | '.join(cells)} |" for cells in dataset_card.features(card.corpus)]
     for config in card.corpus.configs:
-        meanings = dict(building.meanings(card.corpus, config))
+        meanings = dict(dataset_card.meanings(card.corpus, config))
         assert set(meanings) == set(config.published)
         assert all(len(text) > 8 for text in meanings.values())
 
@@ -133,7 +135,7 @@ def test_rows_and_columns_of_configs(card):
 def test_meaning_names_its_configs():
     """The meaning of a column names the configs that the column is of."""
     corpus = studies.load_corpus("occupation_sentiment")
-    found = {column: (kind, cell) for column, kind, cell in building.features(corpus)}
+    found = {column: (kind, cell) for column, kind, cell in dataset_card.features(corpus)}
     assert found["`wording`"] == (
         "int64",
         "`sentences_wordings`: number of the wording, `1` to `5`",
@@ -217,7 +219,7 @@ def test_card_code_runs(card, monkeypatch, capsys):
 
 def test_pinned_repositories(card):
     """A card lists every pinned repository with commit, licence and use."""
-    table = building.section(card.body, "Sources and licences")
+    table = dataset_card.section(card.body, "Sources and licences")
     for pin in pinned_files(card.corpus.name).values():
         row = next(line for line in table.splitlines() if pin["repository"] in line)
         assert f"https://github.com/{pin['repository']}/tree/{pin['commit']}" in row
@@ -246,7 +248,7 @@ def test_values_of_small_columns(
 ):
     """A card lists the values of columns that hold a few and calls rows paired where they are."""
     for config in card.corpus.configs:
-        meanings = dict(building.meanings(card.corpus, config))
+        meanings = dict(dataset_card.meanings(card.corpus, config))
         rows = studies.config_rows(card.corpus.name, config.name)
         for column in COLUMNS_OF_FEW_VALUES & set(meanings):
             values = {row[column] for row in rows} - {""}
@@ -324,10 +326,10 @@ def test_description_is_text():
     """A description is shown as text and never becomes markup."""
     corpus = studies.load_corpus("occupation_sentiment")
     odd = replace(corpus.configs[0], description="a|b <b>c</b> [d](http://e)")
-    card = building.dataset_card(replace(corpus, configs=(odd,)), one_split("sentences"))
+    card = dataset_card.dataset_card(replace(corpus, configs=(odd,)), one_split("sentences"))
     (row,) = [
         line
-        for line in building.section(card, "Rows").splitlines()
+        for line in dataset_card.section(card, "Rows").splitlines()
         if line.startswith("| `sentences`")
     ]
     assert (
@@ -337,7 +339,7 @@ def test_description_is_text():
 
 def test_licences_file():
     """The licences file holds notice and text for each repository."""
-    text = building.licences_file(studies.load_corpus("occupation_sentiment")).decode()
+    text = licences.licences_file(studies.load_corpus("occupation_sentiment")).decode()
     assert "## jayadevbhaskaran/gendered-sentiment" in text
     assert "at commit c73e5395edeb430309f60595dd4578c5e3c8d5b6" in text
     assert "Copyright (c) 2019 Jayadev" in text
@@ -347,14 +349,14 @@ def test_licences_file():
     # What was read to reproduce, but is in no row, is not passed on.
     coreference = studies.load_corpus("adjective_coreference")
     own = tuple(config for config in coreference.configs if not config.upstream)
-    assert building.licences_file(replace(coreference, configs=own)) is None
-    assert b"hannahxchen" not in building.licences_file(coreference)
-    assert building.licences_file(studies.load_corpus("clinical_notes")) is None
+    assert licences.licences_file(replace(coreference, configs=own)) is None
+    assert b"hannahxchen" not in licences.licences_file(coreference)
+    assert licences.licences_file(studies.load_corpus("clinical_notes")) is None
 
 
 def test_licence_without_text(leaf):
     """A licence without its text is linked."""
-    text = building.licences_file(leaf("CC-BY-4.0")).decode()
+    text = licences.licences_file(leaf("CC-BY-4.0")).decode()
     assert "Licence: CC-BY-4.0 (https://spdx.org/licenses/CC-BY-4.0.html)" in text
     assert "Copyright its authors" in text
     assert "Permission is hereby granted" not in text
@@ -367,7 +369,7 @@ def test_size_category(rows, size):
     """The size category of a card counts the rows of all configs."""
     corpus = studies.load_corpus("occupation_sentiment")
     written = one_split("sentences", rows=rows - 7) | one_split("control")
-    card = building.dataset_card(corpus, written)
+    card = dataset_card.dataset_card(corpus, written)
     assert yaml.safe_load(card.split("---\n")[1])["size_categories"] == [size]
 
 
@@ -395,11 +397,11 @@ def leaf(tmp_path, monkeypatch):
 def test_withheld_configs(leaf):
     """A config is withheld unless the licences of its files and tables let it be passed on."""
     for licence in ("not stated", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "GPL-3.0", "mit?", "proprietary"):
-        assert building.withheld_configs(leaf(licence)) == {"more": [licence]}
+        assert licences.withheld_configs(leaf(licence)) == {"more": [licence]}
     for licence in ("MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0"):
-        assert building.withheld_configs(leaf(licence)) == {}
+        assert licences.withheld_configs(leaf(licence)) == {}
     # The config "own" reads no upstream file, but its rows were copied from one.
-    withheld = building.withheld_configs(leaf("not stated", "own: copied"))
+    withheld = licences.withheld_configs(leaf("not stated", "own: copied"))
     assert withheld == {"own": ["not stated"], "more": ["not stated"]}
 
 
@@ -409,18 +411,18 @@ def test_study_without_paper(leaf):
     (building.corpus_dir("toy") / "README.md").write_text(
         "# toy\n\n## Citation\n\nThere is no paper.\n"
     )
-    assert building.citation("toy") == ""
+    assert dataset_card.citation("toy") == ""
 
 
 def test_unknown_reference_and_column(leaf):
     """A reference that is not in references.bib and a column without a meaning are refused."""
     leaf("MIT")
     with pytest.raises(ValueError, match=r"reference 'nobody-2020' is not in references\.bib"):
-        building.citation("toy")
+        dataset_card.citation("toy")
     corpus = leaf("MIT")
     odd = replace(corpus.configs[0], columns=(*PROMPT_COLUMNS, "mood"))
     with pytest.raises(ValueError, match="column 'mood' of config 'own' has no meaning"):
-        list(building.features(replace(corpus, configs=(odd,))))
+        list(dataset_card.features(replace(corpus, configs=(odd,))))
 
 
 def test_card_of_notes_of_a_user(tmp_path):

@@ -4,8 +4,9 @@ commit."""
 import pytest
 
 from swapbias.errors import UsageError
-from swapbias.hub import Hub, pull_study, push_study, study_name
+from swapbias.hub import Hub, push_study, study_name
 from swapbias.hub.bundle import bundle_run
+from swapbias.hub.commands import pull_study
 from swapbias.runs import Run, Settings, start
 from swapbias.studies import config_rows
 from swapbias.studies.own import new_study, open_study

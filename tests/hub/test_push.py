@@ -3,8 +3,10 @@
 import pytest
 
 from swapbias.errors import HubError, UsageError
-from swapbias.hub.client import Hub, Repo, push_repo
+from swapbias.hub.client import Hub
 from swapbias.hub.commands import DATASET, push_all
+from swapbias.hub.push import push_repo
+from swapbias.hub.repository import Repo
 from tests.hub.clients import writes
 
 REPO = Repo("dataset", "alice/toy")

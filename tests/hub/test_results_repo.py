@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 
 from swapbias.hub.bundle import parquet
-from swapbias.hub.cards import load, results_card, split
-from swapbias.hub.client import Hub, is_shared_name
+from swapbias.hub.cards import load, split
+from swapbias.hub.client import Hub
 from swapbias.hub.read_shared import load_all_shared
+from swapbias.hub.repository import is_shared_name
+from swapbias.hub.run_cards import results_card
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from tests.hub.shared_runs import GAP, MANIFEST, run_files
 

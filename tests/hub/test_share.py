@@ -12,8 +12,10 @@ import yaml
 from swapbias import Audit
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import bundle, share
-from swapbias.hub.cards import BEGIN, END, TAGS, markdown, prompts_read, with_keys
-from swapbias.hub.client import Hub, Repo
+from swapbias.hub.cards import TAGS, markdown, with_keys
+from swapbias.hub.client import Hub
+from swapbias.hub.repository import Repo
+from swapbias.hub.run_cards import BEGIN, END, prompts_read
 from swapbias.hub.share import COMMIT, PULL_REQUEST, TITLE, commit_read, findings_of
 from swapbias.privacy import credentialed
 from swapbias.runs.audit import start
@@ -181,7 +183,7 @@ def test_private_results_are_updated(hub, run, later_run, tmp_path):
     assert set(hub.files(*key)) == paths
     # A figure that the run lost goes, and nothing else does. What its owner wrote into the card stays.
     card = (
-        with_keys(hub.files(*key)["README.md"].decode(), OWNER_HEADER, where="")
+        with_keys(hub.files(*key)["README.md"].decode(), OWNER_HEADER, file="")
         + "\n## Notes\n\nBy alice.\n"
     )
     odd = {

@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import pytest
 from safetensors.torch import load_file
 
-from swapbias.cli.auditing import skipped_note
 from swapbias.cli.finished_runs import figures
+from swapbias.cli.plans import skipped_note
 from swapbias.errors import UsageError
 from swapbias.files import cache_dir
 from swapbias.models import LoadOptions, calibration as tiny_model

@@ -15,10 +15,10 @@ import pytest
 from rich.console import Console
 
 from swapbias import errors
-from swapbias.cli.auditing import plan_sentences
+from swapbias.cli.plans import plan_sentences
 from swapbias.errors import MissingExtraError, UpstreamMissingError, UsageError
 from swapbias.findings import BASELINE, compare, disaggregate
-from swapbias.hub.cards import study_parts
+from swapbias.hub.run_cards import study_parts
 from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.answer_log import AnswerLog
 from swapbias.models.chat.chat_kind import trial_rows

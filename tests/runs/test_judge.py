@@ -10,7 +10,7 @@ from typing import ClassVar
 import pandas as pd
 import pytest
 
-from swapbias.cli.auditing import plan_sentences
+from swapbias.cli.plans import plan_sentences
 from swapbias.errors import MissingExtraError, UsageError
 from swapbias.findings import comparisons, disaggregate, findings_of_judge
 from swapbias.models import Scored, Scorer

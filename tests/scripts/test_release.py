@@ -11,7 +11,7 @@ from packaging.licenses import canonicalize_license_expression
 from packaging.specifiers import SpecifierSet
 
 from scripts.write_notice import notice
-from swapbias.hub import datasets as building
+from swapbias.hub import dataset_card, licences
 from swapbias.studies import corpora, corpus_dir, load_corpus
 from swapbias.studies.tables import outside_sources, pinned_files
 from tests.conftest import ROOT
@@ -70,30 +70,30 @@ def test_outside_sources(corpus):
 def test_card_without_outside_source(corpus):
     """A card states that it has no outside source only where there is none."""
     leaf = load_corpus(corpus)
-    card = building.dataset_card(leaf, {})
-    part = building.section(card, "Sources and licences")
+    card = dataset_card.dataset_card(leaf, {})
+    part = dataset_card.section(card, "Sources and licences")
     assert ("No outside source is in it." in part) is (outside_sources(corpus) == [])
     for row in outside_sources(corpus):
-        assert building.source_url(row["repository"], row["commit"]) in part
+        assert licences.source_url(row["repository"], row["commit"]) in part
 
 
 def test_no_licence():
     """A source without a stated licence is not published."""
-    withheld = building.withheld_configs(load_corpus("group_packs"))
+    withheld = licences.withheld_configs(load_corpus("group_packs"))
     claims = ("occupation_full_names", "diagnosis_full_names")
     configs = ["people", *claims, *(f"{claim}_wordings" for claim in claims)]
     assert withheld == {config: ["not stated"] for config in configs}
     for corpus in set(corpora()) - {"group_packs"}:
-        assert building.withheld_configs(load_corpus(corpus)) == {}
+        assert licences.withheld_configs(load_corpus(corpus)) == {}
 
 
 def test_text_of_licences():
     """A notice of what is passed on has the text of its licence."""
-    text = building.licences_file(load_corpus("spanish_occupations")).decode()
+    text = licences.licences_file(load_corpus("spanish_occupations")).decode()
     assert "(https://github.com/unicode-org/cldr/tree/release-47)" in text
     assert "Copyright © 2004-2025 Unicode, Inc." in text
     assert "## The licence Unicode-3.0" in text
-    quoted = building.licences_file(load_corpus("group_packs")).decode()
+    quoted = licences.licences_file(load_corpus("group_packs")).decode()
     assert "Licence: not stated. What is taken from there is quoted" in quoted
 
 

@@ -1,18 +1,16 @@
 """The catalogue: corpora build their declared rows, tables are strict, a study is one file and
 one folder."""
 
-import csv
-import io
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from datasets import ClassLabel, Value
 
 from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.hub.corpus_check import recorded_rows
 from swapbias.studies import catalogue as studies, tables as sources
 from swapbias.studies.corpus import Config
 from swapbias.studies.corpus_folders import corpus_dir
@@ -22,9 +20,11 @@ from tests.conftest import ROOT
 from tests.tables import rows_of
 
 # Rows, sha256 and types of what is no text, of each config: a change of templates, tables, of the generator of notes
-# or of the swap makes a new version, and a new line there.
+# or of the swap makes a new version, and is recorded by swapbias study check NAME --write.
 RECORDED = {
-    (row["corpus"], row["config"]): row for row in rows_of(Path(__file__).parent / "configs.csv")
+    (corpus, config): row
+    for corpus in studies.corpora()
+    for config, row in recorded_rows(corpus).items()
 }
 CONFIGS = [
     (corpus, config.name)
@@ -41,22 +41,6 @@ READERS = {
 }
 
 
-def recorded_line(corpus, name, rows, types):
-    """The line of configs.csv for a config of these rows."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(
-        [corpus, name, len(rows), fingerprint(rows)[:16], types]
-    )
-    return line.getvalue()
-
-
-def test_recorded_line_of_a_config():
-    """The line that a config needs in configs.csv is made from its rows."""
-    rows = studies.config_rows("occupation_sentiment", "control")
-    line = recorded_line("occupation_sentiment", "control", rows, "candidates=candidates")
-    assert line in (Path(__file__).parent / "configs.csv").read_text().splitlines()
-
-
 @pytest.mark.parametrize(("corpus", "name"), CONFIGS)
 def test_recorded_rows_and_types(corpus, name):
     """Rows of each config have the recorded number and sha256 and the declared types."""
@@ -69,16 +53,15 @@ def test_recorded_rows_and_types(corpus, name):
     typed_columns = " ".join(
         f"{column}={kind}" for column, kind in shown.items() if kind != "string"
     )
+    mend = f"swapbias study check {corpus} --write"
+    assert recorded, f"{corpus} {name} has no line in datasets_src/{corpus}/rows.csv: {mend}"
+    assert recorded["types"] == typed_columns, f"other types than the recorded ones: {mend}"
     try:
         rows = studies.config_rows(corpus, name, download=False)
     except UpstreamMissingError:
-        assert recorded, f"{corpus} {name} has no line in tests/studies/configs.csv"
-        assert recorded["types"] == typed_columns
         pytest.skip("needs the authors' files")
-    line = recorded_line(corpus, name, rows, typed_columns)
-    assert recorded, f"{corpus} {name} has no line in tests/studies/configs.csv. Add: {line}"
-    changed = f"{corpus} {name} is recorded otherwise. A new version has the line: {line}"
-    assert [*recorded.values()] == next(csv.reader([line])), changed
+    found = {"rows": str(len(rows)), "sha256": fingerprint(rows)[:16]}
+    assert {key: recorded[key] for key in found} == found, f"a new version is recorded by {mend}"
     assert {tuple(row) for row in rows} == {config.columns}
     if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
         study = studies.load_corpus(corpus).study

@@ -10,7 +10,7 @@ import pytest
 from datasets import Dataset
 
 import swapbias
-from swapbias.cli.auditing import study_designs
+from swapbias.cli.plans import study_designs
 from swapbias.errors import StudyError, UsageError
 from swapbias.studies import config_rows, load_lexicon, own_studies
 from swapbias.studies.catalogue import load_corpus

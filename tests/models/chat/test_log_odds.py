@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from swapbias.cli.auditing import plan_sentences
+from swapbias.cli.plans import plan_sentences
 from swapbias.errors import UsageError
 from swapbias.models.chat import ChatOptions, scoring_in_words
 from swapbias.models.chat.chat_kind import trial_rows

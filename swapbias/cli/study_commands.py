@@ -1,0 +1,118 @@
+"""swapbias study: make a study of your own, check it, publish it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swapbias import hub, models, studies, swapping
+from swapbias.cli import terminal as ui
+from swapbias.cli.auditing import OF_TABLE
+from swapbias.cli.plans import study_designs
+from swapbias.errors import UsageError
+from swapbias.studies import own
+
+study = typer.Typer(no_args_is_help=True, help="Make a study of your own: a folder of tables.")
+
+Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
+
+
+@study.command("new", cls=ui.Sectioned)
+def new(
+    folder: Folder,
+    template: Annotated[
+        str, ui.option("slots, or ranking: candidates with CVs and names.")
+    ] = "slots",
+) -> None:
+    """Write a small complete example to edit: it can be audited at once."""
+    files = own.new_study(folder, template)
+    ui.show(f"Written to {folder}: {', '.join(file.name for file in files)}.")
+    model = "--chat MODEL" if template == "ranking" else "MODEL"
+    ui.show(
+        f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}"
+    )
+
+
+@study.command("check", cls=ui.WithSettings)
+def check_folder(
+    source: Annotated[
+        Path, ui.argument("SOURCE", "Folder, file of prompts, or a study of the package.")
+    ],
+    reference: Annotated[str, ui.option("Of a file: the group that is subtracted.")] = "",
+    words: Annotated[
+        Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")
+    ] = None,
+    write: Annotated[
+        bool, ui.option("Of a study of the package: record its rows.", "--write")
+    ] = False,
+    settings: ui.ModelSettings = None,
+) -> None:
+    """Find faults by file and line; exit 1 where an audit would refuse the study.
+
+    Settings of own prompts are those of swapbias audit: -M fixed=topic.
+    """
+    of_table = ui.read_settings(settings, OF_TABLE)
+    if words and "lexicon" in of_table:
+        raise UsageError("lexicon is an option and a setting of -M. Drop one of them.")
+    name = str(source)
+    has_tables = name.isidentifier() and studies.corpus_dir(name).is_dir()
+    if not source.exists() and (has_tables or name in studies.corpora()):
+        _check_package(name, write=write)
+        return
+    if write:
+        raise UsageError(f"--write is about a study of the package, and {name} is none. Drop it.")
+    checked = swapping.check_study(source, reference=reference, **{"lexicon": words} | of_table)
+    designs = [*study_designs(checked.corpus)] if checked.corpus else []
+    for sentence in (*checked.faults, *checked.advice, *designs):
+        ui.show(sentence)
+    if checked.faults:
+        ui.show(f"{len(checked.faults)} to mend before an audit.")
+        raise typer.Exit(1)
+    if checked.advice:
+        ui.show(f"It can be audited; {len(checked.advice)} remarks.")
+    else:
+        ui.show("It can be audited.")
+
+
+def _check_package(name: str, *, write: bool) -> None:
+    """Show the faults of a study of the package, then what it lacks to be published; exit 1 where there is any."""
+    faults, unread = models.package_faults(name)
+    _show_sentences([*faults, *unread])
+    if faults:
+        ui.show(f"{len(faults)} to mend before an audit.")
+    else:
+        ui.show("It can be audited.")
+    from swapbias.hub import corpus_check  # which imports a large library
+
+    if write and not faults:
+        ui.show(f"Written: {corpus_check.record_rows(name)}")
+    lacking = corpus_check.check_corpus(name, cards_only=bool(faults))
+    _show_sentences([*lacking.faults, *lacking.remarks])
+    if lacking.faults:
+        ui.show(f"{len(lacking.faults)} to mend before it is published.")
+        ui.show(f"Rows are recorded by swapbias study check {name} --write")
+    elif not faults:
+        ui.show("It can be published.")
+    raise typer.Exit(bool(faults or lacking.faults))
+
+
+def _show_sentences(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        ui.show(sentence)
+
+
+@study.command("push", cls=ui.Sectioned)
+def push_folder(
+    folder: Folder,
+    repo: Annotated[str, ui.argument("OWNER/NAME", "A dataset on the Hub; made if need be.")],
+    public: Annotated[bool, ui.option("Everybody may read it.", "--public")] = False,
+    dry_run: ui.DryRun = False,
+) -> None:
+    """Publish a study as a dataset: others run it with --study OWNER/NAME."""
+    pushed = hub.push_study(
+        hub.Hub(), folder, repo, private=not public, dry_run=dry_run, say=ui.say
+    )
+    ui.show(pushed.sentence())
+    if pushed.commit:
+        ui.show(f"Others run it with swapbias audit MODEL --study {repo}@{pushed.commit}")

@@ -1,0 +1,305 @@
+"""What a corpus of the package still lacks before it is published: recorded rows, parts of its card, rewordings."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from swapbias.errors import UpstreamMissingError, listed
+from swapbias.files import write_whole
+from swapbias.hub.cards import CARD
+from swapbias.hub.dataset_card import RECIPE, SECTION, citation, meanings, section
+from swapbias.hub.licences import withheld_configs
+from swapbias.studies import (
+    PROMPT_COLUMNS,
+    Config,
+    Corpus,
+    Experiment,
+    config_rows,
+    corpus_dir,
+    load_corpus,
+    read_table,
+    tables,
+)
+
+ROWS = "rows.csv"  # of a corpus' folder: how many rows each config has, their sha256, and types of columns
+_COLUMNS = ("config", "rows", "sha256", "types")
+_PARTS = (SECTION, "Where it comes from", "Use and misuse", "Citation", RECIPE)
+_MOST_CODE = 20  # lines of the code with which a card ends
+_MOST_VALUES = 14  # a column with fewer values names each in its meaning
+_OF_FEW_VALUES = (
+    "group",
+    "label",
+    "construct",
+    "category",
+    "pronoun",
+    "mode",
+    "match",
+    "polarity",
+    "role",
+    "kind",
+)
+
+
+class Lacking(NamedTuple):
+    """What a corpus lacks."""
+
+    faults: list[str]
+    """A sentence for each thing to mend before it is published."""
+    remarks: list[str]
+    """A sentence for each thing that may be as it should."""
+
+
+def check_corpus(name: str, *, cards_only: bool = False) -> Lacking:
+    """Find what a corpus of the package, or of another distribution, lacks before it is published.
+
+    Args:
+        name: of the corpus.
+        cards_only: whether its card alone is looked at: its rows cannot be read.
+
+    Returns:
+        what it lacks.
+    """
+    faults = [*card_faults(name)]
+    remarks: list[str] = []
+    if not cards_only:
+        corpus = load_corpus(name)
+        faults += row_faults(corpus)
+        for config in corpus.configs:
+            faults += _column_faults(corpus, config)
+        remarks += [*_rewording_remarks(corpus), *_licence_remarks(corpus)]
+    return Lacking([*dict.fromkeys(faults)], [*dict.fromkeys(remarks)])
+
+
+# --- recorded rows ----------------------------------------------------------------------------------------
+
+
+def row_faults(corpus: Corpus) -> Iterator[str]:
+    """Compare the rows of a corpus with those that its folder records.
+
+    Args:
+        corpus: the corpus.
+
+    Returns:
+        a sentence for each config that differs.
+    """
+    recorded = recorded_rows(corpus.name)
+    for config in corpus.configs:
+        file = f"{corpus.name}/{ROWS}"
+        types = _types(config)
+        if config.name not in recorded:
+            yield f"{file} has no line for config {config.name}. Record its rows."
+            continue
+        line = recorded[config.name]
+        if line["types"] != types:
+            before = line["types"] or "no types"
+            yield (
+                f"{file} has {before} for config {config.name}, expected {types or 'none'}. Raise version in "
+                "corpus.toml, and record its rows."
+            )
+        rows = _rows_at_hand(corpus, config)
+        if rows is not None and [line["rows"], line["sha256"]] != _digest(rows):
+            yield (
+                f"{file}: config {config.name} has other rows than the recorded ones. Undo the change, or raise "
+                "version in corpus.toml and record its rows."
+            )
+    for name in recorded.keys() - {config.name for config in corpus.configs}:
+        yield f"{corpus.name}/{ROWS} has a line for {name}, which is no config. Record the rows anew."
+
+
+def recorded_rows(name: str) -> dict[str, dict[str, str]]:
+    """Read what the folder of a corpus records of its rows.
+
+    Args:
+        name: of the corpus.
+
+    Returns:
+        the line of each config; none where nothing is recorded.
+    """
+    path = corpus_dir(name) / ROWS
+    if not path.is_file():
+        return {}
+    return {row["config"]: row for row in read_table(path, _COLUMNS, optional=("types",))}
+
+
+def record_rows(name: str) -> Path:
+    """Write how many rows each config of a corpus has, their sha256, and types of columns, into its folder.
+
+    Args:
+        name: of the corpus. The line of a config whose rows are not at hand stays as it is.
+
+    Returns:
+        the file.
+    """
+    corpus = load_corpus(name)
+    recorded = recorded_rows(name)
+    text = io.StringIO()
+    table = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    table.writeheader()
+    for config in corpus.configs:
+        rows = _rows_at_hand(corpus, config)
+        if rows is not None:
+            count, digest = _digest(rows)
+            line = {"config": config.name, "rows": count, "sha256": digest, "types": _types(config)}
+            table.writerow(line)
+        elif config.name in recorded:
+            table.writerow(recorded[config.name])
+    path = corpus_dir(name) / ROWS
+    write_whole(path, text.getvalue().encode())
+    return path
+
+
+def _rows_at_hand(corpus: Corpus, config: Config) -> "list[dict[str, str]] | None":
+    """Read the rows of a config; None where its upstream files are not at hand."""
+    try:
+        return list(config_rows(corpus.name, config.name, download=False))
+    except UpstreamMissingError:
+        return None
+
+
+def _digest(rows: "list[dict[str, str]]") -> list[str]:
+    """Return the number of rows, and the first 16 hexadecimal digits of their sha256."""
+    return [str(len(rows)), tables.fingerprint(rows)[:16]]
+
+
+def _types(config: Config) -> str:
+    """Name the types of the published columns that are no text: ``column=type`` or its classes."""
+    texts = []
+    for column in config.published:
+        kind = config.type_of(column)
+        if not isinstance(kind, str):
+            kind = "|".join(kind)
+        if kind != "string":
+            texts.append(f"{column}={kind}")
+    return " ".join(texts)
+
+
+# --- the card ---------------------------------------------------------------------------------------------
+
+
+def card_faults(name: str) -> Iterator[str]:
+    """Find the parts of a corpus' README that are missing, or not as its card needs them.
+
+    Args:
+        name: of the corpus.
+
+    Returns:
+        a sentence for each.
+    """
+    path = corpus_dir(name) / CARD
+    if not path.is_file():
+        return  # which the check of the study says
+    file = f"{name}/{CARD}"
+    text = path.read_text(encoding="utf-8-sig")
+    if text.partition("\n")[0] != f"# {name}":
+        yield f"{file}:1: begins with another line than '# {name}'. Write this title."
+    about = text.partition("\n\n")[2].lstrip()
+    if not about or about.startswith("#"):
+        yield f"{file} has no text below its title. Write a paragraph on what {name} is."
+    for part in _PARTS:
+        if not section(text, part):
+            yield f"{file} has no part '## {part}'. Write it."
+    recipe = section(text, RECIPE)
+    if recipe:
+        yield from _recipe_faults(name, text, recipe)
+    try:
+        citation(name)
+    except ValueError as error:
+        yield str(error)
+
+
+def _recipe_faults(name: str, text: str, recipe: str) -> Iterator[str]:
+    """Find what is wrong with the code with which a card ends."""
+    file = f"{name}/{CARD}"
+    if not text.rstrip().endswith(recipe.rstrip()):
+        yield f"{file} has parts behind '## {RECIPE}', which is the last. Move it to the end."
+    code = re.fullmatch(r"(?s)## .+?\n\n```python\n(.+)```\s*", recipe)
+    if code is None:
+        yield f"{file}: '## {RECIPE}' is no block of Python alone. Write one that prints an interval."
+        return
+    count = len(code[1].splitlines())
+    if count > _MOST_CODE:
+        yield f"{file}: the code at its end has {count} lines, expected {_MOST_CODE} at most. Shorten it."
+    for needed in (f'"NS/{name}"', 'revision="VERSION"'):
+        if needed not in code[1]:
+            yield f"{file}: the code at its end does not load {needed}. Load the rows by it."
+
+
+def _column_faults(corpus: Corpus, config: Config) -> Iterator[str]:
+    """Find columns without a meaning, and meanings that do not name the few values of their column."""
+    file = f"{corpus.name}/{CARD}"
+    meaning_of = {}
+    try:
+        meaning_of = dict(meanings(corpus, config))
+    except ValueError as error:
+        yield str(error)
+    rows = _rows_at_hand(corpus, config) or []
+    for column in _OF_FEW_VALUES:
+        if column not in meaning_of:
+            continue
+        values = {row[column] for row in rows if column in row} - {""}
+        unnamed = [value for value in sorted(values) if not _names(meaning_of[column], value)]
+        if unnamed and len(values) < _MOST_VALUES:
+            yield (
+                f"{file}: the meaning of column {column} in config {config.name} does not name {listed(unnamed)}. "
+                "Write what each value stands for, as `value`."
+            )
+
+
+def _names(text: str, value: str) -> bool:
+    """Tell whether a text names a value; of criteria in a series (A1 to A9) it names the ends."""
+    if f"`{value}`" in text:
+        return True
+    return bool(re.fullmatch(r".+ A[2-9]", value)) and f"`{value[:-1]}1`" in text
+
+
+# --- rewordings and licences ------------------------------------------------------------------------------
+
+
+def _rewording_remarks(corpus: Corpus) -> Iterator[str]:
+    """Name the experiments that have neither rewordings nor a reason to have none."""
+    study = corpus.study
+    if study is None:
+        return
+    for experiment in study.experiments:
+        home = load_corpus(experiment.reads.notes.corpus or corpus.name)
+        if experiment.reads.rewordings or not needs_rewordings(home, experiment):
+            continue
+        yield (
+            f"{corpus.name} {experiment.name} has groups and no rewordings, so nothing tells whether its finding "
+            "depends on the wording. Add a config of five other wordings of each template with placebo = true, and "
+            "its name to rewordings."
+        )
+
+
+def needs_rewordings(home: Corpus, experiment: Experiment) -> bool:
+    """Tell whether an experiment should have five other wordings of each template.
+
+    Args:
+        home: the corpus of its configs.
+        experiment: the experiment.
+
+    Returns:
+        False without groups, for further readings of chat models, rows of upstream files, and controls.
+    """
+    if experiment.comparison is None:
+        return False
+    if experiment.kind == "chat" and experiment.reads.reading:
+        return False
+    configs = [home.config(name) for name in experiment.reads.configs]
+    if any(config.upstream for config in configs):
+        return False
+    if any(config.columns[: len(PROMPT_COLUMNS)] != PROMPT_COLUMNS for config in configs):
+        return False
+    constructs = {
+        row["construct"] for config in configs for row in config_rows(home.name, config.name)
+    }
+    return constructs != {"control"}
+
+
+def _licence_remarks(corpus: Corpus) -> Iterator[str]:
+    """Name the configs that will not be published."""
+    for name, refused in withheld_configs(corpus).items():
+        yield f"{corpus.name} {name} is not published: its upstream files have the licence {', '.join(refused)}."

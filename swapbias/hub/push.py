@@ -1,0 +1,242 @@
+"""The one flow of commits: a push that is planned, safe_line in a dry run, or carried out."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Required, TypedDict, Unpack
+
+from swapbias.errors import UsageError
+from swapbias.hub.cards import CARD
+from swapbias.hub.client import Hub
+from swapbias.hub.repository import HUB_FILES, Change, Repo, State, as_bytes, difference
+from swapbias.privacy import Files, check_upload
+from swapbias.report import safe_line
+
+_TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
+_LONGEST = 10_000  # characters of a line that is safe_line
+_PUSHED = "Push {} {} with swapbias"  # the title of a push's commit, by which the next push knows the repository
+
+Say = Callable[[str], None]
+
+
+class PushOptions(TypedDict, total=False):
+    """Options of a push."""
+
+    say: Required[Say]
+    """Gets lines for the user."""
+    private: bool
+    """A new repository is private."""
+    dry_run: bool
+    """Only what would be written is safe_line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """One commit to a repository, planned or made; with a ``description`` it is a pull request."""
+
+    repo: Repo
+    """The repository."""
+    status: str
+    """``created``, ``updated``, ``tagged``, ``unchanged`` or what happened to a pull request, in a dry run ``would be
+    created`` and so on."""
+    change: Change
+    """What is written and deleted."""
+    title: str = ""
+    """The title of the commit."""
+    there: State | None = None
+    """The repository before; None where it will be made."""
+    private: bool = False
+    """Whether few may read the repository."""
+    url: str = ""
+    """The page to look at."""
+    commit: str = ""
+    """The commit that holds the change; blank where none was made yet."""
+    tag: str = ""
+    """Names the commit; blank for none."""
+    description: str = ""
+    """The text of a pull request; blank for a commit."""
+    sdk: str | None = None
+    """Kind of a Space that is made."""
+
+    def sentence(self) -> str:
+        """Say what was done, or would be.
+
+        Returns:
+            a line.
+        """
+        visibility = " (private)" if self.private else ""
+        commit = f" at {self.commit[:12]}" if self.commit else ""
+        return f"{self.repo.name}: {self.status}{visibility}, {self.tag}{commit}"
+
+    def carry_out(self, hub: Hub, *, never: Iterable[str] = ()) -> "Push":
+        """Make the repository where it is not there, commit, tag.
+
+        Args:
+            hub: the Hub.
+            never: strings that no file may hold, as of ``Hub.commit``.
+
+        Returns:
+            the push with its commit and page.
+
+        Raises:
+            UsageError: somebody changed the repository in between, or a file holds what it may not.
+        """
+        if self.commit or not (self.change or self.tag):
+            return self
+        if self.there is None:
+            hub.create(self.repo, private=self.private, sdk=self.sdk)
+        now = hub.existing_state(self.repo)
+        if now.private != self.private or (self.there is None and not is_new(hub, now)):
+            raise UsageError(
+                f"Somebody changed {self.repo.name} in between. Look at it, and run the command again."
+            )
+        commit = (self.there or now).commit
+        url = self.url
+        if self.change:
+            info = hub.commit(
+                self.repo,
+                self.change,
+                self.title,
+                parent=commit,
+                description=self.description,
+                never=never,
+            )
+            commit = info.oid
+            url = info.pr_url or info.commit_url
+            if not info.pr_url and self.repo.kind == "dataset":
+                url = hub.url(self.repo, commit=commit)
+        if self.tag:
+            hub.tag(self.repo, self.tag, commit=commit)
+        return replace(self, commit=commit, url=url)
+
+    def show(self, hub: Hub, say: Say) -> "Push":
+        """Say what would be written: every path with its size, and how the card and other texts differ.
+
+        Args:
+            hub: the Hub.
+            say: gets lines.
+
+        Returns:
+            the push with a status in the conditional.
+        """
+        status = self.status
+        if self.change or self.tag:
+            subject, _, participle = status.rpartition(" ")
+            status = f"{subject} would be {participle}".lstrip()
+        visibility = "private" if self.private else "public"
+        line = f"{self.repo.kind} {self.repo.name} ({visibility}): {status}"
+        say(f"{line}, tag {self.tag}" if self.tag else line)
+        if self.description:
+            say(f"  Title: {self.title}")
+            say(f"  Description: {self.description}")
+        files = self.there.files if self.there else {}
+        for path, content in sorted(self.change.write.items()):
+            letter = "M" if path in files else "A"
+            say(f"  {letter} {path} ({len(as_bytes(content)):,} bytes)")
+        for path in self.change.delete:
+            say(f"  D {safe_line(path, _LONGEST)}")
+        for path in sorted(self.change.write):
+            if path.endswith((CARD, ".yaml")):
+                for line in self._text_difference(hub, path):
+                    say(f"  {safe_line(line.expandtabs(), _LONGEST)}")
+        return replace(self, status=status)
+
+    def _text_difference(self, hub: Hub, path: str) -> Iterator[str]:
+        """Yield the lines of a text that change, with two lines around them."""
+        before = hub.content(self.there, path).decode(errors="replace").splitlines()
+        after = as_bytes(self.change.write[path]).decode(errors="replace").splitlines()
+        return difflib.unified_diff(before, after, "there", "new", lineterm="", n=2)
+
+
+def push_repo(
+    hub: Hub,
+    repo: Repo,
+    files: Files,
+    *,
+    tag: str,
+    version_hint: str,
+    sdk: str | None = None,
+    **options: Unpack[PushOptions],
+) -> Push:
+    """Bring a repository to ``files`` in one commit with a tag; a version that is published is not pushed again.
+
+    The next push completes one that was cut.
+
+    Args:
+        hub: the Hub.
+        repo: the repository; made where it is not there.
+        files: all that it is to hold, by path.
+        tag: names the commit.
+        version_hint: says how to raise the version.
+        sdk: kind of a Space that is made.
+        options: of the push.
+
+    Returns:
+        the push that was made, or would be.
+
+    Raises:
+        UsageError: the tag is published with other content, the repository was not made by a push or is public where
+            a private one is wanted, or a file must not leave.
+        HubError: the Hub refused.
+    """
+    say = options["say"]
+    private = options.get("private", False)
+    check_upload(files)
+    state = hub.state(repo)
+    if state and private and not state.private:
+        raise UsageError(
+            f"{repo.name} is public, and a push does not change that. Make it private on the Hub, or drop --private."
+        )
+    plan = Push(
+        repo=repo,
+        status="unchanged",
+        change=Change({}),
+        title=_PUSHED.format(repo.name.partition("/")[2], tag),
+        there=state,
+        private=state.private if state else private,
+        tag=tag,
+    )
+    is_first = state is None or is_new(hub, state)
+    if state and tag in state.tags:
+        if difference(hub.state(repo, revision=tag), files):
+            raise UsageError(f"{repo.name}: {tag} is published with other content; {version_hint}.")
+        return replace(plan, commit=state.tags[tag])
+    change = difference(state, files)
+    status = "updated" if change else "tagged"
+    if is_first:
+        status = "created"
+    plan = replace(plan, status=status, change=change, sdk=sdk)
+    if options.get("dry_run"):
+        return plan.show(hub, say)
+    if not is_first:
+        for path in change.delete:
+            say(f"  D {safe_line(path, _LONGEST)}")
+    return plan.carry_out(hub)
+
+
+def is_new(hub: Hub, state: State) -> bool:
+    """Tell whether a repository holds only what the Hub puts into a new one.
+
+    Args:
+        hub: the Hub.
+        state: the repository now.
+
+    Returns:
+        False where pushes made what it holds.
+
+    Raises:
+        UsageError: no push made it.
+    """
+    titles = hub.commits(state.repo)
+    if any(re.fullmatch(_PUSHED.format(".+", ".+"), title) for title in titles):
+        return False
+    template = HUB_FILES
+    if state.repo.kind == "space" and len(titles) == 1:
+        template = frozenset(_TEMPLATE)
+    if state.tags or not set(state.files) <= template:
+        raise UsageError(
+            f"{state.repo.name} holds something else: none of its commits was made by a push of swapbias. Choose "
+            "another --namespace, or rename that repository."
+        )
+    return True
