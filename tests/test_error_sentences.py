@@ -334,6 +334,7 @@ def test_lists_in_errors():
 CHOSEN_BY_THE_USER = {
     "OWNER/NAME": "the form of a name that is none",
     "BUCKET/FOLDER": "the form of a URL that is none",
+    "OWNER/REPOSITORY/PATH": "the form of paths in a folder of the user",
     "--data DIR": "where the user has the data",
     "out=FOLDER": "a folder that the user has to choose",
     "own-address=ADDRESS": "the user declares it, and has to know it",

@@ -380,7 +380,8 @@ def leaf(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# toy\n\nReferences: `nobody-2020`\n")
     (folder.parent / "references.bib").write_text("@misc{somebody-2020,\n  title = {A}\n}\n")
-    monkeypatch.setattr(building, "corpus_dir", lambda name: folder)
+    monkeypatch.setattr(dataset_card, "corpus_dir", lambda name: folder)
+    monkeypatch.setattr(licences, "corpus_dir", lambda name: folder)
     monkeypatch.setattr("swapbias.studies.tables.corpus_dir", lambda name: folder)
 
     def pinned(licence, used_for="more"):
@@ -408,7 +409,7 @@ def test_withheld_configs(leaf):
 def test_study_without_paper(leaf):
     """A study without a paper names no references."""
     leaf("MIT")
-    (building.corpus_dir("toy") / "README.md").write_text(
+    (dataset_card.corpus_dir("toy") / "README.md").write_text(
         "# toy\n\n## Citation\n\nThere is no paper.\n"
     )
     assert dataset_card.citation("toy") == ""
