@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from benchmarks.simulating import EFFECTS, Design, Effects, Floats, design_of, rows_of, simulator
-from swapbias.findings import MARGIN
+from swapbias.findings.terms import MARGIN
 from swapbias.studies.own import open_study
 
 Reading = Callable[

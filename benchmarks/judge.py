@@ -14,7 +14,8 @@ from itertools import product
 import pandas as pd
 
 from benchmarks.frame import Scale, Series, scaled
-from swapbias.findings import disaggregate, findings_of_judge
+from swapbias.findings import disaggregate
+from swapbias.findings.judge_findings import findings_of_judge
 from swapbias.models import Progress, Scored, Scorer
 from swapbias.runs.judge import JudgedScorer, read_judgement
 from swapbias.studies import Prompt, config_rows, load_study

@@ -15,7 +15,8 @@ import pandas as pd
 from benchmarks.frame import Scale, Series, scaled
 from benchmarks.simulating import Design, Floats, conclusion, rate_text, share_of, yes_or_no
 from swapbias.errors import UsageError
-from swapbias.findings import FOUND, MARGIN, PASSES, SMALL, check_gaps
+from swapbias.findings import check_gaps
+from swapbias.findings.terms import FOUND, MARGIN, PASSES, SMALL
 from swapbias.measures import comparison_of
 from swapbias.measures.comparisons import COMPARISONS
 from swapbias.studies import PROMPT_COLUMNS, Experiment, Study

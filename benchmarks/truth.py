@@ -33,19 +33,9 @@ from benchmarks.simulating import (
     yes_or_no,
 )
 from swapbias.errors import UpstreamMissingError
-from swapbias.findings import (
-    AS_PUBLISHED,
-    FAILS,
-    MARGIN,
-    PASSES,
-    SPREAD,
-    Finding,
-    check_gaps,
-    compare,
-    disaggregate,
-    planned_std_error,
-    primary_findings,
-)
+from swapbias.findings import Finding, check_gaps, compare, disaggregate, primary_findings
+from swapbias.findings.planning import planned_std_error
+from swapbias.findings.terms import AS_PUBLISHED, FAILS, MARGIN, PASSES, SPREAD
 from swapbias.measures import (
     Estimate,
     detectable_gap,

@@ -16,7 +16,8 @@ import numpy as np
 from benchmarks.edge_designs import BOTH, EDGES, FIVE, Edge
 from benchmarks.frame import Scale, Series, scaled
 from benchmarks.simulating import Concluded, Floats, conclusion, rate_text, share_of, yes_or_no
-from swapbias.findings import (
+from swapbias.findings import Check, Finding, check_gaps, disaggregate, primary_findings
+from swapbias.findings.terms import (
     FAILS,
     FOUND,
     LEVEL,
@@ -28,11 +29,6 @@ from swapbias.findings import (
     UNDECIDED,
     UNMEASURED,
     UNSTABLE,
-    Check,
-    Finding,
-    check_gaps,
-    disaggregate,
-    primary_findings,
 )
 from swapbias.measures import MEASURES, at_level
 

@@ -18,7 +18,7 @@ import pandas as pd
 from swapbias import findings, report, runs
 from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named, listed, quoted
 from swapbias.files import is_url, write_whole
-from swapbias.findings import Finding, findings_table
+from swapbias.findings import Finding, findings_table, terms
 from swapbias.hub import find_run, own_study, study_names
 from swapbias.models import Progress, Scorer, load_scorer
 from swapbias.privacy import for_owner_alone, is_credentialed
@@ -359,7 +359,7 @@ class Audit:
         before = None if baseline is None else _read_results(baseline)
         studies = () if study is None else (study,)
         gate = runs.check_run(self.run.folder, max_gap=margin, studies=studies, baseline=before)
-        bad = (findings.FAILS,) if undecided else (findings.FAILS, findings.OPEN)
+        bad = (terms.FAILS,) if undecided else (terms.FAILS, terms.OPEN)
         wrong = [check for check in gate.checks if check.outcome in bad]
         if wrong:
             raise AssertionError(" ".join(report.describe_check(check) for check in wrong))

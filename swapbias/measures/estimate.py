@@ -79,20 +79,26 @@ class Estimate(Record):
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value of a table is missing: None, NaN, NaT, pandas.NA."""
+    """Tell whether a value of a table is missing: None, NaN, NaT, pandas.NA.
+
+    Args:
+        value: any value.
+    """
     if value is None:
         return True
     try:
         return bool(value != value)
-    except (
-        TypeError,
-        ValueError,
-    ):  # pandas.NA is neither equal nor unequal; an array is not missing
+    except (TypeError, ValueError):
+        # pandas.NA is neither equal nor unequal; an array is not missing.
         return not hasattr(value, "shape")
 
 
 def values_of(column: Any) -> list[Any]:
-    """The values of a column as Python has them: of lists, arrays, pandas, Arrow and polars alike."""
+    """Return the values of a column as Python has them: of lists, arrays, pandas, Arrow and polars alike.
+
+    Args:
+        column: shape (rows,).
+    """
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(column, method):
             return list(getattr(column, method)())
@@ -100,7 +106,11 @@ def values_of(column: Any) -> list[Any]:
 
 
 def numbers(values: ArrayLike) -> Floats:
-    """Values as floats; NaN where one is missing, in any way that tables have."""
+    """Return values as floats; NaN where one is missing, in any way that tables have.
+
+    Args:
+        values: any shape.
+    """
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return values.astype(np.float64)
     listed = values_of(values)
@@ -112,7 +122,15 @@ def numbers(values: ArrayLike) -> Floats:
 
 
 def known_ids(ids: Ids, name: str) -> NDArray[Any]:
-    """Ids as an array, numbers or texts; ValueError where one is missing or blank."""
+    """Return ids as an array, numbers or texts.
+
+    Args:
+        ids: shape (rows,).
+        name: of the ids, for the error.
+
+    Raises:
+        ValueError: an id is missing or blank.
+    """
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iub":
         return ids
     values = values_of(ids)
@@ -129,7 +147,11 @@ def known_ids(ids: Ids, name: str) -> NDArray[Any]:
 
 
 def named_group(group: Any, names: Collection[str]) -> str:
-    """The name of a group as groups are called: 0 is "0" of ints, and "0.0" of floats.
+    """Return the name of a group as groups are called: 0 is "0" of ints, and "0.0" of floats.
+
+    Args:
+        group: a name, or a number.
+        names: the names of the groups.
 
     >>> named_group(0, ["0", "1"]), named_group(0, ["0.0", "1.0"]), named_group("male", ["male"])
     ('0', '0.0', 'male')
@@ -137,10 +159,11 @@ def named_group(group: Any, names: Collection[str]) -> str:
     name = str(group)
     if name in names or isinstance(group, str):
         return name
-    return next((one for one in names if _number(one) == _number(name)), name)
+    return next((label for label in names if _number(label) == _number(name)), name)
 
 
 def _number(name: str) -> float:
+    """Return a name as a number; NaN where it is none."""
     try:
         return float(name)
     except ValueError:
@@ -148,7 +171,15 @@ def _number(name: str) -> float:
 
 
 def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, list[str]]:
-    """Scores as floats, the place of each row's group among the sorted names, and these names."""
+    """Return scores as floats, the index of each row's group among the sorted names, and these names.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        groups: shape (rows,).
+
+    Raises:
+        ValueError: an infinite score, a missing group, or unequal shapes.
+    """
     called = [str(name) for name in known_ids(groups, "groups").tolist()]
     names, codes = np.unique(np.asarray(called, dtype=np.str_), return_inverse=True)
     score = numbers(scores)
@@ -166,64 +197,96 @@ def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, l
 def two_groups(
     scores: ArrayLike, groups: Sequence[str], reference_group: str
 ) -> tuple[Floats, Codes, tuple[str, str]]:
-    """Scores as floats; the side of each row, 0 of the other group and 1 of the reference; and their two names."""
+    """Return scores as floats; the side of each row, 0 of the other group and 1 of the reference; and their names.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        groups: shape (rows,); exactly two groups.
+        reference_group: one of them.
+
+    Raises:
+        ValueError: other than two groups, or what ``by_group`` refuses.
+    """
     score, codes, names = by_group(scores, groups)
     reference = named_group(reference_group, names)
     if len(names) != 2 or reference not in names:
         raise ValueError(
             f"groups {names or 'none'}, expected exactly two with {reference_group!r} as reference_group."
         )
-    first = names[0] == reference
-    return score, 1 - codes if first else codes, (names[first], reference)
+    if names[0] == reference:
+        return score, 1 - codes, (names[1], reference)
+    return score, codes, (names[0], reference)
 
 
 def by_pair(
     score: Floats, sides: Codes, pair_ids: Ids, names: Sequence[str]
 ) -> tuple[Floats, Codes]:
-    """Scores of shape (pairs, groups) and the first row of each pair; ValueError for incomplete pairs."""
+    """Return scores of shape (pairs, groups) and the first row of each pair.
+
+    Args:
+        score: shape (rows,).
+        sides: shape (rows,), the index of each row's group in ``names``.
+        pair_ids: shape (rows,).
+        names: the names of the groups.
+
+    Raises:
+        ValueError: an incomplete pair, or a missing id.
+    """
     if len(pair_ids) != len(score):
         raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
-    ids, first, places = np.unique(
+    ids, first, pairs = np.unique(
         known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True
     )
-    times = np.bincount(places * len(names) + sides, minlength=len(ids) * len(names)).reshape(
-        len(ids), len(names)
-    )
-    wrong = np.argwhere(times != 1)
+    cells = pairs * len(names) + sides
+    counts = np.bincount(cells, minlength=len(ids) * len(names)).reshape(len(ids), len(names))
+    wrong = np.argwhere(counts != 1)
     if len(wrong):
         pair, group = wrong[0]
         raise ValueError(
-            f"pair {ids[pair]!s} has {times[pair, group]} rows of {names[group]!r}, expected one."
+            f"pair {ids[pair]!s} has {counts[pair, group]} rows of {names[group]!r}, expected one."
         )
     table = np.empty((len(ids), len(names)))
-    table[places, sides] = score
+    table[pairs, sides] = score
     order = np.argsort(first)
     return table[order], first[order]
 
 
 def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None) -> Factors:
-    """The clusters of each random factor as integers from 0; one sequence of ids is one factor without a name."""
-    factors = (
-        cluster_ids
-        if isinstance(cluster_ids, Mapping)
-        else {}
-        if cluster_ids is None
-        else {"": cluster_ids}
-    )
-    found = {}
-    for name, ids in factors.items():
-        of = name and f" of {name}"
+    """Return the clusters of each random factor as integers from 0; one sequence of ids is one factor without a name.
+
+    Args:
+        cluster_ids: shape (rows,), or by the name of a factor; None: no factor.
+        rows: their number.
+        pair_ids: shape (rows,), whose rows must lie in one cluster; None: rows are not paired.
+
+    Raises:
+        ValueError: ids of another length, a missing id, or a pair in two clusters.
+    """
+    if cluster_ids is None:
+        return {}
+    by_factor = cluster_ids if isinstance(cluster_ids, Mapping) else {"": cluster_ids}
+    factors = {}
+    pairs = [] if pair_ids is None else values_of(pair_ids)
+    for name, ids in by_factor.items():
+        of_name = f" of {name}" if name else ""
         if len(ids) != rows:
-            raise ValueError(f"{rows} scores and {len(ids)} cluster_ids{of}, expected one per row.")
-        found[name] = np.unique(known_ids(ids, f"cluster_ids{of}"), return_inverse=True)[1]
-        pairs = [] if pair_ids is None else values_of(pair_ids)
-        if pairs and len(set(zip(pairs, found[name].tolist(), strict=True))) != len(set(pairs)):
             raise ValueError(
-                f"A pair lies in two clusters{of}, expected all of its rows in one. Fix cluster_ids."
+                f"{rows} scores and {len(ids)} cluster_ids{of_name}, expected one per row."
             )
-    return found
+        codes = np.unique(known_ids(ids, f"cluster_ids{of_name}"), return_inverse=True)[1]
+        if pairs and len(set(zip(pairs, codes.tolist(), strict=True))) != len(set(pairs)):
+            raise ValueError(
+                f"A pair lies in two clusters{of_name}, expected all of its rows in one. Fix cluster_ids."
+            )
+        factors[name] = codes
+    return factors
 
 
 def rows_of(factors: Factors, rows: Codes | NDArray[np.bool_] | slice) -> Factors:
-    """The clusters of some of the rows."""
+    """Return the clusters of some of the rows.
+
+    Args:
+        factors: the cluster of each row in each random factor.
+        rows: the rows to take.
+    """
     return {name: codes[rows] for name, codes in factors.items()}

@@ -10,19 +10,19 @@ class Record:
 
     __slots__ = ()
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, record: object) -> bool:
         return (
-            isinstance(other, Record)
-            and type(self) is type(other)
-            and self._values() == other._values()
+            isinstance(record, Record)
+            and type(self) is type(record)
+            and self._values() == record._values()
         )
 
     def __hash__(self) -> int:
         return hash((type(self), self._values()))
 
     def _values(self) -> tuple[Any, ...]:
-        """The fields, one text standing for every NaN, which Python distinguishes since 3.13."""
-        values = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+        """Return the fields, one text standing for every NaN, which Python distinguishes since 3.13."""
+        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
         return tuple(
             "NaN" if isinstance(value, float) and math.isnan(value) else value for value in values
         )

@@ -13,18 +13,17 @@ class Ratio:
 
     >>> PROBABILITIES.plural, PROBABILITIES.whole
     ('probabilities', 4.0)
-
-    Attributes:
-        noun, plural: the quantity of which one is divided by another.
-        article: what stands before ``noun ratio``.
-        whole: the gap of logs that a share of 1 comes to. A change of probability, at even odds, is a quarter of that
-            of log-odds; a gap of log lengths is nearly the share by which one text is longer.
     """
 
     noun: str
+    """The quantity of which one is divided by another, in the singular."""
     plural: str
+    """That quantity in the plural."""
     article: str = "a"
+    """The article before ``noun ratio``."""
     whole: float = 4.0
+    """The gap of logs that a share of 1 comes to. A change of probability, at even odds, is a quarter of that of
+    log-odds; a gap of log lengths is nearly the share by which one text is longer."""
 
 
 ODDS = Ratio("odds", "odds", "an")
@@ -39,53 +38,56 @@ class Unit(Record):
     >>> likert = Unit("agreement", 1, 5)
     >>> likert.in_points, likert.margin(0.05), likert.margin(1.0)
     (True, 0.2, 4.0)
-
-    Attributes:
-        name: what a score is, as findings name it.
-        low, high: the least and the largest score there can be; infinite for logs, NaN where nobody says.
-        ratio_of: the ratio that the exponential of a gap is; None for no log.
-        is_rate: whether it says how often something is done, from 0 to 1.
-        is_right_answer: whether it says if an answer is right, so that equal scores may be those of no error.
-        is_points: whether a score is in points itself.
-        is_named: whether somebody says what a score is.
-        has_no_range: whether there is none, also where all scores lie between 0 and 1.
-        symbol: what is written behind a number; None: the name.
-        in_words: how sentences name it; blank: by its name.
-        taken_from: what the model itself gives, where its study takes that as this unit; blank: the same.
     """
 
     name: str
+    """The quantity that a score is, as findings name it."""
     low: float = math.nan
+    """The least score there can be; -infinite for logs, NaN where nobody says."""
     high: float = math.nan
+    """The largest score there can be; infinite for logs, NaN where nobody says."""
     ratio_of: Ratio | None = None
+    """The ratio that the exponential of a gap is; None for no log."""
     is_rate: bool = False
+    """Whether it says how often something is done, from 0 to 1."""
     is_right_answer: bool = False
+    """Whether it says if an answer is right, so that equal scores may be those of no error."""
     is_points: bool = False
+    """Whether a score is in points itself."""
     is_named: bool = True
+    """Whether somebody says what a score is."""
     has_no_range: bool = False
+    """Whether there is no range, also where all scores lie between 0 and 1."""
     symbol: str | None = None
+    """The text behind a number; None: the name."""
     in_words: str = ""
+    """The name in sentences; blank: ``name``."""
     taken_from: str = ""
+    """What the model itself gives, where its study takes that as this unit; blank: the same."""
 
     @property
     def span(self) -> float:
-        """The largest gap that scores can have; infinite for logs, NaN where the range is not known."""
+        """Return the largest gap that scores can have; infinite for logs, NaN where the range is not known."""
         return self.high - self.low
 
     @property
     def in_points(self) -> bool:
-        """Whether gaps are written in points, hundredths of the range."""
+        """Tell whether gaps are written in points, hundredths of the range."""
         return 0 < self.span < math.inf
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The ends of a range as findings hold it; NaN where it is unknown or without end."""
+        """Return the ends of a range as findings have it; NaN where it is unknown or without end."""
         return (self.low, self.high) if self.in_points else (math.nan, math.nan)
 
     def margin(self, share: float) -> float:
-        """The largest gap that counts as none: a share of the range, of logs of ``Ratio.whole``.
+        """Return the largest gap that counts as none: a share of the range, of logs of ``Ratio.whole``.
 
-        NaN where neither is known.
+        Args:
+            share: from 0 to 1.
+
+        Returns:
+            NaN where neither is known.
         """
         if math.isinf(self.span) and self.ratio_of is not None:
             return share * self.ratio_of.whole
@@ -93,19 +95,23 @@ class Unit(Record):
 
 
 def _probabilities(*names: str) -> dict[str, Unit]:
+    """Return units from 0 to 1 by name."""
     return {name: Unit(name, 0.0, 1.0) for name in names}
 
 
 def _logs(ratio: Ratio, *names: str) -> dict[str, Unit]:
+    """Return units of logs by name."""
     symbol = "log-odds" if ratio is ODDS else None
     return {name: Unit(name, -math.inf, math.inf, ratio, symbol=symbol) for name in names}
 
 
 def _by_name(*units: Unit) -> dict[str, Unit]:
+    """Return units by name."""
     return {unit.name: unit for unit in units}
 
 
-UNNAMED_SCORE = Unit("score", is_named=False, symbol="")  # of scores that nobody has named
+UNNAMED_SCORE = Unit("score", is_named=False, symbol="")
+"""The unit of scores that nobody has named."""
 RAW_SCORE = Unit("raw score of the model", has_no_range=True)
 _RIGHT = ("share of prompts whose right answer is likelier", "correct answer is likelier")
 # Every unit of the package by name; findings that are read back say no more of theirs than name and range. A raw
@@ -155,21 +161,30 @@ UNITS: Mapping[str, Unit] = {
 
 
 def named_unit(name: str, low: float = math.nan, high: float = math.nan) -> Unit:
-    """The unit of that name; with another range than the package's own, or of another name, as it is given.
+    """Return the unit of that name; with another range than the package's own, or of another name, as it is given.
+
+    Args:
+        name: of the unit.
+        low: the least score there can be; NaN: that of the package's unit.
+        high: the largest score there can be.
 
     >>> named_unit("share of answers").is_rate, named_unit("share of answers", 1, 5).is_rate
     (True, False)
     """
-    known = UNITS.get(name)
-    if known is None:
+    unit = UNITS.get(name)
+    if unit is None:
         return Unit(name, float(low), float(high))
-    if math.isnan(low) or (low, high) == known.ends:
-        return known
-    return Unit(name, float(low), float(high), is_named=known.is_named, symbol=known.symbol)
+    if math.isnan(low) or (low, high) == unit.ends:
+        return unit
+    return Unit(name, float(low), float(high), is_named=unit.is_named, symbol=unit.symbol)
 
 
 def with_range_of(unit: Unit, scores: Iterable[float]) -> Unit:
-    """The unit, and where nobody says its range that from 0 to 1 if all scores lie there.
+    """Return the unit, and where nobody says its range that from 0 to 1 if all scores lie there.
+
+    Args:
+        unit: of the scores.
+        scores: shape (rows,), NaN where a row has none.
 
     >>> with_range_of(Unit("stars"), [0.2, 0.9]).span, with_range_of(Unit("stars"), [2, 5]).span
     (1.0, nan)

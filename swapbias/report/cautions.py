@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from swapbias import findings
-from swapbias.findings import Finding, experiment_of
+from swapbias.findings import Finding, experiment_of, judge_findings, terms
 from swapbias.measures import is_comparison
 from swapbias.report.claims import (
     FOUND,
@@ -31,8 +31,8 @@ from swapbias.report.undecided import decide_at_margin, mixed_signs
 from swapbias.studies import JUDGED
 
 _TESTS = {
-    findings.AS_PUBLISHED: "the paper's test, which treats prompts as independent",
-    findings.INDEPENDENT: "a test that treats prompts as independent",
+    terms.AS_PUBLISHED: "the paper's test, which treats prompts as independent",
+    terms.INDEPENDENT: "a test that treats prompts as independent",
 }
 _VARIATIONS = {
     "matched_mass": "only words with an equally frequent match",
@@ -110,7 +110,7 @@ def list_cautions(
     with_every_word = findings.with_every_word(finding, rows)
     if with_every_word is not None:
         sentences.append(_describe_uncounted_words(finding, with_every_word))
-    rests_on_signs = decide_at_margin(finding).reason == findings.MIXED_SIGNS
+    rests_on_signs = decide_at_margin(finding).reason == terms.MIXED_SIGNS
     if not rests_on_signs and finding.has_mixed_signs(margin):
         sentences.append(f"{capitalize(mixed_signs(finding, margin))}.")
     if with_range and not math.isnan(finding.loo_min):
@@ -233,5 +233,5 @@ def describe_blinding(finding: Finding) -> str:
     Args:
         finding: of how well a classifier finds the group in what the judge read.
     """
-    outcome, chance = findings.blinding(finding)
-    return f"goal {chance:.2f} ± {findings.GOAL:.2f}: {_LEAKS.get(outcome, plain_words(outcome))}"
+    outcome, chance = judge_findings.blinding(finding)
+    return f"goal {chance:.2f} ± {judge_findings.GOAL:.2f}: {_LEAKS.get(outcome, plain_words(outcome))}"

@@ -2,8 +2,7 @@
 
 import math
 
-from swapbias import findings
-from swapbias.findings import DIFFERENCE, EFFECTS, LEVEL, Finding, experiment_of
+from swapbias.findings import Finding, decision, experiment_of, terms
 from swapbias.measures import (
     MOSTLY_TIED,
     Comparison,
@@ -42,7 +41,7 @@ from swapbias.report.undecided import (
     why_undecided,
 )
 
-FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = findings.VERDICTS
+FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = terms.VERDICTS
 SURE = (FOUND, SMALL, UNSTABLE)
 """Verdicts that state a gap."""
 NOT_MEASURED = "Not measured"
@@ -62,10 +61,10 @@ _CLAIMS = {
 }
 _NOTHING_SCORED = "could not score what the question needs"
 _UNMEASURED_CLAIMS = {
-    findings.SAME_SCORE: "gives every prompt the same score",
-    findings.SAME_INPUT: "reads the same input for both texts of each pair",
-    findings.UNREAD_SWAP: "does not seem to read the swapped words. Strong words in their place move no score either",
-    findings.NO_CONTROL: (
+    terms.SAME_SCORE: "gives every prompt the same score",
+    terms.SAME_INPUT: "reads the same input for both texts of each pair",
+    terms.UNREAD_SWAP: "does not seem to read the swapped words. Strong words in their place move no score either",
+    terms.NO_CONTROL: (
         "scores all pairs alike, and could not be asked whether it reads the swapped words. Resume or repeat the run"
     ),
     MOSTLY_TIED: (
@@ -84,7 +83,7 @@ def verdict_word(finding: Finding) -> str:
         return NOT_MEASURED
     if finding.verdict == TOO_FEW:
         return f"Too few {finding.estimate.fewest_of or 'pairs'}"
-    words = _WORDS_OF_DIFFERENCES if finding.measure == DIFFERENCE else _WORDS
+    words = _WORDS_OF_DIFFERENCES if finding.measure == terms.DIFFERENCE else _WORDS
     return words.get(finding.verdict, "")
 
 
@@ -108,22 +107,22 @@ def claim_sentence(finding: Finding) -> str:
         finding: of any measure.
     """
     model = safe_line(finding.model_id)
-    if finding.measure == DIFFERENCE and verdict_word(finding) == NOT_MEASURED:
+    if finding.measure == terms.DIFFERENCE and verdict_word(finding) == NOT_MEASURED:
         first, second = compared_groups(finding)
         return f"{first} could not be compared with {second}"
-    if finding.reason == findings.UNNAMED_FILLS:
+    if finding.reason == terms.UNNAMED_FILLS:
         return "the names or words that these texts swap could not be found. Add a column name"
     if finding.verdict == UNMEASURED:
         return f"{model} {_UNMEASURED_CLAIMS.get(finding.reason, _NOTHING_SCORED)}"
     if math.isnan(finding.estimate.value):
         return f"{model} {_NOTHING_SCORED}"
-    if finding.measure == findings.SPREAD:
+    if finding.measure == terms.SPREAD:
         return _test_sentence(finding)
     if not finding.verdict or not is_gap_finding(finding):
         quantity = RATES.get(finding.measure) or quantity_name(finding)
         return f"{model}: {quantity} is {size_with_interval(finding)}"
     may_be_equal = finding.verdict in (NONE, UNDECIDED)
-    if may_be_equal and findings.nothing_moves(finding, finding.margin):
+    if may_be_equal and decision.nothing_moves(finding, finding.margin):
         if finding.verdict == NONE:
             return describe_equal_pairs(finding, finding.margin)
         return why_equal_undecided(finding, finding.margin)
@@ -138,7 +137,7 @@ def _test_sentence(finding: Finding) -> str:
     model = safe_line(finding.model_id)
     contrast = plain_words(finding.contrast)
     p = format_p_value(finding.estimate.p_adjusted)
-    if finding.estimate.p_adjusted < LEVEL:
+    if finding.estimate.p_adjusted < terms.LEVEL:
         return f"{model}: {contrast}: different (one test of all, p {p})"
     return f"{model}: {contrast}: no difference shown (one test of all, p {p})"
 
@@ -149,11 +148,11 @@ def too_few_levels(estimate: Estimate) -> str:
     Args:
         estimate: with the random factor that has fewest levels.
     """
-    count = findings.levels_of(estimate)
+    count = decision.levels_of(estimate)
     names = estimate.fewest_of or "pairs"
     if count == 1:
-        return f"a verdict about {names} cannot rest on one; at least {findings.FEWEST} are needed"
-    return f"{count} {names} are too few for a verdict; at least {findings.FEWEST} are needed"
+        return f"a verdict about {names} cannot rest on one; at least {terms.FEWEST} are needed"
+    return f"{count} {names} are too few for a verdict; at least {terms.FEWEST} are needed"
 
 
 def states_gap(finding: Finding) -> bool:
@@ -162,7 +161,7 @@ def states_gap(finding: Finding) -> bool:
     Args:
         finding: of any measure; of an interaction no direction is said.
     """
-    has_direction = bool(finding.group or finding.measure not in EFFECTS)
+    has_direction = bool(finding.group or finding.measure not in terms.EFFECTS)
     return finding.verdict in SURE and has_direction
 
 
@@ -198,7 +197,7 @@ def _claim(finding: Finding) -> str:
 
 def _moves_gap(finding: Finding) -> bool:
     """Return whether a finding says how far a gap moves between two sets of conditions."""
-    is_effect_on_gap = finding.measure in EFFECTS and bool(finding.within)
+    is_effect_on_gap = finding.measure in terms.EFFECTS and bool(finding.within)
     return finding.measure == "gap_difference" or is_effect_on_gap
 
 
@@ -214,7 +213,7 @@ def claim_without_size(finding: Finding) -> str:
         finding: a gap, an effect, or a difference of gaps or models.
     """
     first, second = compared_groups(finding)
-    if finding.measure == DIFFERENCE:
+    if finding.measure == terms.DIFFERENCE:
         if states_gap(finding):
             return f"{first} lies {toward_group(finding)} than {second}"
         return f"{first} minus {second}"
@@ -223,7 +222,7 @@ def claim_without_size(finding: Finding) -> str:
     if states_gap(finding):
         return _claim_of_preference(finding)
     model = safe_line(finding.model_id)
-    if finding.measure in EFFECTS and not finding.group:
+    if finding.measure in terms.EFFECTS and not finding.group:
         return f"{model}'s interaction, {plain_words(finding.contrast)},"
     return f"{model}'s {_gap_words(finding)}, {join_groups(finding)},"
 
@@ -233,7 +232,7 @@ def _claim_of_change(finding: Finding) -> str:
     experiment = experiment_of(finding)
     sets = (finding.within, finding.against)
     change = " instead of ".join(group_name(experiment, name) for name in sets)
-    if experiment and experiment.words.change and finding.measure not in EFFECTS:
+    if experiment and experiment.words.change and finding.measure not in terms.EFFECTS:
         change = experiment.words.change
     gap = f"{safe_line(finding.model_id)}'s {_gap_words(finding)}"
     if states_gap(finding):
@@ -296,7 +295,7 @@ def gap_ending(finding: Finding) -> str:
         finding: a gap with its verdict.
     """
     ending = f"{_ratio(finding)}{_weights(finding)}{_conclusion(finding)}"
-    if finding.measure == EFFECTS[0] and finding.verdict in SURE:
+    if finding.measure == terms.EFFECTS[0] and finding.verdict in SURE:
         return f", averaged over the rest{ending}"
     return ending
 
@@ -332,7 +331,7 @@ def _conclusion(finding: Finding) -> str:
     if finding.verdict == TOO_FEW:
         return ""
     if finding.verdict == FOUND:
-        if decide_at_margin(finding).reason == findings.FEW_EQUAL:
+        if decide_at_margin(finding).reason == terms.FEW_EQUAL:
             return f". {capitalize(too_few_equal_pairs(finding, finding.margin))}"
         return ""
     if finding.verdict == NONE:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from swapbias import findings
-from swapbias.findings import Finding, primary_findings
+from swapbias.findings import Finding, decision, primary_findings, terms
 from swapbias.measures import MEASURES, SAID
 from swapbias.report.charts import Axis, Chart, Dot, Row
 from swapbias.report.claims import UNMEASURED
@@ -99,7 +99,7 @@ def dot_of(finding: Finding, group: int | None = None) -> Dot:
     low, high = clipped_interval(finding)
     is_sure = estimate.ci_low > 0 or estimate.ci_high < 0
     if math.isnan(estimate.ci_low):
-        is_sure = findings.adjusted_p(finding) < findings.LEVEL
+        is_sure = decision.adjusted_p(finding) < terms.LEVEL
     is_hollow = MEASURES[finding.measure].signed and not is_sure
     value = written.scaled(estimate.value)
     return Dot(value, written.scaled(low), written.scaled(high), group, is_hollow)

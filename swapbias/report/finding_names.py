@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from swapbias.findings import DIFFERENCE, Finding, experiment_of
+from swapbias.findings import Finding, experiment_of, terms
 from swapbias.measures import MEASURES
 from swapbias.studies import JUDGED, Experiment
 
@@ -91,7 +91,7 @@ def compared_groups(finding: Finding) -> tuple[str, str]:
     experiment = experiment_of(finding)
     first = finding.group
     second = finding.reference_group
-    if finding.measure == DIFFERENCE:
+    if finding.measure == terms.DIFFERENCE:
         return first, second
     if not second and experiment:
         first = experiment.compares.group
@@ -202,7 +202,7 @@ def toward_group(finding: Finding) -> str:
         finding: a gap, or a difference of two models.
     """
     is_negative = finding.estimate.value <= 0
-    if finding.measure != DIFFERENCE:
+    if finding.measure != terms.DIFFERENCE:
         first, second = compared_groups(finding)
         return f"toward {second if is_negative else first}"
     experiment = experiment_of(finding)

@@ -3,8 +3,7 @@
 import math
 from dataclasses import replace
 
-from swapbias import findings
-from swapbias.findings import FAILS, OPEN, PASSES, Check, Gate
+from swapbias.findings import Check, Gate, decision, terms
 from swapbias.report.claims import size_with_interval, too_few_levels
 from swapbias.report.finding_names import contrast_name, join_names, rows_name, safe_line, set_name
 from swapbias.report.numbers import (
@@ -23,14 +22,14 @@ from swapbias.report.undecided import (
 _MOST_OF_NAME = 300  # characters of the name of a check
 _MOST_OF_CHECK = 600  # characters of the sentence on a check
 _ENDINGS = {
-    PASSES: "within the margin of",
-    FAILS: "beyond the margin of",
-    OPEN: "the interval crosses the margin of",
+    terms.PASSES: "within the margin of",
+    terms.FAILS: "beyond the margin of",
+    terms.OPEN: "the interval crosses the margin of",
 }
 _ENDINGS_OF_CHANGE = {
-    PASSES: "not larger than the baseline by",
-    FAILS: "larger than the baseline by more than",
-    OPEN: "the interval crosses the margin of",
+    terms.PASSES: "not larger than the baseline by",
+    terms.FAILS: "larger than the baseline by more than",
+    terms.OPEN: "the interval crosses the margin of",
 }
 
 
@@ -42,11 +41,11 @@ def check_reason(check: Check) -> str:
     """
     finding = check.finding
     estimate = check.change or finding.estimate
-    if check.why == findings.FEW_LEVELS:
+    if check.why == terms.FEW_LEVELS:
         return too_few_levels(estimate)
-    if check.why == findings.EQUAL_SCORES:
+    if check.why == terms.EQUAL_SCORES:
         return describe_equal_pairs(finding, check.margin)
-    if check.why == findings.EXACT_TEST:
+    if check.why == terms.EXACT_TEST:
         return _exact_test_reason(check)
     if check.why in REASONS:
         sentence = REASONS[check.why].format(estimate=estimate)
@@ -59,9 +58,9 @@ def _exact_test_reason(check: Check) -> str:
     finding = check.finding
     estimate = finding.estimate
     reason = f"all {estimate.n} differ by the same: {estimate.test}"
-    if check.outcome == OPEN:
-        return f"{reason} (p {format_p_value(findings.adjusted_p(finding))})"
-    if check.outcome == FAILS:
+    if check.outcome == terms.OPEN:
+        return f"{reason} (p {format_p_value(decision.adjusted_p(finding))})"
+    if check.outcome == terms.FAILS:
         return f"{reason}, beyond the margin of {format_margin_of(finding, check.margin)}"
     return reason
 
@@ -130,11 +129,11 @@ def describe_gate(gate: Gate) -> str:
         gate: with its checks.
     """
     outcomes = []
-    for outcome in (FAILS, OPEN, PASSES):
+    for outcome in (terms.FAILS, terms.OPEN, terms.PASSES):
         count = sum(check.outcome == outcome for check in gate.checks)
         if count:
             outcomes.append(f"{count} {outcome}")
-    verb = "is undecided" if gate.outcome == OPEN else gate.outcome
+    verb = "is undecided" if gate.outcome == terms.OPEN else gate.outcome
     sentence = f"The gate {verb}: {', '.join(outcomes)}."
     names = [f"{finding.study}:{finding.experiment}" for finding in gate.unchecked]
     if not names:

@@ -2,7 +2,7 @@
 
 import math
 
-from swapbias.findings import DIFFERENCE, Finding, experiment_of
+from swapbias.findings import Finding, experiment_of, terms
 from swapbias.measures import MEASURES, Unit
 from swapbias.report.finding_names import (
     capitalize,
@@ -14,7 +14,7 @@ from swapbias.report.finding_names import (
 
 # Meaning of the sign or the size of a value; of other gaps as their experiment declares it.
 _SIGNS = {
-    DIFFERENCE: "above zero the model that stands first in the contrast is higher: {declared}",
+    terms.DIFFERENCE: "above zero the model that stands first in the contrast is higher: {declared}",
     "gap_difference": (
         "above zero the gap lies further toward {finding.group} with {finding.within} than with {finding.against}, "
         "below zero further toward {finding.reference_group}"
@@ -136,7 +136,7 @@ def inference_basis(finding: Finding) -> str:
         The random factors, or the view of the rows; blank where nothing was tested.
     """
     if finding.cluster_vars:
-        paired = ", paired" if finding.measure == DIFFERENCE else ""
+        paired = ", paired" if finding.measure == terms.DIFFERENCE else ""
         return f"over {finding.cluster_vars.replace(' + ', ' and ')}{paired}"
     if finding.view:
         return finding.view

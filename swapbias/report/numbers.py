@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from swapbias import findings
-from swapbias.findings import DIFFERENCE, LEVEL, Finding
+from swapbias.findings import Finding, decision, terms
 from swapbias.measures import MEASURES, Estimate, Unit, at_level
 
 
@@ -136,7 +135,7 @@ def format_margin(finding: Finding) -> str:
     """
     if finding.has_rare_rate:
         points = format_chosen_gap(finding.margin, finding.scale)
-        low, high = findings.RATIO_MARGIN
+        low, high = terms.RATIO_MARGIN
         return f"{points} and a ratio of {low:g} to {high:g}"
     if finding.scale.ratio_of and not math.isnan(finding.margin):
         return f"{math.exp(finding.margin):.2f}"
@@ -249,7 +248,7 @@ def interval_name(finding: Finding) -> str:
     start = f"simultaneous 95 % interval over the {finding.questions}"
     if not finding.primary:
         return f"{start} rows of this table"
-    if finding.measure == DIFFERENCE:
+    if finding.measure == terms.DIFFERENCE:
         return f"{start} differences of this comparison"
     return f"{start} questions of this run"
 
@@ -292,7 +291,7 @@ def plain_interval(finding: Finding) -> str:
     estimate = finding.estimate
     if finding.questions < 2 or math.isnan(estimate.ci_low):
         return ""
-    return format_interval(replace(finding, estimate=at_level(estimate, LEVEL)))
+    return format_interval(replace(finding, estimate=at_level(estimate, terms.LEVEL)))
 
 
 def covered_comparisons(finding: Finding) -> str:
@@ -323,7 +322,7 @@ def format_interval_p(finding: Finding) -> str:
         finding: an answer has the p-value of all questions at once, any other that of its row alone.
     """
     if finding.primary or finding.questions > 1:
-        return format_p_value(findings.adjusted_p(finding))
+        return format_p_value(decision.adjusted_p(finding))
     return format_p_value(finding.estimate.p_value)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from swapbias import findings
-from swapbias.findings import Finding, experiment_of, primary_findings
+from swapbias.findings import Finding, experiment_of, judge_findings, primary_findings
 from swapbias.measures import MEASURES
 from swapbias.privacy import manifest_schema, own_data, public_manifest
 from swapbias.report.cautions import describe_certainty, list_cautions
@@ -213,7 +213,7 @@ def _section(
         ],
         "compared": _published_findings(rows),
         "examples": examples,
-        "judged": findings.findings_of_judge(rows),
+        "judged": judge_findings.findings_of_judge(rows),
         "pairs": place if place in packed else "",
     }
 

@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from swapbias import findings
-from swapbias.findings import Finding
+from swapbias.findings import Finding, scored_rows
 from swapbias.measures import MEASURES
 from swapbias.report.finding_names import group_name, plain_words
 from swapbias.report.meanings import levels_unit
@@ -156,7 +155,7 @@ def pack_pairs(rows: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> di
 
 def _shows_pairs(experiment: Experiment) -> bool:
     """Return whether an experiment has a gap and is not about notes."""
-    rates = {*experiment.shows.rates} - {findings.ANSWERS}
+    rates = {*experiment.shows.rates} - {scored_rows.ANSWERS}
     is_about_notes = bool(rates or experiment.reads.notes.corpus)
     return bool(experiment.compares.measure) and not is_about_notes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from swapbias import findings
+from swapbias.findings import terms
 from swapbias.models.chat import scoring_in_words
 from swapbias.report import cautions, claims, finding_names, meanings, numbers
 from swapbias.report.charts import look
@@ -59,7 +59,7 @@ def load_template(name: str) -> "Template":
     templates.globals |= {
         "cautions": cautions,
         "claims": claims,
-        "findings": findings,
+        "terms": terms,
         "meanings": meanings,
         "names": finding_names,
         "numbers": numbers,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from swapbias.errors import listed
-from swapbias.findings import ANSWERS, EarlierRun, Needed, PlannedGap
+from swapbias.findings import planned_spreads, planning, scored_rows
 from swapbias.measures import Unit
 from swapbias.report.claims import too_few_levels
 from swapbias.report.finding_names import safe_line
@@ -19,7 +19,7 @@ from swapbias.report.numbers import (
 _WIDEST = 24  # columns for the names of random factors in a table
 
 
-def planned_counts(gaps: Sequence[PlannedGap]) -> str:
+def planned_counts(gaps: Sequence[planning.PlannedGap]) -> str:
     """What a planned gap is the mean of: ``374 pairs, 17 templates x 22 diagnoses``; blank where there is none."""
     if not gaps:
         return ""
@@ -30,16 +30,16 @@ def planned_counts(gaps: Sequence[PlannedGap]) -> str:
     return counted if [*gap.levels] == [noun] else f"{counted}, {over}"
 
 
-def _unit_noun(gap: PlannedGap) -> str:
+def _unit_noun(gap: planning.PlannedGap) -> str:
     experiment = gap.units.context.experiment
-    if ANSWERS in experiment.shows.rates:
+    if scored_rows.ANSWERS in experiment.shows.rates:
         return "sentences"
     if gap.of_conditions:
         return "conditions"
     return experiment.comparison.noun if experiment.comparison else "prompts"
 
 
-def planned_power(gaps: Sequence[PlannedGap]) -> str:
+def planned_power(gaps: Sequence[planning.PlannedGap]) -> str:
     """How large a gap must be to be found by a planned run: the end of a sentence, after what it compares."""
     few = next((too_few_levels(gap.finding.estimate) for gap in gaps if gap.too_few), "")
     sizes = [gap.detectable for gap in gaps]
@@ -65,7 +65,7 @@ def _whole(unit: Unit) -> str:
     return format_chosen_gap(unit.span, unit)
 
 
-def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
+def planned_basis(gaps: Sequence[planning.PlannedGap]) -> Iterator[str]:
     """Which spreads are assumed and where they come from, and for how many questions at once; none where unknown."""
     gap = next((gap for gap in gaps if gap.spreads is not None and not gap.unknown), None)
     if gap is None or gap.spreads is None:
@@ -79,7 +79,7 @@ def planned_basis(gaps: Sequence[PlannedGap]) -> Iterator[str]:
         yield f"The interval holds for the {gap.finding.questions} questions of this run at once."
 
 
-def _deviations(gap: PlannedGap) -> str:
+def _deviations(gap: planning.PlannedGap) -> str:
     """Standard deviations by random factor: ``SD 4.2 points between templates, 11.5 between names, 3.5 left``."""
     sds = gap.spreads.sds if gap.spreads else {}
     written = unit_format(gap.unit)
@@ -94,7 +94,7 @@ def _deviations(gap: PlannedGap) -> str:
     return f"SD{unit} {', '.join(parts)}"
 
 
-def planned_time(prompts: int, earlier: EarlierRun) -> str:
+def planned_time(prompts: int, earlier: planned_spreads.EarlierRun) -> str:
     """How long so many prompts take at the speed of an earlier run; blank where that is not known."""
     if math.isnan(earlier.seconds_a_prompt):
         return ""
@@ -109,7 +109,7 @@ def _minutes(seconds: float) -> str:
     return "under 1" if seconds < 60 else f"{math.ceil(seconds / 60):,}"
 
 
-def without_spreads(gaps: Sequence[PlannedGap], run: str) -> str:
+def without_spreads(gaps: Sequence[planning.PlannedGap], run: str) -> str:
     """Why the spreads of an earlier run are not used for these gaps; blank where they are."""
     if all(gap.spreads is not None and gap.spreads.run for gap in gaps):
         return ""
@@ -118,7 +118,7 @@ def without_spreads(gaps: Sequence[PlannedGap], run: str) -> str:
     return f"{safe_line(run)} has no such gap, so its spreads are not used here."
 
 
-def unknown_spreads(gaps: Sequence[PlannedGap]) -> str:
+def unknown_spreads(gaps: Sequence[planning.PlannedGap]) -> str:
     """What is not known of these gaps before a run, and how to know it; blank where all is known.
 
     Those of an earlier run that shows no spread are left out: it has been said of them already.
@@ -133,7 +133,7 @@ def unknown_spreads(gaps: Sequence[PlannedGap]) -> str:
 
 
 def planned_table(
-    gaps: Sequence[PlannedGap], prompts: int, seconds: float = math.nan
+    gaps: Sequence[planning.PlannedGap], prompts: int, seconds: float = math.nan
 ) -> Iterator[str]:
     """Lines of a table: how many templates, names or pairs gaps of 2, 5 and 10 points need.
 
@@ -170,7 +170,7 @@ def planned_table(
         yield "   ".join(["", *cells]).rstrip()
 
 
-def _cells(row: Needed, names: Sequence[str], prompts: int, seconds: float) -> list[str]:
+def _cells(row: planning.Needed, names: Sequence[str], prompts: int, seconds: float) -> list[str]:
     """The cells behind a gap: levels of each factor, prompts and, where the speed is known, minutes."""
     count = math.ceil(prompts * row.times)
     cells = [*(f"{row.levels[name]:,}" for name in names), f"{count:,}"]
@@ -181,7 +181,7 @@ def _cells(row: Needed, names: Sequence[str], prompts: int, seconds: float) -> l
     return [*cells, _minutes(count * seconds) if row.is_found else f"> {_minutes(count * seconds)}"]
 
 
-def _needed_sentence(gap: PlannedGap) -> str:
+def _needed_sentence(gap: planning.PlannedGap) -> str:
     """How many levels find at least the largest gap there is."""
     largest = gap.needed(gap.unit.span)
     counts = " x ".join(f"{count:,} {name}" for name, count in largest.levels.items())

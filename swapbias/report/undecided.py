@@ -2,8 +2,7 @@
 
 import math
 
-from swapbias import findings
-from swapbias.findings import DIFFERENCE, EFFECTS, Decision, Finding
+from swapbias.findings import Finding, decision, terms
 from swapbias.measures import MOSTLY_TIED, Estimate
 from swapbias.report.finding_names import compared_groups
 from swapbias.report.numbers import (
@@ -18,17 +17,17 @@ NO_INTERVAL = "there is no interval, because too little varies or was scored"
 """Reason where an estimate has no interval."""
 REASONS = {
     "": "",
-    findings.SAME_SCORE: "every prompt has the same score",
-    findings.SAME_INPUT: "the model reads the same input for both texts of each pair",
-    findings.UNREAD_SWAP: "the model does not seem to read the swapped words",
-    findings.UNNAMED_FILLS: "the names or words that the texts swap could not be found; add a column name",
-    findings.NO_CONTROL: "no pair moves, and the model could not be asked whether it reads the swapped words",
-    findings.NOTHING_SCORED: "nothing was scored that the question needs",
+    terms.SAME_SCORE: "every prompt has the same score",
+    terms.SAME_INPUT: "the model reads the same input for both texts of each pair",
+    terms.UNREAD_SWAP: "the model does not seem to read the swapped words",
+    terms.UNNAMED_FILLS: "the names or words that the texts swap could not be found; add a column name",
+    terms.NO_CONTROL: "no pair moves, and the model could not be asked whether it reads the swapped words",
+    terms.NOTHING_SCORED: "nothing was scored that the question needs",
     MOSTLY_TIED: "more than half of the pairs differ by the same, of which a median says nothing",
-    findings.MOSTLY_UNSCORED: "more than half could not be scored",
-    findings.NOT_STABLE: "too few rewordings have the same sign",
-    findings.NO_SPREAD: NO_INTERVAL,
-    findings.NO_RANGE: "the range of the score is not known: audit again with range",
+    terms.MOSTLY_UNSCORED: "more than half could not be scored",
+    terms.NOT_STABLE: "too few rewordings have the same sign",
+    terms.NO_SPREAD: NO_INTERVAL,
+    terms.NO_RANGE: "the range of the score is not known: audit again with range",
     "same_model_scores": "both models score these prompts the same",
     "few_equal_changes": "nothing varies, and {estimate.n} pairs are too few to rule out a larger change",
     "sign_test_of_change": "all {estimate.n} change by the same: sign test",
@@ -36,13 +35,13 @@ REASONS = {
 """Sentences by what decides a check of a gate, or a verdict, in place of the printed interval."""
 
 
-def decide_at_margin(finding: Finding) -> Decision:
+def decide_at_margin(finding: Finding) -> decision.Decision:
     """Return what the verdict of a finding rests on, beside its own margin.
 
     Args:
         finding: a gap.
     """
-    return findings.decide(finding, finding.margin)
+    return decision.decide(finding, finding.margin)
 
 
 def why_undecided(finding: Finding, margin: float) -> str:
@@ -53,22 +52,22 @@ def why_undecided(finding: Finding, margin: float) -> str:
         margin: beside which it is undecided, in its unit.
     """
     estimate = finding.estimate
-    reason = findings.decide(finding, margin).reason
-    if reason == findings.MISSING_SCORES:
+    reason = decision.decide(finding, margin).reason
+    if reason == terms.MISSING_SCORES:
         return _missing_scores(finding)
-    if reason == findings.MOSTLY_UNSCORED:
+    if reason == terms.MOSTLY_UNSCORED:
         return f"more than half could not be scored: {_missing_scores(finding)}"
-    if reason == findings.FEW_EQUAL:
+    if reason == terms.FEW_EQUAL:
         return too_few_equal_pairs(finding, margin)
-    if reason == findings.REPEATED_ANSWERS:
+    if reason == terms.REPEATED_ANSWERS:
         repeated = 100 * finding.repeated_share
         unread = 100 * finding.unread_share
         return f"{repeated:.0f} % of the answers are one answer, and {unread:.0f} % are unread, refused or an error"
-    if reason == findings.MIXED_SIGNS:
+    if reason == terms.MIXED_SIGNS:
         return f"{mixed_signs(finding, margin)}: check which group each text is labelled with"
-    if reason == findings.EXACT_TEST:
+    if reason == terms.EXACT_TEST:
         names = estimate.fewest_of or "pairs"
-        p = format_p_value(findings.adjusted_p(finding))
+        p = format_p_value(decision.adjusted_p(finding))
         return f"all {estimate.n} differ by the same, over too few {names} (p {p})"
     if reason and reason in REASONS:
         return REASONS[reason].format(estimate=estimate)
@@ -123,7 +122,7 @@ def why_equal_undecided(finding: Finding, margin: float) -> str:
         finding: a gap of which nothing moves.
         margin: in its unit.
     """
-    if findings.levels_of(finding.estimate) >= findings.equal_needed(finding, margin):
+    if decision.levels_of(finding.estimate) >= decision.equal_needed(finding, margin):
         equal = describe_equal_pairs(finding, margin)
         return f"{equal}, but {finding.estimate.n_unscored} could not be scored"
     return too_few_equal_pairs(finding, margin)
@@ -139,10 +138,10 @@ def describe_equal_pairs(finding: Finding, margin: float) -> str:
     estimate = finding.estimate
     if math.isnan(estimate.std_error):
         return _describe_constant(finding)
-    count = findings.levels_of(estimate)
+    count = decision.levels_of(estimate)
     names = estimate.fewest_of or "pairs"
-    close = format_gap(findings.STILL * margin, finding.scale)
-    target = "no gap" if findings.nothing_moves(finding, margin) else "each other"
+    close = format_gap(terms.STILL * margin, finding.scale)
+    target = "no gap" if decision.nothing_moves(finding, margin) else "each other"
     return f"the means of all {count} {names} lie within {close} of {target}"
 
 
@@ -150,13 +149,13 @@ def _describe_constant(finding: Finding) -> str:
     """Say that all units have exactly one value."""
     estimate = finding.estimate
     first, second = compared_groups(finding)
-    if finding.measure == DIFFERENCE and not estimate.value:
+    if finding.measure == terms.DIFFERENCE and not estimate.value:
         return f"{first} and {second} score the same"
     if estimate.value:
         return f"all {estimate.n} pairs differ by the same"
     if finding.measure == "gap_difference":
         return f"the gap, {first} minus {second}, is the same in all {estimate.n} pairs"
-    if finding.measure in EFFECTS:
+    if finding.measure in terms.EFFECTS:
         return f"the effect is 0 in all {estimate.n} pairs"
     return f"all {estimate.n} pairs about {first} and {second} score the same"
 
@@ -169,8 +168,8 @@ def too_few_equal_pairs(finding: Finding, margin: float) -> str:
         margin: in its unit; NaN where none applies.
     """
     estimate = finding.estimate
-    count = findings.levels_of(estimate)
-    needed = findings.equal_needed(finding, margin)
+    count = decision.levels_of(estimate)
+    needed = decision.equal_needed(finding, margin)
     equal = describe_equal_pairs(finding, margin)
     if math.isnan(estimate.std_error) and estimate.fewest_of and count < estimate.n:
         equal = f"{equal} (over {count} {estimate.fewest_of})"

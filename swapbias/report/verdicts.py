@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from swapbias import findings
-from swapbias.findings import LEVEL, Finding, experiment_of
+from swapbias.findings import Finding, experiment_of, terms
 from swapbias.measures import MEASURES
 from swapbias.report.claims import (
     FOUND,
@@ -52,10 +52,10 @@ _EQUAL = 1e-9  # a spread of means below it is rounding
 # Why several gaps are undecided, as the ends of a sentence that names them.
 _UNDECIDED_ENDINGS = {
     "": "may be chance",
-    findings.FEW_EQUAL: "hardly vary over too few {names} to rule out a gap of {margin}",
-    findings.MISSING_SCORES: "lack scores that could change this",
-    findings.MOSTLY_UNSCORED: "lack more than half of their scores",
-    findings.REPEATED_ANSWERS: "have one answer for most prompts, and others that were not read",
+    terms.FEW_EQUAL: "hardly vary over too few {names} to rule out a gap of {margin}",
+    terms.MISSING_SCORES: "lack scores that could change this",
+    terms.MOSTLY_UNSCORED: "lack more than half of their scores",
+    terms.REPEATED_ANSWERS: "have one answer for most prompts, and others that were not read",
 }
 
 
@@ -283,7 +283,7 @@ def _state_group_test(test: Finding, gaps: Sequence[Finding]) -> Verdict:
     model = safe_line(test.model_id)
     groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
     p = _group_p_value(test)
-    is_of_gaps = test.contrast == findings.ALL_GAPS
+    is_of_gaps = test.contrast == terms.ALL_GAPS
     if math.isnan(p):
         if abs(test.estimate.value) >= _EQUAL:
             sentence = (
@@ -296,13 +296,13 @@ def _state_group_test(test: Finding, gaps: Sequence[Finding]) -> Verdict:
             return Verdict(word, sentence)
         return Verdict(word, f"{model} scores {groups} the same.")
     outcome = f"(one test of all, p {format_p_value(p)})"
-    word = "Gap" if p < LEVEL else "Undecided"
+    word = "Gap" if p < terms.LEVEL else "Undecided"
     if is_of_gaps and experiment and experiment.compares.contrast:
         sets = [group_name(experiment, name) for name in experiment.compares.contrast]
         change = experiment.words.change or " instead of ".join(sets)
-        verb = "changes" if p < LEVEL else "is not shown to change"
+        verb = "changes" if p < terms.LEVEL else "is not shown to change"
         return Verdict(word, f"{change} {verb} {model}'s gaps between {groups} {outcome}.")
-    if p < LEVEL:
+    if p < terms.LEVEL:
         return Verdict(word, f"{model} scores {groups} differently {outcome}.")
     return Verdict(word, f"no difference among {groups} of {model} was found {outcome}.")
 
@@ -335,7 +335,7 @@ def describe_chance_of_gap(rows: Sequence[Finding]) -> str:
     count = len(judged)
     if count < 2:
         return ""
-    chance = 100 * (1 - (1 - LEVEL) ** count)
+    chance = 100 * (1 - (1 - terms.LEVEL) ** count)
     models = {model for _, model in judged}
     subject = "study and model" if len(models) > 1 else "study"
     return (

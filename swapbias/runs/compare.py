@@ -14,12 +14,14 @@ import pandas as pd
 from swapbias import findings
 from swapbias.errors import UsageError
 from swapbias.findings import (
-    MOST_DETAILED,
     Finding,
     Gate,
+    compared_units,
     comparisons,
     experiment_of,
     findings_table,
+    model_difference,
+    terms,
 )
 from swapbias.measures import MEASURES
 from swapbias.models.chat import scoring_in_words
@@ -59,11 +61,11 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     if not differences and not any(len(row.known) > 1 for row in made.quantities):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
     pairs = max(map(len, scored.values()), default=0) - 1
-    if pairs > MOST_DETAILED:
-        most = (
-            f"{pairs} pairs of models, and at most {MOST_DETAILED} are compared by slice and subset"
+    if pairs > model_difference.MOST_DETAILED:
+        left_out.append(
+            f"There are {pairs} pairs of models, and at most {model_difference.MOST_DETAILED} are compared by "
+            "slice and subset. Name fewer runs for more."
         )
-        left_out.append(f"There are {most}. Name fewer runs for more.")
     contrasts = {f"{model.name} - {reference}": model.name for model, _, _ in columns}
     by_model: dict[tuple[str, ...], dict[str, Finding]] = {}
     for one in differences:
@@ -77,7 +79,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
             replace(row, differences_by_model=_of_row(row, by_model)) for row in made.quantities
         ],
         differences=[
-            one if one.measure == findings.DIFFERENCE else replace(one, model_id="")
+            one if one.measure == terms.DIFFERENCE else replace(one, model_id="")
             for one in differences
         ],  # a correlation is over all models
         reference=reference,
@@ -339,7 +341,7 @@ def _why_unusable(study: str, rows: pd.DataFrame) -> str:
             contexts = [
                 findings.Context(study, "", contrast, "score") for contrast in experiment.gaps
             ]
-            units = [findings.gap_units(context, part) for context in contexts if len(part)]
+            units = [compared_units.gap_units(context, part) for context in contexts if len(part)]
             if units and units.count(None) == len(units) and experiment.is_paired:
                 return "a group is missing"
     except (KeyError, TypeError, ValueError) as error:

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.findings import EarlierRun, earlier_gaps
+from swapbias.findings import planned_spreads
 from swapbias.runs.results import Results
 
 
-def earlier_run(results: Results) -> EarlierRun:
+def earlier_run(results: Results) -> planned_spreads.EarlierRun:
     """Read the spreads and the speed of a finished run.
 
     Args:
@@ -26,7 +26,7 @@ def earlier_run(results: Results) -> EarlierRun:
         raise UsageError(
             f"{results.place} has no scored prompts, of which the spreads are computed. Name a run that has them."
         )
-    gaps = tuple(earlier_gaps(results.found, results.items, results.place))
+    gaps = tuple(planned_spreads.earlier_gaps(results.found, results.items, results.place))
     if not gaps:
         raise UsageError(
             f"{results.place} has no gap between groups to plan by. Name a run of another study."
@@ -41,7 +41,9 @@ def earlier_run(results: Results) -> EarlierRun:
             if not missing.all():  # else the run says nothing of which prompts can be scored
                 unscored[study, str(experiment)] = frozenset(part.loc[missing, "prompt_id"])
     fresh = rows - int(results.manifest.get("from_cache") or 0)
-    return EarlierRun(results.place, gaps, fresh, _seconds(results.manifest), unscored)
+    return planned_spreads.EarlierRun(
+        results.place, gaps, fresh, _seconds(results.manifest), unscored
+    )
 
 
 def _seconds(manifest: Mapping[str, Any]) -> float:

@@ -6,8 +6,9 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Self
 
-from swapbias import findings, models, studies
+from swapbias import models, studies
 from swapbias.errors import UsageError, need
+from swapbias.findings import judge_findings
 from swapbias.models import Progress, Scored, Scorer, model_names, progress
 from swapbias.models.chat import ChatOptions, load_chat
 from swapbias.runs.scored_task import ScoredTask
@@ -69,7 +70,7 @@ class JudgedScorer(models.DerivedScorer):
             for index, score in enumerate(scored)
             if answers.without_reasoning(score.answer).strip()
         ]
-        texts = findings.without_groups(
+        texts = judge_findings.without_groups(
             [scored[index].answer for index in answered], self.rubric.neutral
         )
         requests = []

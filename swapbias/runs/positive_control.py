@@ -9,15 +9,7 @@ from itertools import takewhile
 
 import pandas as pd
 
-from swapbias.findings import (
-    CONTROL,
-    CONTROL_MOVED,
-    CONTROL_UNKNOWN,
-    CONTROL_UNMOVED,
-    MARGIN,
-    is_constant,
-    scores_right_answers,
-)
+from swapbias.findings import scored_rows, terms
 from swapbias.measures import with_range_of
 from swapbias.models import Scorer, checked_scores
 from swapbias.models.chat import ChatOptions
@@ -54,8 +46,8 @@ class Control:
     def outcome(self) -> str:
         """Whether the model reads the swapped words; ``CONTROL_UNKNOWN``: it scored none of them."""
         if not self.texts:
-            return CONTROL_UNKNOWN
-        return CONTROL_MOVED if self.moved else CONTROL_UNMOVED
+            return terms.CONTROL_UNKNOWN
+        return terms.CONTROL_MOVED if self.moved else terms.CONTROL_UNMOVED
 
 
 def control_note(tasks: Iterable[Task], settings: Settings) -> str:
@@ -137,7 +129,11 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
         return None
     rows = _scored_rows(scoring.items[task.study.name], task, reader.model_id)
     smallest = _smallest_move(rows, as_read(scored_task), settings)
-    if rows.empty or is_constant(task.experiment, rows) or _largest_gap(rows) > smallest:
+    if (
+        rows.empty
+        or scored_rows.is_constant(task.experiment, rows)
+        or _largest_gap(rows) > smallest
+    ):
         return None
     prompts, before = _strong_prompts(task, rows)
     if not prompts:
@@ -155,7 +151,7 @@ def compares_pairs(task: Task) -> bool:
     return (
         pairs
         and task.experiment.reads.reading != "ranking"
-        and not scores_right_answers(task.experiment)
+        and not scored_rows.scores_right_answers(task.experiment)
     )
 
 
@@ -183,7 +179,7 @@ def _smallest_move(rows: pd.DataFrame, experiment: Experiment, settings: Setting
     """The change of a score that counts as none: a tenth of the margin; of a unit without range, rounding alone."""
     share = settings.margin if settings.margin is not None else experiment.compares.margin
     unit = with_range_of(experiment.compares.unit, rows["score"])
-    margin = unit.margin(MARGIN if share is None else share)
+    margin = unit.margin(terms.MARGIN if share is None else share)
     rounding = _ROUNDING * float(rows["score"].abs().max())
     return rounding if math.isnan(margin) else max(_SMALL * margin, rounding)
 
@@ -229,5 +225,7 @@ def _note_outcome(scoring: Scoring, control: Control) -> None:
     """Write the outcome beside the scored rows of the experiment."""
     items = scoring.items[control.study]
     chosen = (items["experiment"] == control.experiment) & (items["model_id"] == control.model_id)
-    outcomes = items[CONTROL] if CONTROL in items else pd.Series("", index=items.index)
-    scoring.items[control.study] = items.assign(**{CONTROL: outcomes.mask(chosen, control.outcome)})
+    outcomes = items[terms.CONTROL] if terms.CONTROL in items else pd.Series("", index=items.index)
+    scoring.items[control.study] = items.assign(
+        **{terms.CONTROL: outcomes.mask(chosen, control.outcome)}
+    )

@@ -17,10 +17,10 @@ from pydantic import (
     create_model,
 )
 
-from swapbias import findings, studies
+from swapbias import studies
 from swapbias.errors import listed
 from swapbias.files import parse_json
-from swapbias.findings import Finding
+from swapbias.findings import Finding, terms
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import own_studies, tables
 
@@ -80,7 +80,7 @@ _SPECIAL = {
     "p_adjusted": _Share,
     "study": Annotated[_Text, _known(lambda: (*studies.studies(), *own_studies()))],
     "measure": Annotated[_Text, _known(lambda: MEASURES)],
-    "reason": Annotated[_Text, _known(lambda: ("", *findings.UNMEASURED_REASONS))],
+    "reason": Annotated[_Text, _known(lambda: ("", *terms.UNMEASURED_REASONS))],
 }
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from swapbias import files
 from swapbias.errors import UsageError, arguments_named
-from swapbias.findings import SAME_INPUT
+from swapbias.findings import terms
 from swapbias.models import Progress, Scored, Scorer, checked_scores, progress
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.same_inputs import find_same_inputs, without_same_inputs
@@ -309,7 +309,7 @@ def with_scores(
         if has_non_finite:
             columns[NON_FINITE] = float(non_finite[index])
         if same_inputs:
-            columns[SAME_INPUT] = float(index in same_inputs)
+            columns[terms.SAME_INPUT] = float(index in same_inputs)
         columns["answer"] = score.answer
         columns["top_tokens"] = score.top_tokens
         scored_rows.append(columns)

@@ -6,7 +6,7 @@ from textwrap import shorten
 import pandas as pd
 
 from swapbias import findings
-from swapbias.findings import answer_counts
+from swapbias.findings import answer_counts, terms
 from swapbias.runs.scored_task import ScoredTask
 from swapbias.studies import Experiment, load_study
 
@@ -56,10 +56,10 @@ def describe_same_inputs(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
         items: scored rows by study.
     """
     for study, frame in items.items():
-        if findings.SAME_INPUT not in frame:
+        if terms.SAME_INPUT not in frame:
             continue
         for (name, model_id), rows in frame.groupby(_KEYS, sort=False):
-            pairs = rows.groupby("pair_id", sort=False)[findings.SAME_INPUT].max()
+            pairs = rows.groupby("pair_id", sort=False)[terms.SAME_INPUT].max()
             count = int((pairs == 1).sum())
             if count:
                 yield (

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from swapbias import findings, models, studies
+from swapbias import models, studies
 from swapbias.errors import UsageError
+from swapbias.findings import judge_findings
 from swapbias.models import Scorer, model_names, progress
 from swapbias.models.chat import AnsweringScorer, ChatOptions
 from swapbias.runs.scored_task import ScoredTask
@@ -99,7 +100,7 @@ class ToneReader:
             nothing = dict.fromkeys(("neutral", "source", "length", *shares), math.nan)
             outcome = {"unanswered": 1.0, "refused": float(is_refused), "said_other": 1.0}
             return math.nan, {**outcome, **nothing}
-        texts = [summary, *findings.without_groups([summary], {}), note]
+        texts = [summary, *judge_findings.without_groups([summary], {}), note]
         prompts = [replace(prompt, text=read_text) for read_text in texts]
         scored = models.checked_scores(self.classifier, prompts)
         score, neutral, source = (result.score for result in scored)

@@ -10,18 +10,8 @@ import pytest
 from benchmarks import edge_designs, truth_edges
 from benchmarks.edge_designs import ALL_EFFECTS, EDGES
 from benchmarks.simulating import conclusion, share_of
-from swapbias.findings import (
-    FAILS,
-    FOUND,
-    NONE,
-    OPEN,
-    PASSES,
-    SMALL,
-    UNDECIDED,
-    Check,
-    disaggregate,
-    primary_findings,
-)
+from swapbias.findings import Check, disaggregate, primary_findings
+from swapbias.findings.terms import FAILS, FOUND, NONE, OPEN, PASSES, SMALL, UNDECIDED
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
-from swapbias.findings import compare, condition_scores, disaggregate
+from swapbias.findings import compare, disaggregate
+from swapbias.findings.model_difference import condition_scores
 from swapbias.measures import share_above
 from swapbias.models.auto import load_scorer
 from swapbias.models.classifier import CallableScorer

@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from swapbias.cli import app
-from swapbias.findings import FAILS, PASSES
+from swapbias.findings.terms import FAILS, PASSES
 from swapbias.runs import Settings, check_run, start
 from tests.conftest import ROOT
 

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.findings import UNDECIDED, compare, disaggregate
+from swapbias.findings import compare, disaggregate
+from swapbias.findings.terms import UNDECIDED
 from swapbias.studies import config_rows, load_study
 
 RQ1 = pd.DataFrame(config_rows("gendered_stigma", "rq1"))

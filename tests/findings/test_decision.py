@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from swapbias.findings import (
+from swapbias.findings import Finding, check_gaps, with_verdicts
+from swapbias.findings.decision import adjusted_p, decide
+from swapbias.findings.terms import (
     FAILS,
     FOUND,
     NONE,
@@ -20,11 +22,6 @@ from swapbias.findings import (
     UNDECIDED,
     UNMEASURED,
     UNSTABLE,
-    Finding,
-    adjusted_p,
-    check_gaps,
-    decide,
-    with_verdicts,
 )
 from swapbias.measures import Estimate, t_ends, t_p
 from swapbias.report import claims, gate_text, numbers, verdicts

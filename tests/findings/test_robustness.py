@@ -8,18 +8,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swapbias.findings import (
-    FAILS,
-    FOUND,
-    NONE,
-    OPEN,
-    PASSES,
-    SMALL,
-    UNDECIDED,
-    check_gaps,
-    disaggregate,
-)
-from swapbias.findings.terms import UNSTABLE
+from swapbias.findings import check_gaps, disaggregate
+from swapbias.findings.terms import FAILS, FOUND, NONE, OPEN, PASSES, SMALL, UNDECIDED, UNSTABLE
 from swapbias.measures import named_unit
 from swapbias.report import cautions
 from swapbias.studies import Study

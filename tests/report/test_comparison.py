@@ -10,7 +10,8 @@ from itertools import product
 
 import pytest
 
-from swapbias.findings import NONE, SMALL, UNDECIDED, VERDICTS, compare, comparisons, disaggregate
+from swapbias.findings import compare, comparisons, disaggregate
+from swapbias.findings.terms import NONE, SMALL, UNDECIDED, VERDICTS
 from swapbias.measures import Estimate
 from swapbias.report import (
     ComparedModel,

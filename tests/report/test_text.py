@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.findings import VERDICTS, Finding, disaggregate
+from swapbias.findings import Finding, disaggregate
+from swapbias.findings.terms import VERDICTS
 from swapbias.measures import Estimate
 from swapbias.report import cautions, finding_names, meanings, numbers, terminal_text, verdicts
 from swapbias.studies import config_rows, load_study, studies

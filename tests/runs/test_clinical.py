@@ -16,7 +16,8 @@ from scipy.stats import fisher_exact
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
 from swapbias.errors import UsageError
 from swapbias.files import CREDENTIALED
-from swapbias.findings import RANDOM_DIRECT, disaggregate
+from swapbias.findings import disaggregate
+from swapbias.findings.predictions import RANDOM_DIRECT
 from swapbias.hub import datasets as building
 from swapbias.measures import MEASURES
 from swapbias.models.chat import ChatOptions

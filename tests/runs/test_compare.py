@@ -15,7 +15,8 @@ import pytest
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import UsageError
 from swapbias.files import as_csv
-from swapbias.findings import AS_PUBLISHED, compare
+from swapbias.findings import compare
+from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.report import safe_line
 from swapbias.runs import Results, comparison_table, read_run

@@ -12,7 +12,8 @@ import pytest
 
 from swapbias.cli.plans import plan_sentences
 from swapbias.errors import MissingExtraError, UsageError
-from swapbias.findings import comparisons, disaggregate, findings_of_judge
+from swapbias.findings import comparisons, disaggregate
+from swapbias.findings.judge_findings import findings_of_judge
 from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest

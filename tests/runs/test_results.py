@@ -9,7 +9,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from swapbias.findings import AS_PUBLISHED
+from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest, public_model

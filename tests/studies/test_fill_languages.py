@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import swapbias
-from swapbias.findings import UNNAMED_FILLS
+from swapbias.findings.terms import UNNAMED_FILLS
 from swapbias.studies import config_rows
 from swapbias.studies.own import check_study, open_study
 

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from swapbias import disaggregate
-from swapbias.findings import TOO_FEW, with_verdicts
+from swapbias.findings import with_verdicts
+from swapbias.findings.terms import TOO_FEW
 from swapbias.studies import config_rows
 from swapbias.studies.own import open_study
 

@@ -11,7 +11,8 @@ import pytest
 
 import swapbias
 from swapbias.errors import StudyError, UsageError
-from swapbias.findings import FAILS, check_gaps, compare, oriented
+from swapbias.findings import check_gaps, compare, oriented
+from swapbias.findings.terms import FAILS
 from swapbias.measures import UNITS
 from swapbias.report import gate_text, numbers, render_terminal, verdicts
 from swapbias.studies import load_study, studies

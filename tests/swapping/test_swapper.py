@@ -16,7 +16,7 @@ from datasets import Dataset
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
-from swapbias.findings import without_groups
+from swapbias.findings.judge_findings import without_groups
 from swapbias.studies import config_rows, load_study
 from swapbias.swapping.folding import padded
 from swapbias.swapping.gendered import ALWAYS, is_pronoun
