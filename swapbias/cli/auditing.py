@@ -104,8 +104,8 @@ def audit(
         if dry_run:
             _show_plan(order, earlier)
         else:
-            work, place = _planned_work(order, folder, cache=not no_cache, engine=engine)
-            _run_and_show(work, place, own_store=is_own_store, verbose=verbose)
+            work, target = _planned_work(order, folder, cache=not no_cache, engine=engine)
+            _run_and_show(work, target, own_store=is_own_store, verbose=verbose)
 
 
 ui.add_flags(
@@ -257,7 +257,7 @@ def _run_and_show(
     work: Callable[..., Any], place_name: str, *, own_store: bool, verbose: bool
 ) -> None:
     """Start or go on with an audit in a folder or store, and show what it found."""
-    with ui.working_folder(place_name, own=own_store) as (here, store):
+    with ui.working_folder(place_name, is_own=own_store) as (here, store):
         try:
             with ui.stoppable(lambda: _stop_sentence(here, store)), ui.progress() as bar:
                 outcome = work(here, store, say=ui.say, bar=bar)

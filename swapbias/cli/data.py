@@ -29,7 +29,8 @@ def help_on(
         raise UsageError(
             f"No help on {quoted(group or topic)}. Expected settings, or settings and one of {listed(sections)}."
         )
-    for section in [group] if group else sections:
+    wanted = [group] if group else list(sections)
+    for section in wanted:
         ui.show(f"{section}:")
         for setting in settings:
             if setting.section == section:
@@ -243,7 +244,7 @@ def swap(
     with (
         ui.stoppable(f"Stopped. Whole parts are kept in {folder}: the same command goes on."),
         ui.progress() as bar,
-        ui.working_folder(folder, own=cluster.get("own_store", False)) as (here, store),
+        ui.working_folder(folder, is_own=cluster.get("own_store", False)) as (here, store),
     ):
         done = swapping.swap_files(
             job,

@@ -388,12 +388,12 @@ def split_commas(names: Sequence[str] | None) -> list[str]:
 
 
 @contextmanager
-def working_folder(target: str, *, own: bool) -> Iterator[tuple[Path, "Store | None"]]:
+def working_folder(target: str, *, is_own: bool) -> Iterator[tuple[Path, "Store | None"]]:
     """Open the folder that is written to; of a store a local copy, which is copied back at the end.
 
     Args:
         target: a folder, or the address of a store.
-        own: whether the store is the user's alone.
+        is_own: whether the store is the user's alone.
 
     Returns:
         the folder here, and the store if it is one.
@@ -403,7 +403,7 @@ def working_folder(target: str, *, own: bool) -> Iterator[tuple[Path, "Store | N
         return
     from swapbias.runs import Store  # its library takes long to import
 
-    store = Store(target, own=own)
+    store = Store(target, own=is_own)
     with store.mirrored() as here:
         yield here, store
 

@@ -44,7 +44,7 @@ _OF_FEW_VALUES = (
 
 
 class Lacking(NamedTuple):
-    """What a corpus lacks."""
+    """Faults and remarks of a corpus."""
 
     faults: list[str]
     """A sentence for each thing to mend before it is published."""

@@ -143,6 +143,15 @@ def test_table_of_studies():
     ):
         study = first or study
         found |= {(study, name): model for name in re.findall(r"`(\w+)`", names)}
+    questions = {
+        (name, one.name): one.question for name in studies() for one in load_study(name).experiments
+    }
+    missing = []
+    for study, name in sorted(wanted.keys() - found.keys()):
+        key = (study, name)
+        link = f"[`{study}`](../datasets_src/{study}/README.md)"
+        missing.append(f"| {link} | `{name}` | {wanted[key]} | {questions[key]} | |")
+    assert not missing, "docs/studies.md lacks these rows:\n" + "\n".join(missing)
     assert found.keys() == wanted.keys()
     assert [key for key, model in wanted.items() if model not in found[key]] == []
 
