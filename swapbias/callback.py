@@ -62,7 +62,13 @@ class BiasCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: Any
     ) -> None:
-        """Audit for the first time; what cannot be audited is refused here, before a step is lost."""
+        """Audit for the first time; what cannot be audited is refused here, before a step is lost.
+
+        Args:
+            args: of the trainer.
+            state: of the training.
+            control: of what the trainer does next.
+        """
         if state.is_world_process_zero:
             self._measure(control)
         self.trainer.accelerator.wait_for_everyone()
@@ -70,7 +76,13 @@ class BiasCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_more: Any
     ) -> None:
-        """Audit where it is due; an audit that fails (weights that became NaN) is logged and training goes on."""
+        """Audit where it is due; an audit that fails (weights that became NaN) is logged and training goes on.
+
+        Args:
+            args: of the trainer.
+            state: of the training.
+            control: of what the trainer does next.
+        """
         if state.global_step % self.every:
             return
         if state.is_world_process_zero:

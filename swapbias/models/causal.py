@@ -47,6 +47,12 @@ class CausalScorer(TransformersScorer):
             self.identity = {**self.identity, "before_text": tokenizer.convert_ids_to_tokens(start)}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        """Score prompts by the log-probability of their text.
+
+        Args:
+            prompts: any number of them; those of one pair stand in any order.
+            on_progress: called with the number of further prompts that are done.
+        """
         pairs = [
             f"{prompt.experiment}/{prompt.condition}/{prompt.template}/{prompt.pair_id}"
             for prompt in prompts
@@ -121,6 +127,12 @@ class AntonymScorer(DerivedScorer):
     chunk_rows = 64
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        """Score prompts by the antonyms in their text.
+
+        Args:
+            prompts: with one ``<mask>`` each.
+            on_progress: called with the number of further prompts that are done.
+        """
         words_of_prompt = [_antonyms_of(prompt) for prompt in prompts]
         texts = []
         pairs = []

@@ -79,8 +79,8 @@ class MaskedScorer(TransformersScorer):
         results = [not_scored(parts_of(_lexicon_of(prompt))) for prompt in prompts]
         for members, probabilities in self.read(texts):
             wanted = [
-                (place, prompts[row], row)
-                for place, index in enumerate(members)
+                (position, prompts[row], row)
+                for position, index in enumerate(members)
                 for row in rows_of_text[texts[index]]
             ]
             for row, scored in self._masses(probabilities, wanted):
@@ -212,12 +212,14 @@ class MaskedScorer(TransformersScorer):
         ]
         sums = dict[str, tuple[Floats, ...]]()
         likeliest = (top.cpu().numpy(), tokens.cpu().numpy())
-        for place, prompt, row in wanted:
+        for position, prompt, row in wanted:
             lexicon, index = self._label_of(prompt)
             if lexicon.name not in sums:
                 sums[lexicon.name] = self._sums(lexicon, probabilities, *likeliest)
-            score, *parts = (float(masses[place, index]) for masses in sums[lexicon.name])
-            if math.isnan(saved[place][0]):  # its sums would be 0 for labels that no top token has
+            score, *parts = (float(masses[position, index]) for masses in sums[lexicon.name])
+            if math.isnan(
+                saved[position][0]
+            ):  # its sums would be 0 for labels that no top token has
                 yield row, not_scored(parts_of(lexicon), finite=False)
             elif math.isnan(score):
                 yield row, not_scored(parts_of(lexicon))
@@ -225,8 +227,8 @@ class MaskedScorer(TransformersScorer):
                 columns = dict(zip(PARTS, parts, strict=True))
                 if not lexicon.threshold:
                     columns[LOG_ODDS] = _log_odds(score)
-                top_tokens = ranked(words[place], saved[place])
-                yield row, Scored(score, words[place][0], top_tokens, columns)
+                top_tokens = ranked(words[position], saved[position])
+                yield row, Scored(score, words[position][0], top_tokens, columns)
 
     def _label_of(self, prompt: Prompt) -> tuple[Lexicon, int]:
         """Return the lexicon of a prompt, and the index of the label that counts."""

@@ -26,6 +26,11 @@ class MaskedReading(DerivedScorer):
     kind = "masked"
 
     def coverage(self, lexicon: Lexicon) -> list[dict[str, Any]]:
+        """Say which words of a lexicon are single tokens; none counts as matched.
+
+        Args:
+            lexicon: words with labels.
+        """
         return list(self.inner.coverage(lexicon, matched=False))
 
 
@@ -35,6 +40,12 @@ class LogMassScorer(MaskedReading):
     unit = "natural log-probability"
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        """Score prompts by the log of their mass.
+
+        Args:
+            prompts: with one ``<mask>`` each.
+            on_progress: called with the number of further prompts that are done.
+        """
         results = []
         for scored in self.inner.score(prompts, on_progress):
             mass = scored.parts["closed_list_mass"]
@@ -57,6 +68,12 @@ class AttitudeScorer(MaskedReading):
         self._pairs: dict[str, list[tuple[int, int]]] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        """Score prompts by the words that are filled in.
+
+        Args:
+            prompts: with one ``<mask>`` each.
+            on_progress: called with the number of further prompts that are done.
+        """
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
         for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
             lexicons = [prompts[index].lexicon.rpartition("/")[0] for index in members]
@@ -66,9 +83,12 @@ class AttitudeScorer(MaskedReading):
             values = top.values.cpu()
             tokens = top.indices.cpu()
             odds = {corpus: self._log_odds(probabilities, corpus) for corpus in set(corpora)}
-            for place, index in enumerate(members):
+            for position, index in enumerate(members):
                 results[index] = self._scored(
-                    values[place], tokens[place], lexicons[place], odds[corpora[place]][place]
+                    values[position],
+                    tokens[position],
+                    lexicons[position],
+                    odds[corpora[position]][position],
                 )
             on_progress(len(members))
         return results

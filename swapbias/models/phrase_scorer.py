@@ -20,7 +20,9 @@ class _Stimulus:
     """One text under one lexicon: its open branches and the gendered phrases that they ended in."""
 
     text: str
+    """The text with its ``<mask>``."""
     lexicon: str
+    """CORPUS/LIST of the words that end a phrase."""
     branches: list[tuple[tuple[str, ...], float]] = field(default_factory=lambda: [((), 1.0)])
     """Words of each open branch, and their probability."""
     phrases: list[tuple[str, float, str]] = field(default_factory=list)
@@ -69,6 +71,12 @@ class PhraseScorer(MaskedReading):
         self._likeliest: dict[str, list[tuple[int, float]]] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
+        """Score prompts by the phrases that are filled in; each stimulus is read once.
+
+        Args:
+            prompts: with one ``<mask>`` each.
+            on_progress: called with the number of further prompts that are done.
+        """
         keys = [(prompt.text, prompt.lexicon.rpartition("/")[0]) for prompt in prompts]
         stimuli = {key: _Stimulus(*key) for key in keys}
         for share in _SHARES:
@@ -95,8 +103,8 @@ class PhraseScorer(MaskedReading):
             top = probabilities.topk(BEAM, dim=1)
             values = top.values.tolist()
             tokens = top.indices.tolist()
-            for place, index in enumerate(members):
-                pairs = zip(tokens[place], values[place], strict=True)
+            for position, index in enumerate(members):
+                pairs = zip(tokens[position], values[position], strict=True)
                 self._likeliest[sequences[index]] = list(pairs)
 
     def _grow(self, stimulus: _Stimulus, words: tuple[str, ...], probability: float) -> None:

@@ -231,15 +231,32 @@ class DerivedScorer(Scorer):
 
     @property
     def notes(self) -> Mapping[str, str]:
+        """Return sentences on the scores so far, by the scorer that reads the model."""
         notes: Mapping[str, str] = self.inner.notes
         return notes
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
+        """Return what the model gets of each prompt, by the scorer that reads it.
+
+        Args:
+            prompts: any number of them.
+        """
         inputs: Sequence[Hashable] = self.inner.inputs(prompts)
         return inputs
 
     def beyond_limits(self, prompts: Sequence[Prompt]) -> str:
+        """Say why requests for prompts would exceed a limit, by the scorer that reads the model.
+
+        Args:
+            prompts: any number of them.
+        """
         return str(self.inner.beyond_limits(prompts))
 
     def keeping_answers(self, folder: Path, *, text: bool = True) -> Self:
+        """Return the scorer of a model whose answers are saved in a run's folder.
+
+        Args:
+            folder: of the run.
+            text: False of credentialed texts.
+        """
         return self._changed(inner=self.inner.keeping_answers(folder, text=text))

@@ -54,6 +54,13 @@ class Masked(Kind):
     def fits(
         self, experiment: Experiment, request: Request, model_kind: str | None
     ) -> Iterator[Fit]:
+        """Find the models that read an experiment; by default the calibration model, of those it is trained for.
+
+        Args:
+            experiment: an experiment of this kind.
+            request: the model that the user names, and settings.
+            model_kind: the kind of ``request.model``; None: no model is named.
+        """
         if model_kind is None and not experiment.reads.calibrated:
             names = ", ".join(trained.name for _, trained in catalogue.calibrated())
             yield "", f"the calibration model is trained for {names} alone; name a model to run it"
@@ -61,6 +68,14 @@ class Masked(Kind):
             yield from super().fits(experiment, request, model_kind)
 
     def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
+        """Load a model; without a name the calibration model.
+
+        Args:
+            model: a name as ``fits`` yields it.
+            request: says how it is loaded.
+            say: called with sentences for the user.
+            bar: begins a bar for the training of the calibration model.
+        """
         if model != CALIBRATION or request.model is not None:
             return super().load(model, request)
         say(
@@ -90,6 +105,13 @@ class Classifier(Kind):
     def fits(
         self, experiment: Experiment, request: Request, model_kind: str | None
     ) -> Iterator[Fit]:
+        """Find the models that read an experiment; one with a raw score reads those that need no label.
+
+        Args:
+            experiment: an experiment of this kind.
+            request: the model that the user names, and settings.
+            model_kind: the kind of ``request.model``; None: no model is named.
+        """
         if model_kind != base.REGRESSION:
             yield from super().fits(experiment, request, model_kind)
         elif experiment.reads.reading:
@@ -99,10 +121,26 @@ class Classifier(Kind):
             yield request.model or "", ""
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
+        """Check that the lexicon of VADER is installed, where it is read.
+
+        Args:
+            model: a name as ``fits`` yields it.
+            experiment: what is read.
+            request: settings of the model.
+
+        Raises:
+            MissingExtraError: It is not.
+        """
         if model == base.VADER:
             need_vader()
 
     def load(self, model: str, request: Request, **_progress: Any) -> Any:
+        """Load a classifier: VADER, a saved model, a Python function or a model of transformers.
+
+        Args:
+            model: a name as ``fits`` yields it.
+            request: says how it is loaded.
+        """
         if model == base.VADER:
             return imported("classifier:VaderScorer")()
         if formats.is_saved(model):
@@ -113,6 +151,15 @@ class Classifier(Kind):
         return imported(self.scorer).load(model, request.load, kind=request.kind)
 
     def read_as(self, model: Any, reading: str) -> Scorer:
+        """Return the scorer that reads a classifier in one of the ways of its kind.
+
+        Args:
+            model: a model that ``load`` returned.
+            reading: name of the way; empty: by its positive label.
+
+        Raises:
+            UsageError: There is no such way, or no label is known to be positive.
+        """
         sides = getattr(model, "sides", None)
         if sides is not None and not reading:
             sides.check_positive()
@@ -127,7 +174,15 @@ class Classifier(Kind):
         corpus: str,
         training: Training,
     ) -> Scorer:
-        """Return the scorer; a function's numbers are read in the unit of a study of the user's."""
+        """Return the scorer; a function's numbers are read in the unit of a study of the user's.
+
+        Args:
+            model: a model that ``load`` returned.
+            experiment: what is read.
+            request: settings of the model.
+            corpus: name of the corpus whose rows are read.
+            training: not read.
+        """
         scorer = super().read(model, experiment, request, corpus=corpus, training=training)
         is_function = type(scorer) is imported("classifier:CallableScorer")
         if not is_function or experiment.reads.reading:

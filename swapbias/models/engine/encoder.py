@@ -232,8 +232,8 @@ class Engine:
         rows = rows_of([lengths[index] for index in packed], self._room)
         batches = length_batches([lengths[index] for index in longer], self.batch_size)
         return [
-            *([packed[place] for place in row] for row in rows),
-            *([longer[place] for place in batch] for batch in batches),
+            *([packed[position] for position in row] for row in rows),
+            *([longer[position] for position in batch] for batch in batches),
         ]
 
     def logits(self, encoded: Encoded, positions: Sequence[int]) -> torch.Tensor:
