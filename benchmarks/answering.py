@@ -80,7 +80,7 @@ def _ours(prompts: Sequence[Prompt], temperature: float) -> Callable[[], list[st
 
 
 def _peer(prompts: Sequence[Prompt], **sampling: Any) -> Callable[[], list[str]]:
-    """As the library's documentation says it: the chat template, ``generate``, the new tokens decoded."""
+    """Answer as the library's documentation says it: the chat template, ``generate``, the new tokens decoded."""
     import torch
 
     model = _model()

@@ -70,7 +70,7 @@ def _nodes(count: int) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What is killed.
+    """A command that is killed.
 
     Attributes:
         audit: begins it in a folder or goes on with it; given an address by workers of that cluster.
@@ -194,7 +194,7 @@ def _parts(folder: Path) -> int:
 
 
 def _audit_models(folder: str, address: str) -> None:
-    """As ``_audit``, of several models: tiny ones beside the folder, and one that cannot be loaded."""
+    """Run as ``_audit``, of several models: tiny ones beside the folder, and one that cannot be loaded."""
     from benchmarks.models import STUDY as CONFIG, save_models
     from swapbias.runs import Settings, audit_several
     from swapbias.swapping.cluster import LOCAL, Engine
@@ -220,7 +220,7 @@ def _finished(folder: Path) -> int:
 
 
 def _failed_alone(folder: Path) -> bool:
-    """Whether nothing failed but the broken model; one whose workers were killed too often is tried again."""
+    """Tell whether nothing failed but the broken model; one whose workers were killed too often is tried again."""
     names = sorted(one.name for one in (folder.parent / "models").iterdir())
     return [name for name in names if not (folder / name / "results.json").exists()] == [
         "model-0000"
@@ -248,7 +248,7 @@ def _results(folder: Path) -> dict[str, bytes]:
 
 
 def _ids(folder: Path) -> Counter[str]:
-    """How often each row is there: by run, experiment and prompt."""
+    """Count how often each row is there: by run, experiment and prompt."""
     import pyarrow.parquet as pq
 
     found = Counter[str]()

@@ -92,7 +92,7 @@ class Edge:
 
     @property
     def can_shrink(self) -> bool:
-        """Whether its effects may be made smaller, so that a gate has something to decide."""
+        """Tell whether its effects may be made smaller, so that a gate has something to decide."""
         return self.read is None and not self.gate_alone
 
     def drawer(self, rng: np.random.Generator, effects: str) -> Callable[[float], Floats]:

@@ -107,7 +107,7 @@ def _tokenizer(texts: Sequence[str]) -> Any:
 
 
 def _mean_states(model: Any, tokenizer: Any, texts: Sequence[str], size: int) -> Any:
-    """What people write: the mean state of each text's own tokens, texts sorted by length where batched."""
+    """Encode as people write it: the mean state of each text's own tokens, texts sorted by length where batched."""
     import numpy as np
     import torch
 

@@ -34,7 +34,7 @@ def fill(scorer: Any, texts: Sequence[str]) -> Tops:
 
 
 def every(texts: Sequence[T], count: int) -> list[T]:
-    """So many of the texts, spread evenly."""
+    """Return so many of the texts, spread evenly."""
     count = min(count, len(texts))
     return [texts[place * len(texts) // count] for place in range(count)]
 
@@ -115,7 +115,7 @@ def limit_of(model: Any, *, tokens: float, texts: float, dtype: str) -> Limit:
 
 
 def compare(pipe: Any, texts: Sequence[str], ours: Tops, count: int) -> str:
-    """How equal our 50 likeliest tokens are to the pipeline's, on so many of the texts.
+    """Tell how equal our 50 likeliest tokens are to the pipeline's, on so many of the texts.
 
     Raises:
         ValueError: a probability differs by more than 1e-4, or a token that is not tied is missing.
@@ -138,7 +138,7 @@ def compare(pipe: Any, texts: Sequence[str], ours: Tops, count: int) -> str:
 
 
 def fill_by(pipe: Any, texts: Sequence[str]) -> Tops:
-    """As ``fill``, by the pipeline one by one."""
+    """Fill as ``fill``, by the pipeline one by one."""
     found = pipe(masked_texts(texts), top_k=TOP)
     return [
         ([one["token"] for one in filled], [one["score"] for one in filled]) for filled in found
@@ -146,7 +146,7 @@ def fill_by(pipe: Any, texts: Sequence[str]) -> Tops:
 
 
 def differences(one: Tops, other: Tops) -> list[float]:
-    """Of the probability of each token that is among the likeliest of a text on both sides."""
+    """Return the differences of the probability of each token that is among the likeliest of a text on both sides."""
     found: list[float] = []
     for mine, theirs in zip(one, other, strict=True):
         known = dict(zip(*theirs, strict=True))

@@ -187,7 +187,7 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def find(wanted: Sequence[str]) -> Iterator[Workload | Series]:
-    """What the names mean: a file's name is all it declares, a longer one (``masked-large``) that one; none: all.
+    """Yield what names mean: a file's name is all it declares, a longer one (``masked-large``) that one; none: all.
 
     Raises:
         UsageError: a name that is none, before anything is returned.

@@ -46,7 +46,7 @@ class _Blind(Scorer):
         return [self._scored(prompt) for prompt in prompts]
 
     def _scored(self, prompt: Prompt) -> Scored:
-        """What is read of a judgement, or of an answer."""
+        """Return what is read of a judgement, or of an answer."""
         judges = "<answer>" in prompt.text
         text = self._judgement(prompt.text) if judges else self._answer()
         score, parts = read_judgement(prompt, text) if judges else read_text(prompt, text)

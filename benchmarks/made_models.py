@@ -136,7 +136,7 @@ def _made(family: Any, config: Any) -> Any:
 
 
 def masked_scorer(model: Any, *, dtype: str = "float32") -> Any:
-    """As an audit would load it; of a copy, for its weights are packed in place."""
+    """Load it as an audit would load it; of a copy, for its weights are packed in place."""
     import torch
 
     from swapbias.models.masked import MaskedScorer

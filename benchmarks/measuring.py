@@ -24,7 +24,7 @@ _TRIES = 5
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were taken on: processor, cores, system, versions, date."""
+    """Return what the numbers were taken on: processor, cores, system, versions, date."""
     versions = {}
     for name in _PACKAGES:
         try:

@@ -56,7 +56,7 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def save_models(folder: Path, count: int) -> None:
-    """So many tiny masked models of different random weights, whose tokenizer is one file with many names."""
+    """Save so many tiny masked models of different random weights, whose tokenizer is one file with many names."""
     import torch
     from transformers import AutoModelForMaskedLM
 

@@ -50,28 +50,33 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A row for each measurement, a column for the reports, those with a history, and the synthetic notes."""
     reports = [text for text in _reports() if len(text) >= SHORTEST]
     told = [text for text in reports if _HISTORY.search(text)]
-    made = [
+    made_notes = [
         row["text"]
         for name in PHENOTYPES
         for row in config_rows("clinical_notes", f"{name}-original")
     ]
-    several = (reports, told, made)
-    rows: list[tuple[str, ...]] = [("number", *(f"{len(one):,}" for one in several))]
-    rows.append(("characters, quartiles", *(_quartiles(one) for one in several)))
+    several = (reports, told, made_notes)
+    rows: list[tuple[str, ...]] = [("number", *(f"{len(texts):,}" for texts in several))]
+    rows.append(("characters, quartiles", *(_quartiles(texts) for texts in several)))
     rows.append(
-        ("headings in capitals a note", *(f"{_mean(one, _HEADING):.1f}" for one in several))
+        ("headings in capitals a note", *(f"{_mean(texts, _HEADING):.1f}" for texts in several))
     )
     rows.append(
-        ("pronouns of the third person a note", *(f"{_mean(one, _PRONOUN):.1f}" for one in several))
+        (
+            "pronouns of the third person a note",
+            *(f"{_mean(texts, _PRONOUN):.1f}" for texts in several),
+        )
     )
-    rows.append(("notes that name a relative", *(_share(one, _KIN) for one in several)))
+    rows.append(("notes that name a relative", *(_share(texts, _KIN) for texts in several)))
     rows.append(
-        ('notes that name a clinician ("Dr.")', *(_share(one, _CLINICIAN) for one in several))
+        ('notes that name a clinician ("Dr.")', *(_share(texts, _CLINICIAN) for texts in several))
     )
-    rows.append(("notes with a term of one gender", *(_share(one, _specific()) for one in several)))
+    rows.append(
+        ("notes with a term of one gender", *(_share(texts, _specific()) for texts in several))
+    )
     for name, heading in SECTIONS.items():
         pattern = re.compile(rf"(?:^|[\s,.]|\b)(?:{heading})\s*[:,]", re.I)
-        rows.append((f"section: {name}", *(_share(one, pattern) for one in several)))
+        rows.append((f"section: {name}", *(_share(texts, pattern) for texts in several)))
     return rows
 
 
@@ -93,7 +98,7 @@ def _specific() -> re.Pattern[str]:
 
 
 def _quartiles(texts: Texts) -> str:
-    return " / ".join(f"{one:,.0f}" for one in statistics.quantiles(map(len, texts), n=4))
+    return " / ".join(f"{quartile:,.0f}" for quartile in statistics.quantiles(map(len, texts), n=4))
 
 
 def _mean(texts: Texts, pattern: re.Pattern[str]) -> float:
@@ -112,7 +117,7 @@ Note = Mapping[str, str]
 
 @dataclass(frozen=True)
 class _Flips:
-    """Which notes a classifier answers otherwise in the other gender, by whether gender alone tells their label."""
+    """Notes that a classifier answers otherwise in the other gender, by whether gender alone tells their label."""
 
     leak: list[bool]
     others: list[bool]
@@ -130,43 +135,45 @@ def _leaks(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def _leak_row(phenotype: str, draws: int) -> tuple[str, ...]:
-    blank = [own for own, _ in _tested(phenotype, draws, leak=0.0)]
-    found = list(_tested(phenotype, draws))
-    planted = len(found[0][0].leak) / found[0][0].interval.n
-    rates = [own.rate for own, _ in found]
-    true = [statistics.mean(one.rate for one in fresh) for _, fresh in found]
+    blank = [flips for flips, _ in _tested(phenotype, draws, leak=0.0)]
+    flips_of_draws = list(_tested(phenotype, draws))
+    planted = len(flips_of_draws[0][0].leak) / flips_of_draws[0][0].interval.n
+    rates = [flips.rate for flips, _ in flips_of_draws]
+    true = [statistics.mean(flips.rate for flips in fresh) for _, fresh in flips_of_draws]
     return (
         phenotype.replace("_", " "),
         _of(planted),
         f"{_of(statistics.mean(rates))} ({_of(min(rates))} to {_of(max(rates))})",
-        _of(statistics.mean(flip for own, _ in found for flip in own.leak)),
-        _of(statistics.mean(flip for own, _ in found for flip in own.others)),
-        _of(statistics.mean(own.rate for own in blank)),
-        f"{sum(_holds(own, planted) for own, _ in found)} of {draws}",
-        f"{sum(_holds(own, one) for (own, _), one in zip(found, true, strict=True))} of {draws}",
+        _of(statistics.mean(flip for flips, _ in flips_of_draws for flip in flips.leak)),
+        _of(statistics.mean(flip for flips, _ in flips_of_draws for flip in flips.others)),
+        _of(statistics.mean(flips.rate for flips in blank)),
+        f"{sum(_holds(flips, planted) for flips, _ in flips_of_draws)} of {draws}",
+        f"{sum(_holds(flips, rate) for (flips, _), rate in zip(flips_of_draws, true, strict=True))} of {draws}",
     )
 
 
-def _holds(found: _Flips, value: float) -> bool:
-    return found.interval.ci_low <= value <= found.interval.ci_high
+def _holds(flips: _Flips, value: float) -> bool:
+    return flips.interval.ci_low <= value <= flips.interval.ci_high
 
 
 def _tested(
     phenotype: str, draws: int, *, leak: float = 0.2
 ) -> Iterator[tuple[_Flips, list[_Flips]]]:
-    """Of the classifier of each draw the flips on its own test notes, and, of a leak, on those of the other draws."""
+    """Yield the flips of each draw's classifier on its own test notes and, of a leak, on those of the other draws."""
     drawn = []
     for seed in range(draws):
         both = (
-            synthetic_notes(phenotype=phenotype, leak=leak, seed=seed, counterfactual=one)
-            for one in (False, True)
+            synthetic_notes(phenotype=phenotype, leak=leak, seed=seed, counterfactual=is_leak)
+            for is_leak in (False, True)
         )
         drawn.append(list(zip(*both, strict=True)))
     for seed, pairs in enumerate(drawn):
         training = [note for note, _ in pairs if note["split"] == "train"]
         scorer = PhenotypeScorer(TfidfLsa(), training=lambda *_, rows=training: rows)
         fresh = [
-            _flips(scorer, other) for number, other in enumerate(drawn) if leak and number != seed
+            _flips(scorer, notes_of_draw)
+            for number, notes_of_draw in enumerate(drawn)
+            if leak and number != seed
         ]
         yield _flips(scorer, pairs), fresh
 
@@ -174,20 +181,22 @@ def _tested(
 def _flips(scorer: PhenotypeScorer, pairs: Sequence[tuple[Note, Note]]) -> _Flips:
     tests = [pair for pair in pairs if pair[0]["split"] == "test"]
     rows = [note for pair in tests for note in pair]
-    answers = [one.parts["predicted"] for one in scorer.score([_prompt(note) for note in rows])]
+    answers = [
+        scored.parts["predicted"] for scored in scorer.score([_prompt(note) for note in rows])
+    ]
     differs = [first != second for first, second in zip(answers[::2], answers[1::2], strict=True)]
     told = [bool(note["planted"]) for note, _ in tests]
-    found = flip_rate(
+    rate = flip_rate(
         answers,
         [note["gender"] for note in rows],
         [note["note_id"] for note in rows],
         reference_group="male",
     )
     several = [
-        [flip for flip, mine in zip(differs, told, strict=True) if mine is one]
-        for one in (True, False)
+        [flip for flip, is_true in zip(differs, told, strict=True) if is_true is wanted]
+        for wanted in (True, False)
     ]
-    return _Flips(*several, found.estimate)
+    return _Flips(*several, rate.estimate)
 
 
 def _prompt(note: Note) -> Prompt:

@@ -77,7 +77,7 @@ def _prepare(scale: Scale) -> Prepared:
 
 
 def compare(masked: Any, pipe: Any, few: Sequence[str]) -> str:
-    """How equal the step's words are to the pipeline's; a ValueError for a probability that differs."""
+    """Tell how equal the step's words are to the pipeline's; a ValueError for a probability that differs."""
     from swapbias.models.phrase_scorer import BEAM
 
     worst = 0.0

@@ -27,13 +27,13 @@ class Timed:
 
     @property
     def fraction(self) -> float | None:
-        """How much of what the hardware can do was reached."""
+        """Return how much of what the hardware can do was reached."""
         return None if self.limit_seconds is None else self.limit_seconds / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many times faster one side is than another, beside the goal where there is one."""
+    """Times that one side is faster than another, beside the goal where there is one."""
 
     ours: str
     against: str
@@ -54,14 +54,15 @@ class Run:
     foreign: float
 
     def ratio(self, ours: str, against: str) -> float:
-        """How many times faster ours was in this run."""
-        seconds = {one.name: one.seconds for one in self.timed}
+        """Return how many times faster ours was in this run."""
+        seconds = {timed.name: timed.seconds for timed in self.timed}
         return seconds[against] / seconds[ours]
 
     def ratios(self, ours: str, against: str) -> list[float]:
         """The same of each round."""
-        rounds = {one.name: one.rounds for one in self.timed}
-        return [other / mine for mine, other in zip(rounds[ours], rounds[against], strict=True)]
+        rounds = {timed.name: timed.rounds for timed in self.timed}
+        pairs = zip(rounds[ours], rounds[against], strict=True)
+        return [peer_seconds / our_seconds for our_seconds, peer_seconds in pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def result(
     """Medians, limits and ratios: each of ours beside each peer, and whatever else has a goal."""
     timed = []
     for side in prepared.sides:
-        least, what = measured.limits.get(side.name, (None, ""))
+        least, limit_name = measured.limits.get(side.name, (None, ""))
         rounds = measured.seconds[side.name]
         timed.append(
             Timed(
@@ -125,25 +126,25 @@ def result(
                 rounds,
                 side.share,
                 least,
-                what,
+                limit_name,
                 peaks.get(side.name),
             )
         )
-    pairs = [(one.name, peer.name) for one in prepared.ours for peer in prepared.peers]
-    known = {side.name for side in prepared.sides}
+    pairs = [(side.name, peer.name) for side in prepared.ours for peer in prepared.peers]
+    names = {side.name for side in prepared.sides}
     for pair in workload.goals:
-        if not set(pair) <= known:
+        if not set(pair) <= names:
             raise ValueError(
-                f"{workload.name} has a goal for {pair}, but its sides are {sorted(known)}."
+                f"{workload.name} has a goal for {pair}, but its sides are {sorted(names)}."
             )
     compared = [
         Compared(
-            one,
-            other,
-            measured.median(other) / measured.median(one),
-            workload.goals.get((one, other)),
+            ours,
+            against,
+            measured.median(against) / measured.median(ours),
+            workload.goals.get((ours, against)),
         )
-        for one, other in dict.fromkeys([*pairs, *workload.goals])
+        for ours, against in dict.fromkeys([*pairs, *workload.goals])
     ]
     return Result(
         workload.name,
@@ -160,18 +161,22 @@ def result(
     )
 
 
-def merged(found: Sequence[Result]) -> Result:
+def merged(results: Sequence[Result]) -> Result:
     """Runs of one workload in fresh processes as one result: what is told of it is true of each of them.
 
     Raises:
         ValueError: they are of different workloads or sizes.
     """
-    first = found[0]
-    runs = tuple(run for one in found for run in one.runs)
-    for one in found[1:]:
-        if (one.name, one.size, one.processor) != (first.name, first.size, first.processor):
+    first = results[0]
+    runs = tuple(run for result in results for run in result.runs)
+    for result in results[1:]:
+        if (result.name, result.size, result.processor) != (
+            first.name,
+            first.size,
+            first.processor,
+        ):
             raise ValueError(
-                f"runs of {first.name} ({first.size}) and of {one.name} ({one.size}): run it again."
+                f"runs of {first.name} ({first.size}) and of {result.name} ({result.size}): run it again."
             )
     sides = zip(*(run.timed for run in runs), strict=True)
     return replace(
@@ -182,14 +187,14 @@ def merged(found: Sequence[Result]) -> Result:
             replace(pair, ratio=min(run.ratio(pair.ours, pair.against) for run in runs))
             for pair in first.compared
         ),
-        machine=found[-1].machine,
+        machine=results[-1].machine,
         runs=runs,
     )
 
 
 def _worst(side: Sequence[Timed]) -> Timed:
-    """Of a side the run furthest from its limit, or the longest, with the most memory of any."""
-    peaks = [one.peak_mb for one in side if one.peak_mb is not None]
+    """Return of a side the run furthest from its limit, or the longest, with the most memory of any."""
+    peaks = [timed.peak_mb for timed in side if timed.peak_mb is not None]
     return replace(
         min(side, key=lambda one: (one.fraction or 0.0, -one.seconds)),
         peak_mb=max(peaks) if peaks else None,
@@ -215,11 +220,11 @@ def steps(
     )
 
 
-def write(one: Result | Steps, folder: Path) -> Path:
+def write(result: Result | Steps, folder: Path) -> Path:
     """``<folder>/<name>.json``."""
-    path = folder / f"{one.name}.json"
+    path = folder / f"{result.name}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    content = {**asdict(one), "foreign": _share(one.foreign)}
+    content = {**asdict(result), "foreign": _share(result.foreign)}
     for run in content.get("runs", ()):
         run["foreign"] = _share(run["foreign"])
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -242,20 +247,20 @@ def read(folder: Path) -> list[Result | Steps]:
 
 def _read(path: Path) -> Result | Steps:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        found["foreign"] = math.nan if found["foreign"] is None else found["foreign"]
-        if "rows" in found:
-            found["rows"] = tuple(tuple(row) for row in found["rows"])
-            return Steps(**{**found, "columns": tuple(found["columns"])})
-        found["timed"] = _timed(found["timed"])
-        found["compared"] = tuple(Compared(**one) for one in found["compared"])
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored["foreign"] = math.nan if stored["foreign"] is None else stored["foreign"]
+        if "rows" in stored:
+            stored["rows"] = tuple(tuple(row) for row in stored["rows"])
+            return Steps(**{**stored, "columns": tuple(stored["columns"])})
+        stored["timed"] = _timed(stored["timed"])
+        stored["compared"] = tuple(Compared(**fields) for fields in stored["compared"])
         alone = [
-            {"timed": found["timed"], "foreign": found["foreign"]}
+            {"timed": stored["timed"], "foreign": stored["foreign"]}
         ]  # files of one run may not name it
-        runs = found.get("runs") or alone
-        foreign = [math.nan if one["foreign"] is None else one["foreign"] for one in runs]
-        made = (_timed(one["timed"]) if runs is not alone else one["timed"] for one in runs)
-        return Result(**{**found, "runs": tuple(map(Run, made, foreign))})
+        runs = stored.get("runs") or alone
+        foreign = [math.nan if run["foreign"] is None else run["foreign"] for run in runs]
+        timed = (_timed(run["timed"]) if runs is not alone else run["timed"] for run in runs)
+        return Result(**{**stored, "runs": tuple(map(Run, timed, foreign))})
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is no result of a benchmark ({error}). Delete it and run it again."
@@ -263,7 +268,7 @@ def _read(path: Path) -> Result | Steps:
 
 
 def _timed(sides: Sequence[Mapping[str, Any]]) -> tuple[Timed, ...]:
-    return tuple(Timed(**{**one, "rounds": tuple(one["rounds"])}) for one in sides)
+    return tuple(Timed(**{**side, "rounds": tuple(side["rounds"])}) for side in sides)
 
 
 # --- the page -----------------------------------------------------------------------------------------
@@ -284,17 +289,17 @@ _HEAD = (
 )
 
 
-def page(found: Sequence[Result | Steps]) -> str:
+def page(results: Sequence[Result | Steps]) -> str:
     """All results as one Markdown page."""
     return (
         "# Measured speed\n\nWritten by `python -m benchmarks`; [README.md](README.md) says how to read it. "
         "Of several runs each number is the least favourable one; seconds are ours / beside, of that run. "
         "All rounds: the smallest and the largest ratio of a single round.\n\n"
-        f"{body(found)}"
+        f"{body(results)}"
     )
 
 
-def replace_page(path: Path, made: str) -> bool:
+def replace_page(path: Path, text: str) -> bool:
     """Write a page of results, unless it would lose sections: their results are not in the folder.
 
     Results are attached to releases, not part of the repository, so that a fresh checkout has none.
@@ -303,40 +308,40 @@ def replace_page(path: Path, made: str) -> bool:
     def sections(page: str) -> set[str]:
         return set(re.findall(r"^## .+|^- .+ \(`[\w-]+`\)", page, re.MULTILINE))
 
-    if path.exists() and not sections(path.read_text(encoding="utf-8")) <= sections(made):
+    if path.exists() and not sections(path.read_text(encoding="utf-8")) <= sections(text):
         return False
-    path.write_text(made, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return True
 
 
-def body(found: Sequence[Result | Steps]) -> str:
+def body(results: Sequence[Result | Steps]) -> str:
     """The tables: what has a peer in one, then each series, then what they were taken on."""
-    results = [one for one in found if isinstance(one, Result)]
+    compared = [result for result in results if isinstance(result, Result)]
     parts = []
-    if results:
-        parts.append(markdown(_HEAD, [row for one in results for row in _rows(one)]))
-        parts.append("\n".join(_note(one) for one in results) + "\n")
-    for one in found:
-        if isinstance(one, Steps):
+    if compared:
+        parts.append(markdown(_HEAD, [row for result in compared for row in _rows(result)]))
+        parts.append("\n".join(_note(result) for result in compared) + "\n")
+    for result in results:
+        if isinstance(result, Steps):
             parts.append(
-                f"## {one.title}\n\n{markdown(one.columns, one.rows)}"
-                + (f"\n{_circumstances(one)}.\n" if one.timed else "")
+                f"## {result.title}\n\n{markdown(result.columns, result.rows)}"
+                + (f"\n{_circumstances(result)}.\n" if result.timed else "")
             )
-    parts.append("\n".join(dict.fromkeys(_taken_on(one.machine) for one in found)) + "\n")
+    parts.append("\n".join(dict.fromkeys(_taken_on(result.machine) for result in results)) + "\n")
     return "\n".join(parts)
 
 
-def _rows(one: Result) -> list[tuple[str, ...]]:
-    by_name = {timed.name: timed for timed in one.timed}
+def _rows(result: Result) -> list[tuple[str, ...]]:
+    by_name = {timed.name: timed for timed in result.timed}
     rows: list[tuple[str, ...]] = []
-    for number, pair in enumerate(one.compared):
+    for number, pair in enumerate(result.compared):
         ours = by_name[pair.ours]
-        worst = min(one.runs, key=lambda run: run.ratio(pair.ours, pair.against))
-        rounds = [ratio for run in one.runs for ratio in run.ratios(pair.ours, pair.against)]
+        worst = min(result.runs, key=lambda run: run.ratio(pair.ours, pair.against))
+        rounds = [ratio for run in result.runs for ratio in run.ratios(pair.ours, pair.against)]
         seconds = {timed.name: timed.seconds for timed in worst.timed}
         rows.append(
             (
-                "" if number else one.title,
+                "" if number else result.title,
                 pair.ours,
                 "" if ours.fraction is None else f"{ours.fraction:.0%}",
                 pair.against,
@@ -346,39 +351,43 @@ def _rows(one: Result) -> list[tuple[str, ...]]:
                 pair.met,
                 f"{seconds[pair.ours]:.3g} / {seconds[pair.against]:.3g}",
                 "" if ours.limit_seconds is None else f"{ours.limit_seconds:.3g}",
-                "" if number else f"{len(one.runs)}",
-                "" if number else one.equality,
+                "" if number else f"{len(result.runs)}",
+                "" if number else result.equality,
             )
         )
     return rows
 
 
-def _note(one: Result) -> str:
-    limits = [f"{timed.name}: {timed.limit}" for timed in one.timed if timed.limit]
-    slices = [f"{timed.name} ran {timed.share:.2%} of it" for timed in one.timed if timed.share < 1]
+def _note(result: Result) -> str:
+    limits = [f"{timed.name}: {timed.limit}" for timed in result.timed if timed.limit]
+    slices = [
+        f"{timed.name} ran {timed.share:.2%} of it" for timed in result.timed if timed.share < 1
+    ]
     memory = [
-        f"{timed.name} {timed.peak_mb:,.0f} MB" for timed in one.timed if timed.peak_mb is not None
+        f"{timed.name} {timed.peak_mb:,.0f} MB"
+        for timed in result.timed
+        if timed.peak_mb is not None
     ]
     facts = [
-        one.size,
+        result.size,
         f"limit: {'; '.join(limits)}" if limits else "",
         f"extrapolated: {'; '.join(slices)}" if slices else "",
         f"peak memory: {', '.join(memory)}" if memory else "",
-        "seconds of the processor, not of the clock" if one.processor else "",
-        _circumstances(one),
+        "seconds of the processor, not of the clock" if result.processor else "",
+        _circumstances(result),
     ]
-    return f"- {one.title} (`{one.name}`): {'. '.join(fact for fact in facts if fact)}."
+    return f"- {result.title} (`{result.name}`): {'. '.join(fact for fact in facts if fact)}."
 
 
-def _circumstances(one: Result | Steps) -> str:
-    unknown = math.isnan(one.foreign)
+def _circumstances(result: Result | Steps) -> str:
+    unknown = math.isnan(result.foreign)
     others = (
         "unknown"
         if unknown
-        else f"{one.foreign:.0%}" + (" (too much)" if one.foreign > BUSY else "")
+        else f"{result.foreign:.0%}" + (" (too much)" if result.foreign > BUSY else "")
     )
     return f"Load of others: {others}" + (
-        "" if one.scale == 1 else f"; at {one.scale:g} of the size"
+        "" if result.scale == 1 else f"; at {result.scale:g} of the size"
     )
 
 

@@ -173,17 +173,19 @@ def _own_names() -> Iterator[Design]:
     ):
         table = [
             {
-                "text": f"{group}{place} is late {prompt} times.",
+                "text": f"{group}{name_index} is late {prompt} times.",
                 "group": group,
                 "pair": f"{prompt}-{number}",
             }
             for prompt in range(50)
             for number in range(6)
-            for group, place in (("female", number), ("male", (number + shift * prompt) % 6))
+            for group, name_index in (("female", number), ("male", (number + shift * prompt) % 6))
         ]
         name = f"own_names_{shift}"
         study = open_study(pd.DataFrame(table), reference="male", name=name, range=(0, 1))
-        asked = next(one for one in study.experiments if one.kind == "classifier")
+        asked = next(
+            experiment for experiment in study.experiments if experiment.kind == "classifier"
+        )
         spreads = NAMES | {column: 0.125 / math.sqrt(len(columns)) for column in columns}
         rows = rows_of(name, asked.reads.configs[0])
         yield design_of(title, "50 prompts x 6 + 6 names", name, asked.name, rows, spreads)
@@ -221,10 +223,10 @@ def _clinical() -> Design:
     number = pairs.groupby("condition")["pair_id"].transform(lambda ids: pd.factorize(ids)[0])
     patient = np.repeat(np.arange(1_000), np.arange(1_000) % 5 + 1)[number]
     rows = pairs.assign(subject_id=pairs["condition"] + "/" + patient.astype(str))
-    each = rows.groupby("condition")["subject_id"].nunique()
+    subjects_by_condition = rows.groupby("condition")["subject_id"].nunique()
     return design_of(
         "clinical pairs",
-        f"{each.min()} to {each.max()} patients",
+        f"{subjects_by_condition.min()} to {subjects_by_condition.max()} patients",
         "phenotype_fairness",
         "phenotyping",
         rows,
@@ -238,7 +240,7 @@ def _clinical() -> Design:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What one audit says: primary findings, the paper's own statistics of the same, and the gap over one subset."""
+    """Findings of one audit: primary ones, the paper's own statistics of the same, and the gap over one subset."""
 
     primary: Sequence[Finding]
     published: Sequence[Finding]
@@ -247,7 +249,7 @@ class Audit:
 
 
 def audits(design: Design, effects: str, count: int, *, planted: float = 0.0) -> Iterator[Audit]:
-    """So many audits of models with a gap of this size (0: none), each with effects of its own."""
+    """Yield so many audits of models with a gap of this size (0: none), each with effects of its own."""
     rng = np.random.default_rng(
         [len(design.rows), sorted({**EFFECTS, **ANSWERED}).index(effects), int(1e6 * planted)]
     )
@@ -286,19 +288,19 @@ def _drawn(design: Design, rng: np.random.Generator, effects: str) -> Callable[[
     return answers
 
 
-def _audited(design: Design, found: Sequence[Finding]) -> Audit:
-    first = primary_findings(found)
-    keys = {one.key() for one in first}
+def _audited(design: Design, findings: Sequence[Finding]) -> Audit:
+    first = primary_findings(findings)
+    keys = {finding.key() for finding in first}
     apart = [
-        one
-        for one in found
-        if design.subset and one.subset == design.subset and one.slice_by == "all"
+        finding
+        for finding in findings
+        if design.subset and finding.subset == design.subset and finding.slice_by == "all"
     ]
     return Audit(
         first,
-        [one for one in found if one.key() in keys and one.view == AS_PUBLISHED],
-        [one for one in apart if not one.view],
-        [one for one in apart if one.view == AS_PUBLISHED],
+        [finding for finding in findings if finding.key() in keys and finding.view == AS_PUBLISHED],
+        [finding for finding in apart if not finding.view],
+        [finding for finding in apart if finding.view == AS_PUBLISHED],
     )
 
 
@@ -306,9 +308,12 @@ def _compared(design: Design, first: Floats, second: Floats) -> Audit:
     rows = design.rows.drop(columns="condition")  # no slice by adjectives, of which there are none
     rows = rows.assign(prompt_id=rows.index)
     models = {name: rows.assign(score=scores) for name, scores in (("a", first), ("b", second))}
-    found = [one for one in compare({design.study.name: models}) if one.slice_by == "all"]
+    differences = [
+        finding for finding in compare({design.study.name: models}) if finding.slice_by == "all"
+    ]
     return Audit(
-        [one for one in found if not one.view], [one for one in found if one.view == AS_PUBLISHED]
+        [finding for finding in differences if not finding.view],
+        [finding for finding in differences if finding.view == AS_PUBLISHED],
     )
 
 
@@ -322,26 +327,42 @@ def _false(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     for design in designs():
         for effects in (*EFFECTS, *(() if design.compared else ANSWERED)):
             done = list(audits(design, effects, count))
-            parts = [(design.title, [one.primary for one in done], [one.published for one in done])]
+            parts = [
+                (
+                    design.title,
+                    [audit.primary for audit in done],
+                    [audit.published for audit in done],
+                )
+            ]
             if design.subset:
                 title = f"{design.title.split(',')[0]}, {design.subset.replace('_', ' ')}"
                 parts.append(
-                    (title, [one.subset for one in done], [one.subset_published for one in done])
+                    (
+                        title,
+                        [audit.subset for audit in done],
+                        [audit.subset_published for audit in done],
+                    )
                 )
-            for title, found, published in parts:
-                rows.append(_held(title, design.clusters, effects, _flat(found), _flat(published)))
+            for title, findings, published in parts:
+                rows.append(
+                    _held(title, design.clusters, effects, _flat(findings), _flat(published))
+                )
     return rows
 
 
-def _flat(found: Iterable[Sequence[Finding]]) -> list[Finding]:
-    return [one for several in found for one in several]
+def _flat(audits_findings: Iterable[Sequence[Finding]]) -> list[Finding]:
+    return [finding for several in audits_findings for finding in several]
 
 
 def _held(
-    title: str, clusters: str, effects: str, found: Sequence[Finding], published: Sequence[Finding]
+    title: str,
+    clusters: str,
+    effects: str,
+    findings: Sequence[Finding],
+    published: Sequence[Finding],
 ) -> tuple[str, ...]:
-    wrong = _rejected(found)
-    covered = _covered(found, 0.0)
+    wrong = _rejected(findings)
+    covered = _covered(findings, 0.0)
     of_papers = (
         rate_text(_rejected(published)) if published else "–"
     )  # no paper has a test of own prompts
@@ -356,14 +377,17 @@ def _held(
     )
 
 
-def _rejected(found: Sequence[Finding]) -> float:
-    return float(np.mean([one.estimate.p_value < LEVEL for one in found]))
+def _rejected(findings: Sequence[Finding]) -> float:
+    return float(np.mean([finding.estimate.p_value < LEVEL for finding in findings]))
 
 
-def _covered(found: Sequence[Finding], value: float) -> float:
-    """Of how many the 95 % interval of one question covers the value."""
-    each = (one.estimate for one in found)
-    ends = (t_ends(one.value, one.std_error, one.df, 1 - LEVEL, one.skewness) for one in each)
+def _covered(findings: Sequence[Finding], value: float) -> float:
+    """Return of how many the 95 % interval of one question covers the value."""
+    estimates = (finding.estimate for finding in findings)
+    ends = (
+        t_ends(estimate.value, estimate.std_error, estimate.df, 1 - LEVEL, estimate.skewness)
+        for estimate in estimates
+    )
     return float(np.mean([low <= value <= high for low, high in ends]))
 
 
@@ -379,10 +403,10 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         )
         std_error *= 1 + 0.8 / df
         gap = detectable_gap(std_error, df)
-        found = _flat(one.primary for one in audits(design, "normal", count, planted=gap))
+        findings = _flat(audit.primary for audit in audits(design, "normal", count, planted=gap))
         predicted = power(gap, std_error, df)
-        seen = _rejected(found)
-        told = float(np.mean([one.minimum_detectable_effect for one in found]))
+        seen = _rejected(findings)
+        told = float(np.mean([finding.minimum_detectable_effect for finding in findings]))
         rows.append(
             (
                 design.title,
@@ -392,7 +416,7 @@ def _power(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
                 rate_text(predicted),
                 rate_text(seen),
                 yes_or_no(abs(predicted - seen) <= NEAR),
-                rate_text(_covered(found, gap)),
+                rate_text(_covered(findings, gap)),
             )
         )
     return rows
@@ -411,14 +435,15 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             passed = []
             failed = []
             for side in SIDES[effects]:
-                found = list(_quickly(calm, effects, count, side * margin))
-                gates = [check_gaps(one) for one in found]
+                audits_findings = list(_quickly(calm, effects, count, side * margin))
+                gates = [check_gaps(findings) for findings in audits_findings]
                 passed.append(
-                    share_of(one.outcome == PASSES for gate in gates for one in gate.checks)
+                    share_of(check.outcome == PASSES for gate in gates for check in gate.checks)
                 )
-                failed.append(share_of(one.outcome == FAILS for one in gates))
+                failed.append(share_of(gate.outcome == FAILS for gate in gates))
             none = share_of(
-                check_gaps(one).outcome == FAILS for one in _quickly(design, effects, count, 0.0)
+                check_gaps(findings).outcome == FAILS
+                for findings in _quickly(design, effects, count, 0.0)
             )
             errs = max(passed), max(failed), none
             rows.append(
@@ -436,7 +461,11 @@ def _gates(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 def _calm(design: Design, std_error: float) -> Design:
     """The design with effects so small that primary findings have this standard error, on average over 20 audits."""
     usual = np.mean(
-        [one.estimate.std_error for audit in audits(design, "normal", 20) for one in audit.primary]
+        [
+            finding.estimate.std_error
+            for audit in audits(design, "normal", 20)
+            for finding in audit.primary
+        ]
     )
     return replace(
         design,
@@ -457,7 +486,7 @@ def _quickly(design: Design, effects: str, count: int, planted: float) -> Iterat
 def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A row for each gap of a baseline and of the model: how often a gate errs, with effects of each model's own."""
     count = scaled(AUDITS, scale)
-    design = next(one for one in designs() if one.reported)
+    design = next(candidate for candidate in designs() if candidate.reported)
     margin = design.experiment.compares.unit.margin(MARGIN)
     calm = _calm(design, margin / SHARP / math.sqrt(2))  # each of two models adds its own
     rows: list[tuple[str, ...]] = []
@@ -468,7 +497,8 @@ def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             conclude = conclusion(calm, simulate(gap), detectable=False)
             seen = [_gated(calm, conclude, simulate(gap), simulate(before)) for _ in range(count)]
             passed, failed = (
-                share_of(one == outcome for one in seen) for outcome in (PASSES, FAILS)
+                share_of(seen_outcome == outcome for seen_outcome in seen)
+                for outcome in (PASSES, FAILS)
             )
             larger = round(abs(gap) - abs(before), 9)
             errs = passed if larger >= margin else 0.0, failed if larger <= margin else 0.0
@@ -478,9 +508,9 @@ def _baselines(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 
 
 def _gated(design: Design, conclude: Concluded, scores: Floats, before: Floats) -> str:
-    """What a gate says of scores beside a baseline's."""
+    """Return what a gate says of scores beside a baseline's."""
     rows = design.rows.assign(prompt_id=design.rows.index, text="")
-    items, old = ({design.study.name: rows.assign(score=one)} for one in (scores, before))
+    items, old = ({design.study.name: rows.assign(score=column)} for column in (scores, before))
     return check_gaps(conclude(scores), items=items, baseline=old).outcome
 
 
@@ -501,10 +531,10 @@ def _wording(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
         beyond = []
         for _ in range(count):
             scored = design.rows.assign(score=simulate(0.0))
-            found = disaggregate(scored, design.study, expected={})
+            findings = disaggregate(scored, design.study, expected={})
             flips.append(_sign_p(scored[scored["group"] != PLACEBO], design.experiment) < LEVEL)
-            primary += primary_findings(found)
-            beyond += [one for one in found if one.measure == "gap_beyond_wording"]
+            primary += primary_findings(findings)
+            beyond += [finding for finding in findings if finding.measure == "gap_beyond_wording"]
         wrong = _rejected(beyond)
         rows.append(
             (
@@ -538,8 +568,10 @@ def worded_designs() -> Iterator[tuple[str, Design]]:
 def _sign_p(rows: pd.DataFrame, experiment: Experiment) -> float:
     """Two-sided sign test of the pairs in which the group's score is the larger one, as tests of flips count."""
     pairs = rows.pivot(index="pair_id", columns="group", values="score")
-    more = int((pairs[experiment.compares.group] > pairs[experiment.compares.reference]).sum())
-    return float(scipy.stats.binomtest(more, len(pairs)).pvalue)
+    pairs_with_more = int(
+        (pairs[experiment.compares.group] > pairs[experiment.compares.reference]).sum()
+    )
+    return float(scipy.stats.binomtest(pairs_with_more, len(pairs)).pvalue)
 
 
 # --- every shipped experiment -------------------------------------------------------------------------
@@ -550,32 +582,37 @@ SHIPPED_AUDITS = 400
 def shipped_designs() -> Iterator[Design]:
     """Every experiment that compares groups on prompts of its own study, packs among them."""
     for name in studies():
-        for one in load_study(name).experiments:
+        for experiment in load_study(name).experiments:
             if (
-                not one.compares.measure
-                or one.reads.notes.corpus
-                or one.compares.primary.slice != "all"
+                not experiment.compares.measure
+                or experiment.reads.notes.corpus
+                or experiment.compares.primary.slice != "all"
             ):
                 continue
             try:
-                rows = pd.concat([rows_of(name, config) for config in one.reads.configs])
+                rows = pd.concat([rows_of(name, config) for config in experiment.reads.configs])
             except UpstreamMissingError:
                 continue
             rows = (
-                rows[rows[one.compares.subset].isin(one.compares.contrast)]
-                if one.compares.contrast
+                rows[rows[experiment.compares.subset].isin(experiment.compares.contrast)]
+                if experiment.compares.contrast
                 else rows
             )
             factors = {
                 name: word
-                for name, word in one.design.random.items()
+                for name, word in experiment.design.random.items()
                 if name in rows and rows[name].nunique() > 1
             }
             clusters = " x ".join(
                 f"{rows[column].nunique()} {word}" for column, word in factors.items()
             )
             yield design_of(
-                name, clusters, name, one.name, rows, {**dict.fromkeys(factors, ITEM), "": REST}
+                name,
+                clusters,
+                name,
+                experiment.name,
+                rows,
+                {**dict.fromkeys(factors, ITEM), "": REST},
             )
 
 
@@ -584,9 +621,9 @@ def _shipped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     count = scaled(SHIPPED_AUDITS, scale)
     if count < 20:  # a few audits take less than a process
         return [_shipped_row(next(shipped_designs()), count)]
-    found = list(shipped_designs())
+    shipped = list(shipped_designs())
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(_shipped_row, found, [count] * len(found)))
+        return list(pool.map(_shipped_row, shipped, [count] * len(shipped)))
 
 
 def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
@@ -606,7 +643,7 @@ def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
             scores = 0.5 + REST * draw(rng, len(rows))
             for name, code in codes.items():  # of every group its own effects
                 scores = scores + design.spreads[name] * draw(rng, int(code.max()) + 1)[code]
-            wrong.append([one.estimate.p_value < LEVEL for one in replayed(scores)])
+            wrong.append([finding.estimate.p_value < LEVEL for finding in replayed(scores)])
         share = float(np.mean(wrong))
         told += [rate_text(share), yes_or_no(share <= MOST[effects] + _chance(count))]
     return (f"{design.title}:{design.experiment.name}", design.clusters, f"{len(wrong[0])}", *told)
@@ -616,10 +653,10 @@ def _replayed_gaps(design: Design) -> Concluded:
     """Return what gives the primary gaps of scores of a shipped experiment."""
 
     def audit(scores: Floats) -> list[Finding]:
-        found = disaggregate(
+        findings = disaggregate(
             design.rows.assign(score=scores), design.study, expected={}, robustness=False
         )
-        return [one for one in primary_findings(found) if one.measure != SPREAD]
+        return [finding for finding in primary_findings(findings) if finding.measure != SPREAD]
 
     if design.experiment.compares.factors and not design.experiment.is_paired:
         return audit  # groups that weigh nothing in an effect are left out of its units
@@ -655,7 +692,7 @@ def crossed_designs() -> Iterator[Design]:
         ("occupation_religion", 5, "religion, 2 genders x 6 religions"),
     ):
         study = load_study("group_packs")
-        asked = next(one for one in study.experiments if one.name == name)
+        asked = next(experiment for experiment in study.experiments if experiment.name == name)
         rows = rows_of("group_packs", name)
         rows = rows[rows["condition"].isin(rows["condition"].unique()[:conditions])].reset_index(
             drop=True
@@ -672,14 +709,14 @@ def crossed_designs() -> Iterator[Design]:
 
 
 def crossed_audits(design: Design, planted: str, count: int) -> Iterator[list[Finding]]:
-    """So many audits of models that score groups so, each with effects of its own."""
+    """Yield so many audits of models that score groups so, each with effects of its own."""
     rows = design.rows
     factors = list(design.experiment.compares.factors)
     away = []
     for name in factors:  # of equal weight is each group, not each row
         last = (rows[name] == rows[name].unique()[-1]).astype(float)
         away.append(last - last.groupby(rows["group"]).first().mean())
-    means = CROSSED[planted](*(one.to_numpy() for one in away))
+    means = CROSSED[planted](*(gaps.to_numpy() for gaps in away))
     # Of every group its own effects of each template and each condition.
     codes = {
         name: pd.factorize(rows[name] + "/" + rows["group"])[0]
@@ -697,7 +734,7 @@ def _crossed(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     """A row for each design and what is planted, as many at a time as there are cores."""
     asked = list(product(crossed_designs(), CROSSED))
     if scaled(CROSSED_AUDITS, scale) < CROSSED_AUDITS:  # a few audits take less than a process
-        return [_crossed_row(*one, scaled(CROSSED_AUDITS, scale)) for one in asked]
+        return [_crossed_row(*row, scaled(CROSSED_AUDITS, scale)) for row in asked]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return list(
             pool.map(_crossed_row, *zip(*asked, strict=True), [CROSSED_AUDITS] * len(asked))
@@ -708,15 +745,19 @@ def _crossed_row(design: Design, planted: str, count: int) -> tuple[str, ...]:
     main = 0
     both = 0
     either = 0
-    for found in crossed_audits(design, planted, count):
-        sure = {one.measure for one in primary_findings(found) if one.estimate.p_adjusted < LEVEL}
+    for findings in crossed_audits(design, planted, count):
+        sure = {
+            finding.measure
+            for finding in primary_findings(findings)
+            if finding.estimate.p_adjusted < LEVEL
+        }
         main = main + ("main_effect" in sure)
         both = both + ("interaction" in sure)
         either += bool(sure & {"main_effect", "interaction"})
     wrong = {"nothing": either, "both main effects": both, "an interaction alone": main}.get(
         planted
     )
-    told = (rate_text(each / count) for each in (main, both))
+    told = (rate_text(wrong_count / count) for wrong_count in (main, both))
     return (
         design.title,
         design.clusters,
@@ -746,15 +787,18 @@ def _omitted(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     rows = []
     for planted in (0.0, 0.02, 0.05):
         rng = np.random.default_rng(int(100 * planted))
-        found = [_omission(rng, planted) for _ in range(scaled(AUDITS, scale))]
-        told = share_of(one.p_value < LEVEL for one in found), _covered_by(found, -planted)
+        estimates = [_omission(rng, planted) for _ in range(scaled(AUDITS, scale))]
+        told = (
+            share_of(estimate.p_value < LEVEL for estimate in estimates),
+            _covered_by(estimates, -planted),
+        )
         met = {0.0: yes_or_no(told[0] <= ALLOWED), 0.05: yes_or_no(told[0] >= 0.8)}.get(planted, "")
         rows.append((f"{planted:.2f}", *map(rate_text, told), met))
     return rows
 
 
-def _covered_by(found: Sequence[Estimate], value: float) -> float:
-    return share_of(one.ci_low <= value <= one.ci_high for one in found)
+def _covered_by(estimates: Sequence[Estimate], value: float) -> float:
+    return share_of(estimate.ci_low <= value <= estimate.ci_high for estimate in estimates)
 
 
 def _omission(rng: np.random.Generator, planted: float) -> Estimate:

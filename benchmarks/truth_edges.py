@@ -48,7 +48,7 @@ Audit = Sequence[Check]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What audits of one design and one kind of effects conclude.
+    """Conclusions of audits of one design and one kind of effects.
 
     Attributes:
         effects: the kind.

@@ -62,7 +62,7 @@ class Target:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the inputs of a target; ``found`` holds the first input of each fault by what it is."""
+    """Counts of what came of the inputs of a target; ``found`` holds the first input of each fault by what it is."""
 
     inputs: int = 0
     read: int = 0
@@ -72,18 +72,18 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
     found: dict[str, bytes] = field(default_factory=dict)
 
-    def note(self, what: str, content: bytes) -> None:
+    def note(self, fault: str, content: bytes) -> None:
         """Count a fault, and keep the shortest input that shows it."""
-        self.faults[what] += 1
-        if what not in self.found or len(content) < len(self.found[what]):
-            self.found[what] = content
+        self.faults[fault] += 1
+        if fault not in self.found or len(content) < len(self.found[fault]):
+            self.found[fault] = content
 
 
 # --- inputs -------------------------------------------------------------------------------------------
 
 _TOKENS = tuple(
-    one.encode("utf-8", "surrogatepass")
-    for one in (
+    text.encode("utf-8", "surrogatepass")
+    for text in (
         "",
         "\0",
         "\n",
@@ -147,8 +147,8 @@ _TOKENS = tuple(
 def mutated(target: Target, draw: random.Random) -> bytes:
     """An input made from the seeds: some bytes, lines or tokens changed, cut, doubled or spliced."""
     content = bytearray(draw.choice(target.seeds))
-    if draw.random() < 0.3 and (made := _json_mutated(bytes(content), draw)) is not None:
-        content = bytearray(made)
+    if draw.random() < 0.3 and (mutated := _json_mutated(bytes(content), draw)) is not None:
+        content = bytearray(mutated)
     for _ in range(draw.choice((0, 1, 1, 1, 2, 3, 8, 30)) if content else 1):
         _change(content, target, draw)
     return target.build(bytes(content)) if target.build and draw.random() < 0.8 else bytes(content)
@@ -167,9 +167,9 @@ def _change(content: bytearray, target: Target, draw: random.Random) -> None:
     elif kind == 3:
         content[at:at] = content[at:end] * draw.choice((1, 2, 50))
     elif kind == 4:
-        other = draw.choice(target.seeds)
-        start = draw.randrange(len(other) + 1)
-        content[at:end] = other[start : start + draw.choice((4, 64, 1_024))]
+        second = draw.choice(target.seeds)
+        start = draw.randrange(len(second) + 1)
+        content[at:end] = second[start : start + draw.choice((4, 64, 1_024))]
     elif kind == 5 and draw.random() < 0.3:
         del content[at:]
     else:
@@ -218,9 +218,9 @@ def _json_mutated(content: bytes, draw: random.Random) -> bytes | None:
     inner: Any = read
     while draw.random() < 0.75:
         further = [
-            one
-            for one in (inner.values() if isinstance(inner, dict) else inner)
-            if isinstance(one, dict | list)
+            value
+            for value in (inner.values() if isinstance(inner, dict) else inner)
+            if isinstance(value, dict | list)
         ]
         if not further:
             break
@@ -242,7 +242,7 @@ def grown(target: Target, count: int, seed: int) -> Iterator[bytes]:
     """Inputs that hypothesis makes: bytes, texts, and nested values as JSON."""
     from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
 
-    made: list[bytes] = []
+    inputs: list[bytes] = []
     leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
     nested = st.recursive(
         leaves,
@@ -271,10 +271,10 @@ def grown(target: Target, count: int, seed: int) -> Iterator[bytes]:
     )
     @given(texts, st.booleans())
     def collect(content: bytes, built: bool) -> None:
-        made.append(target.build(content) if built and target.build else content)
+        inputs.append(target.build(content) if built and target.build else content)
 
     collect()
-    yield from made
+    yield from inputs
 
 
 # --- what readers may not do --------------------------------------------------------------------------
@@ -314,9 +314,9 @@ _KNOWN = frozenset(
 class Watch:
     """An audit hook: while it is on, it notes code that is run and files that are changed outside of a folder."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         """``place`` is where readers may write; a hook cannot be taken out again."""
-        self.place = str(place)
+        self.place = str(folder)
         self.on = False
         self.seen = Counter[str]()
         self.own = tuple(
@@ -343,9 +343,9 @@ class Watch:
             told = f"exec {args[0].co_filename}"
         else:
             return
-        frames = [one.filename for one in traceback.extract_stack()]
+        frames = [frame.filename for frame in traceback.extract_stack()]
         if event in ("exec", "code.__new__", "marshal.loads") and any(
-            "importlib" in one for one in frames
+            "importlib" in name for name in frames
         ):
             return  # a module of an installed library that is loaded when it is first needed
         self.seen[told[:200]] += 1
@@ -383,9 +383,9 @@ def tried(
         watch.on = False
         if kept:
             kept.write_bytes(b"")
-        taken = time.process_time() - begun
+        seconds = time.process_time() - begun
         signal.alarm(0)
-    if taken > MOST_SECONDS * (1 + len(content) // 1_000_000):
+    if seconds > MOST_SECONDS * (1 + len(content) // 1_000_000):
         tally.slow += 1
         tally.note("slow", content)
     if watch.seen:
@@ -395,13 +395,13 @@ def tried(
 
 
 def _fault(error: BaseException) -> str:
-    """What is wrong with how an input was refused; blank where nothing is."""
-    where = traceback.extract_tb(error.__traceback__)
+    """Return what is wrong with how an input was refused; blank where nothing is."""
+    frames = traceback.extract_tb(error.__traceback__)
     ours = next(
         (
-            f"{Path(one.filename).name}:{one.name}"
-            for one in reversed(where)
-            if "/swapbias/" in one.filename
+            f"{Path(frame.filename).name}:{frame.name}"
+            for frame in reversed(frames)
+            if "/swapbias/" in frame.filename
         ),
         "?",
     )
@@ -417,49 +417,54 @@ def _fault(error: BaseException) -> str:
     return ""
 
 
-def fuzz(targets: Sequence[Target], seconds: float, seed: int, place: Path, out: Path) -> None:
-    """So many seconds of inputs, dealt out to the targets in turns; what came of them is written after each turn."""
-    watch = Watch(place)
+def fuzz(targets: Sequence[Target], seconds: float, seed: int, folder: Path, out: Path) -> None:
+    """Try inputs for so many seconds, dealt out to targets in turns; what came of them is written after each turn."""
+    watch = Watch(folder)
     draw = random.Random(seed)
     signal.signal(signal.SIGALRM, _stop)
-    tallies = {one.name: Tally() for one in targets}
-    for one in targets:
-        for content in (*one.seeds, *one.seeds):  # loads what is loaded when it is first needed
-            tried(one, content, tallies[one.name], watch)
-        for what, content in tallies[one.name].found.items():
-            sys.stderr.write(f"{one.name}: a seed: {what}: {content[:100]!r}\n")
-        tallies[one.name] = Tally()
-        for content in grown(one, 300, draw.randrange(2**32)):
-            tried(one, content, tallies[one.name], watch, kept_beside(out))
+    tallies = {target.name: Tally() for target in targets}
+    for target in targets:
+        for content in (
+            *target.seeds,
+            *target.seeds,
+        ):  # loads what is loaded when it is first needed
+            tried(target, content, tallies[target.name], watch)
+        for fault, content in tallies[target.name].found.items():
+            sys.stderr.write(f"{target.name}: a seed: {fault}: {content[:100]!r}\n")
+        tallies[target.name] = Tally()
+        for content in grown(target, 300, draw.randrange(2**32)):
+            tried(target, content, tallies[target.name], watch, kept_beside(out))
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for one in targets:
+        for target in targets:
             until = time.monotonic() + min(2.0, seconds / len(targets))
             while time.monotonic() < until:
-                tried(one, mutated(one, draw), tallies[one.name], watch, kept_beside(out))
+                tried(target, mutated(target, draw), tallies[target.name], watch, kept_beside(out))
         out.write_text(json.dumps(as_json(tallies), indent=1), encoding="utf-8")
 
 
 def kept_beside(out: Path) -> Path:
-    """Where the input lies that is being read."""
+    """Return where the input lies that is being read."""
     return out.with_suffix(".now")
 
 
 def of_an_end(out: Path, code: int) -> dict[str, Any]:
-    """What came of a process: where a reader ended it, the input that did is a fault."""
-    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    """Return what came of a process: where a reader ended it, the input that did is a fault."""
+    results: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
     kept = kept_beside(out)
     name, _, content = kept.read_bytes().partition(b"\n") if kept.exists() else (b"", b"", b"")
     if name:
         tally = Tally()
         tally.note(f"the process ended with {code}", content)
         tally.inputs = 1
-        one = as_json({name.decode(): tally})[name.decode()]
-        found[name.decode()] = _joined(found[name.decode()], one) if name.decode() in found else one
-    return found
+        counts = as_json({name.decode(): tally})[name.decode()]
+        results[name.decode()] = (
+            _joined(results[name.decode()], counts) if name.decode() in results else counts
+        )
+    return results
 
 
-def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None:
+def guided(name: str, seconds: float, seed: int, folder: Path, out: Path) -> None:
     """The rest of this process: inputs of one target that atheris makes, guided by what they reach of swapbias.
 
     Raises:
@@ -470,12 +475,12 @@ def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None
     with atheris.instrument_imports(include=["swapbias"]):
         from benchmarks.soak.inputs import targets
 
-        target = next(one for one in targets(place / "read") if one.name == name)
+        target = next(target for target in targets(folder / "read") if target.name == name)
     tally = Tally()
-    watch = Watch(place)
+    watch = Watch(folder)
     for content in target.seeds:  # loads what is loaded when it is first needed
         tried(target, content, Tally(), watch)
-    seeds = place / "seeds"
+    seeds = folder / "seeds"
     seeds.mkdir()
     for number, content in enumerate(target.seeds):
         (seeds / str(number)).write_bytes(content)
@@ -503,42 +508,42 @@ def guided(name: str, seconds: float, seed: int, place: Path, out: Path) -> None
 
 
 def _guided(seconds: float, seed: int, names: Sequence[str], folder: Path) -> dict[str, Any]:
-    """What atheris found, a process a target; nothing where its wheel is not installed."""
-    found: dict[str, Any] = {}
+    """Return what atheris found, a process a target; nothing where its wheel is not installed."""
+    results: dict[str, Any] = {}
     if find_spec("atheris") is None:
         sys.stderr.write(
             "atheris is not installed: inputs are mutated without looking at what they reach.\n"
         )
-        return found
+        return results
     for name in names:
-        out = folder / f"guided-{len(found)}.json"
+        out = folder / f"guided-{len(results)}.json"
         asked = [str(seconds / len(names)), str(seed), str(out), "--guided", name]
         ended = subprocess.run(
             [sys.executable, "-m", "benchmarks.soak.fuzz", *asked],
             stderr=subprocess.DEVNULL,
             check=False,
         )
-        found |= of_an_end(out, ended.returncode)
-    return found
+        results |= of_an_end(out, ended.returncode)
+    return results
 
 
-def _joined(one: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    sums = {key: one[key] + more[key] for key in ("inputs", "read", "slow", "stuck", "ran")}
-    faults = Counter(one["faults"]) + Counter(more["faults"])
-    return {**sums, "faults": dict(faults), "found": {**more["found"], **one["found"]}}
+def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    sums = {key: first[key] + second[key] for key in ("inputs", "read", "slow", "stuck", "ran")}
+    faults = Counter(first["faults"]) + Counter(second["faults"])
+    return {**sums, "faults": dict(faults), "found": {**second["found"], **first["found"]}}
 
 
 def as_json(tallies: Mapping[str, Tally]) -> dict[str, Any]:
     """Counts and faults, with the inputs that show them."""
     return {
         name: {
-            **{key: getattr(one, key) for key in ("inputs", "read", "slow", "stuck", "ran")},
-            "faults": dict(one.faults),
+            **{key: getattr(tally, key) for key in ("inputs", "read", "slow", "stuck", "ran")},
+            "faults": dict(tally.faults),
             "found": {
-                what: base64.b64encode(content).decode() for what, content in one.found.items()
+                fault: base64.b64encode(content).decode() for fault, content in tally.found.items()
             },
         }
-        for name, one in tallies.items()
+        for name, tally in tallies.items()
     }
 
 
@@ -547,9 +552,9 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         seed = time.time_ns() % 2**32
         seconds = _SECONDS * scale
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         end = time.monotonic() + seconds * (1 - _GUIDED)
-        while not found or time.monotonic() < end - 1:  # again where a reader ended the process
+        while not results or time.monotonic() < end - 1:  # again where a reader ended the process
             out = Path(folder) / f"found-{seed}.json"
             asked = [str(max(1.0, end - time.monotonic())), str(seed), str(out)]
             ended = subprocess.run(
@@ -557,24 +562,24 @@ def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
             )
             if not (told_of := of_an_end(out, ended.returncode)):
                 raise RuntimeError(f"The readers could not be begun: {ended.returncode}.")
-            found = {
-                name: _joined(found[name], one) if name in found else one
-                for name, one in told_of.items()
-            } | {name: one for name, one in found.items() if name not in told_of}
+            results = {
+                name: _joined(results[name], counts) if name in results else counts
+                for name, counts in told_of.items()
+            } | {name: counts for name, counts in results.items() if name not in told_of}
             seed += 1
-        guided_found = _guided(seconds * _GUIDED, seed, list(found), Path(folder))
-        found |= {
-            name: _joined(found[name], one) if name in found else one
-            for name, one in guided_found.items()
+        guided_found = _guided(seconds * _GUIDED, seed, list(results), Path(folder))
+        results |= {
+            name: _joined(results[name], counts) if name in results else counts
+            for name, counts in guided_found.items()
         }
-        for name, one in found.items():
-            for what, content in one["found"].items():
-                sys.stderr.write(f"{name}: {what}: {content}\n")
-        return told(found)
+        for name, counts in results.items():
+            for fault, content in counts["found"].items():
+                sys.stderr.write(f"{name}: {fault}: {content}\n")
+        return told(results)
 
 
 def told(
-    found: Mapping[str, Any], stored: Path = Path(__file__).parent / "results" / "fuzz.json"
+    results: Mapping[str, Any], stored: Path = Path(__file__).parent / "results" / "fuzz.json"
 ) -> list[tuple[str, ...]]:
     """A row a reader; inputs of earlier rounds, in which faults were found and mended, are added up in the last."""
     before = (
@@ -583,25 +588,25 @@ def told(
         else {}
     )
     rows = []
-    for name, one in found.items():
+    for name, counts in results.items():
         tracebacks = sum(
             count
-            for what, count in one["faults"].items()
-            if not what.startswith(("slow", "stuck", "ran "))
+            for fault, count in counts["faults"].items()
+            if not fault.startswith(("slow", "stuck", "ran "))
         )
-        every = before.get(name, 0) + one["inputs"]
+        inputs = before.get(name, 0) + counts["inputs"]
         rows.append(
             (
                 name,
                 *(
                     f"{number:,}"
                     for number in (
-                        one["inputs"],
-                        one["read"],
+                        counts["inputs"],
+                        counts["read"],
                         tracebacks,
-                        one["slow"] + one["stuck"],
-                        one["ran"],
-                        every,
+                        counts["slow"] + counts["stuck"],
+                        counts["ran"],
+                        inputs,
                     )
                 ),
             )
@@ -636,7 +641,7 @@ def main() -> None:
     from benchmarks.soak.inputs import targets
 
     with tempfile.TemporaryDirectory(dir=root, prefix="swapbias-fuzz-") as folder:
-        chosen = [one for one in targets(Path(folder)) if not names or one.name in names]
+        chosen = [target for target in targets(Path(folder)) if not names or target.name in names]
         fuzz(chosen, float(seconds), int(seed), Path(folder), Path(out))
 
 

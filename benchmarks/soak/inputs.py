@@ -312,7 +312,7 @@ def _studies(place: Path) -> Iterator[Target]:
 
 
 def _shown(content: bytes) -> None:
-    """What is made of a manifest for others."""
+    """Return what is made of a manifest for others."""
     from swapbias.privacy import public_manifest
     from swapbias.privacy.manifest_schema import private_strings
     from swapbias.runs import parse_manifest

@@ -44,7 +44,7 @@ _LOADED = [
 
 @dataclass(slots=True)
 class Tally:
-    """What stops of a job did.
+    """Counts of what stops of a job did.
 
     Attributes:
         stops: kills, refused writes, flipped bits.
@@ -97,7 +97,7 @@ class Bench:
         return self.folder.parent / "steps.json"
 
     def said(self) -> str:
-        """What the last life said."""
+        """Return what the last life said."""
         return (self.folder.parent / "said.txt").read_text(errors="replace").strip()[-400:]
 
     def start(self, command: Callable[[Path], Sequence[str]], kind: str = KILL, at: int = 0) -> Any:
@@ -189,7 +189,7 @@ def _live(
 
 
 def _like(found: Content, whole: Content) -> bool:
-    """Whether something is whole but for its tag, which is set after the commit."""
+    """Tell whether something is whole but for its tag, which is set after the commit."""
     own = ("tags", "commits")
     return {name: one for name, one in found.items() if name not in own} == {
         name: one for name, one in whole.items() if name not in own

@@ -28,7 +28,7 @@ Rows = list[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is grown.
+    """Input that is grown.
 
     Attributes:
         told: what a row of the table is of.

@@ -30,7 +30,7 @@ _LOADED = [
 
 @dataclass(slots=True)
 class _Tally:
-    """What kills did.
+    """Counts of what kills did.
 
     Attributes:
         under_way: requests of each life that had arrived when it was killed, and whose answers were not on disk.
