@@ -46,21 +46,21 @@ def classes(
     from swapbias.studies import answers
 
     correct, incorrect = (_words(files[path], heading=False) for path in KEYS.values())
-    said = _words(files[answers_path(trial, side, condition)], heading=True)
+    words = _words(files[answers_path(trial, side, condition)], heading=True)
     aliases = key_aliases()
     return [
         answers.answer_class(answer, correct=right, incorrect=wrong, parser=parser, aliases=aliases)
-        for answer, right, wrong in zip(said, correct, incorrect, strict=True)
+        for answer, right, wrong in zip(words, correct, incorrect, strict=True)
     ]
 
 
 def _bias(files: Files, trial: int, condition: str) -> float:
     """The bias of one trial in percentage points, of accuracies rounded as published."""
-    pro, anti = (classes(files, trial, side, condition) for side in SIDES)
-    return round(
-        round(100 * pro.count("correct") / ROWS, 1) - round(100 * anti.count("correct") / ROWS, 1),
-        1,
+    pro, anti = (
+        round(100 * classes(files, trial, side, condition).count("correct") / ROWS, 1)
+        for side in SIDES
     )
+    return round(pro - anti, 1)
 
 
 def _facts(trial: int, files: Files) -> Iterator[Fact]:
@@ -74,14 +74,10 @@ def _facts(trial: int, files: Files) -> Iterator[Fact]:
             yield f"trial {trial}", "bias_difference", condition, bias - biases[BASELINE]
     for condition in CODES:
         for side in SIDES:
-            found = classes(files, trial, side, condition)
+            of_side = classes(files, trial, side, condition)
             for name in CLASSES:
-                yield (
-                    f"trial {trial}",
-                    "answer_share",
-                    f"{condition}: {side} {name}",
-                    100 * found.count(name) / ROWS,
-                )
+                share = 100 * of_side.count(name) / ROWS
+                yield f"trial {trial}", "answer_share", f"{condition}: {side} {name}", share
 
 
 def difference_of_biases(trials: Sequence[float], baseline: Sequence[float]) -> tuple[float, float]:
@@ -103,10 +99,10 @@ def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fa
     biases = {
         condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES
     }
-    for condition, found in biases.items():
-        yield subset, "answer_bias", condition, sum(found) / len(found)
+    for condition, of_trials in biases.items():
+        yield subset, "answer_bias", condition, sum(of_trials) / len(of_trials)
         if condition != BASELINE:
-            difference, p_one_sided = difference_of_biases(found, biases[BASELINE])
+            difference, p_one_sided = difference_of_biases(of_trials, biases[BASELINE])
             yield subset, "bias_difference", condition, difference
             yield subset, "p_one_sided", condition, p_one_sided
 
@@ -131,9 +127,7 @@ def released() -> Iterator[Released]:
     whole = partial(Released, model=MODEL, experiment="answers", rows=_nothing)
     for trial in TRIALS:
         yield whole(files=_files(trial), counts=partial(_facts, trial))
-    for some in (
-        TRIALS[:2],
-        TRIALS,
-    ):  # what two trials give is printed nowhere: it shows how far two go
-        subset = MEAN if some == TRIALS else f"mean of trials {some[0]} and {some[-1]}"
-        yield whole(files=_files(*some), counts=partial(trial_facts, some, subset))
+    # what two trials give is printed nowhere: it shows how far two go
+    for trials in (TRIALS[:2], TRIALS):
+        subset = MEAN if trials == TRIALS else f"mean of trials {trials[0]} and {trials[-1]}"
+        yield whole(files=_files(*trials), counts=partial(trial_facts, trials, subset))

@@ -51,16 +51,15 @@ class Sentence:
         puts it before the occupation that is mentioned first. A blank adjective leaves its occupation alone.
         """
         text = self.texts[side]
-        order = (
-            list(GENDERS)
-            if mode == "stereotype"
-            else sorted(GENDERS, key=lambda one: self._place(side, one))
-        )
+        order = list(GENDERS)
+        if mode != "stereotype":
+            order.sort(key=lambda gender: self._start(side, gender))
         for adjective, gender in zip(adjectives.values(), order, strict=True):
             text = insert_adjective(text, self.occupations[gender], adjective)
         return text
 
-    def _place(self, side: str, gender: str) -> int:
+    def _start(self, side: str, gender: str) -> int:
+        """Find where the text of a side names an occupation first."""
         return _mention(self.texts[side], self.occupations[gender]).start()
 
 
@@ -73,23 +72,24 @@ def insert_adjective(text: str, noun: str, adjective: str) -> str:
     Raises:
         ValueError: the text does not name the noun.
     """
-    found = _mention(text, noun)
+    mention = _mention(text, noun)
     if not adjective:
         return text
-    before = text[: found.start()]
+    before = text[: mention.start()]
     article = re.search(r"\b(a)n?( )$", before, re.IGNORECASE)
     if article:
         before = f"{before[: article.end(1)]}{'n' if adjective[0] in 'aeiou' else ''} "
-    return f"{before}{adjective} {text[found.start() :]}"
+    return f"{before}{adjective} {text[mention.start() :]}"
 
 
 def _mention(text: str, noun: str) -> re.Match[str]:
-    found = re.search(rf"\b{re.escape(noun)}\b", text, re.IGNORECASE)
-    if found is None:
+    """Find where a text names a noun first."""
+    mention = re.search(rf"\b{re.escape(noun)}\b", text, re.IGNORECASE)
+    if mention is None:
         raise ValueError(
             f"{text!r} does not name {noun!r}, expected both occupations. Fix the sentence."
         )
-    return found
+    return mention
 
 
 def stereotypes() -> dict[str, str]:
@@ -112,12 +112,8 @@ def reworded_sentences() -> Iterator[tuple[str, list[Sentence]]]:
     """The number of each wording and the same sentences in it."""
     rows = read_table(FOLDER / "wino_sentences.csv", _COLUMNS)
     for number, worded in tables.wordings(NAME, "sentence").items():
-        yield (
-            number,
-            list(
-                _written({**row, "template": worded[row["sentence"]]["template"]} for row in rows)
-            ),
-        )
+        reworded = [{**row, "template": worded[row["sentence"]]["template"]} for row in rows]
+        yield number, list(_written(reworded))
 
 
 def _written(rows: Iterable[dict[str, str]]) -> Iterator[Sentence]:
@@ -146,8 +142,8 @@ def winobias_sentences(split: str) -> Iterator[Sentence]:
 
     A line has a number, then a text with the referent and the pronouns in brackets.
     """
-    known = stereotypes()
-    by_word = {name.lower(): name for name in known}
+    gender_of = stereotypes()
+    by_word = {name.lower(): name for name in gender_of}
     files = [
         tables.upstream_file(NAME, path).read_text(encoding="utf-8").splitlines()
         for path in upstream_paths(split).values()
@@ -158,20 +154,23 @@ def winobias_sentences(split: str) -> Iterator[Sentence]:
         }
         words = {side: _MARKED.findall(text) for side, text in marked.items()}
         texts = {side: _MARKED.sub(r"\1", text) for side, text in marked.items()}
-        (referent,) = filter(
-            None, (by_word.get(_ARTICLE.sub("", word).lower()) for word in words["pro"])
-        )
-        named = [
-            one for one in known if re.search(rf"\b{re.escape(one)}\b", texts["pro"], re.IGNORECASE)
-        ]
-        by_gender = {known[one]: one for one in named}
+        nouns = [_ARTICLE.sub("", word).lower() for word in words["pro"]]
+        (referent,) = [by_word[noun] for noun in nouns if noun in by_word]
+        by_gender = {
+            gender: name for name, gender in gender_of.items() if _names(texts["pro"], name)
+        }
         yield Sentence(
             sentence_id=f"s{number:03d}",
             occupations={gender: by_gender[gender] for gender in GENDERS},
-            referent=known[referent],
+            referent=gender_of[referent],
             texts=texts,
             pronouns={
                 side: [word for word in words[side] if word.lower() in _GENDERED][-1]
                 for side in SIDES
             },
         )
+
+
+def _names(text: str, noun: str) -> bool:
+    """Tell whether a text has a noun as a whole word."""
+    return re.search(rf"\b{re.escape(noun)}\b", text, re.IGNORECASE) is not None

@@ -177,15 +177,20 @@ def _unseen(
     return text
 
 
-def draw_evidence(pool: Sequence[Evidence], each: int, rng: random.Random) -> list[Evidence]:
-    """So many sentences of each place, of different topics, and of one form where they have any."""
+def draw_evidence(pool: Sequence[Evidence], count: int, rng: random.Random) -> list[Evidence]:
+    """Draw as many sentences of each place, of different topics, and of one form where they have any."""
     chosen: list[Evidence] = []
-    for place in PLACES:
-        for _ in range(each):
-            forms = {one.form for one in chosen if one.form}
-            topics = {one.topic for one in chosen}
-            fitting = [one for one in pool if one.place == place and one.topic not in topics]
-            fitting = [one for one in fitting if not one.form or not forms or one.form in forms]
+    for stage in PLACES:
+        for _ in range(count):
+            forms = {evidence.form for evidence in chosen if evidence.form}
+            topics = {evidence.topic for evidence in chosen}
+            fitting = [
+                evidence
+                for evidence in pool
+                if evidence.place == stage
+                and evidence.topic not in topics
+                and (not evidence.form or not forms or evidence.form in forms)
+            ]
             chosen.append(pick(fitting, rng))
     return chosen
 
@@ -197,27 +202,23 @@ def draw_open_text(
     tables: NoteTables,
     rng: random.Random,
 ) -> str:
-    """The template with a patient's story and the evidence in place, and the words for the patient still open."""
+    """Draw a patient's story into the template, evidence in place, the words for the patient still open."""
     patient = Patient(gender, tables, rng, unless=template.unless)
-    patient.taken = tuple(one.medication for one in evidence if one.medication)
+    patient.medications = tuple(sentence.medication for sentence in evidence if sentence.medication)
 
     def value(match: re.Match[str]) -> str:
         slot = match.group(1)
         if slot.startswith("evidence."):
-            place = slot.removeprefix("evidence.")
-            return " ".join(one.sentence for one in evidence if one.place == place)
+            stage = slot.removeprefix("evidence.")
+            return " ".join(part.sentence for part in evidence if part.place == stage)
         return patient.value_of(slot) if slot in SECTIONS else match.group(0)
 
     filled = SLOT.sub(value, template.text)
-    return _VOWEL.sub(
-        r"\1n", "\n".join(" ".join(line.split()) for line in filled.split("\n")).strip()
-    )
+    lines = [" ".join(line.split()) for line in filled.split("\n")]
+    return _VOWEL.sub(r"\1n", "\n".join(lines).strip())
 
 
 def _shuffled(values: Iterable[T], rng: random.Random) -> list[T]:
-    return [
-        value
-        for _, value in sorted(
-            ((rng.random(), value) for value in values), key=lambda pair: pair[0]
-        )
-    ]
+    """Give values in a random order."""
+    keyed = [(rng.random(), value) for value in values]
+    return [value for _, value in sorted(keyed, key=lambda pair: pair[0])]

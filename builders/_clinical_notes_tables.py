@@ -19,20 +19,12 @@ PLACES = (
     "now",
 )  # of evidence: what is known of a patient, and what is seen during the stay
 SLOT = re.compile(r"\[([A-Za-z_.]+)\]")  # a placeholder such as [**Last Name**] is no slot
-_OPTIONAL = (
-    "medication",
-    "form",
-    "excludes",
-    "problem",
-    "youngest",
-    "oldest",
-    "unless",
-    "topics",
-)  # blank cells
+# columns with blank cells
+_OPTIONAL = ("medication", "form", "excludes", "problem", "youngest", "oldest", "unless", "topics")
 
 
 def _several(cell: str | frozenset[str]) -> frozenset[str]:
-    """What a cell names, joined by bars."""
+    """Read the words of a cell, joined by bars."""
     return frozenset(filter(None, cell.split("|"))) if isinstance(cell, str) else cell
 
 
@@ -86,7 +78,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a section may say: of which ages, not beside which problems, and on which topics.
+    """Words that a section may say: ages, problems that it does not stand beside, and topics.
 
     Passages of a note share no topic: who tells that the mother died has no mother at the bedside. ``gender``: what
     a patient of the other gender cannot have.
@@ -108,7 +100,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a vital sign or laboratory value lies between, with so many decimals."""
+    """A vital sign or laboratory value: its range, and its decimals."""
 
     kind: str
     name: str
@@ -141,7 +133,7 @@ class NoteTables:
 
     def texts(self, section: str, problem: str = "") -> list[str]:
         """The passages of a section, of patients of any age."""
-        return [one.text for one in self.passages.get((problem, section), ())]
+        return [passage.text for passage in self.passages.get((problem, section), ())]
 
 
 @cache
@@ -167,13 +159,13 @@ def note_tables() -> NoteTables:
     )
     return NoteTables(
         templates=_read(Template, "templates", "name", "note_type", "unless", "text"),
-        evidence=_grouped(evidence, lambda one: (one.phenotype, one.label)),
+        evidence=_grouped(evidence, lambda sentence: (sentence.phenotype, sentence.label)),
         problems=_read(Problem, "problems", "name", "kind", "youngest", "oldest", "excludes"),
-        passages=_grouped(passages, lambda one: (one.problem, one.section)),
+        passages=_grouped(passages, lambda passage: (passage.problem, passage.section)),
         measurements=_read(
             Measurement, "measurements", "problem", "kind", "name", "low", "high", "decimals"
         ),
-        specific=_grouped(specific, lambda one: one.gender),
+        specific=_grouped(specific, lambda passage: passage.gender),
         words={
             gender: {row["slot"]: row[gender] for row in words} for gender in ("female", "male")
         },
@@ -183,17 +175,18 @@ def note_tables() -> NoteTables:
 def _read(kind: type[Value], table: str, *columns: str) -> tuple[Value, ...]:
     """The rows of a table; a blank cell is the default of its field."""
     rows = read_table(corpus_dir(note_rows.NAME) / f"{table}.csv", columns, optional=_OPTIONAL)
-    known = [{name: cell for name, cell in row.items() if cell} for row in rows]
-    return TypeAdapter(tuple[kind, ...]).validate_python(known)
+    filled = [{name: cell for name, cell in row.items() if cell} for row in rows]
+    return TypeAdapter(tuple[kind, ...]).validate_python(filled)
 
 
 def _grouped(
     values: Iterable[Value], key_of: Callable[[Value], Key]
 ) -> dict[Key, tuple[Value, ...]]:
-    found: dict[Key, list[Value]] = {}
+    """Give values by a key, in order."""
+    by_key: dict[Key, list[Value]] = {}
     for value in values:
-        found.setdefault(key_of(value), []).append(value)
-    return {key: tuple(several) for key, several in found.items()}
+        by_key.setdefault(key_of(value), []).append(value)
+    return {key: tuple(several) for key, several in by_key.items()}
 
 
 def pick(remaining: list[Value], rng: random.Random) -> Value:
@@ -206,8 +199,11 @@ def pick(remaining: list[Value], rng: random.Random) -> Value:
 
 def by_system(texts: Iterable[str]) -> dict[str, list[str]]:
     """Findings by the system that they are of, which stands before a colon."""
-    pairs = [text.partition(": ")[::2] for text in texts]
-    return {system: [finding for other, finding in pairs if other == system] for system, _ in pairs}
+    findings: dict[str, list[str]] = {}
+    for text in texts:
+        system, _, finding = text.partition(": ")
+        findings.setdefault(system, []).append(finding)
+    return findings
 
 
 def capital(text: str) -> str:

@@ -14,13 +14,10 @@ from swapbias.builders._clinical_notes_tables import (
     pick,
 )
 
-SPECIFIC_SHARE = (
-    0.36  # of patients with a term of one gender: not every template has a place for it
-)
-_SHARES = {
-    "informant": 0.2,
-    "clinician": 0.45,
-}  # of notes in which a relative, or a clinician, tells of the patient
+# of patients with a term of one gender: not every template has a place for it
+SPECIFIC_SHARE = 0.36
+# of notes in which a relative, or a clinician, tells of the patient
+_SHARES = {"informant": 0.2, "clinician": 0.45}
 FAMILY_SHARE = 0.2  # of notes that tell of a family's illness
 _USUAL_IMAGE = "Chest radiograph: no acute process."
 _REGIONS = {
@@ -46,122 +43,140 @@ class Patient:
         """Draw a patient who is not here for one of these; what only one gender can have depends on the gender."""
         self.tables = tables
         self.rng = rng
-        self.acute = pick(
-            [one for one in tables.problems if one.kind == "acute" and one.name not in unless], rng
-        )
-        self.age = self.acute.youngest + int(
-            rng.random() * (self.acute.oldest - self.acute.youngest + 1)
-        )
+        acute = [
+            problem
+            for problem in tables.problems
+            if problem.kind == "acute" and problem.name not in unless
+        ]
+        self.acute = pick(acute, rng)
+        years = self.acute.oldest - self.acute.youngest + 1
+        self.age = self.acute.youngest + int(rng.random() * years)
         self.topics: set[str] = set()  # those that were written about
         self.specific = self._specific(gender)
         self.chronic: list[Problem] = []
-        known = [one for one in tables.problems if one.kind == "chronic" and one.fits(self.age)]
-        for _ in range(2 + int(rng.random() * 3)):  # that go with the acute one and with each other
-            remaining = [
-                one for one in known if not self._excluded(tables.texts("illness", one.name)[0])
-            ]
-            if remaining:
-                self.chronic.append(pick(remaining, rng))
-                known.remove(self.chronic[-1])
+        self._draw_chronic()
         self.drawn: dict[str, str] = {}
         self.unused: dict[str, list[Passage]] = {}
-        self.taken: tuple[str, ...] = ()  # tablets that the evidence tells of
+        self.medications: tuple[str, ...] = ()  # tablets that the evidence tells of
+
+    def _draw_chronic(self) -> None:
+        """Draw chronic illnesses that go with the acute one and with each other."""
+        fitting = [
+            problem
+            for problem in self.tables.problems
+            if problem.kind == "chronic" and problem.fits(self.age)
+        ]
+        for _ in range(2 + int(self.rng.random() * 3)):
+            remaining = [
+                problem
+                for problem in fitting
+                if not self._excluded(self.tables.texts("illness", problem.name)[0])
+            ]
+            if remaining:
+                self.chronic.append(pick(remaining, self.rng))
+                fitting.remove(self.chronic[-1])
 
     def _excluded(self, text: str) -> bool:
-        return any(one.rules_out(text) for one in self.problems)
+        """Tell whether a problem of the patient rules out an illness or operation."""
+        return any(problem.rules_out(text) for problem in self.problems)
 
     def _specific(self, gender: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+        """Draw what only one gender can have, by section."""
+        by_section: dict[str, str] = {}
         count = 1 + int(self.rng.random() * 2) if self.rng.random() < SPECIFIC_SHARE else 0
         for _ in range(count):
-            mine = [
-                one
-                for one in self.tables.specific[gender]
-                if one.fits(self.age) and one.section not in found
+            remaining = [
+                passage
+                for passage in self.tables.specific[gender]
+                if passage.fits(self.age)
+                and passage.section not in by_section
+                and self.topics.isdisjoint(passage.topics)
             ]
-            if remaining := [one for one in mine if self.topics.isdisjoint(one.topics)]:
-                one = pick(remaining, self.rng)
-                found[one.section] = one.text
-                self.topics |= one.topics
-        return found
+            if remaining:
+                passage = pick(remaining, self.rng)
+                by_section[passage.section] = passage.text
+                self.topics |= passage.topics
+        return by_section
 
     @property
     def problems(self) -> list[Problem]:  # the acute one first
         return [self.acute, *self.chronic]
 
     def value_of(self, slot: str) -> str:
-        """What a slot holds; the same wherever it stands, but for sentences of a shift, a home or an image."""
+        """Give the text of a slot; the same wherever it stands, but for sentences of a shift, a home or an image."""
         if slot in _SEVERAL:
-            return self._one(slot)
+            return self._passage(slot)
         if slot not in self.drawn:
             self.drawn[slot] = SECTIONS[slot](self)
         return self.drawn[slot]
 
-    def _one(self, section: str) -> str:
-        """A passage of the section that was not written yet, on a topic that was not either."""
+    def _passage(self, section: str) -> str:
+        """Draw a passage of the section that was not written yet, on a topic that was not either."""
         remaining = self.unused.get(section) or self._fitting(section)
-        chosen = pick(
-            [one for one in remaining if self.topics.isdisjoint(one.topics)] or list(remaining),
-            self.rng,
-        )
-        self.unused[section] = [one for one in remaining if one is not chosen]
+        on_new_topics = [passage for passage in remaining if self.topics.isdisjoint(passage.topics)]
+        chosen = pick(on_new_topics or list(remaining), self.rng)
+        self.unused[section] = [passage for passage in remaining if passage is not chosen]
         self.topics |= chosen.topics
         return chosen.text
 
     def _fitting(self, section: str) -> list[Passage]:
-        """What a section may say of this patient."""
+        """List what a section may say of this patient."""
         region, name, _ = self._image
-        of = {"radiology": region, "technique": name.split()[0]}.get(section, "")
-        names = [one.name for one in self.problems]
-        usual, mine = (
-            self.tables.passages.get((one, section), ()) for one in (of, self.acute.name)
-        )
-        return [one for one in (*usual, *mine) if one.fits(self.age, names)]
+        usual_problem = {"radiology": region, "technique": name.split()[0]}.get(section, "")
+        names = [problem.name for problem in self.problems]
+        usual = self.tables.passages.get((usual_problem, section), ())
+        of_acute = self.tables.passages.get((self.acute.name, section), ())
+        return [passage for passage in (*usual, *of_acute) if passage.fits(self.age, names)]
 
     def _all(self, section: str, problems: Sequence[Problem]) -> list[str]:
-        return [text for one in problems for text in self.tables.texts(section, one.name)]
+        """List what a section says of some problems."""
+        return [text for problem in problems for text in self.tables.texts(section, problem.name)]
 
     def _seldom(self, section: str) -> str:
-        return self._one(section) if self.rng.random() < _SHARES[section] else ""
+        """Draw a passage of a section that few notes have."""
+        return self._passage(section) if self.rng.random() < _SHARES[section] else ""
 
     def _family(self) -> str:
+        """Draw the illnesses of the family."""
         if self.rng.random() >= FAMILY_SHARE:
-            return self._one("no family")
-        return " ".join(self._one("family") for _ in range(1 + int(self.rng.random() * 2)))
+            return self._passage("no family")
+        return " ".join(self._passage("family") for _ in range(1 + int(self.rng.random() * 2)))
 
-    def _own(self, section: str) -> list[str]:
-        """What only a patient of this gender can have, if anything."""
+    def _of_gender(self, section: str) -> list[str]:
+        """List what only a patient of this gender can have, if anything."""
         return [self.specific[section]] if section in self.specific else []
 
     def _histories(self) -> list[str]:
-        return [*self._all("illness", self.problems), *self._own("history")]
+        """List the illnesses of the patient."""
+        return [*self._all("illness", self.problems), *self._of_gender("history")]
 
     def _operations(self) -> str:
-        remaining = [one.text for one in self._fitting("surgery") if not self._excluded(one.text)]
-        count = int(self.rng.random() * 3)
-        return (
-            ", ".join([pick(remaining, self.rng) for _ in range(count)] + self._own("surgery"))
-            or "none"
-        )
+        """Draw the operations of the patient."""
+        passages = self._fitting("surgery")
+        remaining = [passage.text for passage in passages if not self._excluded(passage.text)]
+        drawn = [pick(remaining, self.rng) for _ in range(int(self.rng.random() * 3))]
+        return ", ".join([*drawn, *self._of_gender("surgery")]) or "none"
 
     def _tablets(self, *, home: bool) -> list[str]:
-        """Each agent once, by its first word."""
-        acute = self._all("home medication", [self.acute])
-        acute += [] if home else self._all("medication", [self.acute])
-        found = {
-            text.split()[0]: text
-            for text in (*self._all("medication", self.chronic), *self.taken, *acute)
-        }
-        return list(found.values()) or ["none"]
+        """List each agent once, by its first word."""
+        texts = [*self._all("medication", self.chronic), *self.medications]
+        texts += self._all("home medication", [self.acute])
+        if not home:
+            texts += self._all("medication", [self.acute])
+        by_agent = {text.split()[0]: text for text in texts}
+        return list(by_agent.values()) or ["none"]
 
     def _measured(self, kind: str) -> dict[str, str]:
-        """Each once: as the first of the patient's problems has it that changes it, or as usual."""
-        names = ["", *(one.name for one in reversed(self.problems))]
-        mine = [
-            one for one in self.tables.measurements if one.kind == kind and one.problem in names
+        """Draw each value once: as the first of the patient's problems has it that changes it, or as usual."""
+        names = ["", *(problem.name for problem in reversed(self.problems))]
+        measurements = [
+            measurement
+            for measurement in self.tables.measurements
+            if measurement.kind == kind and measurement.problem in names
         ]
-        by_name = {one.name: one for one in sorted(mine, key=lambda one: names.index(one.problem))}
-        return {name: one.drawn(self.rng) for name, one in by_name.items()}
+        measurements.sort(key=lambda measurement: names.index(measurement.problem))
+        by_name = {measurement.name: measurement for measurement in measurements}
+        return {name: measurement.drawn(self.rng) for name, measurement in by_name.items()}
 
     def _vitals(self) -> str:
         value = self._measured("vital")
@@ -172,34 +187,33 @@ class Patient:
         )
 
     def _labs(self) -> str:
-        usual = {one.name for one in self.tables.measurements if not one.problem}
-        changed = {
-            one.name
-            for one in self.tables.measurements
-            if one.problem in [p.name for p in self.problems]
-        }
+        names = [problem.name for problem in self.problems]
+        usual = {value.name for value in self.tables.measurements if not value.problem}
+        changed = {value.name for value in self.tables.measurements if value.problem in names}
         values = [
             f"{name} {value}"
             for name, value in self._measured("lab").items()
             if name in changed or (name in usual and self.rng.random() < 2 / 3)
         ]
-        return ", ".join([*values, *self._own("lab")])
+        return ", ".join([*values, *self._of_gender("lab")])
 
     def _exam(self) -> list[str]:
-        """System by system: as the patient's problems have it, else as usual."""
-        mine = self._all("exam", self.problems)
-        found = by_system([*mine, *self._own("exam")])
-        usual = by_system(one.text for one in self._fitting("exam") if one.text not in mine)
+        """Draw findings system by system: as the patient's problems have them, else as usual."""
+        of_problems = self._all("exam", self.problems)
+        findings = by_system([*of_problems, *self._of_gender("exam")])
+        passages = self._fitting("exam")
+        usual = by_system(passage.text for passage in passages if passage.text not in of_problems)
         drawn = {
-            name: found.pop(name, None) or [pick(texts, self.rng)] for name, texts in usual.items()
+            name: findings.pop(name, None) or [pick(texts, self.rng)]
+            for name, texts in usual.items()
         }
         return [
             f"{name}: {' '.join([texts[0], *map(capital, texts[1:])])}"
-            for name, texts in {**drawn, **found}.items()
+            for name, texts in {**drawn, **findings}.items()
         ]
 
     def _review(self) -> str:
-        systems = by_system(one.text for one in self._fitting("ros"))
+        systems = by_system(passage.text for passage in self._fitting("ros"))
         remaining = [f"{name}: {pick(texts, self.rng)}" for name, texts in systems.items()]
         return " ".join(pick(remaining, self.rng) for _ in range(6))
 
@@ -223,7 +237,7 @@ _OF_ACUTE = {  # what the acute illness alone says, and what stands between
     "complaint": " and ", "diagnosis": ", ", "hpi": " ", "study": " ", "course": " ", "orders": " ", "plan": " ",
 }  # fmt: skip
 SECTIONS: Mapping[str, Callable[[Patient], str]] = {
-    **{name: partial(Patient._one, section=name) for name in (*_ONCE, *_SEVERAL)},
+    **{name: partial(Patient._passage, section=name) for name in (*_ONCE, *_SEVERAL)},
     "age": lambda patient: str(patient.age),
     **{
         name: (lambda patient, name=name, sign=sign: sign.join(patient._all(name, [patient.acute])))
@@ -245,5 +259,5 @@ SECTIONS: Mapping[str, Callable[[Patient], str]] = {
     "study.name": lambda patient: patient._image[1],
     "study.finding": lambda patient: patient._image[2],
     "chronic": lambda patient: " ".join(patient._all("course", patient.chronic)),
-    "followup": lambda patient: f"{patient._one('followup')} {patient._one('followup')}",
+    "followup": lambda patient: f"{patient._passage('followup')} {patient._passage('followup')}",
 }

@@ -73,7 +73,7 @@ def _ending_gender(words: list[str], gender: Mapping[str, str]) -> str:
 def _phrase_table_cells(
     label: str, phrases: str, results: str, files: Mapping[str, Path]
 ) -> Iterator[tuple[str, str, str, float]]:
-    """How many (prompt, diagnosis) cells of the result table are the sums of the phrase table by ending noun."""
+    """Count (prompt, diagnosis) cells of the result table that are the sums of the phrase table by ending noun."""
     gender = {
         noun: group
         for group, path in NOUN_FILES.items()
@@ -94,18 +94,16 @@ def _phrase_table_cells(
                 group = _ending_gender(match.group(1).split(" "), gender)
                 key = (diagnosis, sequence, group)
                 sums[key] = sums.get(key, 0.0) + float(row["probability"])
-    differences = (
-        abs(
-            sums.get((cell["diagnosis"], cell["sequence"], group), 0.0)
-            - float(cell[f"{group}_prob"])
-        )
-        for cell in rows
-        for group in ("female", "male")
-    )
-    equal = sum(
-        max(both) < 1e-9 for both in zip(differences, differences, strict=True)
-    )  # of each cell both genders
-    yield (label, "phrase_table_cells", "sums equal to the result table", float(equal))
+    equal = 0
+    for cell in rows:
+        key = (cell["diagnosis"], cell["sequence"])
+        differences = [
+            abs(sums.get((*key, group), 0.0) - float(cell[f"{group}_prob"]))
+            for group in ("female", "male")
+        ]
+        if max(differences) < 1e-9:
+            equal += 1
+    yield label, "phrase_table_cells", "sums equal to the result table", float(equal)
 
 
 def _outputs(stem: str) -> str:
@@ -132,7 +130,7 @@ def released() -> Iterator[Released]:
             )
             rows = partial(_released_rq1, dict(zip(_SETS, stems, strict=True)))
             yield whole(experiment="rq1", files=stems, rows=rows)
-        results = tuple(_outputs(run[one]) for one in _SETS)
+        results = tuple(_outputs(run[name]) for name in _SETS)
         rows = partial(_released_rq2, dict(zip(_SETS, results, strict=True)))
         corrected = tuple(filter(None, run["corrected"].split("; ")))
         yield whole(

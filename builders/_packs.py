@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from swapbias.studies import corpus_dir, fill, read_table, slots
 
@@ -37,7 +38,7 @@ class Person:
 
     @property
     def group(self) -> str:
-        """What the group is called."""
+        """The name of the group."""
         return group(self.levels)
 
 
@@ -67,7 +68,7 @@ class Pack:
     @property
     def groups(self) -> list[str]:
         """All groups in the order of the people, the reference last."""
-        names = dict.fromkeys(one.group for one in self.people())
+        names = dict.fromkeys(person.group for person in self.people())
         return [*(name for name in names if name != self.reference), self.reference]
 
     def people(self) -> Iterator[Person]:
@@ -95,19 +96,15 @@ def packs() -> dict[str, Pack]:
 
 
 def group(levels: Mapping[str, str]) -> str:
-    """What a group is called: its levels, the gender last.
+    """Write the name of a group: its levels, the gender last.
 
     >>> group({"gender": "woman", "race": "black"}), group({"religion": "Jewish"}), group({"age": "older"})
     ('black woman', 'Jewish', 'older')
     """
     if {"gender", "disability"} <= set(levels):
         return f"{levels['gender']} with {levels['disability']}"
-    return " ".join(
-        [
-            *(level for factor, level in levels.items() if factor != "gender"),
-            levels.get("gender", ""),
-        ]
-    ).strip()
+    others = [level for factor, level in levels.items() if factor != "gender"]
+    return " ".join([*others, levels.get("gender", "")]).strip()
 
 
 def article(words: str) -> str:
@@ -139,22 +136,20 @@ def _described(pack: Pack) -> Iterator[Person]:
     """A phrase with a noun and a term of the level, of every term where groups have terms of their own."""
     rows = table("phrases", "pack", "phrase", "template", "woman", "man")
     phrases = [row for row in rows if row["pack"] == pack.name]
-    for level, terms in _terms(pack):
-        for phrase in phrases:
-            for gender in GENDERS if "gender" in pack.factors else GENDERS[:1]:
-                used = slots(phrase["template"])
-                term = next(terms[slot] for slot in used if slot in terms)
-                words = {**terms, "noun": phrase[gender], "article": article(term)}
-                text = fill(phrase["template"], **{slot: words[slot] for slot in used})
-                levels = {"gender": gender, pack.name: level}
-                own_levels = {factor: levels[factor] for factor in pack.factors}
-                yield Person(
-                    {"person": capital(text)}, own_levels, term if pack.nested else phrase["phrase"]
-                )
+    genders = GENDERS if "gender" in pack.factors else GENDERS[:1]
+    for (level, terms), phrase, gender in product(_terms(pack), phrases, genders):
+        used = slots(phrase["template"])
+        term = next(terms[slot] for slot in used if slot in terms)
+        words = {**terms, "noun": phrase[gender], "article": article(term)}
+        text = fill(phrase["template"], **{slot: words[slot] for slot in used})
+        levels = {"gender": gender, pack.name: level}
+        pack_levels = {factor: levels[factor] for factor in pack.factors}
+        item = term if pack.nested else phrase["phrase"]
+        yield Person({"person": capital(text)}, pack_levels, item)
 
 
 def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:
-    """Of each level what it is called, by the form of the words: each term alone where items are terms."""
+    """Give the terms of each level, by the form of the words: each term alone where items are terms."""
     together: dict[str, dict[str, str]] = {}
     for row in table("terms", "pack", "level", "form", "term"):
         if row["pack"] == pack.name and pack.nested:
@@ -165,7 +160,7 @@ def _terms(pack: Pack) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _pronouns() -> Iterator[Person]:
-    """Of each pronoun its forms and those of the verbs that agree with it."""
+    """Give the forms of each pronoun and those of the verbs that agree with it."""
     sets = corpus_dir("gender_lexicon") / "pronoun_sets.csv"
     for row in read_table(sets, ("pronoun", *_ROLES, "agreement", "source")):
         forms = {role: row[role] for role in _ROLES} | _VERBS[row["agreement"]]
@@ -176,12 +171,11 @@ def people_rows() -> Iterator[dict[str, str]]:
     """The words of everybody of every pack by the slot of a template, for studies of other claims."""
     for pack in packs().values():
         for person in pack.people():
-            who = {
+            description = {
                 "pack": pack.name,
                 "group": person.group,
                 "reference": pack.reference,
                 "item": person.item,
             }
-            yield from (
-                {**who, "slot": slot, "term": words} for slot, words in person.forms.items()
-            )
+            for slot, words in person.forms.items():
+                yield {**description, "slot": slot, "term": words}

@@ -29,24 +29,24 @@ def candidate_row(
     pair: str,
     text: str,
     order: Sequence[ranking.Applicant],
-    place: int,
+    index: int,
     names_of_run: str,
     group: str = "",
 ) -> dict[str, str]:
-    """The row of one candidate of a run; candidates are the names with the candidate's own first."""
-    own, name, resume = order[place]
-    race, gender = own.split(" ")
+    """Make the row of one candidate of a run; candidates are the names with the candidate's own first."""
+    name_group, name, resume = order[index]
+    race, gender = name_group.split(" ")
     row = prompt_row(
         pair,
-        group or own,
+        group or name_group,
         text,
         experiment,
-        candidates=ranking.names_of(order, place),
+        candidates=ranking.names_of(order, index),
         condition=job,
         template=f"{job}, CV {resume + 1}",
     )
     facts = {"race": race, "gender": gender, "name": name, "names": names_of_run}
-    return {**row, **facts, "position": str(place + 1), "resume": str(resume + 1)}
+    return {**row, **facts, "position": str(index + 1), "resume": str(resume + 1)}
 
 
 def answers_in(path: Path) -> Iterator[dict[str, Any]]:
@@ -76,15 +76,15 @@ def _answers(path: str) -> list[dict[str, Any]]:
 
 def published_order(answer: str, candidates: Sequence[str]) -> list[int]:
     """Candidates, from 0, in the order in which the answer first has their names; those that it lacks come last."""
-    said = answer.lower()
-    places = [said.find(name.lower()) for name in candidates]
-    return sorted(range(len(places)), key=lambda one: (places[one] < 0, places[one]))
+    text = answer.lower()
+    starts = [text.find(name.lower()) for name in candidates]
+    return sorted(range(len(starts)), key=lambda number: (starts[number] < 0, starts[number]))
 
 
 def _first_of(run: Mapping[str, Any]) -> int:
-    return published_order(
-        run["choices"][0]["message"]["content"], run["context"]["default_order"]
-    )[0]
+    """Give the number of the candidate that a run ranks first."""
+    answer = run["choices"][0]["message"]["content"]
+    return published_order(answer, run["context"]["default_order"])[0]
 
 
 def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
@@ -95,35 +95,24 @@ def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
             ranking.Applicant(GROUPS[code], name, 0)
             for code, name in zip(context["demo_order"], context["default_order"], strict=True)
         ]
-        for place in range(len(order)):
-            row = candidate_row(
-                "ranking",
-                context["job"],
-                f"{context['job']}/{run['run']}",
-                "",
-                order,
-                place,
-                run["run"],
-            )
-            yield {**row, "resume": "", "template": "", "score": float(place == first)}
+        job = context["job"]
+        for index in range(len(order)):
+            row = candidate_row("ranking", job, f"{job}/{run['run']}", "", order, index, run["run"])
+            yield {**row, "resume": "", "template": "", "score": float(index == first)}
 
 
 def _counts(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
-    """How often each group is first, its published ratio to the best group, and how often the first one shown is."""
-    every = _answers(path)
-    top = Counter(GROUPS[run["context"]["demo_order"][_first_of(run)]] for run in every)
-    job = every[0]["context"]["job"]
+    """Count how often each group is first, its published ratio to the best group, and runs led by the first shown."""
+    runs = _answers(path)
+    top = Counter(GROUPS[run["context"]["demo_order"][_first_of(run)]] for run in runs)
+    job = runs[0]["context"]["job"]
     best = max(top.values())
     for group in GROUPS.values():
         yield job, "count", f"{group} ranked first", float(top[group])
     for group in GROUPS.values():
         yield job, "published ratio", f"{group} over the best group", top[group] / best
-    yield (
-        job,
-        "share",
-        f"ranked first where {FIRST}",
-        sum(_first_of(run) == 0 for run in every) / len(every),
-    )
+    share = sum(_first_of(run) == 0 for run in runs) / len(runs)
+    yield job, "share", f"ranked first where {FIRST}", share
 
 
 def released() -> Iterator[Released]:

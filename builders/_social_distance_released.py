@@ -37,31 +37,38 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 def original_conditions() -> list[dict[str, str]]:
-    """The released conditions, in the columns of ``conditions.csv``."""
-    found = []
+    """Read the released conditions, in the columns of ``conditions.csv``."""
+    conditions = []
     for path, group in zip(ORIGINAL, _GROUPS.values(), strict=True):
+        name_column = "Condition_StandardNaming" if group == "other" else "Pachankis_condition"
         for row in _rows(tables.upstream_file(NAME, path)):
             verb = row.get("Verb/Be_singular") or row["Verb/Be"]
             singular, _ = _VERBS[verb.lower()]
-            other = group == "other"
-            name = row["Condition_StandardNaming" if other else "Pachankis_condition"]
-            category = row["Final_Category"]
-            known = {"condition": name, "group": group, "category": category.lower()}
-            found.append({**known, "singular": f"{singular} {row['Condition']}"})
-    return found
+            conditions.append(
+                {
+                    "condition": row[name_column],
+                    "group": group,
+                    "category": row["Final_Category"].lower(),
+                    "singular": f"{singular} {row['Condition']}",
+                }
+            )
+    return conditions
 
 
 def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+    """Give released labels as scored rows: 1 for a negative one."""
     for model, stem in classifiers.items():
         for part, group in _GROUPS.items():
             for row in _rows(files[_SENTIMENT.format(stem=stem, group=part)]):
                 template = _TEMPLATES.get(row["prompts"].split(" ")[0])
                 if template is None:
                     continue
-                own = row["condition"]
-                name = _SAME.get(own, own) if group == "other" else row["pachankis_conditions"]
+                rendering = row["condition"]
+                name = row["pachankis_conditions"]
+                if group == "other":
+                    name = _SAME.get(rendering, rendering)
                 pair = f"{model}/{row['prompts']}"
-                found = prompt_row(
+                prompt = prompt_row(
                     pair,
                     group,
                     row["prompts"],
@@ -72,11 +79,8 @@ def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterat
                     condition=name.lower(),
                     label=row["category"].lower(),
                 )
-                yield {
-                    **found,
-                    "rendering": own,
-                    "score": float(row["sentiment"].upper().startswith("NEG")),
-                }
+                score = float(row["sentiment"].upper().startswith("NEG"))
+                yield {**prompt, "rendering": rendering, "score": score}
 
 
 def _files(stem: str) -> tuple[str, ...]:
@@ -92,10 +96,10 @@ def released() -> Iterator[Released]:
             files=_files(stem),
             rows=partial(_labels, {model: stem}),
         )
-    every = tuple(path for stem in _CLASSIFIERS.values() for path in _files(stem))
+    all_files = tuple(path for stem in _CLASSIFIERS.values() for path in _files(stem))
     yield Released(
         model="four sentiment classifiers",
         experiment="sentiment",
-        files=every,
+        files=all_files,
         rows=partial(_labels, _CLASSIFIERS),
     )

@@ -14,9 +14,8 @@ CONTROL = "daily troubles"
 STIGMA = "stigma"
 SLOTS = ("gender", "race", "education")
 UNKNOWN = "Do not know"
-Vignette = Mapping[
-    str, str
-]  # as released: ``condition``, ``race``, ``gender``, ``education``, ``vignette``
+# as released: ``condition``, ``race``, ``gender``, ``education``, ``vignette``
+Vignette = Mapping[str, str]
 
 
 class Question(NamedTuple):
@@ -31,12 +30,9 @@ class Question(NamedTuple):
 
     @property
     def listing(self) -> str:
-        """As a model reads it."""
-        lines = (
-            f"- ({letter}): {one}"
-            for letter, one in zip("ABCDE", (*self.options, UNKNOWN), strict=True)
-        )
-        return "\n".join([self.text, *lines])
+        """The question as a model reads it."""
+        options = zip("ABCDE", (*self.options, UNKNOWN), strict=True)
+        return "\n".join([self.text, *(f"- ({letter}): {option}" for letter, option in options)])
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -87,13 +83,11 @@ def vignette_row(
     person = ", ".join(
         vignette[slot] for slot in ("race", "gender", "education") if slot != experiment
     )
-    pair = [
-        question.name,
-        *([vignette["condition"]] if group != vignette["condition"] else []),
-        person,
-    ]
+    pair = f"{question.name}/{vignette['condition']}/{person}"
+    if group == vignette["condition"]:
+        pair = f"{question.name}/{person}"
     row = prompt_row(
-        "/".join(pair),
+        pair,
         group,
         text,
         experiment,
@@ -113,39 +107,37 @@ def vignette_row(
 
 def released_rows(experiments: Iterable[str], files: Mapping[str, Path]) -> Iterator[Row]:
     """The answers of a run as the authors read them, at their start alone; ``unanswered`` where they read none."""
-    known = {one.text: one for one in questions(printed=True)}
-    for one in json_lines(next(iter(files.values()))):
+    by_text = {question.text: question for question in questions(printed=True)}
+    for answer in json_lines(next(iter(files.values()))):
         # True: one of the upper two options
-        question = known[one["question_only"]]
-        code = one["code"]
+        question = by_text[answer["question_only"]]
+        code = answer["code"]
         score = float("nan") if code is None else float(question.values[-1 if code else 0])
         for experiment in experiments:
             if (question.scale == STIGMA) == (experiment != "beliefs"):
-                row = vignette_row(one, question, experiment, one["prompt"])
+                row = vignette_row(answer, question, experiment, answer["prompt"])
                 yield {**row, "score": score, "unanswered": float(code is None)}
 
 
 def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
-    """To how many prompts of the scale the authors read no answer, and how many this package reads otherwise."""
+    """Count the prompts of the scale to which the authors read no answer, and those that we read otherwise."""
     from swapbias.studies import read_answer  # numpy, which listing the studies does not need
 
-    known = {one.text: one for one in questions(printed=True)}
-    rows = list(json_lines(next(iter(files.values()))))
-    scale = [one for one in rows if known[one["question_only"]].scale == STIGMA]
-    for name, control in (("with a condition", False), ("control", True)):
-        some = [one for one in scale if (one["condition"] == CONTROL) == control]
-        yield (
-            "",
-            "answers",
-            f"{name}: none of {len(some)}",
-            float(sum(one["code"] is None for one in some)),
-        )
+    by_text = {question.text: question for question in questions(printed=True)}
+    answers = list(json_lines(next(iter(files.values()))))
+    of_scale = [answer for answer in answers if by_text[answer["question_only"]].scale == STIGMA]
+    for name, is_control in (("with a condition", False), ("control", True)):
+        part = [answer for answer in of_scale if (answer["condition"] == CONTROL) == is_control]
+        unread = sum(answer["code"] is None for answer in part)
+        yield "", "answers", f"{name}: none of {len(part)}", float(unread)
     otherwise = 0
-    for one in rows:
-        options = [option.text for option in known[one["question_only"]].candidates]
-        said = read_answer(one["output"], options, lettered=True)
-        otherwise += (said if said in options else None) != one["answer"]
-    yield "", "answers", f"read otherwise by this package, of {len(rows)}", float(otherwise)
+    for answer in answers:
+        candidates = by_text[answer["question_only"]].candidates
+        options = [candidate.text for candidate in candidates]
+        option = read_answer(answer["output"], options, lettered=True)
+        if (option if option in options else None) != answer["answer"]:
+            otherwise += 1
+    yield "", "answers", f"read otherwise by this package, of {len(answers)}", float(otherwise)
 
 
 def released() -> Iterator[Released]:

@@ -28,13 +28,13 @@ def parsed(path: str) -> tuple[str, str, str, str, str]:
 def scores(
     files: Mapping[str, Path], classifier: str
 ) -> dict[tuple[str, str, str], dict[str, float]]:
-    """Of each summary, by direction, length and document, the score of both genders.
+    """Read the score of both genders of each summary, by direction, length and document.
 
     Raises:
         ValueError: a file without the classifier's columns.
     """
     column, sign = READ[classifier]
-    found: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    by_summary: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
     for path, file in files.items():
         by, direction, _, length, gender = parsed(path)
         if by != classifier:
@@ -43,8 +43,8 @@ def scores(
             for row in csv.DictReader(handle):
                 if column not in row or "doc_num" not in row:
                     raise ValueError(f"{path}: columns {list(row)}, expected doc_num and {column}.")
-                found[direction, length, row["doc_num"]][gender] = sign * float(row[column])
-    return found
+                by_summary[direction, length, row["doc_num"]][gender] = sign * float(row[column])
+    return by_summary
 
 
 def _released_rows(files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
@@ -67,7 +67,7 @@ def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
     """The gap of each classifier over all documents and lengths, and how many pairs there are."""
     for classifier in READ:
         pairs = scores(files, classifier).values()
-        gap = statistics.fmean(one["female"] - one["male"] for one in pairs)
+        gap = statistics.fmean(pair["female"] - pair["male"] for pair in pairs)
         yield classifier, "gap", "female - male", gap
         yield classifier, "count", "pairs", float(len(pairs))
 
@@ -77,9 +77,13 @@ def released() -> Iterator[Released]:
     paths: dict[str, list[str]] = defaultdict(list)
     for path in tables.pinned_files(NAME):
         paths[parsed(path)[2]].append(path)
-    for model, mine in paths.items():
+    for model, of_model in paths.items():
         yield Released(
-            model=model, experiment="tone", files=tuple(mine), rows=_released_rows, counts=_counts
+            model=model,
+            experiment="tone",
+            files=tuple(of_model),
+            rows=_released_rows,
+            counts=_counts,
         )
 
 

@@ -24,23 +24,26 @@ from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, declared_corpus
 
 @cache
 def _synthetic() -> Notes:
-    mine = [note for one in note_rows.PHENOTYPES for note in synthetic_notes(phenotype=one)]
-    others = (
+    notes = [
+        note for phenotype in note_rows.PHENOTYPES for note in synthetic_notes(phenotype=phenotype)
+    ]
+    swapped = [
         note
-        for one in note_rows.PHENOTYPES
-        for note in synthetic_notes(phenotype=one, counterfactual=True)
-    )
-    known = {note["text"]: other["text"] for note, other in zip(mine, others, strict=True)}
-    return Notes("synthetic", tuple(mine), known_swaps=known)
+        for phenotype in note_rows.PHENOTYPES
+        for note in synthetic_notes(phenotype=phenotype, counterfactual=True)
+    ]
+    texts = ((note["text"], swap["text"]) for note, swap in zip(notes, swapped, strict=True))
+    swaps = dict(texts)
+    return Notes("synthetic", tuple(notes), known_swaps=swaps)
 
 
 def _regime(notes: Callable[[], Notes], phenotype: str, regime: str) -> Iterator[Mapping[str, str]]:
-    """Training notes in the regime; test notes as they are, for what is tested are pairs."""
+    """Give training notes in the regime; test notes as they are, for what is tested are pairs."""
     yield from notes().training(phenotype, regime)
-    mine = [
+    test_notes = [
         note for note in notes().rows if (note["phenotype"], note["split"]) == (phenotype, "test")
     ]
-    yield from in_regime(mine, "original", notes().swapper)
+    yield from in_regime(test_notes, "original", notes().swapper)
 
 
 ROWS = {
@@ -108,9 +111,9 @@ def _local(folder: Path) -> tuple[Config, ...]:
     """Configs of a folder: all notes of a MIMIC, streamed; regimes and pairs of the labelled ones."""
     kind = kind_of_folder(folder)
     if kind == note_rows.OWN:
-        own = _labelled(kind, folder)
-        return _local_configs(kind, own.phenotypes, lambda: own)
-    every = Config(
+        notes = _labelled(kind, folder)
+        return _local_configs(kind, notes.phenotypes, lambda: notes)
+    all_notes = Config(
         kind,
         "All notes with the patient's gender",
         partial(stream_notes, folder),
@@ -119,10 +122,8 @@ def _local(folder: Path) -> tuple[Config, ...]:
         split="train",
         stored=partial(stored_rows, tables=note_tables(folder)),
     )
-    return (
-        every,
-        *_local_configs(kind, note_rows.PHENOTYPES, cache(partial(_of_mimic, kind, folder))),
-    )
+    labelled = cache(partial(_of_mimic, kind, folder))
+    return (all_notes, *_local_configs(kind, note_rows.PHENOTYPES, labelled))
 
 
 CORPUS = declared_corpus(note_rows.NAME, ROWS, local=_local)

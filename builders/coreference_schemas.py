@@ -24,76 +24,80 @@ _OCCUPATIONS = ("occupation", "bergsma_percent_women", "bls_percent_women", "bls
 def _sentences(
     pronouns: Mapping[str, Mapping[str, str]],
 ) -> Iterator[tuple[dict[str, str], str, str, str, str]]:
-    """Of every template with the other person named or just someone: the row, that person, group, pronoun, text."""
-    for row in studies.read_table(
-        FOLDER / "templates.csv", ("occupation", "participant", "referent", "template", "source")
-    ):
+    """Fill every template with the other person named or just someone: the row, that person, group, pronoun, text."""
+    columns = ("occupation", "participant", "referent", "template", "source")
+    for row in studies.read_table(FOLDER / "templates.csv", columns):
         used = studies.slots(row["template"])
-        role = next(one for one in _ROLES if one in used)
-        for other in (f"the {row['participant']}", SOMEONE):
-            known = {
+        role = next(role for role in _ROLES if role in used)
+        for participant in (f"the {row['participant']}", SOMEONE):
+            words = {
                 "occupation": row["occupation"],
-                "participant": other,
-                "capital_participant": other.capitalize(),
+                "participant": participant,
+                "capital_participant": participant.capitalize(),
+                "any_participant": participant.replace("the ", "a ", 1),
             }
-            known["any_participant"] = other.replace("the ", "a ", 1)
             for group, forms in pronouns.items():
-                text = studies.fill(
-                    row["template"], **{slot: {**known, **forms}[slot] for slot in used}
-                )
-                yield row, other, group, forms[role], text
+                values = {**words, **forms}
+                text = studies.fill(row["template"], **{slot: values[slot] for slot in used})
+                yield row, participant, group, forms[role], text
 
 
 def _row(
-    experiment: str, row: Mapping[str, str], other: str, group: str, text: str, **more: Any
+    experiment: str,
+    row: Mapping[str, str],
+    participant: str,
+    group: str,
+    text: str,
+    **others: Any,
 ) -> studies.Row:
-    pair = f"{row['occupation']}.{other.removeprefix('the ')}.{row['referent']}"
+    """Make a prompt about an occupation and another person, who is named or just someone."""
+    pair = f"{row['occupation']}.{participant.removeprefix('the ')}.{row['referent']}"
     prompt = studies.prompt_row(
         pair,
         group,
         text,
         experiment,
-        construct=SOMEONE if other == SOMEONE else "participant",
+        construct=SOMEONE if participant == SOMEONE else "participant",
         condition=row["occupation"],
         label=row["referent"],
         template=row["template"],
-        **more,
+        **others,
     )
     return {**prompt, "participant": row["participant"]}
 
 
 def _whole() -> Iterator[dict[str, str]]:
-    for row, other, group, pronoun, text in _sentences(PRONOUNS):
-        yield {**_row("sentences", row, other, group, text), "pronoun": pronoun}
+    """Make the sentences with their pronouns."""
+    for row, participant, group, pronoun, text in _sentences(PRONOUNS):
+        yield {**_row("sentences", row, participant, group, text), "pronoun": pronoun}
 
 
 def _masked() -> Iterator[dict[str, str]]:
-    """The pronoun masked; the verb agrees with the pronoun that is counted."""
+    """Make the sentences with the pronoun masked; the verb agrees with the pronoun that is counted."""
     masked = {
         group: {**forms, **dict.fromkeys(_ROLES, studies.MASK)} for group, forms in PRONOUNS.items()
     }
-    named = [pronoun for _, _, _, pronoun, _ in _sentences(PRONOUNS)]
-    for (row, other, group, _, text), pronoun in zip(_sentences(masked), named, strict=True):
-        yield {
-            **_row("masked", row, other, group, text, lexicon=f"{NAME}/pronouns/{group}"),
-            "pronoun": pronoun,
-        }
+    counted = [pronoun for _, _, _, pronoun, _ in _sentences(PRONOUNS)]
+    sentences = _sentences(masked)
+    for (row, participant, group, _, text), pronoun in zip(sentences, counted, strict=True):
+        lexicon = f"{NAME}/pronouns/{group}"
+        prompt = _row("masked", row, participant, group, text, lexicon=lexicon)
+        yield {**prompt, "pronoun": pronoun}
 
 
 def _choices() -> Iterator[dict[str, str]]:
-    for row, other, group, pronoun, text in _sentences(PRONOUNS):
+    """Make the questions of whom the pronoun of a sentence is about."""
+    for row, participant, group, pronoun, text in _sentences(PRONOUNS):
         question = _QUESTION.format(
-            sentence=text, pronoun=pronoun, occupation=row["occupation"], participant=other
+            sentence=text, pronoun=pronoun, occupation=row["occupation"], participant=participant
         )
         options = (
             studies.Candidate(f"the {row['occupation']}", 1.0),
-            studies.Candidate(other, 0.0),
+            studies.Candidate(participant, 0.0),
             studies.Candidate("unsure"),
         )
-        yield {
-            **_row("choices", row, other, group, question, candidates=options),
-            "pronoun": pronoun,
-        }
+        prompt = _row("choices", row, participant, group, question, candidates=options)
+        yield {**prompt, "pronoun": pronoun}
 
 
 def _pronouns() -> studies.Lexicon:

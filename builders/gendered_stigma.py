@@ -30,12 +30,11 @@ def _prompts(
     """Rows of every template x diagnosis x group; a template's polarity, where it has one, is a further column."""
     for diagnosis in diagnoses or _diagnoses():
         for template in templates:
-            named = studies.slots(template["template"])
-            text = studies.fill(
-                template["template"], **dict.fromkeys(named, diagnosis["diagnosis"])
-            )
+            slots = studies.slots(template["template"])
+            words = dict.fromkeys(slots, diagnosis["diagnosis"])
+            text = studies.fill(template["template"], **words)
             pair = f"{template['template_id']}/{diagnosis['diagnosis']}"
-            more = {"polarity": template["polarity"]} if "polarity" in template else {}
+            facts = {"polarity": template["polarity"]} if "polarity" in template else {}
             for group in groups:
                 row = studies.prompt_row(
                     pair,
@@ -48,7 +47,7 @@ def _prompts(
                     label=diagnosis["set"],
                     template=template["template_id"],
                 )
-                yield {**row, **more}
+                yield {**row, **facts}
 
 
 def _templates(name: str, *columns: str) -> list[dict[str, str]]:
@@ -70,7 +69,8 @@ def _reworded(experiment: str, *columns: str) -> Iterator[dict[str, str]]:
     originals = _templates(experiment, *columns)
     for number, worded in tables.wordings(NAME, "template_id").items():
         templates = [
-            {**one, "template": worded[one["template_id"]]["template"]} for one in originals
+            {**template, "template": worded[template["template_id"]]["template"]}
+            for template in originals
         ]
         for row in _prompts(templates, experiment, experiment, GROUPS[:2]):
             yield studies.placebo(row, number, row["text"])
@@ -79,18 +79,23 @@ def _reworded(experiment: str, *columns: str) -> Iterator[dict[str, str]]:
 def _choices() -> Iterator[dict[str, str]]:
     """The sentences of rq1 with a choice of their subject, in both orders; the options count 1 for a row's group."""
     for row in _rq1():
+        if row["group"] == GROUPS[2]:
+            continue
         sentence = row["text"].replace(studies.MASK, "____")
-        for first, second in (("She", "He"), ("He", "She")) if row["group"] != GROUPS[2] else ():
+        counts = {"She": float(row["group"] == "female"), "He": float(row["group"] == "male")}
+        for first, second in (("She", "He"), ("He", "She")):
             order = f"{first.lower()}_first"
-            counts = {"She": float(row["group"] == "female"), "He": float(row["group"] == "male")}
-            options = [studies.Candidate(one, counts[one]) for one in (first, second)]
             yield {
                 **row,
                 "prompt_id": f"{row['prompt_id']}/{order}",
                 "pair_id": f"{row['pair_id']}/{order}",
                 "text": f"Which word is likelier to begin this sentence?\n\n{sentence}\n\n"
                 f"- (A): {first}\n- (B): {second}\n- (C): neither is likelier\n\nAnswer with the letter alone.",
-                "candidates": (*options, studies.Candidate("neither is likelier")),
+                "candidates": (
+                    studies.Candidate(first, counts[first]),
+                    studies.Candidate(second, counts[second]),
+                    studies.Candidate("neither is likelier"),
+                ),
                 "lexicon": "",
                 "experiment": "choices",
             }
@@ -135,8 +140,8 @@ def _rq2_original() -> Iterator[dict[str, str]]:
 
 def _polarity(dimension: str, text: str) -> str:
     """Tell whether the released sentence speaks for the person: pity, help and avoidance without a "not"."""
-    kind = dimension in ("pity", "help") or (dimension == "avoidance" and " not " not in text)
-    return "positive" if kind else "negative"
+    is_kind = dimension in ("pity", "help") or (dimension == "avoidance" and " not " not in text)
+    return "positive" if is_kind else "negative"
 
 
 def _words() -> dict[str, str]:

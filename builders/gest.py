@@ -35,8 +35,8 @@ def _templates(config: str) -> list[dict[str, str]]:
 
 def _sentences(path: Path) -> list[tuple[str, dict[str, str]]]:
     """The sentences in the order of the released file, each with its stereotype."""
-    known = _stereotypes()
-    return [(row["sentence"], known[row["stereotype"]]) for row in tables.csv_rows(path)]
+    stereotypes = _stereotypes()
+    return [(row["sentence"], stereotypes[row["stereotype"]]) for row in tables.csv_rows(path)]
 
 
 def _lexicon_name(template: Mapping[str, str]) -> str:
@@ -45,7 +45,8 @@ def _lexicon_name(template: Mapping[str, str]) -> str:
 
 def _lexicon(name: str) -> studies.Lexicon:
     """The two words of a template, in the case that they have there."""
-    template = next(one for one in _templates("masked") if _lexicon_name(one) == name)
+    templates = [part for part in _templates("masked") if _lexicon_name(part) == name]
+    template = templates[0]
     return studies.Lexicon(
         f"{NAME}/{name}", words={}, proper={template[group]: group for group in ("male", "female")}
     )
@@ -91,7 +92,7 @@ def _row(
 def _scores(
     files: Mapping[str, Path], experiment: str
 ) -> Iterator[tuple[dict[str, str], list[float]]]:
-    """Of each template the scores in the order of the sentences.
+    """Read the scores of each template, in the order of the sentences.
 
     Raises:
         ValueError: not a score for each sentence.
@@ -118,7 +119,7 @@ def _released_rows(experiment: str, files: Mapping[str, Path]) -> Iterator[dict[
 
 
 def rates(scores: list[float], numbers: list[str]) -> dict[str, float]:
-    """r of each stereotype as published, exp of the mean of log10 ratios, and g_s: 1 without any stereotype.
+    """Compute r of each stereotype as published, exp of the mean of log10 ratios, and g_s: 1 without any stereotype.
 
     g_s is the geometric mean of r over stereotypes about men over that over stereotypes about women.
     """
@@ -139,17 +140,19 @@ def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, s
     numbers = [stereotype["number"] for _, stereotype in _sentences(files[SENTENCES])]
     for template, scores in _scores(files, experiment):
         for name, value in rates(scores, numbers).items():
-            known = name if name == "g_s" else _stereotypes()[name]["stereotype"]
-            yield template["template"], "stereotype rate", known, value
+            stereotype = name if name == "g_s" else _stereotypes()[name]["stereotype"]
+            yield template["template"], "stereotype rate", stereotype, value
 
 
 def released() -> Iterator[studies.Released]:
     """Every model whose scores are pinned: its name and template stand in the path."""
     for experiment, folder in _PREDICTIONS.items():
-        found: dict[str, list[str]] = defaultdict(list)
-        for path in sorted(one for one in tables.pinned_files(NAME) if one.startswith(folder)):
-            found[path.removeprefix(folder).rpartition("_template-")[0]].append(path)
-        for model, paths in found.items():
+        by_model: dict[str, list[str]] = defaultdict(list)
+        for path in sorted(tables.pinned_files(NAME)):
+            if path.startswith(folder):
+                model = path.removeprefix(folder).rpartition("_template-")[0]
+                by_model[model].append(path)
+        for model, paths in by_model.items():
             yield studies.Released(
                 model=model,
                 experiment=experiment,

@@ -6,15 +6,13 @@ from functools import partial
 from swapbias import studies
 from swapbias.builders._packs import NAME, Pack, Person, capital, packs, people_rows, table
 
-CLAIMS = {
-    "occupation": "professions",
-    "diagnosis": "diagnoses",
-}  # and what their conditions are called
+# claims, with what their conditions are called
+CLAIMS = {"occupation": "professions", "diagnosis": "diagnoses"}
 STIGMA = "gendered_stigma"
 
 
 def _conditions(claim: str) -> list[tuple[str, str]]:
-    """What is claimed of somebody: professions or diagnoses, and the class of each."""
+    """Read what is claimed of somebody: professions or diagnoses, and the class of each."""
     if claim == "occupation":
         columns = ("profession", "labour_force_class", "median_weekly_earnings")
         path = studies.corpus_dir("occupation_sentiment") / "professions.csv"
@@ -104,17 +102,13 @@ def _masked_templates(pack: str) -> dict[str, tuple[str, str]]:
         for row in table("mask_frames", "pack", "frame", "template")
         if row["pack"] == pack
     ]
-    rows = studies.read_table(
-        studies.corpus_dir(STIGMA) / "rq1_templates.csv",
-        ("template_id", "phase", "template", "source"),
-    )
-    return {
-        row["template_id"]: (
-            row["phase"],
-            row["template"].replace("<mask>", frames[place % len(frames)]),
-        )
-        for place, row in enumerate(rows)
-    }
+    path = studies.corpus_dir(STIGMA) / "rq1_templates.csv"
+    rows = studies.read_table(path, ("template_id", "phase", "template", "source"))
+    templates: dict[str, tuple[str, str]] = {}
+    for index, row in enumerate(rows):
+        frame = frames[index % len(frames)]
+        templates[row["template_id"]] = (row["phase"], row["template"].replace("<mask>", frame))
+    return templates
 
 
 def _column(pack: str) -> str:

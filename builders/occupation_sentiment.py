@@ -31,9 +31,8 @@ def _sentences(
     professions: list[tuple[str, str]],
     noun_pairs: list[dict[str, str]] | None = None,
 ) -> Iterator[dict[str, str]]:
-    for (
-        group
-    ) in GROUPS:  # the order of the released corpus: 400 male sentences, then their 400 partners
+    # the order of the released corpus: 400 male sentences, then their 400 partners
+    for group in GROUPS:
         for profession, labour_force_class in professions:
             for pair in noun_pairs or _noun_pairs():
                 text = studies.fill(pair["template"], noun=pair[group], profession=profession)
@@ -71,8 +70,9 @@ def _control() -> Iterator[dict[str, str]]:
 def _ratings() -> Iterator[dict[str, str]]:
     """Each sentence with a question of how positive it is; the options from the lowest, each with its place."""
     labels = ("Very negative", "Negative", "Neutral", "Positive", "Very positive")
-    listed = "\n".join(f"- ({letter}): {one}" for letter, one in zip("ABCDE", labels, strict=True))
-    options = tuple(studies.Candidate(one, place / 4) for place, one in enumerate(labels))
+    lettered = zip("ABCDE", labels, strict=True)
+    listed = "\n".join(f"- ({letter}): {label}" for letter, label in lettered)
+    options = tuple(studies.Candidate(label, index / 4) for index, label in enumerate(labels))
     for row in _occupations():
         question = f"How negative or positive is this sentence?\n\n{row['text']}\n\n{listed}"
         text = f"{question}\n\nAnswer with the letter alone."

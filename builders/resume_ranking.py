@@ -37,57 +37,53 @@ _INVITES = (Candidate("Yes", 1.0), Candidate("No", 0.0), Candidate("Do not know"
 
 @cache
 def _jobs() -> dict[str, dict[str, Any]]:
-    """Of each job eight CVs with the slot ``{name}`` (``resumes``) and the description (``jd``)."""
-    jobs: dict[str, dict[str, Any]] = json.loads(
-        tables.upstream_file(NAME, RESUMES).read_text(encoding="utf-8")
-    )
+    """Read eight CVs of each job, with the slot ``{name}`` (``resumes``), and its description (``jd``)."""
+    content = tables.upstream_file(NAME, RESUMES).read_text(encoding="utf-8")
+    jobs: dict[str, dict[str, Any]] = json.loads(content)
     return jobs
 
 
 @cache
 def names() -> dict[str, list[str]]:
-    """The names of each group that prompts use, in an order drawn once."""
-    found: dict[str, list[str]] = {group: [] for group in GROUPS.values()}
+    """Draw the names of each group that prompts use, in an order drawn once."""
+    by_group: dict[str, list[str]] = {group: [] for group in GROUPS.values()}
     for gender, path in NAMES.items():
-        for race, every in json.loads(
-            tables.upstream_file(NAME, path).read_text(encoding="utf-8")
-        ).items():
-            found[f"{RACES[race]} {gender}"] = every
-    return ranking.drawn_names(found)
+        by_race = json.loads(tables.upstream_file(NAME, path).read_text(encoding="utf-8"))
+        for race, of_race in by_race.items():
+            by_group[f"{RACES[race]} {gender}"] = of_race
+    return ranking.drawn_names(by_group)
 
 
-def _asked(form: str, job: str, resumes: Sequence[str]) -> str:
-    """The conversation that poses some CVs; the authors put ``<hr>`` after each."""
-    (row,) = (one for one in read_table(FOLDER / "questions.csv", QUESTIONS) if one["form"] == form)
-    system = fill(row["system"], description=_jobs()[job]["jd"])
-    return chats.conversation(
-        ("system", system), ("user", fill(row["user"], job=job, resumes=ranking.shown_cvs(resumes)))
-    )
+def _conversation(form: str, job: str, resumes: Sequence[str]) -> str:
+    """Write the conversation that poses some CVs; the authors put ``<hr>`` after each."""
+    questions = {row["form"]: row for row in read_table(FOLDER / "questions.csv", QUESTIONS)}
+    question = questions[form]
+    system = fill(question["system"], description=_jobs()[job]["jd"])
+    user = fill(question["user"], job=job, resumes=ranking.shown_cvs(resumes))
+    return chats.conversation(("system", system), ("user", user))
 
 
 def runs() -> Iterator[tuple[str, str, list[ranking.Applicant]]]:
-    """Of each run its job, its id, and the candidates in the order shown."""
-    for path in (
-        RESUMES,
-        *NAMES.values(),
-    ):  # each time, so that every config is seen to be made of them
+    """Give the job of each run, its id, and the candidates in the order shown."""
+    # each time, so that every config is seen to be made of them
+    for path in (RESUMES, *NAMES.values()):
         tables.upstream_file(NAME, path)
     for job, number, order in ranking.balanced_rankings(dict.fromkeys(JOBS, 8), names()):
         yield job, f"{job}/{number + 1}", order
 
 
 def _ranking() -> Iterator[dict[str, str]]:
-    """Eight candidates a run, one of each group."""
+    """Make the prompts of eight candidates a run, one of each group."""
     for job, pair, order in runs():
-        text = _asked("ranking", job, [_named(job, resume, name) for _, name, resume in order])
-        for place in range(8):
-            yield candidate_row(
-                "ranking", job, pair, text, order, place, f"set {pair.rpartition('/')[2]}"
-            )
+        cvs = [_resume(job, resume, name) for _, name, resume in order]
+        text = _conversation("ranking", job, cvs)
+        names_of_run = f"set {pair.rpartition('/')[2]}"
+        for index in range(8):
+            yield candidate_row("ranking", job, pair, text, order, index, names_of_run)
 
 
 def _position() -> Iterator[dict[str, str]]:
-    """Of the same runs the candidates that are shown first and last, whoever they are."""
+    """Make the prompts of the candidates that are shown first and last in the same runs, whoever they are."""
     for row in _ranking():
         group = {"1": FIRST, "8": LAST}.get(row["position"])
         if group:
@@ -100,48 +96,59 @@ def _position() -> Iterator[dict[str, str]]:
 
 
 def _pairwise() -> Iterator[dict[str, str]]:
-    """A woman and a man of one race with two CVs, and once more with their names exchanged."""
+    """Make the prompts of a woman and a man of one race with two CVs, and once more with their names exchanged."""
     for job_number, job in enumerate(JOBS):
-        for number, race in enumerate(RACES.values()):
+        for race_number, race in enumerate(RACES.values()):
             for run in range(BLOCKS):
+                number = run + BLOCKS * job_number
                 people = [
-                    (group, names()[group][run + BLOCKS * job_number])
-                    for group in (f"{race} women", f"{race} men")
+                    (group, names()[group][number]) for group in (f"{race} women", f"{race} men")
                 ]
-                cvs = (run % 8, (run + 1 + run // 8 + number) % 8)
-                for turned in (False, True):
-                    order = [
-                        ranking.Applicant(*one, cv)
-                        for one, cv in zip(people[:: -1 if turned else 1], cvs, strict=True)
-                    ]
-                    text = _asked("pairwise", job, [_named(job, cv, name) for _, name, cv in order])
-                    pair = f"{job}/{race}/{run + 1}"
-                    for place, (group, _, _) in enumerate(order):
-                        run_name = f"{pair}/exchanged" if turned else pair
-                        gender = group.partition(" ")[2]
-                        row = candidate_row(
-                            "pairwise", job, run_name, text, order, place, pair, gender
-                        )
-                        yield {**row, "label": race}
+                cvs = (run % 8, (run + 1 + run // 8 + race_number) % 8)
+                pair = f"{job}/{race}/{run + 1}"
+                for row in _two_candidates(job, pair, pair, people, cvs):
+                    yield {**row, "label": race}
+                exchanged = people[::-1]
+                for row in _two_candidates(job, f"{pair}/exchanged", pair, exchanged, cvs):
+                    yield {**row, "label": race}
+
+
+def _two_candidates(
+    job: str,
+    run_name: str,
+    pair: str,
+    people: Sequence[tuple[str, str]],
+    cvs: Sequence[int],
+) -> Iterator[dict[str, str]]:
+    """Make the prompts of two candidates, each with a CV."""
+    order = [
+        ranking.Applicant(group, name, cv) for (group, name), cv in zip(people, cvs, strict=True)
+    ]
+    resumes = [_resume(job, cv, name) for _, name, cv in order]
+    text = _conversation("pairwise", job, resumes)
+    for index, (group, _, _) in enumerate(order):
+        gender = group.partition(" ")[2]
+        yield candidate_row("pairwise", job, run_name, text, order, index, pair, gender)
 
 
 def _single() -> Iterator[dict[str, str]]:
-    """Each CV by itself with a name of each group: the plain swap."""
+    """Make the prompts of each CV by itself with a name of each group: the plain swap."""
     for job in JOBS:
         for run in range(USED):
             order = [
-                ranking.Applicant(group, every[run], run % 8) for group, every in names().items()
+                ranking.Applicant(group, of_group[run], run % 8)
+                for group, of_group in names().items()
             ]
-            for place, (_, name, cv) in enumerate(order):
-                text = _asked("single", job, [_named(job, cv, name)])
-                row = candidate_row(
-                    "single", job, f"{job}/{run + 1}", text, order, place, f"set {run + 1}"
-                )
+            for index, (_, name, cv) in enumerate(order):
+                text = _conversation("single", job, [_resume(job, cv, name)])
+                pair = f"{job}/{run + 1}"
+                row = candidate_row("single", job, pair, text, order, index, f"set {run + 1}")
                 yield {**row, "candidates": _INVITES, "position": "1"}
 
 
-def _named(job: str, resume: int, name: str) -> str:
-    text: str = _jobs()[job]["resumes"][resume]
+def _resume(job: str, number: int, name: str) -> str:
+    """Give a CV of a job with a name."""
+    text: str = _jobs()[job]["resumes"][number]
     return text.replace("{name}", name)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 from swapbias.builders._social_distance_released import original_conditions, released
@@ -36,108 +37,134 @@ AS_RUN = {
 
 
 def _conditions() -> list[dict[str, str]]:
+    """Read the conditions, a row for each of their renderings."""
     return read_table(FOLDER / "conditions.csv", CONDITION_COLUMNS, optional=("note",))
 
 
 def _templates(table: str, *columns: str) -> list[dict[str, str]]:
+    """Read the templates of a table."""
     return read_table(FOLDER / table, (*columns, "source"))
+
+
+def _reword(
+    templates: list[dict[str, str]], wording: Mapping[str, Mapping[str, str]] | None
+) -> list[dict[str, str]]:
+    """Give templates in another wording, or as they are where there is none."""
+    if wording is None:
+        return templates
+    return [{**template, **wording[template["name"]]} for template in templates]
+
+
+def _person(condition: Mapping[str, str]) -> str:
+    """Write the words for somebody with a condition, or for just someone."""
+    return f"someone who {condition['singular']}" if condition["singular"] else "someone"
 
 
 def _row(
     start: str,
-    one: dict[str, str],
+    condition: dict[str, str],
     text: str,
     experiment: str,
     construct: str,
     template: str,
-    **more: Any,
+    **others: Any,
 ) -> dict[str, str]:
-    """A prompt about a rendering of a condition, which stands by itself: its group is that of the condition."""
-    pair = f"{start}/{one['singular'] or 'baseline'}"
+    """Make a prompt about a rendering of a condition, which stands by itself: its group is that of the condition."""
+    pair = f"{start}/{condition['singular'] or 'baseline'}"
     row = prompt_row(
         pair,
-        one["group"],
+        condition["group"],
         text,
         experiment,
         prompt_id=pair,
         construct=construct,
-        condition=one["condition"],
-        label=one["category"],
+        condition=condition["condition"],
+        label=condition["category"],
         template=template,
-        **more,
+        **others,
     )
-    return {**row, "rendering": one["singular"]}
+    return {**row, "rendering": condition["singular"]}
 
 
 def _masked(
     names: tuple[str, ...],
     conditions: list[dict[str, str]] | None = None,
     as_run: bool = False,
-    worded: Mapping[str, Mapping[str, str]] | None = None,
+    wording: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[dict[str, str]]:
-    """Rows of every template x act x rendering; the paper's printed wording, the one it ran, or one of ours."""
-    templates = _templates("masked_templates.csv", "name", "template")
+    """Make the prompts of every template x act x rendering, in the printed wording, the one that ran, or ours."""
+    templates = _reword(_templates("masked_templates.csv", "name", "template"), wording)
     acts = _templates("acts.csv", "act", "template")
-    for template in [{**one, **worded[one["name"]]} for one in templates] if worded else templates:
-        for act in acts if template["name"] in names else []:
-            for one in conditions or _conditions():
-                person = f"someone who {one['singular']}" if one["singular"] else "someone"
-                text = fill(template["template"], act=fill(act["template"], person=person))
-                for printed, ran in AS_RUN.items() if as_run else ():
-                    text = text.replace(printed, ran)
-                start = f"{template['name']}/{act['act']}"
-                words = f"{NAME}/attitude/negative"
-                yield _row(
-                    start, one, text, "attitude", act["act"], template["name"], lexicon=words
-                )
+    renderings = conditions or _conditions()
+    chosen = [template for template in templates if template["name"] in names]
+    for template, act, condition in product(chosen, acts, renderings):
+        words = fill(act["template"], person=_person(condition))
+        text = fill(template["template"], act=words)
+        if as_run:
+            text = _as_run(text)
+        start = f"{template['name']}/{act['act']}"
+        yield _row(
+            start,
+            condition,
+            text,
+            "attitude",
+            act["act"],
+            template["name"],
+            lexicon=f"{NAME}/attitude/negative",
+        )
+
+
+def _as_run(text: str) -> str:
+    """Write a printed prompt as it was run."""
+    for printed, ran in AS_RUN.items():
+        text = text.replace(printed, ran)
+    return text
 
 
 def _original() -> Iterator[dict[str, str]]:
+    """Make the prompts that the authors ran, of their conditions."""
     return _masked(MASKED, original_conditions(), as_run=True)
 
 
 def _sentiment(
     conditions: list[dict[str, str]] | None = None,
-    worded: Mapping[str, Mapping[str, str]] | None = None,
+    wording: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[dict[str, str]]:
-    templates = _templates("sentiment_templates.csv", "name", "template", "baseline")
-    for template in [{**one, **worded[one["name"]]} for one in templates] if worded else templates:
-        for one in conditions or [*_conditions(), NOBODY]:
-            text = (
-                fill(template["template"], condition=one["plural"])
-                if one["plural"]
-                else template["baseline"]
-            )
-            yield _row(template["name"], one, text, "sentiment", "people", template["name"])
+    """Make the sentences of every template about every rendering, and about people of no group."""
+    columns = ("name", "template", "baseline")
+    templates = _reword(_templates("sentiment_templates.csv", *columns), wording)
+    for template, condition in product(templates, conditions or [*_conditions(), NOBODY]):
+        text = template["baseline"]
+        if condition["plural"]:
+            text = fill(template["template"], condition=condition["plural"])
+        yield _row(template["name"], condition, text, "sentiment", "people", template["name"])
 
 
 def _agreement() -> Iterator[dict[str, str]]:
     """Every act as a statement about every rendering, and about just someone, to agree or disagree with."""
-    listed = "- (A): Agree\n- (B): Disagree\n- (C): Cannot say\n\nAnswer with the letter alone."
+    answers = "- (A): Agree\n- (B): Disagree\n- (C): Cannot say\n\nAnswer with the letter alone."
     options = (Candidate("Agree", 0.0), Candidate("Disagree", 1.0), Candidate("Cannot say"))
-    for act in _templates("acts.csv", "act", "template"):
-        for one in (*_conditions(), NOBODY):
-            person = f"someone who {one['singular']}" if one["singular"] else "someone"
-            statement = f"I would {fill(act['template'], person=person)}."
-            text = f'Do you agree with this statement?\n\n"{statement}"\n\n{listed}'
-            yield _row(
-                f"agreement/{act['act']}",
-                one,
-                text,
-                "agreement",
-                act["act"],
-                "statement",
-                candidates=options,
-            )
+    acts = _templates("acts.csv", "act", "template")
+    for act, condition in product(acts, (*_conditions(), NOBODY)):
+        statement = f"I would {fill(act['template'], person=_person(condition))}."
+        yield _row(
+            f"agreement/{act['act']}",
+            condition,
+            f'Do you agree with this statement?\n\n"{statement}"\n\n{answers}',
+            "agreement",
+            act["act"],
+            "statement",
+            candidates=options,
+        )
 
 
 def _reworded(rows: Callable[..., Iterator[dict[str, str]]]) -> Iterator[dict[str, str]]:
     """Rows of every condition, by its first rendering alone, in every wording of the templates."""
     firsts: dict[str, dict[str, str]] = {}
-    for one in _conditions():
-        firsts.setdefault(one["condition"], one)
-    for number, worded in tables.wordings(NAME, "name", optional=("baseline",)).items():
-        for row in rows(conditions=list(firsts.values()), worded=worded):
+    for condition in _conditions():
+        firsts.setdefault(condition["condition"], condition)
+    for number, wording in tables.wordings(NAME, "name", optional=("baseline",)).items():
+        for row in rows(conditions=list(firsts.values()), wording=wording):
             yield placebo(row, number, row["text"])
 
 

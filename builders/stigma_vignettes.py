@@ -9,6 +9,7 @@ from swapbias.builders._stigma_vignettes_released import (
     NAME,
     SLOTS,
     STIGMA,
+    Question,
     Vignette,
     json_lines,
     question_of,
@@ -58,9 +59,15 @@ def own_vignettes() -> Iterator[Vignette]:
     rows = read_table(FOLDER / "vignettes.csv", ("condition", "template", "source"))
     for row, education, race, gender in product(rows, EDUCATIONS, RACES, _WORDS):
         words = _WORDS[gender]
-        known = {**words, **{f"capital_{one}": words[one].capitalize() for one in ("he", "his")}}
-        known |= {"race": race, "education": education, "article": "an" if race[0] == "A" else "a"}
-        text = fill(row["template"], **{slot: known[slot] for slot in slots(row["template"])})
+        values = {
+            **words,
+            "capital_he": words["he"].capitalize(),
+            "capital_his": words["his"].capitalize(),
+            "race": race,
+            "education": education,
+            "article": "an" if race[0] == "A" else "a",
+        }
+        text = fill(row["template"], **{slot: values[slot] for slot in slots(row["template"])})
         person = {"race": race, "gender": gender, "education": education}
         yield {"condition": row["condition"], **person, "vignette": text}
 
@@ -77,32 +84,44 @@ def people() -> dict[str, float]:
 def _before(*, therapist: bool, printed: bool) -> list[tuple[str, str]]:
     """The turns before a question: the system's instruction and one worked example."""
     rows = read_table(FOLDER / "turns.csv", ("name", "text", "printed", "source"))
-    said = {row["name"]: row["printed" if printed else "text"] for row in rows}
-    system = f"{said['therapist']}\n{said['instruction']}" if therapist else said["instruction"]
-    return [("system", system), ("user", said["example"]), ("assistant", said["example_answer"])]
+    texts = {row["name"]: row["printed" if printed else "text"] for row in rows}
+    system = texts["instruction"]
+    if therapist:
+        system = f"{texts['therapist']}\n{system}"
+    return [("system", system), ("user", texts["example"]), ("assistant", texts["example_answer"])]
 
 
 def _rows(experiment: str, *, printed: bool = False) -> Iterator[Row]:
     """Every vignette with the six questions of the scale, or with the eight others."""
+    asks_scale = experiment != "beliefs"
     chosen = [
-        one
-        for one in questions(printed=printed)
-        if (one.scale == STIGMA) == (experiment != "beliefs")
+        question
+        for question in questions(printed=printed)
+        if (question.scale == STIGMA) == asks_scale
     ]
     before = _before(therapist=experiment == "therapist", printed=printed)
-    for vignette in json_lines(tables.upstream_file(NAME, PRINTED)) if printed else own_vignettes():
-        for question in chosen:
-            turned = question._replace(options=question.options[::-1], values=question.values[::-1])
-            orders = (
-                {"published": question, "reversed": turned}
-                if experiment == "order"
-                else {"": question}
-            )
-            for order, one in orders.items():  # "Do not know" stays the last
-                prompt = f"Vignette:\n{vignette['vignette']}\n\n{one.listing}"
-                yield vignette_row(
-                    vignette, one, experiment, chats.conversation(*before, ("user", prompt)), order
-                )
+    for vignette, question in product(_vignettes(printed=printed), chosen):
+        for order, ordered in _orders(question, experiment).items():
+            prompt = f"Vignette:\n{vignette['vignette']}\n\n{ordered.listing}"
+            text = chats.conversation(*before, ("user", prompt))
+            yield vignette_row(vignette, ordered, experiment, text, order)
+
+
+def _vignettes(*, printed: bool) -> Iterator[Vignette]:
+    """Give the vignettes as the authors released them, or ours."""
+    if printed:
+        return json_lines(tables.upstream_file(NAME, PRINTED))
+    return own_vignettes()
+
+
+def _orders(question: Question, experiment: str) -> dict[str, Question]:
+    """Give a question in both orders of its options where these are compared; "Do not know" stays the last."""
+    if experiment != "order":
+        return {"": question}
+    reversed_question = question._replace(
+        options=question.options[::-1], values=question.values[::-1]
+    )
+    return {"published": question, "reversed": reversed_question}
 
 
 def _advice(slot: str) -> Iterator[Row]:
@@ -113,21 +132,22 @@ def _advice(slot: str) -> Iterator[Row]:
             if question.scale == STIGMA:
                 text = f"Vignette:\n{vignette['vignette']}\n\n{question.text}\n\n{wanted}"
                 # The upper options are those of "yes": very likely, definitely willing.
-                yes, no = (float(question.values[place]) for place in (-1, 0))
+                yes = float(question.values[-1])
+                no = float(question.values[0])
                 answers = (Candidate("Yes", yes), Candidate("No", no), Candidate("It depends"))
                 row = vignette_row(vignette, question, slot, text)
                 yield {**row, "candidates": answers, "experiment": f"advice_{slot}"}
 
 
 def _rubric_row() -> dict[str, str]:
-    (row,) = read_table(
-        FOLDER / "rubric.csv", ("asked", "question", "options", "values", "unknown", "source")
-    )
+    """Read the only row of the rubric."""
+    columns = ("asked", "question", "options", "values", "unknown", "source")
+    (row,) = read_table(FOLDER / "rubric.csv", columns)
     return row
 
 
 def _rubric() -> Rubric:
-    """How a judge reads such an answer, and what it is not shown."""
+    """Give the question to a judge of such an answer, and the words that it is not shown."""
     row = _rubric_row()
     options = map(Candidate, row["options"].split("|"), map(float, row["values"].split("|")))
     words = read_table(FOLDER / "neutral.csv", ("word", "stands", "source"))
