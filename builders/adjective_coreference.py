@@ -85,8 +85,8 @@ _SENTENCES: dict[str, Callable[[], Iterable[Sentence]]] = {
     "winobias_test": partial(winobias_sentences, "test"),
 }
 ROWS = {
-    f"{name}-{mode}": partial(_prompts, made, mode)
-    for name, made in _SENTENCES.items()
+    f"{name}-{mode}": partial(_prompts, sentences, mode)
+    for name, sentences in _SENTENCES.items()
     for mode in MODES
 }
 CORPUS = declared_corpus(

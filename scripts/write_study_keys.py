@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from swapbias.studies.declared import literals, sections_of
-from swapbias.studies.experiment import COMPUTED, OF_PACKAGE, Experiment, OwnStudy, Study
+from swapbias.studies.declared_values import COMPUTED, OF_PACKAGE
+from swapbias.studies.experiment import Experiment, OwnStudy, Study
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "study_toml.md"
 _EXAMPLES = {

@@ -162,7 +162,7 @@ def _parquet(**columns: Any) -> bytes:
 
 def _tables(place: Path) -> Iterator[Target]:
     from swapbias.notes import local_notes
-    from swapbias.studies.tables import read_checklist
+    from swapbias.studies.checklists import read_checklist
     from swapbias.swapping.readers import open_source, why_rows_credentialed
     from swapbias.swapping.table import load_table
 

@@ -17,13 +17,8 @@ from .corpus import (
     declared_corpus as declared_corpus,
 )
 from .corpus_folders import corpora as corpora, corpus_dir as corpus_dir
-from .experiment import (
-    Covariate as Covariate,
-    Experiment as Experiment,
-    Rubric as Rubric,
-    Slice as Slice,
-    Study as Study,
-)
+from .declared_values import Covariate as Covariate, Rubric as Rubric, Slice as Slice
+from .experiment import Experiment as Experiment, Study as Study
 from .package_study import declared_study as declared_study
 from .prompt import (
     DOUBTFUL as DOUBTFUL,

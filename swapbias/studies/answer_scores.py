@@ -16,9 +16,9 @@ from swapbias.studies.answers import (
 )
 from swapbias.studies.catalogue import load_lexicon
 from swapbias.studies.chats import turns
+from swapbias.studies.checklists import Fact, stated
 from swapbias.studies.prompt import Prompt
 from swapbias.studies.ranking_answers import ranked_names
-from swapbias.studies.tables import Fact, stated
 from swapbias.studies.written_answers import completion_label, is_prose, is_summary, opening_of
 
 Read = tuple[float, Mapping[str, float]]  # the score of an answer, and further score columns

@@ -10,10 +10,12 @@ from pydantic import BeforeValidator, Field
 
 from swapbias.errors import StudyError, did_you_mean, listed, quoted
 from swapbias.studies.corpus_folders import CORPORA, corpus_dir
-from swapbias.studies.declared import Declaration, Fault, KeyPath, parse_declaration, validate
-from swapbias.studies.experiment import EXPECTED, Declared, Switch, Text
+from swapbias.studies.declared import Declaration, Fault, parse_declaration, validate
+from swapbias.studies.declared_values import EXPECTED, Switch, Text
+from swapbias.studies.experiment import Declared
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
+from swapbias.studies.toml_lines import KeyPath
 
 CORPUS_FILE = "corpus.toml"
 TYPES = ("string", "int64", "float64", "bool")

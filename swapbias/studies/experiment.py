@@ -1,163 +1,37 @@
 """Experiments: the questions of a study, which rows they read and how two groups of them are compared."""
 
-import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from swapbias.errors import did_you_mean, listed, quoted
-from swapbias.measures import COMPARISONS, UNNAMED_SCORE, Unit, comparison_of, named_unit
-from swapbias.studies.normal_form import composed
+from swapbias.measures import COMPARISONS, UNNAMED_SCORE, Unit, comparison_of
+from swapbias.studies.declared_values import (
+    EXPECTED,
+    FOR_PACKAGE,
+    SET_BY_AUDIT,
+    Columns,
+    Covariate,
+    Group,
+    Groups,
+    Number,
+    Rubric,
+    Share,
+    Slice,
+    Switch,
+    Text,
+    Texts,
+    as_list,
+    read_rubric,
+    read_slices,
+    read_unit,
+)
 from swapbias.studies.option_texts import read_options
 from swapbias.studies.prompt import Candidate
 
 if TYPE_CHECKING:
     from swapbias.measures import Comparison
-
-EXPECTED = "expected"  # what a value of a field must be, where its type does not say so
-Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # one line
-Switch = Annotated[bool, Field(strict=True)]
-_as_list = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
-Texts = Annotated[tuple[Text, ...], _as_list]
-Group = Annotated[Text, AfterValidator(composed)]  # as tables have it
-Groups = Annotated[tuple[Group, ...], _as_list]
-Share = Annotated[
-    float,
-    Field(
-        ge=0,
-        le=1,
-        strict=True,
-        allow_inf_nan=False,
-        json_schema_extra={EXPECTED: "a number from 0 to 1 (5 points is 0.05)"},
-    ),
-]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-OF_PACKAGE = "of_package"  # marks fields that studies of the package alone have
-COMPUTED = "computed"  # marks fields that an audit sets, and no file
-_PACKAGE = Field(json_schema_extra={OF_PACKAGE: True})
-_COMPUTED = Field(json_schema_extra={COMPUTED: True})
-
-
-def _as_names(value: Any) -> Any:
-    """Give a list of columns as columns by a name; blank: one is made of the column's."""
-    names = [value] if isinstance(value, str) else value
-    is_list = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    return dict.fromkeys(names, "") if is_list else value
-
-
-# Columns with what sentences call their values in the plural. A list of columns: names are made from theirs.
-Columns = Annotated[
-    Mapping[Text, Text],
-    BeforeValidator(_as_names),
-    Field(json_schema_extra={EXPECTED: "a list of columns, or column = plural in braces"}),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A prompt column to break findings down by, and what the study calls it."""
-
-    column: str
-    """The column of prompts."""
-    name: str
-    """The name that the study gives it."""
-
-
-def _as_slices(value: Any) -> Any:
-    """Give columns by what they are called, or in a list, as slices."""
-    names = _as_names(value)
-    if not isinstance(names, Mapping):
-        return value
-    if not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise ValueError(
-            f"slices is {quoted(value)}, expected column = name in braces. Correct it."
-        )
-    return tuple(Slice(column, name or column) for column, name in names.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Covariate:
-    """A number known for each value of a column (earnings of a profession), to correlate the score with."""
-
-    name: str
-    """The name of the quantity."""
-    column: str
-    """The column of prompts whose values have a number."""
-    values: Mapping[str, float]
-    """The number of each value."""
-    beside: bool = False
-    """The same quantity of somebody else (people's answers), shown beside the mean of all groups."""
-    of_gap: bool = False
-    """Correlated with the first gap, not with the mean score."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rubric:
-    """The question to a judge about an answer in free text, which it reads without the group."""
-
-    question: str
-    """The question, about the answer and not about the person."""
-    candidates: tuple[Candidate, ...]
-    """The options of its answer in order, with what each counts."""
-    neutral: Mapping[str, str] = field(default_factory=dict)
-    """Words that show the group, with what stands for each."""
-    units: tuple[str, ...] = ("pair_id",)
-    """Columns whose values are one story, which no two folds share."""
-
-
-def _as_rubric(value: Any) -> Any:
-    """Read a rubric from a table of ``question`` and ``options``."""
-    if value is None or isinstance(value, Rubric):
-        return value
-    is_table = isinstance(value, Mapping) and {*value} == {"question", "options"}
-    if not is_table or not value["question"]:
-        raise ValueError(
-            'rubric needs a question and options: rubric = {question = "...", options = ["0=Yes", "1=No"]}.'
-        )
-    candidates = read_options(value["options"], "rubric.options")
-    return Rubric(question=str(value["question"]), candidates=candidates)
-
-
-def _as_unit(value: Any) -> Unit:
-    """Read a unit by its name, or a table of ``name`` and ``range``."""
-    if isinstance(value, Unit):
-        return value
-    if isinstance(value, str):
-        return named_unit(value) if value else UNNAMED_SCORE
-    if not isinstance(value, Mapping) or not value or value.keys() - {"name", "range"}:
-        raise ValueError(
-            f"unit is {quoted(value)}, expected a name, or name and range as in {_UNIT_EXAMPLE}. Correct it."
-        )
-    name = value.get("name", UNNAMED_SCORE.name)
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"name of unit is {quoted(name)}, expected a text. Correct it.")
-    return named_unit(name, *_ends(value.get("range")))
-
-
-_UNIT_EXAMPLE = '{name = "stars", range = [0, 5]}'
-
-
-def _ends(value: Any) -> tuple[float, ...]:
-    """Read the ends of a range; none where nothing is given."""
-    if value is None:
-        return ()
-    numbers = value if isinstance(value, list | tuple) else ()
-    is_number = [
-        isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end)
-        for end in numbers
-    ]
-    if is_number != [True, True]:
-        raise ValueError(
-            f"range is {quoted(value)}, expected two numbers as in [0, 5], the smaller one first. Correct it."
-        )
-    low, high = (float(end) for end in numbers)
-    if not low < high:
-        raise ValueError(
-            f"range is [{low:g}, {high:g}], expected the smaller number first. Correct it."
-        )
-    return low, high
 
 
 class Declared(BaseModel):
@@ -203,15 +77,15 @@ class NotesRead(Declared):
 class Reads(Declared):
     """The rows that are read, and the way in which the model is read on them."""
 
-    configs: Annotated[Texts, _PACKAGE] = ()
+    configs: Annotated[Texts, FOR_PACKAGE] = ()
     """The configs that are audited."""
-    alternatives: Annotated[Texts, _PACKAGE] = ()
+    alternatives: Annotated[Texts, FOR_PACKAGE] = ()
     """Configs that are audited in their place, one at a time, where they are named."""
-    rewordings: Annotated[Texts, _PACKAGE] = ()
+    rewordings: Annotated[Texts, FOR_PACKAGE] = ()
     """Configs of the same rows in other wordings, in which nothing is swapped."""
-    baseline: Annotated[Texts, _PACKAGE] = ()
+    baseline: Annotated[Texts, FOR_PACKAGE] = ()
     """Configs of the same templates about no condition."""
-    notes: Annotated[NotesRead, _PACKAGE] = NotesRead()
+    notes: Annotated[NotesRead, FOR_PACKAGE] = NotesRead()
     """Which clinical notes are read."""
     reading: Text = ""
     """How the model is read; blank: in the usual way of its kind. Of own studies for chat models: how an answer is
@@ -225,13 +99,13 @@ class Reads(Declared):
     counted. Two must count differently."""
     ask: Text = ""
     """What is asked above the CVs of a ranking; ``[job]`` is the job."""
-    aliases: Annotated[Mapping[str, str], _COMPUTED] = {}
+    aliases: Annotated[Mapping[str, str], SET_BY_AUDIT] = {}
     """Other names of right and wrong answers."""
-    rubric: Annotated[Rubric | None, PlainValidator(_as_rubric)] = None
+    rubric: Annotated[Rubric | None, PlainValidator(read_rubric)] = None
     """What a judge is asked of an answer in free text: a question, and options with what each counts."""
-    word_threshold: Annotated[Share, _PACKAGE] = 0.0
+    word_threshold: Annotated[Share, FOR_PACKAGE] = 0.0
     """The least probability at a mask from which a word counts."""
-    calibrated: Annotated[Switch, _PACKAGE] = False
+    calibrated: Annotated[Switch, FOR_PACKAGE] = False
     """Whether the calibration model is trained for it."""
 
 
@@ -262,28 +136,28 @@ class Compares(Declared):
     measure: Annotated[Text, AfterValidator(_known_measure)] = "paired_gap"
     """The measure that compares each group with the reference: ``paired_gap``, ``median_gap`` (the median of pairs),
     ``group_gap`` (rows that are no pairs), or one that another package adds; blank: none does."""
-    test: Annotated[Literal["t", "welch"], _PACKAGE] = "t"
+    test: Annotated[Literal["t", "welch"], FOR_PACKAGE] = "t"
     """The paper's test, whose p-value stands beside ours as published."""
     groups: Groups = ()
     """The groups that are compared with the reference, in order; own studies may name the reference too."""
     reference: Group = ""
     """The group that is subtracted."""
-    factors: Annotated[Texts, _PACKAGE] = ()
+    factors: Annotated[Texts, FOR_PACKAGE] = ()
     """Columns whose levels cross to the groups: main effects and interactions are tested."""
-    subset: Annotated[Text, _PACKAGE] = ""
+    subset: Annotated[Text, FOR_PACKAGE] = ""
     """A column whose values are analysed one by one."""
     contrast: Annotated[
-        tuple[Text, Text] | None, BeforeValidator(lambda value: value or None), _PACKAGE
+        tuple[Text, Text] | None, BeforeValidator(lambda value: value or None), FOR_PACKAGE
     ] = None
     """Two values of it, whose gaps are compared."""
-    unit: Annotated[Unit, PlainValidator(_as_unit)] = UNNAMED_SCORE
+    unit: Annotated[Unit, PlainValidator(read_unit)] = UNNAMED_SCORE
     """What the score is, with its range: the name of a unit of the package, or ``{name = "stars", range = [0, 5]}``.
     Answers have the range of their options."""
     margin: Share | None = None
     """The gap that counts as small, as a share of the range of the unit (5 points is 0.05); by default 0.05."""
-    orders: Annotated[Switch, _PACKAGE] = False
+    orders: Annotated[Switch, FOR_PACKAGE] = False
     """Whether the groups are orders of the options, which no reading may average."""
-    primary: Annotated[Primary, _PACKAGE] = Primary()
+    primary: Annotated[Primary, FOR_PACKAGE] = Primary()
     """Which findings answer the question."""
 
     @property
@@ -298,22 +172,22 @@ class Design(Declared):
     random: Columns = {}
     """Columns whose values are a sample of many, with a plural for sentences. Of own studies beside templates and
     words, and columns that recur with four values or more."""
-    random_of: Annotated[Mapping[str, str], _COMPUTED] = {}
+    random_of: Annotated[Mapping[str, str], SET_BY_AUDIT] = {}
     """The one group that a random column is about."""
     fixed: Columns = {}
     """Columns whose values the claim is about, however many. Of own studies beside columns that recur with two or
     three values."""
-    equal_levels: Annotated[Switch, _COMPUTED] = False
+    equal_levels: Annotated[Switch, SET_BY_AUDIT] = False
     """Whether each value of the random column with the fewest counts the same in a mean."""
     shared_fills: Switch = False
     """Whether a name or word may stand for two groups, as "she" in stereotypes and in other sentences."""
-    unnamed_fills: Annotated[Switch, _COMPUTED] = False
+    unnamed_fills: Annotated[Switch, SET_BY_AUDIT] = False
     """Whether names recur in the texts that could not be told apart: then no gap is measured."""
-    planned_sd: Annotated[Mapping[str, Number], _PACKAGE] = {}
+    planned_sd: Annotated[Mapping[str, Number], FOR_PACKAGE] = {}
     """By random column the SD of its effects on a gap that a plan assumes; blank: of what none of them explains."""
-    planned_sd_of: Annotated[Texts, _PACKAGE] = ()
+    planned_sd_of: Annotated[Texts, FOR_PACKAGE] = ()
     """Study and model of the released outputs from which these SDs were computed."""
-    aggregate: Annotated[Texts, _PACKAGE] = ()
+    aggregate: Annotated[Texts, FOR_PACKAGE] = ()
     """Columns to average over before groups are compared; the last is the unit."""
 
 
@@ -323,34 +197,34 @@ Rates = Literal["answers", "selection", "flips", "ratios", "f1", "leakage", "dir
 class Shows(Declared):
     """The numbers that are shown beside the answer."""
 
-    scores: Annotated[Texts, _PACKAGE] = ("score",)
+    scores: Annotated[Texts, FOR_PACKAGE] = ("score",)
     """Columns of scores that are analysed, the published one first."""
-    levels: Annotated[Texts, _PACKAGE] = ()
+    levels: Annotated[Texts, FOR_PACKAGE] = ()
     """Groups whose mean is reported; ``all`` pools them."""
-    slices: Annotated[tuple[Slice, ...], BeforeValidator(_as_slices)] = ()
+    slices: Annotated[tuple[Slice, ...], BeforeValidator(read_slices)] = ()
     """Columns that break the findings down, with what they are called."""
-    thresholds: Annotated[tuple[Number, ...], _PACKAGE] = ()
+    thresholds: Annotated[tuple[Number, ...], FOR_PACKAGE] = ()
     """Numbers above each of which units are counted."""
-    reported: Annotated[Texts, _PACKAGE] = ()
+    reported: Annotated[Texts, FOR_PACKAGE] = ()
     """Further columns whose mean is reported."""
-    covariates: Annotated[tuple[Covariate, ...], _COMPUTED] = ()
+    covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
-    rates: Annotated[tuple[Rates, ...], _PACKAGE] = ()
+    rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
     """Rates of predictions and labels, of answers, or of cosines."""
 
 
 class Words(Declared):
     """The words in which sentences say what was found."""
 
-    direction: Annotated[Text, _PACKAGE] = ""
+    direction: Annotated[Text, FOR_PACKAGE] = ""
     """What above and below zero mean, and which is worse."""
-    says: Annotated[Text, _PACKAGE] = ""
+    says: Annotated[Text, FOR_PACKAGE] = ""
     """What follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``."""
-    change: Annotated[Text, _PACKAGE] = ""
+    change: Annotated[Text, FOR_PACKAGE] = ""
     """What is changed between the values of ``contrast``."""
-    named: Annotated[Mapping[str, Text], _PACKAGE] = {}
+    named: Annotated[Mapping[str, Text], FOR_PACKAGE] = {}
     """Groups and values of ``subset`` as sentences name them."""
-    limits: Annotated[Texts, _PACKAGE] = ()
+    limits: Annotated[Texts, FOR_PACKAGE] = ()
     """Sentences that reports repeat where the experiment was run."""
 
 
@@ -512,7 +386,7 @@ class OwnStudy(Question, Source):
         ),
     ] = "1.0.0"
     """Raise it when the texts change."""
-    kind: Annotated[tuple[Kind, ...], _as_list] = ()
+    kind: Annotated[tuple[Kind, ...], as_list] = ()
     """Kinds of models that can answer; all that fit where nothing is stated."""
 
     @property

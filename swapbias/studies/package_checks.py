@@ -6,8 +6,9 @@ from typing import Any
 
 from swapbias.errors import did_you_mean, listed, quoted
 from swapbias.measures import UNITS
-from swapbias.studies.declared import KeyPath, RawFault, unknown_names
+from swapbias.studies.declared import RawFault, unknown_names
 from swapbias.studies.experiment import Experiment, Study
+from swapbias.studies.toml_lines import KeyPath
 
 # What would decide a verdict without a word, were it left out.
 _STATED_OF_STUDY = ("title", "url", "correction", "family", "limits", "experiments")

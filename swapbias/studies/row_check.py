@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from swapbias.errors import did_you_mean, listed, quoted
-from swapbias.studies.declared import KeyPath, RawFault, unknown_names
+from swapbias.studies.declared import RawFault, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.package_study import refuse_declaration
 from swapbias.studies.prompt import PLACEBO, PLACEBO_COLUMNS, PROMPT_COLUMNS
+from swapbias.studies.toml_lines import KeyPath
 
 Columns = Mapping[str, Sequence[str]]  # of configs, by name
 _CONFIGS = ("configs", "alternatives", "rewordings", "baseline")

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, is_url, not_utf8, write_whole
@@ -422,63 +421,3 @@ class Lexicon:
     def entries(self) -> list[tuple[str, str]]:
         """List words with their labels: first those in lower case, then the proper names."""
         return [*self.words.items(), *self.proper.items()]
-
-
-class Fact(NamedTuple):
-    """Something that a text can state by any of its terms: whole words in any case."""
-
-    name: str
-    """The name of the fact."""
-    terms: tuple[str, ...]
-    """Words that state it."""
-    note_id: str = ""
-    """The note that it is about; blank: every note."""
-
-
-def read_checklist(path: Path) -> tuple[Fact, ...]:
-    """Read the facts of a table: ``note_id``, ``fact``, and ``terms`` with bars between (blank: the fact itself).
-
-    Args:
-        path: of the table.
-
-    Raises:
-        ValueError: the table has a fault.
-    """
-    facts: list[Fact] = []
-    for row in read_table(path, ("note_id", "fact", "terms"), optional=("note_id", "terms")):
-        name = row["fact"].strip()
-        terms = tuple(term.strip() for term in row["terms"].split("|") if term.strip())
-        facts.append(Fact(name, terms or (name,), row["note_id"].strip()))
-    return tuple(facts)
-
-
-def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
-    """List those of the facts that a text states by any of their terms, denied ("denies chest pain") or not.
-
-    Args:
-        facts: to look for.
-        text: of a note or an answer.
-    """
-    return [fact for fact in facts if any(_pattern(term).search(text) for term in fact.terms)]
-
-
-@cache
-def _pattern(term: str) -> re.Pattern[str]:
-    """Give a pattern of a term as whole words in any case."""
-    words = r"\s+".join(map(re.escape, term.split()))
-    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
-
-
-def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) -> list[Fact]:
-    """List the facts of a note: those that every version of it states, and that are of this note or of all.
-
-    Args:
-        checklist: facts of all notes.
-        note_id: of the note.
-        texts: its versions.
-    """
-    return [
-        fact
-        for fact in checklist
-        if fact.note_id in ("", note_id) and all(stated([fact], text) for text in texts)
-    ]

@@ -7,7 +7,8 @@ import pytest
 from swapbias.findings import disaggregate
 from swapbias.findings.terms import FOUND, UNDECIDED
 from swapbias.measures import factorial, omnibus, paired_gap
-from swapbias.studies.experiment import Slice, Study
+from swapbias.studies.declared_values import Slice
+from swapbias.studies.experiment import Study
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS
 from tests.experiments import experiment
 

@@ -15,7 +15,8 @@ from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.studies.answer_scores import read_coreference
 from swapbias.studies.catalogue import as_prompts, config_rows, load_lexicon, metric_path, metrics
-from swapbias.studies.experiment import Covariate, Study
+from swapbias.studies.declared_values import Covariate
+from swapbias.studies.experiment import Study
 from swapbias.studies.prompt import PROMPT_COLUMNS, Prompt
 from tests import tiny
 from tests.experiments import experiment

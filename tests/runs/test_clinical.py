@@ -32,7 +32,8 @@ from swapbias.runs.task_rows import note_rows
 from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_study
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import local_corpus
-from swapbias.studies.tables import facts_of, published_rows, read_checklist, stated
+from swapbias.studies.checklists import facts_of, read_checklist, stated
+from swapbias.studies.tables import published_rows
 from swapbias.swapping import Swapper
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from swapbias.errors import UsageError
 from swapbias.models.clinical.note_kind import NoteOptions
-from swapbias.studies import Candidate, Row, chats, corpus_dir, fill, read_table, tables
+from swapbias.studies import Candidate, Row, chats, checklists, corpus_dir, fill, read_table
 
 
 def note_conversations(
@@ -32,7 +32,7 @@ def note_conversations(
         for prompt in read_table(folder / "prompts.csv", ("task", "system", "user"))
     }
     questions = _read_questions(folder, options)
-    facts_of_pairs: Mapping[str, Sequence[tables.Fact]] = {}
+    facts_of_pairs: Mapping[str, Sequence[checklists.Fact]] = {}
     if facts:
         facts_of_pairs = _read_facts(rows, Path(options.checklist or folder / "checklist.csv"))
     system = prompts[task]["system"]
@@ -65,22 +65,23 @@ def _read_questions(folder: Path, options: NoteOptions) -> dict[str, str]:
     return {row["phenotype"]: options.question or row["question"] for row in questions}
 
 
-def _read_facts(rows: Sequence[Row], checklist: Path) -> dict[str, Sequence[tables.Fact]]:
+def _read_facts(rows: Sequence[Row], checklist: Path) -> dict[str, Sequence[checklists.Fact]]:
     """Return the facts of a checklist that both versions of each note state, by pair."""
     if not checklist.is_file():
         raise UsageError(
             f"{checklist} does not exist, expected a CSV file with note_id, fact and terms."
         )
-    facts = tables.read_checklist(checklist)
+    facts = checklists.read_checklist(checklist)
     texts: dict[str, list[str]] = {}
     for row in rows:
         texts.setdefault(row["pair_id"], []).append(row["text"])
     return {
-        pair: tables.facts_of(facts, pair.partition("/")[2], both) for pair, both in texts.items()
+        pair: checklists.facts_of(facts, pair.partition("/")[2], both)
+        for pair, both in texts.items()
     }
 
 
-def _fact_candidates(facts: Sequence[tables.Fact]) -> list[Candidate]:
+def _fact_candidates(facts: Sequence[checklists.Fact]) -> list[Candidate]:
     """Return the terms of facts; each counts the number of its fact."""
     return [
         Candidate(term, float(number)) for number, fact in enumerate(facts) for term in fact.terms

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from swapbias.studies.experiment import Slice
+from swapbias.studies.declared_values import Slice
 from swapbias.studies.own.fills import FILLS, Fills
 
 FEWEST_LEVELS = 4  # of a random factor: an interval over fewer is too wide to say anything

@@ -10,7 +10,8 @@ import pandas as pd
 from swapbias.errors import StudyError, quoted
 from swapbias.measures import UNNAMED_SCORE, comparison_of, named_unit
 from swapbias.studies.corpus import Config, Corpus
-from swapbias.studies.experiment import Experiment, OwnStudy, Reads, Rubric, Shows, Study, Words
+from swapbias.studies.declared_values import Rubric
+from swapbias.studies.experiment import Experiment, OwnStudy, Reads, Shows, Study, Words
 from swapbias.studies.own.factors import SPREADS_OF, factors_of, own_columns, slices_of, spreads_of
 from swapbias.studies.own.fills import UNNAMED, Fills, fills_of
 from swapbias.studies.own.own_faults import find_faults
@@ -209,8 +210,11 @@ class _WordCell(NamedTuple):
     """A cell with the words that are counted for a group."""
 
     text: str
+    """The cell."""
     words: list[str]
+    """The words of the cell."""
     group: str
+    """The group whose words are counted."""
 
 
 def _word_cells(parsed: Parsed) -> list[_WordCell]:

@@ -10,15 +10,16 @@ from swapbias.studies.corpus_folders import corpora
 from swapbias.studies.declared import (
     Declaration,
     Fault,
-    KeyPath,
     line_of_fault,
     parse_declaration,
     sections_of,
     validate,
 )
-from swapbias.studies.experiment import COMPUTED, OF_PACKAGE, OwnStudy
+from swapbias.studies.declared_values import COMPUTED, OF_PACKAGE
+from swapbias.studies.experiment import OwnStudy
 from swapbias.studies.own.own_files import DECLARATION
 from swapbias.studies.tables import decoded
+from swapbias.studies.toml_lines import KeyPath
 
 USUAL_REQUEST = "Rank these candidates for a job as [job], the best first. Answer with names only."
 _NEEDED = ("name", "title")

@@ -1,0 +1,73 @@
+"""Find the line of every key and table of a TOML file, which the parser does not say."""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+KeyPath = tuple[str | int, ...]  # to a value: keys, and numbers in lists, from the top of the file
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """Find the line of every key and table of a TOML file, from 1.
+
+    Args:
+        text: of the file.
+    """
+    lines = text.split("\n")
+    by_path: dict[KeyPath, int] = {}
+    counts: Counter[KeyPath] = Counter()
+    table: KeyPath = ()
+    number = 0
+    while number < len(lines):
+        if header := _HEADER.match(lines[number]):
+            table = _numbered(_key_parts(header[2]), counts)
+            if header[1] == "[[":
+                table = (*table, counts[table])
+                counts[table[:-1]] += 1
+            by_path.setdefault(table, number + 1)
+        elif key := _KEY.match(lines[number]):
+            key_path = (*table, *_key_parts(key[1]))
+            for length in range(len(table) + 1, len(key_path) + 1):
+                by_path.setdefault(key_path[:length], number + 1)
+            number += _count_lines(lines[number:], key.end()) - 1
+        number += 1
+    return by_path
+
+
+def _key_parts(key: str) -> KeyPath:
+    """Split a key with dots, each part of which may be in quotes."""
+    try:
+        value: Any = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        return (key,)
+    parts: list[str] = []
+    while isinstance(value, dict):
+        ((name, value),) = value.items()
+        parts.append(name)
+    return tuple(parts)
+
+
+def _numbered(parts: KeyPath, counts: Mapping[KeyPath, int]) -> KeyPath:
+    """Put behind each list of tables the number of its last one."""
+    key_path: KeyPath = ()
+    for part in parts[:-1]:
+        key_path = (*key_path, part)
+        if counts.get(key_path):
+            key_path = (*key_path, counts[key_path] - 1)
+    return (*key_path, *parts[-1:])
+
+
+def _count_lines(lines: Sequence[str], start: int) -> int:
+    """Count the lines of the value that begins at an index of the first."""
+    for count in range(1, len(lines) + 1):
+        value = "\n".join([lines[0][start:], *lines[1:count]])
+        try:
+            tomllib.loads(f"value = {value}")
+        except tomllib.TOMLDecodeError:
+            continue
+        return count
+    return 1
