@@ -21,7 +21,7 @@ class UsageError(ValueError):
 
 
 class StudyError(ValueError):
-    """What is wrong with a study of the user's own: every fault on a line of its own."""
+    """Faults of a study of the user's own, each on a line of its own."""
 
 
 class ServiceError(ValueError):

@@ -150,7 +150,7 @@ def audit(
         return _audit_in_temporary_folder(start)
     if is_url(out):
         return _audit_in_temporary_folder(start, runs.Store(str(out), own=own_store))
-    with _advise_to_go_on(kept=True):
+    with _advise_to_repeat(kept=True):
         run, findings_of_run = start(Path(out))
     return Audit(run, tuple(findings_of_run))
 
@@ -185,7 +185,7 @@ def _audit_in_temporary_folder(start: Callable[..., Any], store: Any = None) -> 
     folder = Path(tempfile.mkdtemp(prefix="swapbias-"))
     try:
         if store is None:
-            with _advise_to_go_on(kept=False):
+            with _advise_to_repeat(kept=False):
                 run, findings_of_run = start(folder, draw=False)
         else:
             with store.mirrored() as mirror:
@@ -215,7 +215,7 @@ def _names(studies: Any) -> Sequence["str | PathLike[str]"]:
 
 
 @contextmanager
-def _advise_to_go_on(*, kept: bool) -> Iterator[None]:
+def _advise_to_repeat(*, kept: bool) -> Iterator[None]:
     """Let errors of a service say how the call goes on, by whether its answers are kept."""
     try:
         yield
