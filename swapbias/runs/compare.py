@@ -23,7 +23,7 @@ from swapbias.findings import (
     model_difference,
     terms,
 )
-from swapbias.measures import MEASURES
+from swapbias.measures import MEASURES, Unit
 from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, safe_line
@@ -32,124 +32,169 @@ from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
 _HEAVY = ["text", "top_tokens"]  # columns of scored rows that no comparison reads
-Prompts = tuple[
-    int, str, tuple[str, ...], str, str
-]  # rows, their sha256, of word lists and notes, settings of chat
-Columns = Sequence[tuple[ComparedModel, Results, str]]  # a model, its run, and its name there
+_TABLE = (
+    "study", "experiment", "subset", "measure", "contrast", "unit", "unit_low", "unit_high",
+)  # fmt: skip
+Prompts = tuple[int, str, tuple[str, ...], str, str]
+"""Number of rows, their sha256, those of word lists and notes, settings of chat."""
+Columns = Sequence[tuple[ComparedModel, Results, str]]
+"""A model, its run, and its name there."""
 
 
 def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
-    """What ``swapbias compare`` shows, against the first run's first model; UsageError: nothing in common."""
+    """Compare the models of runs with the first run's first model.
+
+    Args:
+        runs: of the same studies.
+
+    Returns:
+        What ``swapbias compare`` shows.
+
+    Raises:
+        UsageError: the runs have nothing in common, or are one run.
+    """
     if len(runs) > 1 and len({run.key for run in runs}) == 1:
         raise UsageError(
             "The same run is named several times, expected different ones. Name other runs as well."
         )
     columns = _columns(runs)
-    made = _side_by_side(columns)
-    first = [(run.key, one.model_id) for run in runs[:1] for one in run.found[:1]]
-    reference = next(
-        (model.name for model, run, model_id in columns if (run.key, model_id) in first), ""
-    )
+    page = _side_by_side(columns)
+    reference = _reference_name(runs, columns)
     scored, left_out = _scored_rows(runs, columns)
-    units_read = {
-        (one.study, one.experiment, one.model_id): one.scale
-        for model in made.models
-        for one in model.found
-        if one.score == "score" and MEASURES[one.measure].gap_span
-    }
-    differences = findings.compare(scored, reference=reference, units_read=units_read)
-    if not differences and not any(len(row.known) > 1 for row in made.quantities):
+    differences = findings.compare(scored, reference=reference, units_read=_units_read(page.models))
+    if not differences and not any(len(row.known) > 1 for row in page.quantities):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
     pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > model_difference.MOST_DETAILED:
         left_out.append(
-            f"There are {pairs} pairs of models, and at most {model_difference.MOST_DETAILED} are compared by "
-            "slice and subset. Name fewer runs for more."
+            f"There are {pairs} pairs of models, and at most {model_difference.MOST_DETAILED} are compared by slice and subset. Name "
+            "fewer runs for more."
         )
+    by_model = _differences_by_model(differences, columns, reference)
+    quantities = [
+        replace(row, differences_by_model=_differences_of_row(row, by_model))
+        for row in page.quantities
+    ]
+    return replace(
+        page,
+        quantities=quantities,
+        differences=[_without_one_model(difference) for difference in differences],
+        reference=reference,
+        notes=[*page.notes, *left_out],
+    )
+
+
+def _reference_name(runs: Sequence[Results], columns: Columns) -> str:
+    """Return the name of the first run's first model; blank where it has no finding."""
+    if not runs or not runs[0].found:
+        return ""
+    first = (runs[0].key, runs[0].found[0].model_id)
+    names = (model.name for model, run, model_id in columns if (run.key, model_id) == first)
+    return next(names, "")
+
+
+def _units_read(models: Sequence[ComparedModel]) -> dict[tuple[str, str, str], Unit]:
+    """Return the unit of each model's scores in an experiment."""
+    units = {}
+    for model in models:
+        for finding in model.found:
+            if finding.score == "score" and MEASURES[finding.measure].gap_span:
+                units[finding.study, finding.experiment, finding.model_id] = finding.scale
+    return units
+
+
+def _without_one_model(difference: Finding) -> Finding:
+    """Return a difference; a correlation is over all models and names none."""
+    if difference.measure == terms.DIFFERENCE:
+        return difference
+    return replace(difference, model_id="")
+
+
+def _differences_by_model(
+    differences: Sequence[Finding], columns: Columns, reference: str
+) -> dict[tuple[str, ...], dict[str, Finding]]:
+    """Return differences over all rows by study, experiment and subset, and by the name of the model."""
     contrasts = {f"{model.name} - {reference}": model.name for model, _, _ in columns}
     by_model: dict[tuple[str, ...], dict[str, Finding]] = {}
-    for one in differences:
-        if one.slice_by == "all" and not one.view and one.contrast in contrasts:
-            by_model.setdefault((one.study, one.experiment, one.subset), {})[
-                contrasts[one.contrast]
-            ] = one
-    return replace(
-        made,
-        quantities=[
-            replace(row, differences_by_model=_of_row(row, by_model)) for row in made.quantities
-        ],
-        differences=[
-            one if one.measure == terms.DIFFERENCE else replace(one, model_id="")
-            for one in differences
-        ],  # a correlation is over all models
-        reference=reference,
-        notes=[*made.notes, *left_out],
-    )
+    for finding in differences:
+        if finding.slice_by == "all" and not finding.view and finding.contrast in contrasts:
+            key = (finding.study, finding.experiment, finding.subset)
+            by_model.setdefault(key, {})[contrasts[finding.contrast]] = finding
+    return by_model
 
 
-def _of_row(
+def _differences_of_row(
     row: Quantity, by_model: Mapping[tuple[str, ...], Mapping[str, Finding]]
 ) -> dict[str, Finding]:
-    """The differences of a primary finding's models by name."""
+    """Return the differences of a primary finding's models by name."""
     first = row.known[0]
-    experiment = experiment_of(row.known[0])
-    several = experiment is not None and (
-        len(experiment.compares.groups) > 1 or experiment.compares.factors
-    )
-    subset = ", ".join(filter(None, (first.subset, first.contrast if several else "")))
-    names = {one.model_id for one in row.known} if first.primary else set()
-    mine = by_model.get((first.study, first.experiment, subset), {})
-    return {name: one for name, one in mine.items() if name in names}
+    if not first.primary:
+        return {}
+    experiment = experiment_of(first)
+    subset = first.subset
+    if experiment and (len(experiment.compares.groups) > 1 or experiment.compares.factors):
+        subset = ", ".join(filter(None, (first.subset, first.contrast)))
+    names = {finding.model_id for finding in row.known}
+    differences = by_model.get((first.study, first.experiment, subset), {})
+    return {name: finding for name, finding in differences.items() if name in names}
 
 
 def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
-    """The page, side_by_side.csv and comparison.csv; of credentialed notes the folder is marked and private."""
-    each = [(one.manifest.get("credentialed"), one.folder) for one in comparison.models]
-    credentialed = any(said or (place and is_credentialed(place)) for said, place in each)
-    models = [replace(one, report=_report_beside(one, folder)) for one in comparison.models]
+    """Write the page, side_by_side.csv and comparison.csv; of credentialed notes the folder is marked and private.
+
+    Args:
+        folder: of the comparison.
+        comparison: of runs.
+    """
+    credentialed = any(map(_holds_credentialed, comparison.models))
+    models = [replace(model, report=_report_beside(model, folder)) for model in comparison.models]
     with writing(folder, credentialed=credentialed):
-        result = Run(folder)
+        run = Run(folder)
         if comparison.quantities:
-            result.write_csv("side_by_side.csv", comparison_table(comparison))
+            run.write_csv("side_by_side.csv", comparison_table(comparison))
         if comparison.differences:
-            result.write_csv("comparison.csv", findings_table(comparison.differences))
-        result.write(REPORT, render_comparison(replace(comparison, models=models)).encode())
+            run.write_csv("comparison.csv", findings_table(comparison.differences))
+        run.write(REPORT, render_comparison(replace(comparison, models=models)).encode())
+
+
+def _holds_credentialed(model: ComparedModel) -> bool:
+    """Return whether a model's run holds credentialed notes, by its manifest or its folder."""
+    in_folder = model.folder is not None and is_credentialed(model.folder)
+    return bool(model.manifest.get("credentialed")) or in_folder
 
 
 def _report_beside(model: ComparedModel, folder: Path) -> str:
-    """The report of a run in the same folder as the comparison's, by its address from there; blank for any other."""
-    place = model.folder.resolve() if model.folder else None
-    if place is None or place.parent != folder.resolve().parent or not (place / REPORT).is_file():
+    """Return the address of a run's report from the folder of the comparison; blank where they are not neighbours."""
+    if model.folder is None:
         return ""
-    return f"../{quote(place.name)}/{REPORT}"
+    run_folder = model.folder.resolve()
+    is_neighbour = run_folder.parent == folder.resolve().parent
+    if not is_neighbour or not (run_folder / REPORT).is_file():
+        return ""
+    return f"../{quote(run_folder.name)}/{REPORT}"
 
 
 def comparison_table(comparison: ComparisonPage) -> pd.DataFrame:
-    """The comparison as a table: numbers in full, blank where there is none."""
+    """Return the comparison as a table.
+
+    Args:
+        comparison: of runs.
+
+    Returns:
+        A row for each quantity; numbers in full, blank where there is none.
+    """
     records = []
     for row in comparison.quantities:
-        names = (
-            "study",
-            "experiment",
-            "subset",
-            "measure",
-            "contrast",
-            "unit",
-            "unit_low",
-            "unit_high",
-        )
-        record: dict[str, Any] = {
-            **{name: getattr(row.known[0], name) for name in names},
-            "note": row.note,
-        }
-        for model, one in zip(comparison.models, row.found, strict=True):
+        record: dict[str, Any] = {name: getattr(row.known[0], name) for name in _TABLE}
+        record["note"] = row.note
+        for model, finding in zip(comparison.models, row.found, strict=True):
+            estimate = finding.estimate if finding else None
             for name in ("value", "ci_low", "ci_high"):
-                record[f"{model.title}: {name}"] = getattr(one.estimate, name) if one else math.nan
-            record[f"{model.title}: n"] = one.estimate.n if one else None
+                record[f"{model.title}: {name}"] = getattr(estimate, name, math.nan)
+            record[f"{model.title}: n"] = estimate.n if estimate else None
         records.append(record)
-    return pd.DataFrame(records).astype(
-        {f"{model.title}: n": "Int64" for model in comparison.models}
-    )
+    counts = {f"{model.title}: n": "Int64" for model in comparison.models}
+    return pd.DataFrame(records).astype(counts)
 
 
 def check_run(
@@ -159,182 +204,229 @@ def check_run(
     baseline: Results | Path | str | None = None,
     studies: Sequence[str] = (),
 ) -> Gate:
-    """Whether a finished run passes: ``findings.check_gaps`` of what it found, and of a baseline's scored prompts.
+    """Check whether a finished run passes: ``findings.check_gaps`` of its findings.
 
-    Runs are results or folders; ``max_gap``: a share of the range of each unit, None: the margin of each finding;
-    ``studies``: ``NAME[:EXPERIMENT]``.
+    Args:
+        run: results, or the folder of a run.
+        max_gap: share of the range of each unit; None: the margin of each finding.
+        baseline: results or folder of an earlier run of the same prompts, with whose gaps these are compared.
+        studies: ``NAME[:EXPERIMENT]`` of those that are checked; none: all.
+
+    Returns:
+        The gate with its checks.
+
+    Raises:
+        UsageError: the runs read different prompts, or a study was not audited.
     """
-    mine = run if isinstance(run, Results) else read_run(Path(run))
-    rows: dict[str, Any] = {}
+    results = run if isinstance(run, Results) else read_run(Path(run))
+    options: dict[str, Any] = {}
     if baseline is not None:
         before = baseline if isinstance(baseline, Results) else read_run(Path(baseline))
         if before.commit:  # of the Hub come no texts to tell prompts by
-            others = {(one.study, one.experiment): one for one in comparisons(before.found)}
-            for one in comparisons(mine.found):
-                other = others.get((one.study, one.experiment))
-                if other and not _prompts(one, mine.manifest) & _prompts(other, before.manifest):
-                    which = f"{one.study} {one.experiment}: the runs read different prompts"
-                    raise UsageError(f"{which}. Audit both with the same swapbias and --limit.")
-        rows = {
-            "items": dict(mine.items),
+            _check_prompts(results, before)
+        options = {
+            "items": dict(results.items),
             "baseline": dict(before.items),
             "baseline_found": before.found,
         }
-    gate = findings.check_gaps(mine.found, max_gap=max_gap, studies=studies, **rows)
-    return replace(gate, notes=tuple(map(str, mine.manifest.get("repeats", ()))))
+    gate = findings.check_gaps(results.found, max_gap=max_gap, studies=studies, **options)
+    return replace(gate, notes=tuple(map(str, results.manifest.get("repeats", ()))))
+
+
+def _check_prompts(results: Results, before: Results) -> None:
+    """Refuse, with a UsageError, a baseline that read other prompts."""
+    earlier = {
+        (finding.study, finding.experiment): finding for finding in comparisons(before.found)
+    }
+    for finding in comparisons(results.found):
+        baseline = earlier.get((finding.study, finding.experiment))
+        if baseline is None:
+            continue
+        if not _prompts(finding, results.manifest) & _prompts(baseline, before.manifest):
+            raise UsageError(
+                f"{finding.study} {finding.experiment}: the runs read different prompts. Audit both with the same "
+                "swapbias and --limit."
+            )
 
 
 def _side_by_side(columns: Columns) -> ComparisonPage:
-    """Primary quantities; a row is of one study, quantity, unit, prompts, word lists and trials."""
-    by_key: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
-    for place, (model, run, _) in enumerate(columns):
-        for one in comparisons(list(model.found), rates=True):
-            key = (one.study, one.experiment, one.unit, *one.key())
-            same = by_key.setdefault(key, [])
-            prompts = _prompts(one, run.manifest)
-            # One config may be read by two experiments of which a run has one: any common entry will do.
-            cells = next((cells for others, cells in same if prompts & others), None)
-            if cells is None:
-                same.append((prompts, cells := {}))
-            cells.setdefault(place, one)
-    rows: list[Quantity] = []
-    for key in sorted(by_key, key=lambda key: key[:2]):
-        for prompts, cells in by_key[key]:
-            note = _differing(prompts) if len(by_key[key]) > 1 else ""
-            rows.append(Quantity(tuple(cells.get(place) for place in range(len(columns))), note))
+    """Return primary quantities; a row is of one study, quantity, unit, prompts, word lists and trials."""
+    rows_by_key = _rows_by_key(columns)
+    quantities: list[Quantity] = []
+    for key in sorted(rows_by_key, key=lambda key: key[:2]):
+        same_quantity = rows_by_key[key]
+        for prompts, cells in same_quantity:
+            note = _describe_prompts(prompts) if len(same_quantity) > 1 else ""
+            findings_of_row = tuple(cells.get(index) for index in range(len(columns)))
+            quantities.append(Quantity(findings_of_row, note))
     footnotes = []
-    if any(len(same) > 1 for same in by_key.values()):
+    if any(len(same_quantity) > 1 for same_quantity in rows_by_key.values()):
         footnotes.append(
             "Where prompts, word lists or trials differ, rows cannot be compared with each other."
         )
-    runs = [run.manifest for _, run, _ in columns]
-    formats = {
-        str(one["dtype"])
-        for manifest in runs
-        for one in manifest.get("models", ())
-        if one.get("dtype")
-    }
-    versions = {str(one["swapbias"]) for one in runs}
-    for what, found in (("versions of swapbias", versions), ("number formats", formats)):
-        if len(found) > 1:
-            footnotes.append(
-                f"The runs were made with different {what}: {', '.join(sorted(map(safe_line, found)))}."
-            )
-    return ComparisonPage([model for model, _, _ in columns], "", rows, [], footnotes)
+    footnotes += _version_notes([run.manifest for _, run, _ in columns])
+    return ComparisonPage([model for model, _, _ in columns], "", quantities, [], footnotes)
+
+
+def _rows_by_key(
+    columns: Columns,
+) -> dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]]:
+    """Return prompts and findings by column of each row, by study, experiment, unit and quantity."""
+    rows: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
+    for index, (model, run, _) in enumerate(columns):
+        for finding in comparisons(list(model.found), rates=True):
+            key = (finding.study, finding.experiment, finding.unit, *finding.key())
+            same_quantity = rows.setdefault(key, [])
+            prompts = _prompts(finding, run.manifest)
+            # One config may be read by two experiments of which a run has one: any common entry will do.
+            cells = next((cells for others, cells in same_quantity if prompts & others), None)
+            if cells is None:
+                cells = {}
+                same_quantity.append((prompts, cells))
+            cells.setdefault(index, finding)
+    return rows
+
+
+def _version_notes(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return sentences on different versions of swapbias and formats of numbers."""
+    formats = set()
+    for manifest in manifests:
+        for model in manifest.get("models", ()):
+            if model.get("dtype"):
+                formats.add(str(model["dtype"]))
+    versions = {str(manifest["swapbias"]) for manifest in manifests}
+    notes = []
+    if len(versions) > 1:
+        names = ", ".join(sorted(map(safe_line, versions)))
+        notes.append(f"The runs were made with different versions of swapbias: {names}.")
+    if len(formats) > 1:
+        names = ", ".join(sorted(map(safe_line, formats)))
+        notes.append(f"The runs were made with different number formats: {names}.")
+    return notes
 
 
 def _columns(runs: Sequence[Results]) -> Columns:
-    """Each model of each run once, by its name; those of one name are named with their runs."""
-    different = {run.key: run for run in runs}.values()
-    each = [
-        (run, model)
-        for run in different
-        for model in dict.fromkeys(one.model_id for one in run.found)
-    ]
-    names = [safe_line(public_model(model), 200) for _, model in each]
-    titles = _distinct(
-        [
-            f"{name} @ {safe_line(run.public_place)}"
-            for name, (run, _) in zip(names, each, strict=True)
-        ],
-        [
-            f" ({safe_line(run.name if run.commit else Path(run.place).resolve().parent.name)})"
-            for run, _ in each
-        ],
-        [f" at {run.commit[:8]}" if run.commit else "" for run, _ in each],
-    )
-    many = Counter(names)
-    made = []
-    for name, title, (run, model) in zip(names, titles, each, strict=True):
-        label = name if many[name] == 1 else title
-        mine = [replace(one, model_id=label) for one in run.found if one.model_id == model]
-        folder = None if run.commit else Path(run.place)
-        made.append(
-            (
-                ComparedModel(label, run.public_place, run.manifest, mine, "", title, folder),
-                run,
-                model,
-            )
-        )
-    return sorted(made, key=lambda one: (one[2].casefold(), one[2], one[0].title))
-
-
-def _distinct(names: list[str], *more: Sequence[str]) -> list[str]:
-    """The names; those that are the same are longer by the first of ``more`` that distinguishes them, or numbered."""
-    for longer in more:
-        many = Counter(names)
-        names = [
-            name + end if many[name] > 1 else name for name, end in zip(names, longer, strict=True)
+    """Return each model of each run once, by its name; those of one name are named with their runs."""
+    models = []
+    for run in {run.key: run for run in runs}.values():
+        for model_id in dict.fromkeys(finding.model_id for finding in run.found):
+            models.append((run, model_id))
+    names = [safe_line(public_model(model_id), 200) for _, model_id in models]
+    titles = _column_titles(names, [run for run, _ in models])
+    counts = Counter(names)
+    columns = []
+    for name, title, (run, model_id) in zip(names, titles, models, strict=True):
+        label = name if counts[name] == 1 else title
+        rows = [
+            replace(finding, model_id=label)
+            for finding in run.found
+            if finding.model_id == model_id
         ]
-    many = Counter(names)
+        folder = None if run.commit else Path(run.place)
+        model = ComparedModel(label, run.public_place, run.manifest, rows, "", title, folder)
+        columns.append((model, run, model_id))
+    return sorted(columns, key=lambda column: (column[2].casefold(), column[2], column[0].title))
+
+
+def _column_titles(names: Sequence[str], runs: Sequence[Results]) -> list[str]:
+    """Return names of models with their runs, each different."""
+    titles = []
+    folders = []
+    commits = []
+    for name, run in zip(names, runs, strict=True):
+        titles.append(f"{name} @ {safe_line(run.public_place)}")
+        folder = run.name if run.commit else Path(run.place).resolve().parent.name
+        folders.append(f" ({safe_line(folder)})")
+        commits.append(f" at {run.commit[:8]}" if run.commit else "")
+    return _distinct(titles, folders, commits)
+
+
+def _distinct(names: list[str], *endings: Sequence[str]) -> list[str]:
+    """Return the names; those that are the same get the first ending that distinguishes them, or a number."""
+    for column in endings:
+        counts = Counter(names)
+        names = [
+            f"{name}{ending}" if counts[name] > 1 else name
+            for name, ending in zip(names, column, strict=True)
+        ]
+    counts = Counter(names)
     before = Counter[str]()
     numbered = []
     for name in names:
         before[name] += 1
-        numbered.append(f"{name} [{before[name]}]" if many[name] > 1 else name)
+        numbered.append(f"{name} [{before[name]}]" if counts[name] > 1 else name)
     return numbered
 
 
 def _prompts(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[Prompts]:
-    """What a number depends on besides the model, by config: without a common entry numbers are not compared."""
-    declared = experiment_of(finding)
+    """Return what a number depends on besides the model, by config; numbers without a common entry do not compare."""
+    experiment = experiment_of(finding)
     chat = manifest["settings"].get("chat")
-    is_chat = declared is not None and declared.kind == "chat" and isinstance(chat, dict)
+    is_chat = experiment is not None and experiment.kind == "chat" and isinstance(chat, dict)
     trials = scoring_in_words(chat) if is_chat else ""
-    each = []
-    for one in corpora_read(manifest, finding):
-        lexicons = one.get("lexicons")
-        lists = (
-            sorted({str(words) for words in lexicons.values()})
-            if isinstance(lexicons, dict)
-            else []
-        )
-        each.append(
-            (one["rows"], one["sha256"], tuple(lists), str(one.get("training", "")), trials)
-        )
-    return frozenset(each)
+    entries = []
+    for entry in corpora_read(manifest, finding):
+        lexicons = entry.get("lexicons")
+        lists: list[str] = []
+        if isinstance(lexicons, dict):
+            lists = sorted({str(sha256) for sha256 in lexicons.values()})
+        training = str(entry.get("training", ""))
+        entries.append((entry["rows"], entry["sha256"], tuple(lists), training, trials))
+    return frozenset(entries)
 
 
-def _differing(prompts: frozenset[Prompts]) -> str:
-    """Prompts, word lists and trials in words, each sha256 by its first eight digits."""
-    each = []
-    for rows, sha256, lists, training, trials in prompts:
-        parts = [f"{rows:,} prompts ({sha256[:8]})"]
-        parts += [f"word lists {', '.join(one[:8] for one in lists)}"] if lists else []
-        parts += [f"notes {training[:8]}"] if training else []
-        each.append(", ".join([*parts, *filter(None, [trials])]))
-    return f"prompts differ: {'; '.join(sorted(each)) or 'not stated'}"
+def _describe_prompts(prompts: frozenset[Prompts]) -> str:
+    """Return prompts, word lists and trials in words, each sha256 by its first eight digits."""
+    entries = []
+    for count, sha256, lists, training, trials in prompts:
+        parts = [f"{count:,} prompts ({sha256[:8]})"]
+        if lists:
+            parts.append(f"word lists {', '.join(words[:8] for words in lists)}")
+        if training:
+            parts.append(f"notes {training[:8]}")
+        if trials:
+            parts.append(trials)
+        entries.append(", ".join(parts))
+    return f"prompts differ: {'; '.join(sorted(entries)) or 'not stated'}"
 
 
 def _scored_rows(
     runs: Sequence[Results], columns: Columns
 ) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
-    """Scored rows by study and name in the order of the runs, without texts; and what is left out."""
-    found: dict[str, dict[str, pd.DataFrame]] = {}
+    """Return scored rows by study and name in the order of the runs, without texts; and what is left out."""
+    scored: dict[str, dict[str, pd.DataFrame]] = {}
     left_out = []
-    for run in {one.key: one for one in runs}.values():
+    for run in {run.key: run for run in runs}.values():
         try:
             items = dict(run.items)
         except ValueError as error:
             left_out.append(f"Left out of the differences: {error}")
             continue
-        mine = [column for column in columns if column[1].key == run.key]
-        for (model, _, model_id), (study, every) in product(mine, items.items()):
-            is_mine = every["model_id"] == model_id
-            rows = every if is_mine.all() else every[is_mine]
+        of_run = [column for column in columns if column[1].key == run.key]
+        for (model, _, model_id), (study, frame) in product(of_run, items.items()):
+            rows = _rows_of_model(frame, model_id)
             if not len(rows):
                 continue
-            if run.commit and (trouble := _why_unusable(study, rows)):
-                why = f"its scored prompts of {safe_line(study)} are not what an audit writes ({trouble})"
-                left_out.append(f"Left out of the differences: {model.title}: {why}.")
+            fault = _describe_fault(study, rows) if run.commit else ""
+            if fault:
+                left_out.append(
+                    f"Left out of the differences: {model.title}: its scored prompts of {safe_line(study)} are not "
+                    f"what an audit writes ({fault})."
+                )
                 continue
             rows = rows.drop(columns=_HEAVY, errors="ignore").assign(model_id=model.name)
-            found.setdefault(study, {})[model.name] = rows
-    return found, left_out
+            scored.setdefault(study, {})[model.name] = rows
+    return scored, left_out
 
 
-def _why_unusable(study: str, rows: pd.DataFrame) -> str:
-    """Why nothing that is compared can be made of the rows; blank where it can."""
+def _rows_of_model(frame: pd.DataFrame, model_id: str) -> pd.DataFrame:
+    """Return the rows of a model; the frame itself where all are."""
+    is_of_model = frame["model_id"] == model_id
+    return frame if is_of_model.all() else frame[is_of_model]
+
+
+def _describe_fault(study: str, rows: pd.DataFrame) -> str:
+    """Return why nothing that is compared can be made of the rows; blank where it can."""
     try:
         for experiment in load_study(study).experiments:
             part = rows[rows["experiment"] == experiment.name]

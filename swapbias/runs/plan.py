@@ -1,4 +1,4 @@
-"""What an audit will do: the settings that say so, which experiments fit the model, and which prompts they read."""
+"""The plan of an audit: which experiments fit the model, and which prompts they read."""
 
 import platform
 import re
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,25 +32,26 @@ from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, 
 from swapbias.studies import Experiment, Study, catalogue, load_study, own_studies, tables
 
 _ALL = "all experiments"  # of a study whose file cannot be read, so that nothing names them
-_VERSIONS = (
-    "torch",
-    "transformers",
-    "datasets",
-    "numpy",
-    "scipy",
-    "pandas",
-    "pyarrow",
-)  # that a manifest has
+# Libraries whose versions a manifest has.
+_VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
 
-LoadNotes = Callable[..., Notes]  # corpus, whether classifiers are trained, whether labels are read
+LoadNotes = Callable[..., Notes]
+"""Reads notes of a corpus; knows whether classifiers are trained, and whether labels are read."""
 
 
 def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
-    """Which experiments run on which model and rows, and which do not fit; ``kind`` is that of the model, if known.
+    """Return the experiments that run, with model and rows, and those that do not fit.
 
-    An experiment whose prompts or libraries are not here is skipped, unless no other is left. UsageError: an unknown
-    name, or a model that fits nothing. ValueError: no such model, a broken or missing table.
+    An experiment whose prompts or libraries are not here is skipped, unless no other is left.
+
+    Args:
+        settings: of the audit.
+        kind: of the model, if known.
+
+    Raises:
+        UsageError: an unknown name, or a model that fits nothing.
+        ValueError: no such model, a broken or missing table.
     """
     if settings.kind and settings.model is None:
         raise UsageError(
@@ -113,7 +113,7 @@ class _Planning:
         self.notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
 
     def is_wanted(self, study: Study, experiment: Experiment, config: str) -> bool:
-        """Whether an experiment of a chosen study is among those that are asked for."""
+        """Return whether an experiment of a chosen study is among those that are wanted."""
         names = (
             _configs_of_experiment(experiment)
             if config in _configs_of(study)
@@ -126,24 +126,23 @@ class _Planning:
         return not (self.wanted and names_nothing and kind_of(experiment.kind).default)
 
     def add(self, study: Study, experiment: Experiment, config: str) -> None:
-        """Add an experiment on each model that fits, or why it does not run."""
+        """Add an experiment on each model that fits, or the reason that it does not run."""
         if any((task.study, task.experiment) == (study, experiment) for task in self.tasks):
             raise UsageError(
                 f"{study.name} {experiment.name} is named twice. Name it once, with one config."
             )
         slow = experiment.on_request and not self.settings.studies and study.name not in self.wanted
         fits = list(kind_of(experiment.kind).fits(experiment, self.settings, self.kind))
-        if slow and self.settings.model is None and not all(why for _, why in fits):
-            why = f"it takes many times as long as the others; run it with --study {study.name}"
-            self.skipped.append(Skipped(study.name, experiment.name, why))
+        if slow and self.settings.model is None and not all(reason for _, reason in fits):
+            reason = f"it takes many times as long as the others; run it with --study {study.name}"
+            self.skipped.append(Skipped(study.name, experiment.name, reason))
             return
-        configs = (
-            (config,) if config in _configs_of_experiment(experiment) else experiment.reads.configs
-        )
+        configs = experiment.reads.configs
+        if config in _configs_of_experiment(experiment):
+            configs = (config,)
+        task = Task(study, experiment, configs)
         try:
-            tasks, reasons = _tasks(
-                Task(study, experiment, configs), fits, self.settings, self.notes, slow=slow
-            )
+            tasks, reasons = _tasks(task, fits, self.settings, self.notes, slow=slow)
         except (UpstreamMissingError, MissingExtraError) as error:
             self.missing.append(error)
             self.skipped.append(Skipped(study.name, experiment.name, first_line(error)))
@@ -160,16 +159,17 @@ class _Planning:
 
 def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[str]) -> NoReturn:
     """Raise a UsageError that says why no experiment fits, and names a usual study that a model of the kind reads."""
-    reasons = [f" {one.study} {one.experiment}: {one.reason}." for one in skipped]
-    fitting = [
-        name
-        for name in usual
-        if any(one.kind == kind for one in catalogue.outline(name).experiments)
-    ]
+    reasons = [f" {entry.study} {entry.experiment}: {entry.reason}." for entry in skipped]
+    fitting = [name for name in usual if _has_kind(catalogue.outline(name), kind)]
     hint = f" {fitting[0]} fits." if fitting else ""
     raise UsageError(
         f"No experiment fits.{''.join(reasons)} Choose another model or --study.{hint}"
     )
+
+
+def _has_kind(study: Study, kind: str | None) -> bool:
+    """Return whether a study has an experiment for a kind of model."""
+    return any(experiment.kind == kind for experiment in study.experiments)
 
 
 def _refuse_unread_settings(requested: Sequence[Kind], tasks: Sequence[Task]) -> None:
@@ -191,42 +191,40 @@ def _refuse_unread_weights(settings: Settings) -> None:
 
 
 def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
-    """The studies that settings of a kind ask for: those about notes where notes are named, the others else."""
+    """Return the studies that settings of a kind ask for: those about notes where any are named, else others."""
     names = _studies_of(kind)
     with_notes = settings.of(NoteOptions).data is not None
-    outlines = {name: catalogue.outline(name) for name in names}
-    experiments = {
-        name: [one for one in outlines[name].experiments if one.kind == kind.name] for name in names
-    }
-    about_notes = {
-        name: any(kind.rows(one) != RowSource.PROMPTS for one in found)
-        for name, found in experiments.items()
-    }
-    return [name for name in names if about_notes[name] == with_notes] or names
+    return [name for name in names if _is_about_notes(name, kind) == with_notes] or names
+
+
+def _is_about_notes(study: str, kind: Kind) -> bool:
+    """Return whether a study has an experiment in which a kind of model reads notes."""
+    experiments = catalogue.outline(study).experiments
+    return any(
+        kind.rows(experiment) != RowSource.PROMPTS
+        for experiment in experiments
+        if experiment.kind == kind.name
+    )
 
 
 def _studies_of(kind: Kind) -> list[str]:
-    outlines = catalogue.outlines()
-    return [
-        study.name for study in outlines if any(one.kind == kind.name for one in study.experiments)
-    ]
+    """Return the studies that have an experiment for a kind of model."""
+    return [study.name for study in catalogue.outlines() if _has_kind(study, kind.name)]
 
 
 def _chosen(
-    named: Sequence[str], usual: Sequence[str]
+    names: Sequence[str], usual: Sequence[str]
 ) -> tuple[list[tuple[Study, str]], list[Skipped]]:
-    """The studies that are named, else the usual ones, each with its config; and those that do not load.
+    """Return the studies of these names, else the usual ones, each with its config; and those that do not load.
 
     One that nobody named does not stop the others.
     """
-    chosen = list[tuple[Study, str]]()
-    skipped = list[Skipped]()
-    if not named:
-        skipped += [
-            Skipped(name, _ALL, sentence)
-            for name, sentence in catalogue.unreadable_studies().items()
-        ]
-    for name in named or usual:
+    chosen: list[tuple[Study, str]] = []
+    skipped: list[Skipped] = []
+    if not names:
+        for name, sentence in catalogue.unreadable_studies().items():
+            skipped.append(Skipped(name, _ALL, sentence))
+    for name in names or usual:
         try:
             study, config = _study_and_config(name)
             if study.name not in own_studies():
@@ -235,24 +233,29 @@ def _chosen(
             chosen.append((study, config))
         except Exception as error:
             sentence = _study_fault(error)
-            if named or not sentence:
+            if names or not sentence:
                 raise
-            names = (one.name for one in catalogue.outline(name).experiments)
-            skipped += [Skipped(name, experiment, sentence) for experiment in names]
+            for experiment in catalogue.outline(name).experiments:
+                skipped.append(Skipped(name, experiment.name, sentence))
     return chosen, skipped
 
 
 def _study_fault(error: Exception) -> str:
-    """What an error says of the study that it is about; blank where it is a bug of something else."""
-    return contributed_fault(error) or (first_line(error) if isinstance(error, ValueError) else "")
+    """Return the sentence of an error on the study that it is about; blank where it is a bug of something else."""
+    fault = contributed_fault(error)
+    if not fault and isinstance(error, ValueError):
+        return first_line(error)
+    return fault
 
 
 def _study_and_config(name: str) -> tuple[Study, str]:
+    """Return the study of ``NAME[:CONFIG]``, and the config or experiment that is named."""
     study_name, _, config = name.partition(":")
     study = load_study(study_name)
-    known = list(dict.fromkeys([*_configs_of(study), *(one.name for one in study.experiments)]))
-    if config and config not in known:
-        raise unknown_name("config", config, known)
+    experiments = [experiment.name for experiment in study.experiments]
+    configs = list(dict.fromkeys([*_configs_of(study), *experiments]))
+    if config and config not in configs:
+        raise unknown_name("config", config, configs)
     return study, config
 
 
@@ -275,148 +278,229 @@ def _tasks(
     *,
     slow: bool,
 ) -> tuple[list[Task], list[tuple[str, str]]]:
-    """An experiment on each model that fits, and names of its parts with why they are skipped."""
+    """Return an experiment on each model that fits, and names of its parts with the reason that they are skipped."""
     tasks: list[Task] = []
     reasons: list[tuple[str, str]] = []
     experiment = empty.experiment
-    rows_of = empty.kind.rows(empty.experiment)
     trains = empty.kind.options is NoteOptions and settings.of(NoteOptions).trains
-    for model, why in fits:
-        if why:
-            reasons.append((experiment.name, why))
+    for model, misfit in fits:
+        if misfit:
+            reasons.append((experiment.name, misfit))
             continue
         empty.kind.check_installed(model, experiment, settings)
-        task = replace(empty, model=model)
-        if rows_of == RowSource.PROMPTS:
-            task = with_prompts(task, settings, slow=slow)
-        else:
-            read = notes(
-                experiment.reads.notes.corpus, trains=trains, labelled=bool(experiment.shows.rates)
-            )
-            task = with_notes(task, settings, read, trains)
-        task = expanded(task, settings)
-        if reason := unreadable(task, trains):
+        task = _with_rows(replace(empty, model=model), settings, notes, trains=trains, slow=slow)
+        reason = unreadable(task, trains)
+        if reason:
             reasons.append((experiment.name, reason))
         else:
             tasks.append(distinct(task))
-        if task.notes and experiment.reads.notes.regimes and trains:
-            untrained = (
-                (f"{experiment.name}, {one}", reason)
-                for one, reason in task.notes.untrainable().items()
-            )
-            reasons += [one for one in untrained if one not in reasons]
-    if tasks and tasks[0].notes:
-        remarks = tasks[0].notes.remarks()
-        if tasks[0].factless:
-            remarks.append(
-                f"notes left out because they state no fact of the checklist: {tasks[0].factless}"
-            )
-        reasons += [(f"{manifest_schema.PART_OF}{experiment.name}", one) for one in remarks]
+        for part in _untrainable_parts(task, trains=trains):
+            if part not in reasons:
+                reasons.append(part)
+    if tasks:
+        name = f"{manifest_schema.PART_OF}{experiment.name}"
+        reasons += [(name, remark) for remark in _remarks(tasks[0])]
     return tasks, reasons
 
 
+def _with_rows(
+    task: Task, settings: Settings, notes: LoadNotes, *, trains: bool, slow: bool
+) -> Task:
+    """Return a task with the rows that its model reads."""
+    experiment = task.experiment
+    if task.kind.rows(experiment) == RowSource.PROMPTS:
+        return expanded(with_prompts(task, settings, slow=slow), settings)
+    has_labels = bool(experiment.shows.rates)
+    loaded = notes(experiment.reads.notes.corpus, trains=trains, labelled=has_labels)
+    return expanded(with_notes(task, settings, loaded, trains), settings)
+
+
+def _untrainable_parts(task: Task, *, trains: bool) -> list[tuple[str, str]]:
+    """Return the phenotypes that no classifier can be trained for, each with the reason."""
+    if task.notes is None or not trains or not task.experiment.reads.notes.regimes:
+        return []
+    untrainable = task.notes.untrainable()
+    return [
+        (f"{task.experiment.name}, {phenotype}", reason)
+        for phenotype, reason in untrainable.items()
+    ]
+
+
+def _remarks(task: Task) -> list[str]:
+    """Return sentences on notes that were left out."""
+    if task.notes is None:
+        return []
+    remarks = list(task.notes.remarks())
+    if task.factless:
+        remarks.append(
+            f"notes left out because they state no fact of the checklist: {task.factless}"
+        )
+    return remarks
+
+
 def default_folder(settings: Settings) -> Path:
-    """``swapbias-runs/<model>-<time>``, with a number of those that began in one second; also of a chat model."""
-    chat = next(filter(None, (getattr(one, "model", None) for one in settings.options)), None)
-    model = settings.model or chat
+    """Return ``swapbias-runs/<model>-<time>``, with a number for runs that begin in one second.
+
+    Args:
+        settings: name the model, or a chat model.
+    """
+    models_named = [
+        settings.model,
+        *(getattr(options, "model", None) for options in settings.options),
+    ]
+    model = next(filter(None, models_named), None)
     name = folder_name(model, settings.load) if model else "default"
-    folder = Path("swapbias-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    every = (
-        folder.with_name(f"{folder.name}-{number}") if number > 1 else folder for number in count(1)
-    )
-    return next(one for one in every if not one.exists())
+    first = Path("swapbias-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = first
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = first.with_name(f"{first.name}-{number}")
+    return folder
 
 
 def folder_name(model: str, load: LoadOptions) -> str:
-    """What the folder of a run is called after its model: by its revision, its adapter and its quantization too."""
+    """Return the name of a run's folder: that of its model, with revision, adapter and quantization.
+
+    Args:
+        model: name or folder.
+        load: settings of its weights.
+    """
     _, revision = model_names.split_revision(model)
     name = model_names.planned_name(model, load)
     return re.sub(r"-{2,}", "-", file_name(f"{name} {revision}")).strip("-.") or "model"
 
 
 def file_name(text: str) -> str:
-    """A text as the name of a file or folder on every system."""
+    """Return a text as the name of a file or folder on every system.
+
+    Args:
+        text: anything.
+    """
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in text)
 
 
 def reads_installed(manifest: Mapping[str, Any]) -> bool:
-    """Whether the prompts of a run are those of the corpora as they are installed, by their fingerprints."""
+    """Return whether the prompts of a run are those of the corpora as they are installed, by their fingerprints.
+
+    Args:
+        manifest: of the run.
+    """
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     return fingerprints(tasks) == list(manifest["corpora"])
 
 
 def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | None:
-    """The kind of the model that a run read; None where no model is named: each experiment has a default then."""
-    read = [str(one.get("kind")) for one in manifest.get("models", ())]
-    return (
-        next((one for one in read if one in auto.model_kinds()), None) if settings.model else None
-    )
+    """Return the kind of the model that a run read.
+
+    Args:
+        manifest: of the run.
+        settings: of the run.
+
+    Returns:
+        The kind; None where no model is named, for each experiment has a default then.
+    """
+    if not settings.model:
+        return None
+    kinds_read = [str(model.get("kind")) for model in manifest.get("models", ())]
+    return next((kind for kind in kinds_read if kind in auto.model_kinds()), None)
 
 
 def plan_manifest(
     settings: Settings, tasks: Sequence[Task], skipped: Sequence[Skipped]
 ) -> dict[str, Any]:
-    """What the manifest of a new run says of its plan."""
-    repeats = repeat_notes(tasks)
-    own = [
-        studies.load_corpus(task.study.name) for task in tasks if task.study.name in own_studies()
-    ]
-    return {
+    """Return the manifest of a new run, without its models.
+
+    Args:
+        settings: of the audit.
+        tasks: that are planned.
+        skipped: experiments that do not run.
+    """
+    manifest: dict[str, Any] = {
         "swapbias": __version__,
         "status": "running",
         "started": now(),
         "versions": {"python": platform.python_version(), **library_versions(_VERSIONS)},
         "settings": settings.saved(),
         "corpora": fingerprints(tasks),
-        "skipped": [asdict(one) for one in skipped],
+        "skipped": [asdict(entry) for entry in skipped],
         "credentialed": any(task.credentialed for task in tasks),
-        **({"repeats": repeats} if repeats else {}),
-        **({"own_studies": {one.name: one.origin or "local" for one in own}} if own else {}),
     }
+    repeats = repeat_notes(tasks)
+    if repeats:
+        manifest["repeats"] = repeats
+    names = [task.study.name for task in tasks if task.study.name in own_studies()]
+    corpora = [studies.load_corpus(name) for name in names]
+    if corpora:
+        manifest["own_studies"] = {corpus.name: corpus.origin or "local" for corpus in corpora}
+    return manifest
 
 
 def now() -> str:
-    """The time of day as manifests have it: UTC, to the second."""
+    """Return the time of day as manifests have it: UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """What was read: corpus, configs, row count, sha256 of the rows and of the word lists of each task."""
-    return [
-        {
-            "corpus": task.experiment.reads.notes.corpus or task.study.name,
-            "config": ", ".join(task.configs),
-            "rows": task.n_prompts,
-            **({"of": task.n_available} if task.n_available else {}),
-            "sha256": tables.fingerprint(task.rows[: task.n_prompts]),
-            **(
-                {"beside": tables.fingerprint(beside)}
-                if (beside := task.rows[task.n_prompts :])
-                else {}
-            ),
-            "lexicons": {
-                name: tables.fingerprint(
-                    {"word": word, "label": label}
-                    for word, label in studies.load_lexicon(name).entries()
-                )
-                for name in task.lexicons
-            },
-            **({"training": tables.fingerprint(task.notes.rows)} if task.notes else {}),
-        }
-        for task in tasks
-    ]
+    """Return what each task reads.
+
+    Args:
+        tasks: of an audit.
+
+    Returns:
+        Entries of a manifest: corpus, configs, row count, sha256 of the rows and of the word lists.
+    """
+    return [_fingerprint(task) for task in tasks]
+
+
+def _fingerprint(task: Task) -> dict[str, Any]:
+    """Return the entry of a manifest for the rows of a task."""
+    entry: dict[str, Any] = {
+        "corpus": task.experiment.reads.notes.corpus or task.study.name,
+        "config": ", ".join(task.configs),
+        "rows": task.n_prompts,
+    }
+    if task.n_available:
+        entry["of"] = task.n_available
+    entry["sha256"] = tables.fingerprint(task.rows[: task.n_prompts])
+    beside = task.rows[task.n_prompts :]
+    if beside:
+        entry["beside"] = tables.fingerprint(beside)
+    lexicons = {}
+    for name in task.lexicons:
+        entries = studies.load_lexicon(name).entries()
+        lexicons[name] = tables.fingerprint(
+            {"word": word, "label": label} for word, label in entries
+        )
+    entry["lexicons"] = lexicons
+    if task.notes:
+        entry["training"] = tables.fingerprint(task.notes.rows)
+    return entry
 
 
 def partial_note(tasks: Sequence[Task]) -> str:
-    """Which experiments read a part of their prompts, and how all are read, in one sentence; blank for none."""
+    """Say which experiments read a part of their prompts, and how all are read.
+
+    Args:
+        tasks: of an audit.
+
+    Returns:
+        Two sentences; blank where each reads all.
+    """
     parts = [task for task in tasks if task.n_available]
-    counts = (f"{one.name} ({one.n_prompts:,} of {one.n_available:,})" for one in parts)
-    named = " ".join(f"--study {name}" for name in dict.fromkeys(one.study.name for one in parts))
-    said = f"Slow experiments read a part of their prompts: {', '.join(counts)}. Read all with {named}."
-    return said if parts else ""
+    if not parts:
+        return ""
+    counts = [f"{task.name} ({task.n_prompts:,} of {task.n_available:,})" for task in parts]
+    names = dict.fromkeys(task.study.name for task in parts)
+    options = " ".join(f"--study {name}" for name in names)
+    return f"Slow experiments read a part of their prompts: {', '.join(counts)}. Read all with {options}."
 
 
 def repeat_notes(tasks: Sequence[Task]) -> list[str]:
-    """Of prompts of the user's own how many pairs are of the same texts as another, a sentence an experiment."""
-    return list(dict.fromkeys(one.repeats for one in tasks if one.repeats))
+    """Say how many pairs of the user's own prompts have the same texts as another, a sentence an experiment.
+
+    Args:
+        tasks: of an audit.
+    """
+    return list(dict.fromkeys(task.repeats for task in tasks if task.repeats))

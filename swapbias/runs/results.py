@@ -1,4 +1,4 @@
-"""What a run comes to: findings, and all of it as files, also where a stranger wrote them."""
+"""Results of a run: its findings, and all of it as files, also where a stranger wrote them."""
 
 import shutil
 from collections import UserDict
@@ -19,8 +19,8 @@ from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.command import placeholders_in, repeat_command
 from swapbias.runs.plan import now
-from swapbias.runs.results_schema import _CONTROL, parse_manifest, parse_results
-from swapbias.runs.run import MANIFEST, REPORT, SCORES, SHA256, Run
+from swapbias.runs.results_schema import parse_manifest, parse_results, without_controls
+from swapbias.runs.run import ITEMS, MANIFEST, REPORT, SCORES, SHA256, Run
 from swapbias.runs.score_notes import describe_repeated, describe_same_inputs, describe_unread
 from swapbias.runs.scored_task import ScoredTask, as_read
 from swapbias.runs.scoring import Scoring
@@ -28,26 +28,35 @@ from swapbias.runs.settings import Settings
 from swapbias.studies import load_study, tables
 
 FINDINGS_CSV = "findings.csv"
+"""File of the findings as a table."""
 FINDINGS_JSON = "results.json"
+"""File of the findings for programs."""
 COVERAGE = "lexicon_coverage.csv"
+"""File of the listed words, and whether the model knows them."""
 EXPLAINED = "explanations.json"
+"""File of notes whose words are weighed."""
 Items = Mapping[str, pd.DataFrame]
+"""Scored rows by study."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A finished run: manifest, findings, rows of each study, coverage of lexicons.
-
-    ``place``: its folder, or OWNER/NAME on the Hub at ``commit``; ``name``: of its folder.
-    """
+    """A finished run."""
 
     manifest: Mapping[str, Any]
+    """Settings, versions, models and fingerprints."""
     found: list[Finding]
+    """Every finding."""
     items: Items = field(default_factory=dict)
+    """Scored rows by study."""
     coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Listed words, and whether the model knows them."""
     place: str = ""
+    """Folder of the run, or OWNER/NAME on the Hub."""
     name: str = ""
+    """Name of its folder."""
     commit: str = ""
+    """Commit on the Hub; blank for a run of this machine."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -56,7 +65,7 @@ class Results:
 
     @property
     def public_place(self) -> str:
-        """Where it is from, without a path of this machine."""
+        """Place without a path of this machine."""
         return self.place if self.commit else self.name
 
 
@@ -72,35 +81,28 @@ class LazyItems(UserDict[str, Any]):
 
 
 def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
-    """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped."""
+    """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped.
+
+    Args:
+        scoring: of the run, with its scored rows.
+        settings: of the audit.
+        draw: write the report too.
+
+    Returns:
+        The findings, with their verdicts.
+    """
     run = scoring.run
     manifest = scoring.manifest
-    items = scoring.items
-    every = [*scoring.tasks.values()]
-    found = findings.with_verdicts(_found(items, every, settings), margin=settings.margin)
-    words: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one in every:
-        for name in one.task.lexicons:
-            if (one.reader.model_id, name) not in words:
-                words[one.reader.model_id, name] = one.reader.coverage(studies.load_lexicon(name))
-    truncated = dict.fromkeys(filter(None, (one.reader.notes.get("truncated") for one in every)))
-    withheld = dict.fromkeys(filter(None, (one.reader.notes.get("withheld") for one in every)))
-    repeated = [*describe_repeated(items)]
-    notes = {
-        "truncated": [*truncated],
-        "unread": [*describe_unread(items, every), *withheld],
-        "repeats": repeated,
-    }
-    notes["same_inputs"] = [*describe_same_inputs(items)]
-    for sentence in chain.from_iterable(notes.values()):
-        scoring.say(sentence)
-    notes["repeats"] = [*dict.fromkeys([*manifest.get("repeats", ()), *repeated])]
-    manifest |= {name: sentences for name, sentences in notes.items() if sentences}
+    scored_tasks = list(scoring.tasks.values())
+    estimates = _findings(scoring.items, scored_tasks, settings)
+    found = findings.with_verdicts(estimates, margin=settings.margin)
+    _note_scores(scoring, scored_tasks)
     manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
-    table = pd.DataFrame([row for rows in words.values() for row in rows])
-    if explained := _explained(scoring, settings):
+    explained = _explain_notes(scoring, settings)
+    if explained:
         run.write_json(EXPLAINED, explained)
-    write_results(run, Results(manifest, found, items, table), draw=draw)
+    results = Results(manifest, found, scoring.items, _coverage(scored_tasks))
+    write_results(run, results, draw=draw)
     if not scoring.stop:
         manifest[SHA256] = run.sums()
         shutil.rmtree(run.folder / SCORES, ignore_errors=True)
@@ -108,90 +110,162 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     return found
 
 
-def _found(items: Items, every: Sequence[ScoredTask], settings: Settings) -> list[Finding]:
-    """The findings of every study and model, in the unit of the scorer: VADER and raw scores are no probabilities."""
+def _note_scores(scoring: Scoring, scored_tasks: Sequence[ScoredTask]) -> None:
+    """Say and write into the manifest what was cut off, not read, scored over and over, or read as one input."""
+    items = scoring.items
+    repeated = list(describe_repeated(items))
+    notes = {
+        "truncated": _reader_notes(scored_tasks, "truncated"),
+        "unread": [
+            *describe_unread(items, scored_tasks),
+            *_reader_notes(scored_tasks, "withheld"),
+        ],
+        "repeats": repeated,
+        "same_inputs": list(describe_same_inputs(items)),
+    }
+    for sentence in chain.from_iterable(notes.values()):
+        scoring.say(sentence)
+    notes["repeats"] = list(dict.fromkeys([*scoring.manifest.get("repeats", ()), *repeated]))
+    for name, sentences in notes.items():
+        if sentences:
+            scoring.manifest[name] = sentences
+
+
+def _reader_notes(scored_tasks: Sequence[ScoredTask], name: str) -> list[str]:
+    """Return the notes of one name of all readers, each once."""
+    notes = [scored_task.reader.notes.get(name) for scored_task in scored_tasks]
+    return list(dict.fromkeys(note for note in notes if note))
+
+
+def _coverage(scored_tasks: Sequence[ScoredTask]) -> pd.DataFrame:
+    """Return the listed words of each model and word list, and whether the model knows them."""
+    words: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for scored_task in scored_tasks:
+        reader = scored_task.reader
+        for name in scored_task.task.lexicons:
+            if (reader.model_id, name) not in words:
+                words[reader.model_id, name] = reader.coverage(studies.load_lexicon(name))
+    return pd.DataFrame([row for rows in words.values() for row in rows])
+
+
+def _findings(
+    items: Items, scored_tasks: Sequence[ScoredTask], settings: Settings
+) -> list[Finding]:
+    """Return the findings of every study and model, in the unit of the scorer."""
     found: list[Finding] = []
     for name, frame in items.items():
         study = load_study(name)
-        for model_id, part in frame.groupby("model_id", sort=False):
-            mine = [one for one in every if one.reader.model_id == model_id]
-            task = mine[0].task
-            reader = mine[0].reader
-            expected = reader.expected
-            if task.notes is not None:
-                expected = expected_numbers(task.study.name, task.notes, model_id)
-            read = {
-                one.task.experiment.name: as_read(one)
-                for one in mine
-                if one.task.study.name == name
+        for model_id, rows in frame.groupby("model_id", sort=False):
+            of_model = [
+                scored_task
+                for scored_task in scored_tasks
+                if scored_task.reader.model_id == model_id
+            ]
+            # VADER and raw scores are no probabilities.
+            experiments_read = {
+                scored_task.task.experiment.name: as_read(scored_task)
+                for scored_task in of_model
+                if scored_task.task.study.name == name
             }
-            experiments = tuple(read.get(one.name, one) for one in study.experiments)
+            experiments = tuple(
+                experiments_read.get(experiment.name, experiment)
+                for experiment in study.experiments
+            )
             found += findings.disaggregate(
-                part,
+                rows,
                 study.changed(experiments=experiments),
-                expected=expected,
+                expected=_expected_of(of_model[0], model_id),
                 seed=settings.seed,
                 margin=settings.margin,
             )
     return found
 
 
+def _expected_of(scored_task: ScoredTask, model_id: str) -> Any:
+    """Return what the findings of a model are compared with."""
+    task = scored_task.task
+    if task.notes is None:
+        return scored_task.reader.expected
+    return expected_numbers(task.study.name, task.notes, model_id)
+
+
 def expected_numbers(
     study: str, notes: Notes, model: str
 ) -> dict[tuple[str, ...], tables.Published]:
-    """What to compare with: of MIMIC-III the paper's numbers, of synthetic notes the planted leak."""
+    """Return what to compare findings on notes with.
+
+    Args:
+        study: its name.
+        notes: that were read.
+        model: name of the model.
+
+    Returns:
+        Of MIMIC-III the paper's numbers, of synthetic notes the planted leak, by what a finding is of.
+    """
     if notes.name == "mimic3":
         return tables.published_for(study, model.partition("+")[0])
-    found: dict[tuple[str, ...], tables.Published] = {}
-    for phenotype in notes.phenotypes if notes.name == "synthetic" else ():
+    if notes.name != "synthetic":
+        return {}
+    expected: dict[tuple[str, ...], tables.Published] = {}
+    for phenotype in notes.phenotypes:
         tests = [
             note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")
         ]
-        share = sum(note["planted"] == "leak" for note in tests) / len(
-            tests
-        )  # a perfect learner flips on these
+        # A perfect learner flips on the notes with a leak.
+        share = sum(note["planted"] == "leak" for note in tests) / len(tests)
         key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
-        found[key] = tables.Published(value=f"{share:.3f}", source=tables.PLANTED_LEAK)
-    return found
+        expected[key] = tables.Published(value=f"{share:.3f}", source=tables.PLANTED_LEAK)
+    return expected
 
 
-def _explained(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
-    """Notes word by word; none that are credentialed, nor by chat models: each sample would be a request."""
-    found = list[dict[str, Any]]()
+def _explain_notes(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
+    """Return the most mismatched notes word by word."""
     most = settings.of(NoteOptions).explain
-    for one in scoring.tasks.values() if most else ():
-        task = one.task
-        reader = one.reader
-        if (
-            task.notes is None
-            or task.credentialed
-            or "flips" not in task.experiment.shows.rates
-            or reader.kind == "chat"
-        ):
+    explanations: list[dict[str, Any]] = []
+    if not most:
+        return explanations
+    for scored_task in scoring.tasks.values():
+        if not _can_explain(scored_task):
             continue
+        task = scored_task.task
+        reader = scored_task.reader
         rows = scoring.items[task.study.name]
-        mine = (rows["experiment"] == task.experiment.name) & (rows["model_id"] == reader.model_id)
-        two = rows[mine & rows["group"].isin(task.experiment.compared)]
+        is_of_task = (rows["experiment"] == task.experiment.name) & (
+            rows["model_id"] == reader.model_id
+        )
+        compared = rows[is_of_task & rows["group"].isin(task.experiment.compared)]
         try:
-            explained = explain_mismatched(two, reader, most=most, seed=settings.seed)
-            found += [{"study": task.study.name, **words} for words in explained]
+            notes = explain_mismatched(compared, reader, most=most, seed=settings.seed)
         except UsageError as error:  # LIME is an extra
             scoring.say(f"No explanation of the most mismatched note: {error}")
             break
-    return found
+        explanations += [{"study": task.study.name, **words} for words in notes]
+    return explanations
+
+
+def _can_explain(scored_task: ScoredTask) -> bool:
+    """Return whether notes may be explained: none that are credentialed, nor by chat models.
+
+    A chat model would get a request for each sample.
+    """
+    task = scored_task.task
+    is_open = task.notes is not None and not task.credentialed
+    return is_open and "flips" in task.experiment.shows.rates and scored_task.reader.kind != "chat"
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True, command: str = "") -> None:
-    """Write findings, coverage and, with ``draw``, the report; the scored rows stand there already.
+    """Write findings, coverage and the report; the scored rows stand there already.
 
-    ``command`` repeats the run, where its manifest tells less than all.
+    Args:
+        run: where they are written.
+        results: of the run.
+        draw: write the report too.
+        command: repeats the run, where its manifest tells less than all.
     """
     table = findings_table(results.found)
+    version = results.manifest["swapbias"]
     run.write_csv(FINDINGS_CSV, table)
-    run.write_json(
-        FINDINGS_JSON,
-        {"swapbias": results.manifest["swapbias"], "findings": table.to_dict("records")},
-    )
+    run.write_json(FINDINGS_JSON, {"swapbias": version, "findings": table.to_dict("records")})
     if len(results.coverage):
         run.write_csv(COVERAGE, results.coverage)
     if draw:
@@ -199,30 +273,54 @@ def write_results(run: Run, results: Results, *, draw: bool = True, command: str
 
 
 def _write_report(run: Run, results: Results, command: str = "") -> None:
+    """Write the page of a run, which may be made public."""
     from swapbias.report import render  # takes long to import
 
-    shown = as_public(replace(results, items=dict(results.items)))
+    public = as_public(replace(results, items=dict(results.items)))
     command = command or repeat_command(results.manifest)
     meanings = placeholders_in(command)
-    page = render(results.manifest, shown.found, shown.items, shown.coverage, command, meanings)
-    run.write(REPORT, page.encode())  # public there
+    page = render(results.manifest, public.found, public.items, public.coverage, command, meanings)
+    run.write(REPORT, page.encode())
 
 
 def rebuild_report(run: Run) -> Path:
-    """Write the report of a finished run again, from what is on disk; gives its path, raises as ``read_run``."""
+    """Write the report of a finished run again, from what is on disk.
+
+    Args:
+        run: that is complete.
+
+    Returns:
+        Path of the report.
+
+    Raises:
+        UsageError: the run is not complete.
+        ValueError: its files are not what swapbias writes.
+    """
     results = read_run(run.folder)
+    path = run.folder / REPORT
     with writing(run.folder, credentialed=is_credentialed(run.folder)):
         _write_report(run, results)
         manifest = run.manifest()
         if SHA256 in manifest:
-            run.write_manifest(
-                {**manifest, SHA256: {**manifest[SHA256], REPORT: file_sha256(run.folder / REPORT)}}
-            )
-    return run.folder / REPORT
+            sums = {**manifest[SHA256], REPORT: file_sha256(path)}
+            run.write_manifest({**manifest, SHA256: sums})
+    return path
 
 
 def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
-    """Write every figure (``kind``: of ``report.FORMATS``); their paths. UsageError: there is nothing to draw."""
+    """Write every figure of a run.
+
+    Args:
+        run: that is complete.
+        folder: of the figures.
+        kind: one of ``report.FORMATS``.
+
+    Returns:
+        Paths of the figures.
+
+    Raises:
+        UsageError: there is nothing to draw.
+    """
     need("A figure", "matplotlib")
     from swapbias.report import draw_figures
 
@@ -238,77 +336,116 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
 
 
 def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
-    """A finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
+    """Return a finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
 
-    Rows are read when they are looked up. UsageError: no run, or not complete. ValueError: not what swapbias writes.
+    Args:
+        folder: of the run; rows are read when they are looked up.
+        repo: OWNER/NAME on the Hub; blank for the user's own.
+        commit: of the repository.
+
+    Raises:
+        UsageError: there is no run, or it is not complete.
+        ValueError: its files are not what swapbias writes.
     """
-    where = f"{repo}/runs/{_CONTROL.sub(' ', folder.name)}" if repo else str(folder)
+    source = f"{repo}/runs/{without_controls(folder.name)}" if repo else str(folder)
     run = Run.open(folder)
-    manifest = parse_manifest((folder / MANIFEST).read_bytes(), f"{where}/{MANIFEST}")
-    if manifest["status"] != "complete":
-        who = "Its owner can go on" if repo else "Go on"
-        raise UsageError(f"{where} is not complete. {who} with swapbias audit --resume {folder}.")
-    if repo and manifest.get("credentialed"):
-        raise ValueError(
-            f"{where}: it says that it holds credentialed data, which nobody may share. Tell its owner."
-        )
+    manifest = parse_manifest((folder / MANIFEST).read_bytes(), f"{source}/{MANIFEST}")
+    _check_complete(manifest, source, folder, repo)
     own_names = not repo and privacy.own_data(manifest) is not None
     if own_names:
         notes_read()
     content = run.checked(FINDINGS_JSON).read_bytes()
-    found = parse_results(content, f"{where}/{FINDINGS_JSON}", own_names=own_names)
+    found = parse_results(content, f"{source}/{FINDINGS_JSON}", own_names=own_names)
+    _check_distinct(found, source)
+    recorded = () if repo else manifest.get(SHA256, ())
+    stored = []
+    for study in dict.fromkeys(finding.study for finding in found):
+        path = f"{ITEMS}/{study}.parquet"
+        if path in recorded or (folder / path).is_file():  # without a file the run is damaged
+            stored.append(study)
+    return Results(
+        manifest,
+        found,
+        LazyItems(stored, run.items),
+        _read_coverage(run),
+        place=repo or str(folder),
+        name=folder.name,
+        commit=commit,
+    )
+
+
+def _check_complete(manifest: Mapping[str, Any], source: str, folder: Path, repo: str) -> None:
+    """Refuse a run that is not complete (UsageError), or that nobody may share (ValueError)."""
+    if manifest["status"] != "complete":
+        step = "Its owner can go on" if repo else "Go on"
+        raise UsageError(f"{source} is not complete. {step} with swapbias audit --resume {folder}.")
+    if repo and manifest.get("credentialed"):
+        raise ValueError(
+            f"{source}: it says that it holds credentialed data, which nobody may share. Tell its owner."
+        )
+
+
+def _check_distinct(found: Sequence[Finding], source: str) -> None:
+    """Refuse, with a ValueError, two primary findings of one quantity."""
     keys = [
-        (one.model_id, one.study, one.experiment, one.unit, *one.key())
-        for one in comparisons(found, rates=True)
+        (finding.model_id, finding.study, finding.experiment, finding.unit, *finding.key())
+        for finding in comparisons(found, rates=True)
     ]
     if len(set(keys)) != len(keys):
-        raise ValueError(f"{where}: a primary finding stands twice. Its owner can audit again.")
-    files = {one.study: f"items/{one.study}.parquet" for one in found}
-    recorded = () if repo else manifest.get(SHA256, ())  # without a file the run is damaged
-    there = [
-        study for study, file in files.items() if file in recorded or (folder / file).is_file()
-    ]
-    items = LazyItems(there, run.items)
-    coverage = _read_coverage(run)
-    return Results(
-        manifest, found, items, coverage, place=repo or str(folder), name=folder.name, commit=commit
-    )
+        raise ValueError(f"{source}: a primary finding stands twice. Its owner can audit again.")
 
 
 def _read_coverage(run: Run) -> pd.DataFrame:
+    """Return the listed words of a run, and whether the model knows them."""
     if not (run.folder / COVERAGE).is_file():
         return pd.DataFrame()
-    # words such as null and nan stay words
-    text = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False).map(
-        unescape_csv_cell
-    )
+    # Words such as null and nan stay words.
+    cells = pd.read_csv(run.checked(COVERAGE), dtype=str, keep_default_na=False)
+    text = cells.map(unescape_csv_cell)
     flags = [name for name in ("in_vocabulary", "matched") if name in text]
     return text.assign(**{name: text[name] == "True" for name in flags})
 
 
 def as_public(results: Results) -> Results:
-    """The results without places on the user's machine or network, in the manifest and in models' names."""
+    """Return the results without places on the user's machine or network, in the manifest and in models' names.
+
+    Args:
+        results: of the user's own run.
+    """
     public = replace(results, manifest=privacy.public_manifest(results.manifest))
-    if all(public_model(one.model_id) == one.model_id for one in results.found):
+    if all(public_model(finding.model_id) == finding.model_id for finding in results.found):
         return public
-
-    def renamed(rows: pd.DataFrame) -> pd.DataFrame:
-        return (
-            rows.assign(model_id=rows["model_id"].map(public_model)) if "model_id" in rows else rows
-        )
-
     return replace(
         public,
-        found=[replace(one, model_id=public_model(one.model_id)) for one in results.found],
-        items={study: renamed(rows) for study, rows in results.items.items()},
-        coverage=renamed(results.coverage),
+        found=[
+            replace(finding, model_id=public_model(finding.model_id)) for finding in results.found
+        ],
+        items={study: _with_public_models(rows) for study, rows in results.items.items()},
+        coverage=_with_public_models(results.coverage),
     )
 
 
+def _with_public_models(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows whose models have public names."""
+    if "model_id" not in rows:
+        return rows
+    return rows.assign(model_id=rows["model_id"].map(public_model))
+
+
 def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[str, Any]]:
-    """What a manifest says of the prompts of a finding's experiment, an entry a config."""
-    declared = findings.experiment_of(finding)
-    corpus = (declared.reads.notes.corpus if declared else "") or finding.study
-    configs = {*declared.reads.configs, *declared.reads.alternatives} if declared else set()
-    mine = [one for one in manifest["corpora"] if one["corpus"] == corpus]
-    return [one for one in mine if not configs or set(str(one["config"]).split(", ")) <= configs]
+    """Return what a manifest says of the prompts of a finding's experiment, an entry a config.
+
+    Args:
+        manifest: of the run.
+        finding: of an experiment.
+    """
+    experiment = findings.experiment_of(finding)
+    corpus = finding.study
+    configs: set[str] = set()
+    if experiment:
+        corpus = experiment.reads.notes.corpus or finding.study
+        configs = {*experiment.reads.configs, *experiment.reads.alternatives}
+    entries = [entry for entry in manifest["corpora"] if entry["corpus"] == corpus]
+    if not configs:
+        return entries
+    return [entry for entry in entries if set(str(entry["config"]).split(", ")) <= configs]

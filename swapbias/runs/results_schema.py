@@ -1,4 +1,4 @@
-"""TODO: what this module holds."""
+"""Schema of the files of a run, which a stranger may have written: findings and manifest, checked key by key."""
 
 import math
 import re
@@ -128,7 +128,7 @@ class _Model(BaseModel, strict=True):
 
 
 class _Manifest(BaseModel, strict=True):
-    """What every manifest has; further keys may be there."""
+    """The keys that every manifest has; further ones may be there."""
 
     swapbias: _Text
     status: _Text
@@ -142,60 +142,88 @@ class _Manifest(BaseModel, strict=True):
     models: Annotated[list[_Model], Field(max_length=500)] = []
 
 
-def parse_results(content: bytes, where: str, *, own_names: bool = False) -> list[Finding]:
-    """The findings of a ``results.json`` as written; ValueError: an audit wrote it not. ``own_names``: any slices."""
-    read: Any = _validated(_results_file(own_names), content, where, MOST_BYTES)
+def without_controls(text: str) -> str:
+    """Return a text with a blank in place of each control character.
+
+    Args:
+        text: that a stranger may have written.
+    """
+    return _CONTROL.sub(" ", text)
+
+
+def parse_results(content: bytes, source: str, *, own_names: bool = False) -> list[Finding]:
+    """Return the findings of a ``results.json`` as they were written.
+
+    Args:
+        content: of the file.
+        source: name of the file, for sentences.
+        own_names: take any values of slices.
+
+    Raises:
+        ValueError: no audit wrote the file.
+    """
+    parsed: Any = _validated(_results_file(own_names), content, source, MOST_BYTES)
     found = []
-    for row in map(vars, read.findings):
-        known: dict[str, Any] = {
+    for row in map(vars, parsed.findings):
+        values: dict[str, Any] = {
             name: math.nan if value is None else value for name, value in row.items()
         }
         printed = [row[name] for name in _PRINTED]
         published = tables.Published(*printed) if any(printed) else None
-        estimate = Estimate(**{name: known[name] for name in _OF_ESTIMATE})
-        found.append(
-            Finding(
-                **{name: known[name] for name in _OF_FINDING},
-                estimate=estimate,
-                published=published,
-            )
-        )
+        estimate = Estimate(**{name: values[name] for name in _OF_ESTIMATE})
+        fields_of_finding = {name: values[name] for name in _OF_FINDING}
+        found.append(Finding(**fields_of_finding, estimate=estimate, published=published))
     return found
 
 
-def parse_manifest(content: bytes, where: str) -> dict[str, Any]:
-    """The manifest of a run, with the keys that every run has and any others; raises as ``parse_results``."""
-    _validated(_Manifest, content, where, MOST_MANIFEST_BYTES)
-    read: dict[str, Any] = parse_json(content)
-    _check_texts(read, where)
-    return read
+def parse_manifest(content: bytes, source: str) -> dict[str, Any]:
+    """Return the manifest of a run, with the keys that every run has and any others.
+
+    Args:
+        content: of the file.
+        source: name of the file, for sentences.
+
+    Raises:
+        ValueError: no audit wrote the file.
+    """
+    _validated(_Manifest, content, source, MOST_MANIFEST_BYTES)
+    manifest: dict[str, Any] = parse_json(content)
+    _check_texts(manifest, source)
+    return manifest
 
 
-def _validated(model: type[BaseModel], content: bytes, where: str, most: int) -> BaseModel:
+def _validated(model: type[BaseModel], content: bytes, source: str, most: int) -> BaseModel:
+    """Return the content of a file as a model; a ValueError names the first entry that does not fit."""
     if len(content) > most:
-        raise ValueError(f"{where}: {len(content)} bytes, expected at most {most}. {_NEXT_STEP}")
+        raise ValueError(f"{source}: {len(content)} bytes, expected at most {most}. {_NEXT_STEP}")
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":
-            raise ValueError(f"{where}: it is no JSON. {_NEXT_STEP}") from None
-        places = [
-            f"entry {one + 1}" if isinstance(one, int) else repr(one[:40]) for one in first["loc"]
+            raise ValueError(f"{source}: it is no JSON. {_NEXT_STEP}") from None
+        keys = [
+            f"entry {key + 1}" if isinstance(key, int) else repr(key[:40]) for key in first["loc"]
         ]
-        place = listed(places, "file")
-        why = first["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{where}: {place}: {why}. {_NEXT_STEP}") from None
+        entry = listed(keys, "file")
+        fault = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{source}: {entry}: {fault}. {_NEXT_STEP}") from None
 
 
-def _check_texts(value: Any, where: str) -> None:
+def _check_texts(value: Any, source: str) -> None:
     """Refuse control characters but for ends of lines, and numbers beyond what is written, however nested."""
-    if isinstance(value, str) and (
-        len(value) > _MOST_CHARACTERS or _CONTROL.search(_LINES.sub("", value))
-    ):
-        raise ValueError(f"{where}: a text is too long or has control characters. {_NEXT_STEP}")
-    if isinstance(value, float | int) and not abs(value) <= 1e300:  # NaN is none either
-        raise ValueError(f"{where}: a number is not finite or too large. {_NEXT_STEP}")
-    if isinstance(value, dict | list):
-        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
-            _check_texts(inner, where)
+    if isinstance(value, str):
+        has_controls = _CONTROL.search(_LINES.sub("", value))
+        if len(value) > _MOST_CHARACTERS or has_controls:
+            raise ValueError(
+                f"{source}: a text is too long or has control characters. {_NEXT_STEP}"
+            )
+    elif isinstance(value, float | int):
+        if not abs(value) <= 1e300:  # NaN is none either
+            raise ValueError(f"{source}: a number is not finite or too large. {_NEXT_STEP}")
+    elif isinstance(value, dict):
+        for inner in [*value, *value.values()]:
+            _check_texts(inner, source)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_texts(inner, source)

@@ -21,12 +21,12 @@ def find_same_inputs(rows: Rows, prompts: Sequence[Prompt], scorer: Scorer) -> f
         scorer: says by ``inputs`` what its model gets: tokens after truncation, or what a pipeline prepares.
 
     Returns:
-        The places of these rows; none of a scorer that nothing shows it of.
+        The indices of these rows; none of a scorer that nothing shows it of.
     """
     pairs: dict[Hashable, list[int]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.get("pair_id"):
-            pairs.setdefault(tuple(row.get(name) for name in _PAIR), []).append(place)
+            pairs.setdefault(tuple(row.get(name) for name in _PAIR), []).append(index)
     same: set[int] = set()
     for batch in _batches(pairs.values(), scorer.chunk_rows):
         same.update(_same_in_batch(batch, rows, prompts, scorer))
@@ -34,12 +34,12 @@ def find_same_inputs(rows: Rows, prompts: Sequence[Prompt], scorer: Scorer) -> f
 
 
 def _batches(pairs: Iterable[Sequence[int]], size: int) -> Iterator[list[Sequence[int]]]:
-    """Whole pairs of about ``size`` rows together: the inputs of all notes at once could fill the memory."""
+    """Yield whole pairs of about ``size`` rows together: the inputs of all notes at once could fill the memory."""
     batch: list[Sequence[int]] = []
     count = 0
-    for places in pairs:
-        batch.append(places)
-        count += len(places)
+    for indices in pairs:
+        batch.append(indices)
+        count += len(indices)
         if count >= size:
             yield batch
             batch = []
@@ -51,22 +51,21 @@ def _batches(pairs: Iterable[Sequence[int]], size: int) -> Iterator[list[Sequenc
 def _same_in_batch(
     pairs: Sequence[Sequence[int]], rows: Rows, prompts: Sequence[Prompt], scorer: Scorer
 ) -> Iterator[int]:
-    """The rows of some pairs that are read as the same input as another text of their pair."""
-    members = [place for places in pairs for place in places]
-    inputs = dict(zip(members, scorer.inputs([prompts[place] for place in members]), strict=True))
-    for places in pairs:
+    """Yield the rows of some pairs that are read as the same input as another text of their pair."""
+    members = [index for indices in pairs for index in indices]
+    inputs = dict(zip(members, scorer.inputs([prompts[index] for index in members]), strict=True))
+    for indices in pairs:
         alike: dict[Hashable, list[int]] = {}
-        for place in places:
-            if inputs[place] is not None:
-                prompt = prompts[place]
-                alike.setdefault((prompt.lexicon, prompt.candidates, inputs[place]), []).append(
-                    place
-                )
-        for members_alike in alike.values():
-            groups = {rows[place].get("group") for place in members_alike}
-            texts = {prompts[place].text for place in members_alike}
+        for index in indices:
+            if inputs[index] is not None:
+                prompt = prompts[index]
+                key = (prompt.lexicon, prompt.candidates, inputs[index])
+                alike.setdefault(key, []).append(index)
+        for indices_alike in alike.values():
+            groups = {rows[index].get("group") for index in indices_alike}
+            texts = {prompts[index].text for index in indices_alike}
             if len(groups) > 1 and len(texts) > 1:
-                yield from members_alike
+                yield from indices_alike
 
 
 def without_same_inputs(
@@ -76,14 +75,15 @@ def without_same_inputs(
 
     Args:
         scored: of all rows.
-        same: the places of those rows.
+        same: the indices of those rows.
         scorer: that scored them; of a chat model the counts of refusals and the like stay.
 
     Returns:
         The same, with NaN for these rows.
     """
     return [
-        _not_measured(one, scorer) if place in same else one for place, one in enumerate(scored)
+        _not_measured(score, scorer) if index in same else score
+        for index, score in enumerate(scored)
     ]
 
 

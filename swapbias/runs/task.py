@@ -10,25 +10,32 @@ from swapbias.studies import Experiment, Row, Study, column
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An experiment on a model; the first ``n_prompts`` rows are of its configs, part of ``n_available`` if set."""
+    """An experiment on a model with its rows."""
 
     study: Study
+    """The study of the experiment."""
     experiment: Experiment
+    """The experiment."""
     configs: tuple[str, ...]
+    """Configs whose rows are read."""
     model: str = ""
+    """Name of the model; blank for the default of the experiment."""
     rows: Sequence[Row] = ()
+    """Prompts of the configs, then rewordings and the baseline."""
     n_prompts: int = 0
+    """Number of the first rows, those of the configs."""
     notes: Notes | None = None
-    """What classifiers are trained on."""
+    """Notes on which classifiers are trained."""
     n_available: int = 0
+    """Number of rows of the configs where a part of them is read; else 0."""
     factless: int = 0
-    """Notes that are left out, for they state nothing that an answer could repeat."""
+    """Number of notes that are left out, for they state nothing that an answer could repeat."""
     repeats: str = ""
-    """How many pairs of the user's own repeat another pair's texts, and are not read."""
+    """Sentence on pairs of the user's own that repeat another pair's texts, and are not read."""
 
     @property
     def kind(self) -> Kind:
-        """The kind of its model."""
+        """Kind of its model."""
         return kind_of(self.experiment.kind)
 
     @property
@@ -38,9 +45,10 @@ class Task:
 
     @property
     def credentialed(self) -> bool:
-        """Whether it reads credentialed notes, or rows that say so."""
-        notes = self.notes is not None and self.notes.credentialed
-        return notes or any(str(one) == "True" for one in column(self.rows, "credentialed"))
+        """True where it reads credentialed notes, or rows that say so."""
+        if self.notes is not None and self.notes.credentialed:
+            return True
+        return any(str(mark) == "True" for mark in column(self.rows, "credentialed"))
 
     @property
     def lexicons(self) -> list[str]:
@@ -52,8 +60,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An experiment that was not run, and why."""
+    """An experiment that was not run."""
 
     study: str
+    """Name of the study."""
     experiment: str
+    """Name of the experiment, or of a part of one."""
     reason: str
+    """Says what it lacks."""

@@ -1,6 +1,6 @@
 """The rows of a task: prompts or notes, other wordings of them, as many as are asked for, each pair once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress
@@ -18,65 +18,102 @@ _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobod
 
 
 def expanded(task: Task, settings: Settings) -> Task:
-    """A task with the rows that its model reads: of a chat model one for each trial, of notes those that it can."""
-    parts = task.rows[: task.n_prompts], task.rows[task.n_prompts :]
-    rows, others = (task.kind.expand(part, settings, task.experiment) for part in parts)
-    stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
-    factless = len(set(column(parts[0], "pair_id"))) - len(stated) if task.notes else 0
+    """Return a task with the rows that its model reads: of a chat model one for each trial, of notes those it can.
+
+    Args:
+        task: with the rows of its configs.
+        settings: of the audit.
+    """
+    prompts = task.rows[: task.n_prompts]
+    rows = task.kind.expand(prompts, settings, task.experiment)
+    others = task.kind.expand(task.rows[task.n_prompts :], settings, task.experiment)
+    factless = 0
+    if task.notes:
+        stated = {row["pair_id"] for row in rows if row.get("trial", "1") == "1"}
+        factless = len(set(column(prompts, "pair_id"))) - len(stated)
     return replace(task, rows=[*rows, *others], n_prompts=len(rows), factless=factless)
 
 
 def unreadable(task: Task, trains: bool) -> str:
-    """Why an experiment on notes has nothing to read or to learn from; blank where it has."""
+    """Return why an experiment on notes has nothing to read or to learn from.
+
+    Args:
+        task: with its rows.
+        trains: whether classifiers are trained.
+
+    Returns:
+        The reason; blank where there is none.
+
+    Raises:
+        UsageError: no note states a fact of the checklist.
+    """
     if task.notes is None:
         return ""
     if not task.rows and task.factless:
         raise UsageError(
             "No test note states a fact of the checklist in both of its versions. Name other facts."
         )
+    if not task.rows and trains:
+        return "no test note with a known gender is left, of a phenotype that a classifier can be trained for"
     if not task.rows:
-        learned = ", of a phenotype that a classifier can be trained for" if trains else ""
-        return f"no test note with a known gender is left{learned}"
-    return (
-        task.notes.unlearnable_gender()
-        if task.kind.rows(task.experiment) == models.RowSource.VERSIONS
-        else ""
-    )
+        return "no test note with a known gender is left"
+    if task.kind.rows(task.experiment) == models.RowSource.VERSIONS:
+        return task.notes.unlearnable_gender()
+    return ""
 
 
 def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
+    """Return a task with the prompts of its configs, and other wordings of them.
+
+    Args:
+        task: without rows.
+        settings: of the audit.
+        slow: read a part of the prompts alone.
+    """
     experiment = task.experiment
-    read = partial(studies.config_rows, task.study.name)
-    whole = [read(name) for name in task.configs]
+    tables_of_configs = [studies.config_rows(task.study.name, name) for name in task.configs]
+    is_usual = task.configs == experiment.reads.configs
     if task.study.name not in own_studies():
-        is_usual = task.configs == experiment.reads.configs
-        row_check.check_rows(task.study, experiment, [*chain.from_iterable(whole)], whole=is_usual)
-    every = [_limited(rows, settings.limit) for rows in whole]
-    passes = len(every) * task.kind.readings[experiment.reads.reading].passes
-    parts = (_affordable(rows, passes) if slow else rows for rows in every)
-    rows = [
-        {**row, "experiment": experiment.name} for part in parts for row in part
-    ]  # two may read one config
-    n_read = len(rows)
-    n_available = sum(map(len, every))
-    others: Sequence[Row] = ()
+        all_rows = [*chain.from_iterable(tables_of_configs)]
+        row_check.check_rows(task.study, experiment, all_rows, whole=is_usual)
+    limited = [_limited(rows, settings.limit) for rows in tables_of_configs]
+    n_available = sum(map(len, limited))
+    if slow:
+        passes = len(limited) * task.kind.readings[experiment.reads.reading].passes
+        limited = [_affordable(rows, passes) for rows in limited]
+    rows = _of_experiment(chain.from_iterable(limited), experiment)  # two may read one config
+    others: list[Row] = []
     # The calibration model knows nothing but the prompts that it is trained on.
-    calibrated = experiment.reads.calibrated and settings.model is None
-    if (
-        task.configs == experiment.reads.configs
-        and not calibrated
-        and _with_wordings(experiment, settings)
-    ):
-        placebo = _some_of(
-            _reworded(rows, [*chain.from_iterable(map(read, experiment.reads.rewordings))])
-        )
-        plain = map(read, experiment.reads.baseline)
-        others = [{**row, "experiment": experiment.name} for row in chain(*plain, placebo)]
-    part = n_available if 0 < n_read < n_available else 0
-    return replace(task, rows=[*rows, *others], n_prompts=len(rows), n_available=part)
+    is_calibrated = experiment.reads.calibrated and settings.model is None
+    if is_usual and not is_calibrated and _with_wordings(experiment, settings):
+        read = partial(studies.config_rows, task.study.name)
+        rewordings = [*chain.from_iterable(map(read, experiment.reads.rewordings))]
+        placebo = _some_of(_reworded(rows, rewordings))
+        baseline = chain.from_iterable(map(read, experiment.reads.baseline))
+        others = _of_experiment(chain(baseline, placebo), experiment)
+    is_part = 0 < len(rows) < n_available
+    return replace(
+        task,
+        rows=[*rows, *others],
+        n_prompts=len(rows),
+        n_available=n_available if is_part else 0,
+    )
+
+
+def _of_experiment(rows: Iterable[Row], experiment: Experiment) -> list[Row]:
+    """Return rows that name their experiment."""
+    return [{**row, "experiment": experiment.name} for row in rows]
 
 
 def with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Task:
+    """Return a task with the prompts of notes, and other wordings of them.
+
+    Args:
+        task: without rows.
+        settings: of the audit.
+        notes: of the corpus.
+        trains: whether classifiers are trained on them.
+    """
     experiment = task.experiment
     untrained = notes.untrainable() if trains else {}
     pairs = _limited(
@@ -94,15 +131,22 @@ def with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Ta
 def note_rows(
     experiment: Experiment, notes: Notes, pairs: Sequence[Row], trains: bool
 ) -> list[dict[str, str]]:
-    """The prompts of an experiment: each test pair once a regime, or each test note as written and neutralised."""
+    """Return the prompts of an experiment on notes.
+
+    Each test pair stands once a regime, or each test note as written and neutralised.
+
+    Args:
+        experiment: on notes.
+        notes: of the corpus.
+        pairs: rows of test notes, two versions each.
+        trains: whether classifiers are trained on them.
+    """
     if kind_of(experiment.kind).rows(experiment) == models.RowSource.VERSIONS:
         rows = notes.versions({pair["pair_id"] for pair in pairs})
     else:
-        regimes = (
-            experiment.reads.notes.regimes
-            if trains and experiment.reads.notes.regimes
-            else (AS_TRAINED,)
-        )
+        regimes: Sequence[str] = (AS_TRAINED,)
+        if trains and experiment.reads.notes.regimes:
+            regimes = experiment.reads.notes.regimes
         rows = [{**row, "construct": regime} for regime in regimes for row in pairs]
     return [
         {
@@ -120,30 +164,26 @@ def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
 
 
 def _reworded(rows: Sequence[Row], placebo: Sequence[Row]) -> Sequence[Row]:
-    """Other wordings of the rows that are read."""
+    """Return other wordings of the rows that are read."""
     pairs = set(column(rows, "pair_id"))
-    return list(
-        compress(
-            placebo, (pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id"))
-        )
-    )
+    is_read = [pair.rpartition("/w")[0] in pairs for pair in column(placebo, "pair_id")]
+    return list(compress(placebo, is_read))
 
 
 def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
-    """At most ``_MOST_PLACEBO`` rows: of so many conditions of each label one."""
+    """Return at most ``_MOST_PLACEBO`` rows: every n-th condition of each label."""
     of_rows = list(zip(column(placebo, "label"), column(placebo, "condition"), strict=True))
     numbers: dict[str, dict[str, int]] = {}
     for label, condition in of_rows:
         conditions = numbers.setdefault(label, {})
         conditions.setdefault(condition, len(conditions))
     step = -(-len(placebo) // _MOST_PLACEBO)
-    return list(
-        compress(placebo, (numbers[label][condition] % step == 0 for label, condition in of_rows))
-    )
+    is_read = [numbers[label][condition] % step == 0 for label, condition in of_rows]
+    return list(compress(placebo, is_read))
 
 
 def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
-    """At most ``limit`` rows: whole pairs, spread evenly over the config."""
+    """Return at most ``limit`` rows: whole pairs, spread evenly over the config."""
     if limit is None or limit >= len(rows):
         return rows
     pairs = list(dict.fromkeys(column(rows, "pair_id")))
@@ -153,64 +193,67 @@ def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
 
 
 def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
-    """As many rows as a share of the calls can read: whole pairs, spread evenly."""
+    """Return as many rows as a share of the calls can read: whole pairs, spread evenly."""
     calls = passes * len(set(column(rows, "text")))
-    return (
-        rows if calls <= _MOST_CALLS else _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
-    )
+    if calls <= _MOST_CALLS:
+        return rows
+    return _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
 
 
 def distinct(task: Task) -> Task:
-    """A task without those pairs of the user's own whose texts are another's: they are no further evidence."""
-    experiment = task.experiment
-    own = task.notes is not None or task.study.name in own_studies()
-    if not own or not experiment.is_paired:
+    """Return a task without those pairs of the user's own whose texts are another's: they are no further evidence.
+
+    Args:
+        task: with its rows.
+    """
+    is_own = task.notes is not None or task.study.name in own_studies()
+    if not is_own or not task.experiment.is_paired:
         return task
-    answered_by = next(
-        (
-            one.column
-            for one in experiment.shows.slices
-            if one.name == experiment.compares.primary.slice
+    is_read = _first_of_its_texts(task)
+    if all(is_read):
+        return task
+    count, repeated = _count_repeated(task, is_read)
+    return replace(
+        task,
+        rows=list(compress(task.rows, is_read)),
+        n_prompts=sum(is_read[: task.n_prompts]),
+        repeats=(
+            f"{task.study.name} {task.experiment.name}: {repeated:,} of {count:,} pairs repeat another pair's texts "
+            "and count once."
         ),
-        "",
     )
-    names = [
-        "group",
-        "side",
-        "text",
-        "candidates",
-        "lexicon",
-        "wording",
-        "trial",
-        experiment.compares.subset,
-        answered_by,
-    ]
-    names += ["label", "version"] if experiment.shows.rates else []
+
+
+def _first_of_its_texts(task: Task) -> list[bool]:
+    """Return for each row whether its pair is the first with these texts."""
+    names = ["group", "side", "text", "candidates", "lexicon", "wording", "trial"]
+    names += filter(None, [task.experiment.compares.subset, _answered_column(task.experiment)])
+    if task.experiment.shows.rates:
+        names += ["label", "version"]
     content: dict[str, set[tuple[str, ...]]] = {}
-    rows = zip(
-        *(column(task.rows, name) for name in ("pair_id", *filter(None, names))), strict=True
-    )
-    for pair, *texts in rows:
+    cells = zip(*(column(task.rows, name) for name in ("pair_id", *names)), strict=True)
+    for pair, *texts in cells:
         content.setdefault(pair, set()).add(tuple(texts))
     first: dict[frozenset[tuple[str, ...]], str] = {}
-    read = [
+    return [
         first.setdefault(frozenset(content[pair]), pair) == pair
         for pair in column(task.rows, "pair_id")
     ]
-    if all(read):
-        return task
-    places = zip(
-        *(column(task.rows, name, "1") for name in ("pair_id", "group", "trial")), read, strict=True
-    )
-    pairs = {
-        pair: one
-        for pair, group, trial, one in places
-        if trial == "1" and group in experiment.compared
-    }
-    note = f"{task.study.name} {experiment.name}: {len(pairs) - sum(pairs.values()):,} of {len(pairs):,} pairs repeat"
-    return replace(
-        task,
-        rows=list(compress(task.rows, read)),
-        n_prompts=sum(read[: task.n_prompts]),
-        repeats=f"{note} another pair's texts and count once.",
-    )
+
+
+def _answered_column(experiment: Experiment) -> str:
+    """Return the column of the slice whose values are answered one by one; blank for none."""
+    for slice_by in experiment.shows.slices:
+        if slice_by.name == experiment.compares.primary.slice:
+            return slice_by.column
+    return ""
+
+
+def _count_repeated(task: Task, is_read: Sequence[bool]) -> tuple[int, int]:
+    """Return the number of pairs of the compared groups, and of those that are not read."""
+    columns = [column(task.rows, name, "1") for name in ("pair_id", "group", "trial")]
+    pairs: dict[str, bool] = {}
+    for pair, group, trial, is_kept in zip(*columns, is_read, strict=True):
+        if trial == "1" and group in task.experiment.compared:
+            pairs[pair] = is_kept
+    return len(pairs), len(pairs) - sum(pairs.values())
