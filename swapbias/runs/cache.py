@@ -20,12 +20,17 @@ from swapbias.files import cache_dir, rooms_sha256, write_whole
 from swapbias.models import LoadOptions, Scored, Scorer, auto
 from swapbias.studies import Prompt, corpora, load_corpus, load_lexicon, own_studies, tables
 
-LIMIT = "SWAPBIAS_CACHE_LIMIT"  # environment variable: most bytes of scores; 0: none are stored
+LIMIT = "SWAPBIAS_CACHE_LIMIT"
+"""Environment variable: most bytes of scores; 0: none are stored."""
 _COLUMNS = ["score", "answer", "top_tokens", "parts"]  # of ``Scored``
 
 
 def cache_limit() -> int:
-    """Most bytes of scores that this machine stores: ``SWAPBIAS_CACHE_LIMIT``, 2 GB by default."""
+    """Return the most bytes of scores that this machine stores: ``SWAPBIAS_CACHE_LIMIT``, 2 GB by default.
+
+    Raises:
+        UsageError: the variable is no number.
+    """
     value = os.environ.get(LIMIT, "2_000_000_000")
     try:
         return max(0, int(value))
@@ -39,11 +44,17 @@ class ScoreCache:
     """Scores by everything that they depend on: same model, settings, code, word lists and prompts, or no hit.
 
     Of pinned models they are in the user's cache folder; of functions and notes in the run's, until it is complete.
-    No text is saved. ``rows``: how many came from the user's cache folder.
+    No text is saved. ``rows_reused``: number of rows that came from the user's cache folder.
     """
 
     def __init__(self, options: LoadOptions, in_run: Path, *, shared: bool) -> None:
-        """For models that are loaded with these options; ``shared``: the user's cache folder is read and written."""
+        """Store scores of models that are loaded with these options.
+
+        Args:
+            options: settings of the weights.
+            in_run: folder of the run for scores that the user's cache folder may not hold.
+            shared: read and write the user's cache folder.
+        """
         self.options = options
         self.in_run = in_run
         self.limit = cache_limit() if shared else 0
@@ -51,52 +62,75 @@ class ScoreCache:
         self._folder = cache_dir() / "scores"
 
     def place(self, prompts: Sequence[Prompt], scorer: Scorer, *, private: bool) -> Path | None:
-        """The file of the scores of these prompts; None for a chat model. ``private``: they are of notes."""
+        """Return the file of the scores of these prompts; None for a chat model.
+
+        Args:
+            prompts: of a part.
+            scorer: that scores them.
+            private: whether they are of notes.
+        """
         if scorer.kind == "chat":
             return None
         key = self.key(prompts, scorer)
-        shared = self.limit and is_pinned(scorer) and not private
-        return (
-            self._folder / key[:2] / f"{key}.parquet" if shared else self.in_run / f"{key}.parquet"
-        )
+        if self.limit and is_pinned(scorer) and not private:
+            return self._folder / key[:2] / f"{key}.parquet"
+        return self.in_run / f"{key}.parquet"
 
-    def read(self, place: Path, count: int) -> list[Scored] | None:
-        """So many scores of a file, which counts as used now; None where it is not there, or damaged and removed."""
+    def read(self, path: Path, count: int) -> list[Scored] | None:
+        """Return the scores of a file, which counts as used now.
+
+        Args:
+            path: of the file.
+            count: of scores that it should have.
+
+        Returns:
+            The scores; None where it is not there, or damaged and removed.
+        """
         try:
-            table = pq.read_table(place, page_checksum_verification=True, partitioning=None)
-            os.utime(place)
+            table = pq.read_table(path, page_checksum_verification=True, partitioning=None)
+            os.utime(path)
             if table.num_rows != count or table.column_names != _COLUMNS:
                 raise ValueError("it holds something else")
         except (OSError, ValueError, pa.ArrowException):
             with suppress(OSError):
-                place.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
             return None
-        self.rows_reused += count if place.parent != self.in_run else 0
+        if path.parent != self.in_run:
+            self.rows_reused += count
         return [Scored(**{**row, "parts": dict(row["parts"])}) for row in table.to_pylist()]
 
-    def write(self, place: Path, scored: Sequence[Scored]) -> None:
-        """Save scores, whole or not at all; OSError where the run's folder is full (the cache costs time alone)."""
-        if not all(
-            one.finite for one in scored
-        ):  # what gave NaN may be the machine, which no key names
+    def write(self, path: Path, scored: Sequence[Scored]) -> None:
+        """Save scores, whole or not at all.
+
+        Args:
+            path: of the file.
+            scored: of a part.
+
+        Raises:
+            OSError: the run's folder is full; the cache costs time alone.
+        """
+        # What gave NaN may be the machine, which no key names.
+        if not all(score.finite for score in scored):
             return
         columns: dict[str, Any] = {
-            name: [getattr(one, name) for one in scored] for name in _COLUMNS
+            name: [getattr(score, name) for score in scored] for name in _COLUMNS
         }
-        columns["parts"] = pa.array(
-            [[*one.parts.items()] for one in scored], pa.map_(pa.string(), pa.float64())
-        )
+        parts = [[*score.parts.items()] for score in scored]
+        columns["parts"] = pa.array(parts, pa.map_(pa.string(), pa.float64()))
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table(columns), sink, compression="zstd", write_page_checksum=True)
-        with suppress(*(() if place.parent == self.in_run else (OSError,))):
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(place, sink.getvalue().to_pybytes())
-            place.chmod(0o600)
+        ignored = () if path.parent == self.in_run else (OSError,)
+        with suppress(*ignored):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, sink.getvalue().to_pybytes())
+            path.chmod(0o600)
 
     def trim(self) -> None:
         """Remove the least recently used files of the user's cache folder until it is within its limit."""
-        files = list[tuple[float, int, Path]]()
-        for path in self._folder.rglob("*.*") if self.limit else ():
+        if not self.limit:
+            return
+        files: list[tuple[float, int, Path]] = []
+        for path in self._folder.rglob("*.*"):
             with suppress(FileNotFoundError):  # another process may have been faster
                 files.append((path.stat().st_mtime, path.stat().st_size, path))
         total = sum(size for _, size, _ in files)
@@ -106,10 +140,14 @@ class ScoreCache:
                 total -= size
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
-        """sha256 over all that the scores of these prompts depend on; the name of the model is not part of it."""
-        named = sorted(
-            {one.lexicon.partition("/")[0] for one in prompts} & {*corpora(), *own_studies()}
-        )
+        """Return the sha256 over all that the scores of these prompts depend on, but for the name of the model.
+
+        Args:
+            prompts: of a part.
+            scorer: that scores them.
+        """
+        lexicons = {prompt.lexicon.partition("/")[0] for prompt in prompts}
+        names = sorted(lexicons & {*corpora(), *own_studies()})
         depends = {
             "swapbias": __version__,
             "libraries": library_versions(
@@ -121,44 +159,46 @@ class ScoreCache:
             "unit": scorer.unit,
             "model": dict(scorer.identity),
             "options": asdict(self.options),
-            "lexicons": {name: _lexicons_sha256(name) for name in named},
+            "lexicons": {name: _lexicons_sha256(name) for name in names},
             "prompts": tables.fingerprint(prompt.row() for prompt in prompts),
         }
         return hashlib.sha256(json.dumps(depends, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def is_pinned(scorer: Scorer) -> bool:
-    """Whether a scorer reads prompts with a model that transformers loaded and that is known to the byte."""
+    """Return whether a scorer reads prompts with a model that transformers loaded and that is known to the byte.
+
+    Args:
+        scorer: of any kind.
+    """
     identity = scorer.identity
-    loaded = {"architecture", "device", "dtype"} <= set(identity)
-    return (
-        scorer.kind in auto.model_kinds()
-        and loaded
-        and bool(identity.get("sha256") or identity.get("revision"))
-    )
+    is_loaded = {"architecture", "device", "dtype"} <= set(identity)
+    has_version = bool(identity.get("sha256") or identity.get("revision"))
+    return scorer.kind in auto.model_kinds() and is_loaded and has_version
 
 
 @cache
 def code_sha256() -> str:
-    """sha256 of the code that scores: what is edited without a new version counts as new."""
-    return rooms_sha256(
-        "measures", "models", "studies"
-    )  # words are measured, and words and prompts are studies'
+    """Return the sha256 of the code that scores: what is edited without a new version counts as new."""
+    # Words are measured, and words and prompts are studies'.
+    return rooms_sha256("measures", "models", "studies")
 
 
 def _lexicons_sha256(corpus: str) -> dict[str, str]:
-    """sha256 of every word list of a corpus, the user's own labels included."""
-    found = {}
-    for name in (f"{corpus}/{one}" for one in load_corpus(corpus).lexicons):
+    """Return the sha256 of every word list of a corpus, the user's own labels included."""
+    digests = {}
+    for lexicon_name in load_corpus(corpus).lexicons:
+        name = f"{corpus}/{lexicon_name}"
         try:
-            lexicon = load_lexicon(name)
-            words = json.dumps([*lexicon.words.items()])
-            found[name] = tables.fingerprint(
-                [
-                    {"words": words, "rest": lexicon.rest, "threshold": str(lexicon.threshold)},
-                    lexicon.proper,
-                ]
-            )
+            digests[name] = _lexicon_sha256(name)
         except UpstreamMissingError:  # who reads it says so
-            found[name] = "not at hand"
-    return found
+            digests[name] = "not at hand"
+    return digests
+
+
+def _lexicon_sha256(name: str) -> str:
+    """Return the sha256 of a word list."""
+    lexicon = load_lexicon(name)
+    words = json.dumps([*lexicon.words.items()])
+    facts = {"words": words, "rest": lexicon.rest, "threshold": str(lexicon.threshold)}
+    return tables.fingerprint([facts, lexicon.proper])

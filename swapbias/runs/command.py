@@ -19,10 +19,8 @@ PLACEHOLDERS = {
     "MODEL": "the audited model", "RUN": "the folder of this run", "URL": "the address of the service",
     "NOTES": "the notes", "CHECKLIST": "their checklist",
 }  # fmt: skip
-_PRIVATE = {
-    "data": "NOTES",
-    "checklist": "CHECKLIST",
-}  # places of notes: their names may tell of patients
+# Places of notes: their names may tell of patients.
+_PRIVATE = {"data": "NOTES", "checklist": "CHECKLIST"}
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]")  # how a path of a machine begins
 _AUDITED = "model"  # stands for the option that names the audited model
@@ -30,7 +28,7 @@ _ADDRESSES = ("base_url", "own_address")
 
 
 def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str = "") -> str:
-    """The command of a shell that repeats the run of a manifest, its own or a public one.
+    """Return the command of a shell that repeats the run of a manifest, its own or a public one.
 
     Every setting stands in it that differs from its default and is no matter of speed or costs. Models of the Hub
     are at the commits that were read; a folder of this machine has the last part of its path; ``PLACEHOLDERS`` stand
@@ -45,18 +43,26 @@ def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str
 
 
 def without_speed(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a manifest but for those of how fast or how dear an audit is, which change no question."""
+    """Return settings without those of speed and costs, which change no question.
+
+    Args:
+        saved: settings of a manifest.
+    """
     kept = dict(saved)
-    for made in option_classes():
-        speed = {setting.name for setting in made.settings() if setting.use.speed}
-        values = kept.get(made.key)
+    for options in option_classes():
+        speed = {setting.name for setting in options.settings() if setting.use.speed}
+        values = kept.get(options.key)
         if isinstance(values, Mapping):
-            kept[made.key] = {name: value for name, value in values.items() if name not in speed}
+            kept[options.key] = {name: value for name, value in values.items() if name not in speed}
     return kept
 
 
 def placeholders_in(command: str) -> dict[str, str]:
-    """The placeholders of a command, with what they stand for."""
+    """Return the placeholders of a command, with what they stand for.
+
+    Args:
+        command: that ``repeat_command`` gives.
+    """
     words = set(re.findall(r"[A-Z]+", " ".join(re.split(r"[=/:\s]", command))))
     return {name: meaning for name, meaning in PLACEHOLDERS.items() if name in words}
 
@@ -77,73 +83,83 @@ class _Places:
         }
 
     def name(self, value: str, option: str) -> str:
-        """A model or file of the option of that name."""
+        """Return a model or file as the option of that name has it.
+
+        Args:
+            value: of the manifest.
+            option: name of the option.
+        """
         if option == _AUDITED and self.in_memory:
             return "MODEL"
         if option in _PRIVATE:
             return _PRIVATE[option]
-        known = _last_part(value) if _PATH.match(value) else model_names.as_pinned(value, self.pins)
-        of_page = (
-            option == "adapter" if self.adapted else option == _AUDITED or self._is_encoder(known)
-        )
-        return self.page if self.page and of_page else known
+        name = _last_part(value) if _PATH.match(value) else model_names.as_pinned(value, self.pins)
+        return self.page if self.page and self._is_of_page(name, option) else name
+
+    def _is_of_page(self, name: str, option: str) -> bool:
+        """Return whether a name stands for the model that has the page."""
+        if self.adapted:
+            return option == "adapter"
+        return option == _AUDITED or self._is_encoder(name)
 
     def _is_encoder(self, name: str) -> bool:
         return names_within(name.partition("@")[0])[0] in self.encoders
 
 
 def _last_part(path: str) -> str:
+    """Return the last part of a path, also of one of another system."""
     name = Path(path).resolve().name if is_there(path) else PureWindowsPath(path).name
     return name or "MODEL"
 
 
 def _words(manifest: Mapping[str, Any], places: _Places) -> Iterator[str]:
-    """The words of the command behind ``swapbias audit``."""
+    """Yield the words of the command behind ``swapbias audit``."""
     saved = _with_split_adapter(manifest["settings"], places)
-    if model := saved.get("model"):
+    model = saved.get("model")
+    if model:
         yield _printable(places.name(str(model), _AUDITED), "MODEL")
-    chat = _options(ChatOptions, _within_limits(saved.get(ChatOptions.key) or {}, manifest), places)
-    for flag, value in (pair for pair in chat if pair[0] == "--chat"):
-        yield from (flag, value)
+    options: list[tuple[str, str]] = []
+    for options_class in option_classes():
+        values = saved.get(options_class.key) or {}
+        if options_class is ChatOptions:
+            values = _within_limits(values, manifest)
+        options += _options(options_class, values, places)
+    for flag, value in options:
+        if flag == "--chat":
+            yield from (flag, value)
     yield from _studies(manifest)
     yield from _plain_options(saved, places)
-    for made in option_classes():
-        values = saved.get(made.key) or {}
-        if made is ChatOptions:
-            values = _within_limits(values, manifest)
-        for flag, value in _options(made, values, places):
-            if flag != "--chat":
-                yield from (flag, value)
+    for flag, value in options:
+        if flag != "--chat":
+            yield from (flag, value)
     if (saved.get(LoadOptions.key) or {}).get("trust_remote_code"):
         yield "--trust"
 
 
 def _with_split_adapter(saved: Mapping[str, Any], places: _Places) -> Mapping[str, Any]:
-    """Settings that name base and adapter, where an adapter was named in place of a model."""
+    """Return settings that name base and adapter, where an adapter was named in place of a model."""
     load = saved.get(LoadOptions.key) or {}
     if not places.adapted or load.get("adapter"):
         return saved
-    split = {
-        **saved,
-        LoadOptions.key: {**load, "adapter": places.adapted["adapter"]["name"], "subfolder": ""},
-    }
-    chat = saved.get(ChatOptions.key) or {}
+    base = places.adapted["base"]
+    load = {**load, "adapter": places.adapted["adapter"]["name"], "subfolder": ""}
+    split = {**saved, LoadOptions.key: load}
     if saved.get("model"):
-        return {**split, "model": places.adapted["base"]}
-    return (
-        {**split, ChatOptions.key: {**chat, "model": places.adapted["base"]}}
-        if chat.get("model")
-        else saved
-    )
+        return {**split, "model": base}
+    chat = saved.get(ChatOptions.key) or {}
+    if chat.get("model"):
+        return {**split, ChatOptions.key: {**chat, "model": base}}
+    return saved
 
 
 def _within_limits(chat: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Settings of a chat model with the trials that its limits allowed."""
+    """Return settings of a chat model with the trials that its limits allowed."""
     whole = (manifest.get(ROUNDS) or {}).get("whole")
     return {**chat, "trials": whole} if whole else chat
 
 
 def _plain_options(saved: Mapping[str, Any], places: _Places) -> Iterator[str]:
+    """Yield the settings of every audit that differ from their defaults."""
     for setting in Settings.settings():
         value = saved.get(setting.name, setting.default)
         is_known = setting.name == "kind" and places.in_memory
@@ -156,57 +172,62 @@ def _plain_options(saved: Mapping[str, Any], places: _Places) -> Iterator[str]:
 
 
 def _studies(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The studies that were named; of the user's own the commit on the Hub, or the files that the run keeps."""
+    """Yield the studies that were named; of the user's own the commit on the Hub, or the files that the run keeps."""
     origins = manifest.get("own_studies") or {}
-    read = dict.fromkeys(str(entry["corpus"]) for entry in manifest.get("corpora", ()))
-    for study in manifest["settings"].get(
-        "studies", read
-    ):  # where it does not say which were named, those read
+    # Where the manifest does not say which were named, those that were read.
+    corpora = dict.fromkeys(str(entry["corpus"]) for entry in manifest.get("corpora", ()))
+    for study in manifest["settings"].get("studies", corpora):
         name, colon, config = str(study).partition(":")
         origin = str(origins.get(name, ""))
-        place = f"RUN/{STUDIES}/{name}" if origin == LOCAL else origin or name
-        yield from ("--study", _printable(place + colon + config, "STUDY"))
+        source = f"RUN/{STUDIES}/{name}" if origin == LOCAL else origin or name
+        yield from ("--study", _printable(source + colon + config, "STUDY"))
 
 
 def _options(
     options_class: Any, saved: Mapping[str, Any], places: _Places
 ) -> Iterator[tuple[str, str]]:
-    """The settings of a kind of model that differ from their defaults and are no matter of speed."""
+    """Yield the settings of a kind of model that differ from their defaults and are no matter of speed."""
     for setting in options_class.settings():
         value = _as_default(saved.get(setting.name, setting.default), setting.default)
         if value == setting.default or setting.use.speed or setting.use.unsaved:
             continue
-        for part in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
-            if setting.use.place:
-                kind_of_place = _AUDITED if setting.option == ChatOptions.key else setting.option
-                yield _option(setting, places.name(str(part), kind_of_place))
-            elif setting.name in _ADDRESSES:
-                yield _option(setting, _address(str(part)))
-            else:
-                yield _option(setting, part)
+        parts = dict.fromkeys(value) if isinstance(value, tuple) else [value]
+        for part in parts:
+            yield _option(setting, _public_value(setting, part, places))
+
+
+def _public_value(setting: Setting, value: Any, places: _Places) -> Any:
+    """Return a value as others may see it: a model or file by its public name, an address that they may reach."""
+    if setting.use.place:
+        option = _AUDITED if setting.option == ChatOptions.key else setting.option
+        return places.name(str(value), option)
+    if setting.name in _ADDRESSES:
+        return _address(str(value))
+    return value
 
 
 def _as_default(value: Any, default: Any) -> Any:
-    """A saved value in the type of its default: several as a tuple, or as one text with commas between them."""
+    """Return a saved value in the type of its default: several as a tuple, or as a text with commas between."""
     if not isinstance(value, list | tuple):
         return value
     return tuple(value) if isinstance(default, tuple) else ",".join(map(str, value))
 
 
 def _address(value: str) -> str:
-    """The address of a service that others may reach; of one that only its owner reaches a placeholder."""
+    """Return the address of a service that others may reach; a placeholder for one that only its owner reaches."""
     public = public_address(value)
-    return (
-        "URL" if public == manifest_schema.OWN_ENDPOINT or not urlsplit(public).scheme else public
-    )
+    if public == manifest_schema.OWN_ENDPOINT or not urlsplit(public).scheme:
+        return "URL"
+    return public
 
 
 def _option(setting: Setting, value: Any) -> tuple[str, str]:
-    """An option and its value, as the command line has them."""
-    text = _printable(str(value).lower() if isinstance(value, bool) else str(value), "VALUE")
+    """Return an option and its value, as the command line has them."""
+    written = str(value).lower() if isinstance(value, bool) else str(value)
+    text = _printable(written, "VALUE")
     return (setting.written, text) if setting.use.flag else ("-M", f"{setting.key}={text}")
 
 
 def _printable(text: str, placeholder: str) -> str:
-    """A text in one line of a page; a placeholder for one that could end the line or the block of code."""
+    """Return a text in one line of a page; a placeholder for one that could end the line or the block of code."""
     return placeholder if _UNPRINTABLE.search(text) else text
