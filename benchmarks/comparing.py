@@ -84,7 +84,8 @@ def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
     import pandas as pd
 
     from swapbias.findings import disaggregate, with_verdicts
-    from swapbias.runs import Results, Run, write_results
+    from swapbias.runs import Results, Run
+    from swapbias.runs.results import write_results
     from tests.baselines import RuleScorer
     from tests.scoring import score_rows
 

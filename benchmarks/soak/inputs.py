@@ -315,7 +315,7 @@ def _shown(content: bytes) -> None:
     """Return what is made of a manifest for others."""
     from swapbias.privacy import public_manifest
     from swapbias.privacy.manifest_schema import private_strings
-    from swapbias.runs import parse_manifest
+    from swapbias.runs.results_schema import parse_manifest
 
     manifest = parse_manifest(content, "manifest.json")
     public_manifest(public_manifest(manifest))
@@ -327,12 +327,12 @@ def _runs(place: Path) -> Iterator[Target]:
         MANIFEST,
         Run,
         Settings,
-        parse_results,
         read_request,
         read_run,
         resume,
         start,
     )
+    from swapbias.runs.results_schema import parse_results
     from swapbias.swapping.jobs import _begin_or_resume
     from swapbias.swapping.readers import SWAP_MANIFEST as SWAP
 

@@ -20,7 +20,14 @@ from swapbias.findings import Finding, findings_table
 from swapbias.hub import cards
 from swapbias.measures import Estimate
 from swapbias.privacy import credentialed, own_data, refuse
-from swapbias.runs import Results, Run
+from swapbias.runs import (
+    Results,
+    Run,
+    command as run_command,
+    plan as run_plan,
+    results as run_results,
+    run as stored_run,
+)
 
 _PRINTED = ("published_value", "published_p_value", "published_effect_size", "published_recomputed")
 
@@ -130,7 +137,7 @@ def run_name(manifest: Mapping[str, Any]) -> str:
     """
     public = privacy.public_manifest(manifest)
     models = [str(pin["model_id"]) for pin in public.get("models", [])]
-    settings = runs.without_speed(public["settings"])
+    settings = run_command.without_speed(public["settings"])
     corpora = [
         [str(entry.get("corpus", "")), str(entry.get("config", ""))] for entry in public["corpora"]
     ]
@@ -174,7 +181,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     is_installed = False
     # Settings of another version, or a corpus that is not at hand.
     with suppress(ValueError, KeyError, TypeError):
-        is_installed = runs.reads_installed(manifest)
+        is_installed = run_plan.reads_installed(manifest)
     if not (is_installed or findings_only):
         raise UsageError(
             f"The scored prompts of {run.folder} are not those of the installed corpora. Audit again, or share "
@@ -182,7 +189,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
         )
     if findings_only:
         results = replace(results, items={})
-    public = runs.as_public(results)
+    public = run_results.as_public(results)
     read = _with_address(public.manifest, manifest)
     name = run_name(manifest)
     files = _result_files(public, read, name)
@@ -215,7 +222,7 @@ def _read_shareable(run: Run, manifest: Mapping[str, Any]) -> Results:
             "report to those who may read it."
         )
     results = runs.read_run(run.folder)
-    if runs.SHA256 not in manifest:
+    if stored_run.SHA256 not in manifest:
         raise ValueError(
             f"{run.folder} records no sha256 of its files. Share the folder that the audit wrote."
         )
@@ -232,7 +239,7 @@ def _result_files(public: Results, read: Mapping[str, Any], name: str) -> dict[s
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         run = Run(Path(folder))
         run.write_manifest(public.manifest)
-        runs.write_results(run, public, command=runs.repeat_command(read))
+        run_results.write_results(run, public, command=run_command.repeat_command(read))
         run.write("findings.parquet", findings_parquet(public.found, name))
         paths = sorted(path for path in run.folder.rglob("*") if path.is_file())
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -13,7 +13,7 @@ from swapbias.errors import HubError, UsageError, listed
 from swapbias.hub.client import Hub
 from swapbias.hub.repository import SHARED, Repo, State, is_shared_name
 from swapbias.report import safe_line
-from swapbias.runs import LazyItems, Results, Run
+from swapbias.runs import Results, Run, results as run_results
 
 
 def find_run(source: "str | PathLike[str]") -> Results:
@@ -145,4 +145,4 @@ def _read_run(hub: Hub, state: State, name: str) -> Results:
 
     with_items = [study for study in studies.studies() if items_path(study) in state.files]
     run = runs.read_run(cached, repo=state.repo.name, commit=state.commit)
-    return replace(run, items=LazyItems(with_items, read_items))
+    return replace(run, items=run_results.LazyItems(with_items, read_items))

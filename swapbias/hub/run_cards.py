@@ -21,7 +21,7 @@ from swapbias.hub.cards import (
 )
 from swapbias.privacy import manifest_schema, own_data
 from swapbias.report import finding_names, numbers, verdicts
-from swapbias.runs import placeholders_in, repeat_command
+from swapbias.runs import command as run_command
 from swapbias.studies import Experiment, Study, load_corpus, load_study
 
 _MOST_ROWS = 4  # of a study's table
@@ -124,7 +124,7 @@ def study_parts(
             "The run holds no comparison of two groups for this model. Audit it with another --study."
         )
     audited = models[0]
-    command = repeat_command(
+    command = run_command.repeat_command(
         manifest, page="" if model_name == audited else model_name, revision=revision
     )
     parts = {}
@@ -155,7 +155,7 @@ def study_parts(
             private=results_private,
             skipped=_skipped_experiments(manifest, study),
             command=command,
-            meanings=placeholders_in(command),
+            meanings=run_command.placeholders_in(command),
         )
         parts[study.name] = re.sub(r"\n{3,}", "\n\n", part)
     return parts

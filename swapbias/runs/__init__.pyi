@@ -5,15 +5,9 @@ from .audit import (
     start as start,
 )
 from .audit_file import named_in_file as named_in_file, read_request as read_request
-from .command import (
-    placeholders_in as placeholders_in,
-    repeat_command as repeat_command,
-    without_speed as without_speed,
-)
 from .compare import (
     check_run as check_run,
     compare_runs as compare_runs,
-    comparison_table as comparison_table,
     write_comparison as write_comparison,
 )
 from .earlier import earlier_run as earlier_run
@@ -22,25 +16,19 @@ from .plan import (
     default_folder as default_folder,
     partial_note as partial_note,
     plan_tasks as plan_tasks,
-    reads_installed as reads_installed,
     repeat_notes as repeat_notes,
 )
 from .positive_control import control_note as control_note
 from .remote_store import Store as Store
 from .results import (
-    LazyItems as LazyItems,
     Results as Results,
-    as_public as as_public,
     read_run as read_run,
     rebuild_report as rebuild_report,
     write_figures as write_figures,
-    write_results as write_results,
 )
-from .results_schema import parse_manifest as parse_manifest, parse_results as parse_results
 from .run import (
     MANIFEST as MANIFEST,
     REPORT as REPORT,
-    SHA256 as SHA256,
     Run as Run,
     score_prompts as score_prompts,
 )

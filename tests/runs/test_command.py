@@ -10,7 +10,7 @@ from swapbias.models import LoadOptions
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import public_manifest
-from swapbias.runs import placeholders_in, repeat_command, without_speed
+from swapbias.runs.command import placeholders_in, repeat_command, without_speed
 from swapbias.runs.settings import Settings
 
 VALUES = {bool: True, int: 7, float: 0.5, str: "x"}

@@ -19,8 +19,8 @@ from swapbias.findings import compare
 from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.report import safe_line
-from swapbias.runs import Results, comparison_table, read_run
-from swapbias.runs.compare import _columns, _scored_rows, _side_by_side
+from swapbias.runs import Results, read_run
+from swapbias.runs.compare import _columns, _scored_rows, _side_by_side, comparison_table
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk
 
 COMMIT = "c0ffee" * 6 + "0000"

@@ -19,13 +19,11 @@ from swapbias.runs import (
     Results,
     Run,
     Settings,
-    as_public,
-    parse_manifest,
-    parse_results,
     read_run,
     start,
 )
-from swapbias.runs.results import rebuild_report, write_results
+from swapbias.runs.results import as_public, rebuild_report, write_results
+from swapbias.runs.results_schema import parse_manifest, parse_results
 from tests import tiny
 from tests.conftest import files_below
 from tests.hub.own_runs import copy
