@@ -67,8 +67,8 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > model_difference.MOST_DETAILED:
         left_out.append(
-            f"There are {pairs} pairs of models, and at most {model_difference.MOST_DETAILED} are compared by slice and subset. Name "
-            "fewer runs for more."
+            f"There are {pairs} pairs of models, and at most {model_difference.MOST_DETAILED} are compared by "
+            "slice and subset. Name fewer runs for more."
         )
     by_model = _differences_by_model(differences, columns, reference)
     quantities = [
