@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from swapbias.errors import UpstreamMissingError, listed
+from swapbias.errors import UpstreamMissingError, listed, quoted
 from swapbias.files import write_whole
 from swapbias.hub.cards import CARD
 from swapbias.hub.dataset_card import RECIPE, SECTION, citation, meanings, section
@@ -28,6 +28,7 @@ ROWS = "rows.csv"  # of a corpus' folder: how many rows each config has, their s
 _COLUMNS = ("config", "rows", "sha256", "types")
 _PARTS = (SECTION, "Where it comes from", "Use and misuse", "Citation", RECIPE)
 _MOST_CODE = 20  # lines of the code with which a card ends
+_LEAST_LETTERS = 9  # of a meaning
 _MOST_VALUES = 14  # a column with fewer values names each in its meaning
 _OF_FEW_VALUES = (
     "group",
@@ -235,6 +236,12 @@ def _column_faults(corpus: Corpus, config: Config) -> Iterator[str]:
         meaning_of = dict(meanings(corpus, config))
     except ValueError as error:
         yield str(error)
+    for column, meaning in meaning_of.items():
+        if len(meaning) < _LEAST_LETTERS:
+            yield (
+                f"{file}: the meaning of column {column} in config {config.name} is {quoted(meaning)}. Say in a few "
+                "words what it holds."
+            )
     rows = _rows_at_hand(corpus, config) or []
     for column in _OF_FEW_VALUES:
         if column not in meaning_of:

@@ -80,6 +80,10 @@ WITHOUT_WORDINGS = {
     [
         ({"README_md": {"## Use and misuse\n": "## Use\n"}}, "no part '## Use and misuse'"),
         ({"README_md": {"# night_shift\n": "# Night\n"}}, "another line than '# night_shift'"),
+        (
+            {"README_md": {"empty: there are no conditions": "empty"}},
+            "is 'empty'. Say in a few words",
+        ),
         ({"README_md": {"`work` or `rest`": "work or rest"}}, "does not name rest, work"),
         ({"README_md": {"| `wording` |": "| `words` |"}}, "column 'wording' of config"),
         (
@@ -88,7 +92,7 @@ WITHOUT_WORDINGS = {
         ),
         (WITHOUT_WORDINGS, "has groups and no rewordings"),
     ],
-    ids=["part", "title", "values", "meaning", "recipe", "rewordings"],
+    ids=["part", "title", "short meaning", "values", "meaning", "recipe", "rewordings"],
 )
 def test_missing_parts(changed, sentence, pasted):
     """A part, value, meaning, load line or rewording that is missing is named."""
