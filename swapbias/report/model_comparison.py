@@ -73,7 +73,7 @@ class Quantity:
 
     @property
     def primary(self) -> bool:
-        """Whether it answers the question of its experiment."""
+        """True where it answers the question of its experiment."""
         return any(finding.primary for finding in self.known)
 
 

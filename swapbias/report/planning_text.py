@@ -20,7 +20,11 @@ _WIDEST = 24  # columns for the names of random factors in a table
 
 
 def planned_counts(gaps: Sequence[planning.PlannedGap]) -> str:
-    """What a planned gap is the mean of: ``374 pairs, 17 templates x 22 diagnoses``; blank where there is none."""
+    """Return the units of a planned gap: ``374 pairs, 17 templates x 22 diagnoses``; blank where there is none.
+
+    Args:
+        gaps: of one experiment.
+    """
     if not gaps:
         return ""
     gap = gaps[0]
@@ -40,7 +44,11 @@ def _unit_noun(gap: planning.PlannedGap) -> str:
 
 
 def planned_power(gaps: Sequence[planning.PlannedGap]) -> str:
-    """How large a gap must be to be found by a planned run: the end of a sentence, after what it compares."""
+    """Say how large a gap must be to be found by a planned run: the end of a sentence, after what it compares.
+
+    Args:
+        gaps: of one experiment.
+    """
     few = next((too_few_levels(gap.finding.estimate) for gap in gaps if gap.too_few), "")
     sizes = [gap.detectable for gap in gaps]
     is_unknown = not gaps or any(gap.unknown for gap in gaps)
@@ -61,12 +69,16 @@ def planned_power(gaps: Sequence[planning.PlannedGap]) -> str:
 
 
 def _whole(unit: Unit) -> str:
-    """The largest gap that scores can have: ``100 points``."""
+    """Return the largest gap that scores can have: ``100 points``."""
     return format_chosen_gap(unit.span, unit)
 
 
 def planned_basis(gaps: Sequence[planning.PlannedGap]) -> Iterator[str]:
-    """Which spreads are assumed and where they come from, and for how many questions at once; none where unknown."""
+    """Yield which spreads are assumed, their source, and for how many questions at once; nothing where unknown.
+
+    Args:
+        gaps: of one experiment.
+    """
     gap = next((gap for gap in gaps if gap.spreads is not None and not gap.unknown), None)
     if gap is None or gap.spreads is None:
         return
@@ -95,7 +107,12 @@ def _deviations(gap: planning.PlannedGap) -> str:
 
 
 def planned_time(prompts: int, earlier: planned_spreads.EarlierRun) -> str:
-    """How long so many prompts take at the speed of an earlier run; blank where that is not known."""
+    """Say how long prompts take at the speed of an earlier run; blank where that is not known.
+
+    Args:
+        prompts: their number.
+        earlier: a finished run.
+    """
     if math.isnan(earlier.seconds_a_prompt):
         return ""
     takes = _minutes(prompts * earlier.seconds_a_prompt)
@@ -110,7 +127,12 @@ def _minutes(seconds: float) -> str:
 
 
 def without_spreads(gaps: Sequence[planning.PlannedGap], run: str) -> str:
-    """Why the spreads of an earlier run are not used for these gaps; blank where they are."""
+    """Say why the spreads of an earlier run are not used for these gaps; blank where they are.
+
+    Args:
+        gaps: of one experiment.
+        run: name of the earlier run.
+    """
     if all(gap.spreads is not None and gap.spreads.run for gap in gaps):
         return ""
     if any(gap.is_matched for gap in gaps):
@@ -119,9 +141,12 @@ def without_spreads(gaps: Sequence[planning.PlannedGap], run: str) -> str:
 
 
 def unknown_spreads(gaps: Sequence[planning.PlannedGap]) -> str:
-    """What is not known of these gaps before a run, and how to know it; blank where all is known.
+    """Say what is not known of these gaps before a run, and how to know it; blank where all is known.
 
     Those of an earlier run that shows no spread are left out: it has been said of them already.
+
+    Args:
+        gaps: of one experiment or several.
     """
     unknown = [gap for gap in gaps if gap.unknown and not gap.is_matched]
     names = dict.fromkeys(name for gap in unknown for name in gap.unknown if name)
@@ -182,7 +207,7 @@ def _cells(row: planning.Needed, names: Sequence[str], prompts: int, seconds: fl
 
 
 def _needed_sentence(gap: planning.PlannedGap) -> str:
-    """How many levels find at least the largest gap there is."""
+    """Say how many levels find at least the largest gap there is."""
     largest = gap.needed(gap.unit.span)
     counts = " x ".join(f"{count:,} {name}" for name, count in largest.levels.items())
     least = "At least" if largest.is_found else "More than"

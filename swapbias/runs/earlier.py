@@ -47,7 +47,7 @@ def earlier_run(results: Results) -> planned_spreads.EarlierRun:
 
 
 def _seconds(manifest: Mapping[str, Any]) -> float:
-    """How long a run took; NaN where its manifest does not say."""
+    """Return the seconds that a run took; NaN where its manifest does not say."""
     try:
         started, finished = (
             datetime.fromisoformat(manifest[name]) for name in ("started", "finished")

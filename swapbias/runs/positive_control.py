@@ -34,17 +34,22 @@ _ALIKE = 0.3  # share of words that two texts of a pair share, else their letter
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """How many texts with strong words were read in an experiment, and how many of their scores moved."""
+    """Outcome of the texts with strong words in an experiment: how many were read, and how many scores moved."""
 
     study: str
+    """Name of the study."""
     experiment: str
+    """Name of the experiment."""
     model_id: str
+    """Model that was asked."""
     texts: int
+    """Number of texts with strong words that were scored."""
     moved: int
+    """Number of them whose score moved."""
 
     @property
     def outcome(self) -> str:
-        """Whether the model reads the swapped words; ``CONTROL_UNKNOWN``: it scored none of them."""
+        """Outcome: the model reads the swapped words or not; ``CONTROL_UNKNOWN``: it scored none of them."""
         if not self.texts:
             return terms.CONTROL_UNKNOWN
         return terms.CONTROL_MOVED if self.moved else terms.CONTROL_UNMOVED

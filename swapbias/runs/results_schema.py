@@ -25,21 +25,13 @@ from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import own_studies, tables
 
 MOST_BYTES = 64 * 2**20
-
-
 MOST_MANIFEST_BYTES = 2 * 2**20
-
-
 _MOST_CHARACTERS = 2_000  # of one text
 
 
 # Control characters, line and paragraph separators, what turns the direction of writing, halves of characters.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
 _LINES = re.compile("[\t\r\n]")
-
-
 _NEXT_STEP = "Take a file that swapbias wrote."
 
 
@@ -59,22 +51,12 @@ def _known(names: Callable[[], Iterable[str]]) -> AfterValidator:
 
 
 _Text = Annotated[str, StringConstraints(max_length=_MOST_CHARACTERS), AfterValidator(_one_line)]
-
-
 _Number = (
     Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False)] | None
 )  # null is how NaN is written
-
-
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None
-
-
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
-
-
 _TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool}
-
-
 _SPECIAL = {
     "p_value": _Share,
     "p_adjusted": _Share,
@@ -82,22 +64,18 @@ _SPECIAL = {
     "measure": Annotated[_Text, _known(lambda: MEASURES)],
     "reason": Annotated[_Text, _known(lambda: ("", *terms.UNMEASURED_REASONS))],
 }
-
-
 _OF_FINDING = {
-    one.name: one.type for one in fields(Finding) if one.name not in ("estimate", "published")
+    entry.name: entry.type
+    for entry in fields(Finding)
+    if entry.name not in ("estimate", "published")
 }
-
-
-_OF_ESTIMATE = {one.name: one.type for one in fields(Estimate)}
-
-
-_PRINTED = tuple(f"published_{one.name}" for one in fields(tables.Published))
+_OF_ESTIMATE = {entry.name: entry.type for entry in fields(Estimate)}
+_PRINTED = tuple(f"published_{entry.name}" for entry in fields(tables.Published))
 
 
 @cache
 def _results_file(own_names: bool) -> type[BaseModel]:
-    """The model of a ``results.json``; ``own_names``: values of slices are any texts."""
+    """Return the model of a ``results.json``; ``own_names``: values of slices are any texts."""
     types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()} | _SPECIAL
     types |= dict.fromkeys(_PRINTED, _Text) | ({"slice_value": str} if own_names else {})
     strict = ConfigDict(strict=True, extra="forbid")
