@@ -31,7 +31,7 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class AnswerBias:
-    """How much more often the pro-stereotyped version of a sentence is answered right than the anti one.
+    """Accuracy on the pro-stereotyped versions of sentences beside that on the anti-stereotyped ones.
 
     Accuracy on pro minus accuracy on anti in percentage points; 0: equal, above 0: the stereotype helps. ``n`` counts
     sentence pairs, ``n_unscored`` those that were not posed in both versions.
@@ -58,17 +58,17 @@ def answer_bias(
     where nothing was posed. No pair, or no answer that could be read (all of class ``other``): NaN.
 
     >>> classes = ["correct", "unsure", "correct", "correct"]
-    >>> found = answer_bias(classes, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
-    >>> found.estimate.value, found.accuracies
+    >>> bias = answer_bias(classes, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
+    >>> bias.estimate.value, bias.accuracies
     (50.0, {'pro': 100.0, 'anti': 50.0})
     """
-    known = {**{name: float(place) for place, name in enumerate(CLASSES)}, "": math.nan}
-    named = ["" if is_missing(name) else str(name) for name in values_of(classes)]
-    if strange := sorted(set(named) - known.keys()):
+    codes = {**{name: float(index) for index, name in enumerate(CLASSES)}, "": math.nan}
+    answered = ["" if is_missing(name) else str(name) for name in values_of(classes)]
+    if strange := sorted(set(answered) - codes.keys()):
         raise ValueError(
             f"classes {strange[:3]}, expected {', '.join(CLASSES)} or None. Use answer_class."
         )
-    code, side, names = two_groups([known[name] for name in named], sides, reference_group)
+    code, side, names = two_groups([codes[name] for name in answered], sides, reference_group)
     answers = by_pair(code, side, pair_ids, names)[0]
     answers = answers[~np.isnan(answers).any(axis=1)]
     percent = np.where(np.isnan(code), np.nan, 100.0 * (code == 0))
@@ -91,29 +91,26 @@ def answer_bias(
 
 def _shares(codes: Floats) -> dict[str, float]:
     return {
-        name: mean_of((codes == place).astype(np.float64)) for place, name in enumerate(CLASSES)
+        name: mean_of((codes == index).astype(np.float64)) for index, name in enumerate(CLASSES)
     }
 
 
 @dataclass(frozen=True, slots=True)
 class OptionOdds:
-    """What the probabilities of a question's options say, averaged over orders of the options.
-
-    Attributes:
-        score: the mean value of the options that count something, by their probabilities: what the mean of many
-            sampled answers comes to. NaN: none has a probability, or what is hidden could move it by over 5 %.
-        log_odds: nats: log p(options above the middle of the values) - log p(options below), averaged over orders, so
-            that a letter that is liked in itself cancels. 0: both are as likely. NaN: one has no probability.
-        unanswered: probability of the options that count nothing, as a share of all options; NaN where none has any.
-        outside: probability of anything but an option, with what is hidden; 0: the model says options alone.
-        hidden: the part of it that was not shown (beyond the first k tokens of a service), which may be options'.
-    """
+    """Score and log-odds of a question by the probabilities of its options, averaged over their orders."""
 
     score: float
+    """The mean value of the options that count something, by their probabilities: the limit of the mean of many
+    sampled answers. NaN: none has a probability, or what is hidden could move it by over 5 %."""
     log_odds: float
+    """Nats: log p(options above the middle of the values) - log p(options below), averaged over orders, so that a
+    letter that is liked in itself cancels. 0: both are as likely. NaN: one has no probability."""
     unanswered: float
+    """Probability of the options that count nothing, as a share of all options; NaN where none has any."""
     outside: float
+    """Probability of anything but an option, with what is hidden; 0: the model says options alone."""
     hidden: float
+    """The part of it that was not shown (beyond the first k tokens of a service), which may be options'."""
 
 
 def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> OptionOdds:
@@ -124,44 +121,44 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
         values: shape (options,), what each counts; NaN: nothing.
         hidden: shape (orders,), probability of what was not shown.
     """
-    known = np.asarray(logs, dtype=np.float64)
+    log_shares = np.asarray(logs, dtype=np.float64)
     counts = np.asarray(values, dtype=np.float64)
     unseen = float(np.mean(np.asarray(hidden, dtype=np.float64)))
     counted = ~np.isnan(counts)
-    low, high = (
-        np.min(counts[counted], initial=math.inf),
-        np.max(counts[counted], initial=-math.inf),
-    )
+    low = np.min(counts[counted], initial=math.inf)
+    high = np.max(counts[counted], initial=-math.inf)
     if not low < high:
         raise ValueError(
             f"options that count {counts.tolist()}, expected two at least that count different numbers."
         )
-    if np.isnan(known).any():
+    if np.isnan(log_shares).any():
         raise ValueError(
             "a log-probability of an option is NaN, expected numbers. Check the model."
         )
-    most = float(known.max())
+    most = float(log_shares.max())
     if most == -math.inf:
         return OptionOdds(math.nan, math.nan, math.nan, 1.0, unseen)
-    shares = np.exp(known - most).mean(axis=0)  # averaged over orders; small ones do not vanish
-    said = float(shares[counted].sum())
+    shares = np.exp(log_shares - most).mean(
+        axis=0
+    )  # averaged over orders; small ones do not vanish
+    answered = float(shares[counted].sum())
     total = float(shares.sum())
     score = math.nan
-    if said:
-        score = float(shares[counted] @ counts[counted]) / said
+    if answered:
+        score = float(shares[counted] @ counts[counted]) / answered
         rest = unseen * math.exp(min(-most, 700.0))
-        if rest / (said + rest) * max(high - score, score - low) > 0.05 * (high - low):
+        if rest / (answered + rest) * max(high - score, score - low) > 0.05 * (high - low):
             score = math.nan  # were all that is hidden one option, the mean would be another
     middle = (low + high) / 2
     above, below = (
-        scipy.special.logsumexp(known[:, side], axis=1)
+        scipy.special.logsumexp(log_shares[:, side], axis=1)
         for side in (counts > middle, counts < middle)
     )
     sure = np.isfinite(above).all() and np.isfinite(below).all()
     return OptionOdds(
         score,
         float((above - below).mean()) if sure else math.nan,
-        1 - said / total,
+        1 - answered / total,
         max(0.0, 1 - total * math.exp(most)),
         unseen,
     )

@@ -26,33 +26,41 @@ from swapbias.measures.gaps import group_gap
 from swapbias.measures.group_scores import with_exact_test
 from swapbias.measures.measure import Measure
 
-MOSTLY_TIED = "mostly_tied"  # why nothing is measured: more than half of the units have one value, and others differ
+MOSTLY_TIED = "mostly_tied"
+"""Why nothing is measured: more than half of the units have one value, and others differ."""
 _ROUNDING = 1e-12  # a gap below this share of its scores is none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedUnits:
-    """What a gap is made of: one value a unit, of one sample or of several.
-
-    Attributes:
-        rows: shape (units,): the first row of each unit.
-        values: shape (units,): NaN where a score is missing.
-        samples: shape (units,): from 0; all 0 for differences of pairs.
-        weights: of the samples in the gap.
-        scores: shape (units, groups): the score of each group; None for units that are no pairs.
-    """
+    """Units that a gap is made of: one value a unit, of one sample or of several."""
 
     rows: Codes
+    """Shape (units,): the first row of each unit."""
     values: Floats
+    """Shape (units,): NaN where a score is missing."""
     samples: Codes
+    """Shape (units,): from 0; all 0 for differences of pairs."""
     weights: tuple[float, ...]
+    """Weights of the samples in the gap."""
     scores: Floats | None = None
+    """Shape (units, groups): the score of each group; None for units that are no pairs."""
 
 
 def units_of_pairs(
     scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
 ) -> ComparedUnits:
-    """The weighted sum of each pair's scores as a unit; arguments and errors as of ``Comparison.units``."""
+    """Make a unit of each pair, the weighted sum of its scores.
+
+    Args:
+        scores: shape (rows,), NaN where a row has none.
+        groups: shape (rows,): the index of each row's group in ``weights``.
+        pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
+        weights: by name the weight of each group's score.
+
+    Raises:
+        ValueError: a pair has two rows of one group.
+    """
     count = int(pairs.max(initial=-1)) + 1
     cells = pairs * len(weights) + groups
     if len(np.unique(cells)) < len(cells):
@@ -108,12 +116,12 @@ class Comparison(ABC):
 
     @property
     def record(self) -> Measure:
-        """What is known of its findings: words, sign and orientation, the largest gap being the range of the unit."""
+        """Return the record of its findings: words, sign and orientation; the largest gap is the unit.s range."""
         return Measure(self.name, self.title, gap_span=1)
 
     @property
     def of_shares(self) -> "Comparison":
-        """The comparison of how often a group's prompts have no answer, a share of 0 or 1 for each prompt."""
+        """Return the comparison of how often a group's prompts have no answer, a share of 0 or 1 for each prompt."""
         return self
 
     @abstractmethod
@@ -124,7 +132,7 @@ class Comparison(ABC):
 
         Args:
             scores: shape (rows,), NaN where a row has none.
-            groups: shape (rows,): the place of each row's group in ``weights``.
+            groups: shape (rows,): the index of each row's group in ``weights``.
             pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
             weights: by name the weight of each group's score; 1 and -1 for the gap between two.
 
@@ -206,7 +214,7 @@ class Comparison(ABC):
         if len(values) and self.why_unmeasured(values, samples):
             return Estimate(math.nan, n=len(values), n_unscored=n_unscored, test="none")
         linear = self.linearised(values, samples, factors, shares)
-        found = linear_contrast(
+        estimate = linear_contrast(
             linear,
             samples,
             weights,
@@ -221,8 +229,8 @@ class Comparison(ABC):
                 {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()},
             )
             largest, spread = levels.distances(values, samples, shares)
-            found = replace(found, largest_level=largest, level_spread=spread)
-        return with_exact_test(found, values, samples, factors)
+            estimate = replace(estimate, largest_level=largest, level_spread=spread)
+        return with_exact_test(estimate, values, samples, factors)
 
     def value(
         self,
@@ -264,11 +272,12 @@ class PairedComparison(Comparison):
         values = both @ np.array([1.0, -1.0])
         values[np.abs(values) <= _ROUNDING * np.abs(both).sum(axis=1)] = 0.0
         samples = np.zeros(len(values), dtype=np.intp)
-        found = self.estimate(values, samples, (1.0,), factors, n_unscored=len(table) - len(scored))
+        unscored = len(table) - len(scored)
+        estimate = self.estimate(values, samples, (1.0,), factors, n_unscored=unscored)
         pooled = pooled_spread(list(both.T)) if len(both) else math.nan
         spread = spread_of(values, both)
         return replace(
-            found,
-            effect_size=found.value / pooled if pooled > 0 else math.nan,
-            effect_size_z=found.value / spread if spread > 0 else math.nan,
+            estimate,
+            effect_size=estimate.value / pooled if pooled > 0 else math.nan,
+            effect_size_z=estimate.value / spread if spread > 0 else math.nan,
         )

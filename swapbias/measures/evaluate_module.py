@@ -17,7 +17,13 @@ _SOFTWARE = f"""
 
 
 def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
-    """What ``evaluate.MetricInfo`` shows of a module: its texts, the software beside its papers, their addresses."""
+    """Return the texts that ``evaluate.MetricInfo`` shows of a module, with the software and addresses of its papers.
+
+    Args:
+        description: of the measure.
+        inputs: of the columns.
+        citation: BibTeX of its papers.
+    """
     papers = re.findall(r"(url|doi)\s*=\s*\{(\S+?)\}", citation)
     return {
         "description": description,
@@ -25,7 +31,7 @@ def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
         "citation": _SOFTWARE + citation,
         "codebase_urls": [_SOURCE],
         "reference_urls": [
-            place if kind == "url" else f"https://doi.org/{place}" for kind, place in papers
+            address if kind == "url" else f"https://doi.org/{address}" for kind, address in papers
         ],
     }
 
@@ -42,22 +48,22 @@ class CheckedInputs:
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """As ``evaluate.Metric``."""
+        """Make a module as ``evaluate.Metric`` does."""
         super().__init__(*arguments, **options)
         module: Any = self
         module.keep_in_memory = module.num_process == 1
 
     def compute(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> Any:
-        """As ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option.
+        """Compute as ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option.
 
         ``evaluate`` lets a missing column end in a ``TypeError``; its ``combine`` passes every module those of all.
         """
         module: Any = self
-        taken = list(inspect.signature(module._compute).parameters)
-        if strange := [name for name in columns if name not in taken]:
+        parameters = list(inspect.signature(module._compute).parameters)
+        if strange := [name for name in columns if name not in parameters]:
             raise ValueError(
-                f"{module.name} takes no {', '.join(strange)}, expected {', '.join(taken)}. Modules of other columns "
-                "or options are computed one by one, not by combine()."
+                f"{module.name} takes no {', '.join(strange)}, expected {', '.join(parameters)}. Modules of other "
+                "columns or options are computed one by one, not by combine()."
             )
         values = {"predictions": predictions, "references": references, **columns}
         needed = module._feature_names()
@@ -70,20 +76,22 @@ class CheckedInputs:
         return super().compute(**values)  # type: ignore[misc]
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> None:
-        """As ``evaluate.Metric.add_batch``; ValueError where an id or the name of a group is missing."""
-        given = {"predictions": predictions, "references": references, **columns}
+        """Add rows as ``evaluate.Metric.add_batch``; ValueError where an id or the name of a group is missing."""
+        all_columns = {"predictions": predictions, "references": references, **columns}
         read = {
-            name: self._read(name, column) for name, column in given.items() if column is not None
+            name: self._read(name, column)
+            for name, column in all_columns.items()
+            if column is not None
         }
         super().add_batch(**self._whole(read))  # type: ignore[misc]
 
     def add(self, *, prediction: Any = None, reference: Any = None, **columns: Any) -> None:
-        """As ``evaluate.Metric.add``; ValueError where an id or the name of a group is missing."""
-        given = {"predictions": prediction, "references": reference, **columns}
+        """Add a row as ``evaluate.Metric.add``; ValueError where an id or the name of a group is missing."""
+        all_values = {"predictions": prediction, "references": reference, **columns}
         read = self._whole(
             {
                 name: self._read(name, [value])[0]
-                for name, value in given.items()
+                for name, value in all_values.items()
                 if value is not None
             }
         )
@@ -92,7 +100,7 @@ class CheckedInputs:
         )
 
     def _whole(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """The columns, where none that the module needs is missing."""
+        """Return the columns; ValueError where one that the module needs is missing."""
         module: Any = self
         needed = module._feature_names()
         if missing := [name for name in needed if name not in columns]:
@@ -103,7 +111,7 @@ class CheckedInputs:
         return columns
 
     def _read(self, name: str, column: Any) -> Any:
-        """A column as evaluate takes it: texts of ids, whatever they are, and None or NaN for what is missing."""
+        """Return a column as evaluate takes it: texts of ids, whatever they are; None or NaN for what is missing."""
         module: Any = self
         features = module.features if isinstance(module.features, Mapping) else {}
         kind = getattr(features.get(name), "dtype", "")

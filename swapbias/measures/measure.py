@@ -1,4 +1,4 @@
-"""What is known of each measure: its words, sign and unit, and its number from 0 to 1 where higher is fairer."""
+"""Records of measures: their words, sign and unit, and its number from 0 to 1 where higher is fairer."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -11,21 +11,26 @@ from swapbias.measures.units import Unit
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How a quantity is oriented, in words; ``fair`` is 1 where there is no difference and falls on either side."""
+    """Orientation of a quantity, from its number to one where higher is fairer."""
 
     how: str
+    """The orientation in words."""
     fair: Callable[[float], float]
+    """From the quantity a number from 0 to 1: 1 where there is no difference, falling on either side."""
     least: float
+    """The least value there can be."""
     most: float
+    """The largest value there can be."""
 
 
-def _distance(how: str, neutral: float = 0, least: float = 0, most: float = 1) -> Scale:
-    """1 less the distance from neutral, as a share of the largest distance."""
-    return Scale(how, lambda value: 1 - abs(value - neutral) / (most - neutral), least, most)
+def _distance(words: str, neutral: float = 0, least: float = 0, most: float = 1) -> Scale:
+    """Return 1 less the distance from neutral, as a share of the largest distance."""
+    return Scale(words, lambda value: 1 - abs(value - neutral) / (most - neutral), least, most)
 
 
-def _log(how: str) -> Scale:
-    return Scale(how, lambda gap: math.exp(-abs(gap)), -math.inf, math.inf)
+def _log(words: str) -> Scale:
+    """Return the scale of logs, of which there is no largest."""
+    return Scale(words, lambda gap: math.exp(-abs(gap)), -math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +65,26 @@ class Measure:
     """Where the unit of the scores decides nothing; None: none would be true."""
 
     def scale_in(self, unit: Unit) -> Scale | None:
-        """How it is oriented in a unit; None where it is not, or its range is not known: never a guess.
+        """Return its orientation in a unit; None where it has none, or its range is not known: never a guess.
 
         A gap g is 1 - |g| over the range of its unit, so that 0 is the largest gap there can be; of log-odds, which
         have no largest gap, exp(-|g|). A difference of two gaps is taken over twice the range.
+
+        Args:
+            unit: of the scores.
         """
         if not self.gap_span:
             return self.scale if unit.name == self.unit else None
         if math.isnan(unit.span):
             return None
-        what = "gap" if self.gap_span == 1 else "difference of gaps"
+        quantity = "gap" if self.gap_span == 1 else "difference of gaps"
         span = self.gap_span * unit.span
         if math.isinf(span):
-            of_what = unit.ratio_of.plural if unit.ratio_of else "exponentials"
-            ratio = f", a ratio of {of_what} with the smaller over the larger"
-            return _log(f"exp(-|{what}|){ratio}; {what} in {unit.name}")
+            compared = unit.ratio_of.plural if unit.ratio_of else "exponentials"
+            ratio = f", a ratio of {compared} with the smaller over the larger"
+            return _log(f"exp(-|{quantity}|){ratio}; {quantity} in {unit.name}")
         return _distance(
-            f"1 - |{what}|{'' if span == 1 else f' / {span:g}'}; {what} in {unit.name}",
+            f"1 - |{quantity}|{'' if span == 1 else f' / {span:g}'}; {quantity} in {unit.name}",
             0,
             -span,
             span,
@@ -220,7 +228,7 @@ _BY_NAME: Mapping[str, Measure] = {record.name: record for record in _RECORDS}
 
 
 class _Measures(Mapping[str, Measure]):
-    """What is known of each measure by name: of comparisons, also those from outside, and of all others."""
+    """Records of measures by name: of comparisons, also those from outside, and of all others."""
 
     def __getitem__(self, name: str) -> Measure:
         if name in COMPARISONS.names() and (comparison := comparison_of(name)) is not None:

@@ -194,7 +194,7 @@ def test_bias_of_the_judge(monkeypatch):
     without = judged_gap(audited(blind(3), biased)[1]).estimate
     assert without.ci_low < 0 < without.ci_high
     monkeypatch.setattr(
-        judge, "findings", SimpleNamespace(without_groups=lambda texts, words: list(texts))
+        judge, "judge_findings", SimpleNamespace(without_groups=lambda texts, words: list(texts))
     )
     known = judged_gap(audited(blind(3), biased)[1]).estimate
     # Of a woman's answers six in ten are near, all of which name her.

@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from swapbias.measures.comparison import Comparison
 
 _HERE = Path(__file__)
-_IS_FOLDER = (
-    _HERE.stem == "__init__"
-)  # else all files lie in one folder, as beside a metric on the Hub
+# Else all files lie in one folder, as beside a metric on the Hub.
+_IS_FOLDER = _HERE.stem == "__init__"
 
 
 @cache
 def _built_in() -> Mapping[str, str]:
-    """The places of the package's own, by the names of their files; none is imported."""
+    """Return the import paths of the package's own, by the names of their files; none is imported."""
     prefix = "" if _IS_FOLDER else f"{_HERE.stem}_"
     names = sorted(
         path.stem.removeprefix(prefix) for path in _HERE.parent.glob(f"{prefix}[!_]*.py")
@@ -41,12 +40,19 @@ COMPARISONS = Registry("swapbias.measures", "measure", _built_in, _check)
 
 
 def is_comparison(measure: str) -> bool:
-    """Whether findings of a measure are gaps between two groups, as an experiment compares them."""
+    """Tell whether findings of a measure are gaps between two groups, as an experiment compares them.
+
+    Args:
+        measure: its name.
+    """
     return measure in COMPARISONS.names()
 
 
 def comparison_of(measure: str) -> "Comparison | None":
     """Return the comparison that an experiment names as its ``measure``; None where it compares no groups.
+
+    Args:
+        measure: its name; blank: no groups are compared.
 
     Raises:
         UsageError: there is none of that name, or it does not load.

@@ -33,7 +33,7 @@ class GroupGap(Comparison):
         reference_group: str,
         cluster_ids: ClusterIds = None,
     ) -> Estimate:
-        """As ``measures.group_gap``; ``pair_ids`` say nothing of rows that are no pairs."""
+        """Estimate as ``measures.group_gap``; ``pair_ids`` say nothing of rows that are no pairs."""
         return group_gap(scores, groups, reference_group=reference_group, cluster_ids=cluster_ids)
 
     def published(

@@ -65,8 +65,8 @@ class MedianGap(PairedComparison):
         confidence: float = 0.95,
         n_unscored: int = 0,
     ) -> Estimate:
-        """As ``Comparison.estimate``; without an interval below four levels, whose ranks say nothing of others."""
-        found = super().estimate(
+        """Estimate as ``Comparison.estimate``; without an interval below four levels, whose ranks say little."""
+        estimate = super().estimate(
             values,
             samples,
             weights,
@@ -75,10 +75,10 @@ class MedianGap(PairedComparison):
             confidence=confidence,
             n_unscored=n_unscored,
         )
-        if found.independent >= _FEWEST or math.isnan(found.std_error):
-            return found
+        if estimate.independent >= _FEWEST or math.isnan(estimate.std_error):
+            return estimate
         return replace(
-            found,
+            estimate,
             ci_low=math.nan,
             ci_high=math.nan,
             p_value=math.nan,
@@ -123,9 +123,9 @@ def _with_influence(values: Floats, factors: Factors, shares: Floats | None) -> 
     ranks = _SignedRanks(values, weights)
     middle = ranks.crossing(0.0)
     scores = ranks.scores(middle)
-    named = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
+    coded = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
     sides = np.zeros(len(values), dtype=np.intp)
-    design = Design.of_means(sides, named or {"": np.arange(len(values))}, (1.0,), shares)
+    design = Design.of_means(sides, coded or {"": np.arange(len(values))}, (1.0,), shares)
     std_error, _, _ = design.spread(scores)
     slope = 1.0
     if std_error > 0:
@@ -149,12 +149,12 @@ class _SignedRanks:
 
     def _scores(self, value: float) -> Floats:
         """By how much more of the averages of a unit with each other unit lie above a value, times their weight."""
-        other = 2 * value - self._values
-        lower = self._below[np.searchsorted(self._values, other - self._same, side="left")]
-        upper = self._below[np.searchsorted(self._values, other + self._same, side="right")]
+        mirrored = 2 * value - self._values
+        lower = self._below[np.searchsorted(self._values, mirrored - self._same, side="left")]
+        upper = self._below[np.searchsorted(self._values, mirrored + self._same, side="right")]
         away = self._values - value
-        own = self._weights * np.where(np.abs(away) <= self._same / 2, 0.0, np.sign(away))
-        return np.asarray(self._below[-1] - lower - upper - own)
+        with_itself = self._weights * np.where(np.abs(away) <= self._same / 2, 0.0, np.sign(away))
+        return np.asarray(self._below[-1] - lower - upper - with_itself)
 
     def scores(self, value: float) -> Floats:
         """The signed rank of each unit: the share of its averages with others above a value, less that below."""

@@ -22,7 +22,7 @@ class PairedGap(PairedComparison):
         reference_group: str,
         cluster_ids: ClusterIds = None,
     ) -> Estimate:
-        """As ``measures.paired_gap``."""
+        """Estimate as ``measures.paired_gap``."""
         return paired_gap(
             scores, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
         )
