@@ -3,7 +3,6 @@ from .answer_accuracy import (
     REFUSED as REFUSED,
     SAID as SAID,
     UNREADABLE as UNREADABLE,
-    OptionOdds as OptionOdds,
     answer_bias as answer_bias,
     mass_by_label as mass_by_label,
     option_odds as option_odds,
@@ -57,11 +56,6 @@ from .gaps import (
     paired_gap as paired_gap,
     selection_rate as selection_rate,
 )
-from .group_scores import (
-    Omnibus as Omnibus,
-    sign_test_p as sign_test_p,
-    with_exact_test as with_exact_test,
-)
 from .intervals import (
     adjust as adjust,
     at_level as at_level,
@@ -74,7 +68,6 @@ from .intervals import (
 from .measure import (
     MEASURES as MEASURES,
     Measure as Measure,
-    Scale as Scale,
 )
 from .rates import (
     agreement as agreement,
@@ -90,7 +83,6 @@ from .units import (
     RAW_SCORE as RAW_SCORE,
     UNITS as UNITS,
     UNNAMED_SCORE as UNNAMED_SCORE,
-    Ratio as Ratio,
     Unit as Unit,
     named_unit as named_unit,
     with_range_of as with_range_of,
