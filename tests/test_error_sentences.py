@@ -113,6 +113,7 @@ COMMANDS = (
     "swap README.md --out nowhere",
     "study",
     "study check nowhere",
+    "study test nowhere",
     "adit",
 )
 

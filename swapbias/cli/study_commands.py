@@ -43,9 +43,6 @@ def check_folder(
     words: Annotated[
         Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")
     ] = None,
-    write: Annotated[
-        bool, ui.option("Of a study of the package: record its rows.", "--write")
-    ] = False,
     settings: ui.ModelSettings = None,
 ) -> None:
     """Find faults by file and line; exit 1 where an audit would refuse the study.
@@ -55,13 +52,9 @@ def check_folder(
     of_table = ui.read_settings(settings, OF_TABLE)
     if words and "lexicon" in of_table:
         raise UsageError("lexicon is an option and a setting of -M. Drop one of them.")
-    name = str(source)
-    has_tables = name.isidentifier() and studies.corpus_dir(name).is_dir()
-    if not source.exists() and (has_tables or name in studies.corpora()):
-        _check_package(name, write=write)
+    if not source.exists() and _is_packaged(str(source)):
+        _check_declarations(str(source))
         return
-    if write:
-        raise UsageError(f"--write is about a study of the package, and {name} is none. Drop it.")
     checked = swapping.check_study(source, reference=reference, **{"lexicon": words} | of_table)
     designs = [*study_designs(checked.corpus)] if checked.corpus else []
     for sentence in (*checked.faults, *checked.advice, *designs):
@@ -75,26 +68,55 @@ def check_folder(
         ui.show("It can be audited.")
 
 
-def _check_package(name: str, *, write: bool) -> None:
-    """Show the faults of a study of the package, then what it lacks to be published; exit 1 where there is any."""
+@study.command("test", cls=ui.Sectioned)
+def check_before_publishing(
+    name: Annotated[str, ui.argument("NAME", "Corpus or study of the package, or installed.")],
+    write: Annotated[bool, ui.option("Record its rows in rows.csv.", "--write")] = False,
+) -> None:
+    """Find what a corpus and its study lack before they are published; exit 1 where they lack anything.
+
+    Faults of the declarations, rows that are not those recorded, missing parts of the card, rewordings.
+    """
+    if not _is_packaged(name):
+        raise UsageError(
+            f"{name} is no corpus of the package, and none is installed by that name. "
+            "A folder of your own is checked by swapbias study check."
+        )
+    has_faults = _show_declaration_faults(name)
+    from swapbias.hub import corpus_check  # which imports a large library
+
+    if write and not has_faults:
+        ui.show(f"Written: {corpus_check.record_rows(name)}")
+    lacking = corpus_check.check_corpus(name, cards_only=has_faults)
+    _show_sentences([*lacking.faults, *lacking.remarks])
+    if lacking.faults:
+        ui.show(f"{len(lacking.faults)} to mend before it is published.")
+        ui.show(f"Rows are recorded by swapbias study test {name} --write")
+    elif not has_faults:
+        ui.show("It can be published.")
+    raise typer.Exit(has_faults or bool(lacking.faults))
+
+
+def _is_packaged(name: str) -> bool:
+    """Tell whether a name is that of a corpus of the package, or of one that another distribution installed."""
+    has_tables = name.isidentifier() and studies.corpus_dir(name).is_dir()
+    return has_tables or name in studies.corpora()
+
+
+def _check_declarations(name: str) -> None:
+    """Show the faults of a study of the package; exit 1 where there are any."""
+    raise typer.Exit(_show_declaration_faults(name))
+
+
+def _show_declaration_faults(name: str) -> bool:
+    """Show the faults of a study of the package, and tell whether there are any."""
     faults, unread = models.package_faults(name)
     _show_sentences([*faults, *unread])
     if faults:
         ui.show(f"{len(faults)} to mend before an audit.")
     else:
         ui.show("It can be audited.")
-    from swapbias.hub import corpus_check  # which imports a large library
-
-    if write and not faults:
-        ui.show(f"Written: {corpus_check.record_rows(name)}")
-    lacking = corpus_check.check_corpus(name, cards_only=bool(faults))
-    _show_sentences([*lacking.faults, *lacking.remarks])
-    if lacking.faults:
-        ui.show(f"{len(lacking.faults)} to mend before it is published.")
-        ui.show(f"Rows are recorded by swapbias study check {name} --write")
-    elif not faults:
-        ui.show("It can be published.")
-    raise typer.Exit(bool(faults or lacking.faults))
+    return bool(faults)
 
 
 def _show_sentences(sentences: Sequence[str]) -> None:

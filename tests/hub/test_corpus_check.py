@@ -36,7 +36,7 @@ def pasted(tmp_path):
 
 
 def check(folder, *options):
-    done = swapbias("study", "check", NAME, *options, folders=[folder])
+    done = swapbias("study", "test", NAME, *options, folders=[folder])
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout
 

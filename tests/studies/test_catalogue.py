@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.tables import rows_of
 
 # Rows, sha256 and types of what is no text, of each config: a change of templates, tables, of the generator of notes
-# or of the swap makes a new version, and is recorded by swapbias study check NAME --write.
+# or of the swap makes a new version, and is recorded by swapbias study test NAME --write.
 RECORDED = {
     (corpus, config): row
     for corpus in studies.corpora()
@@ -53,7 +53,7 @@ def test_recorded_rows_and_types(corpus, name):
     typed_columns = " ".join(
         f"{column}={kind}" for column, kind in shown.items() if kind != "string"
     )
-    mend = f"swapbias study check {corpus} --write"
+    mend = f"swapbias study test {corpus} --write"
     assert recorded, f"{corpus} {name} has no line in datasets_src/{corpus}/rows.csv: {mend}"
     assert recorded["types"] == typed_columns, f"other types than the recorded ones: {mend}"
     try:
