@@ -35,7 +35,7 @@ ROWS = 10_000_000  # of the swap whose memory is told
 ASKED = 30_000
 ALONE = 10
 STORE = 80 << 20
-_LOADED = ["pandas", "scipy.stats", "ray", "swapbias.runs.audit", "swapbias.runs.results"]
+_LOADED = ["pandas", "scipy.stats", "ray", "swapbias.runs.several_models"]
 
 
 def slow(texts: Sequence[str]) -> list[float]:

@@ -86,7 +86,7 @@ def audit_models(folder: Path, count: int, out: Path) -> dict[str, Any]:
     from swapbias.models import loading
     from swapbias.runs import Settings, audit_several
 
-    several = import_module("swapbias.runs.audit")
+    several = import_module("swapbias.runs.several_models")
     loads = Counter[str]()
     peaks = list[float]()
     begun = time.perf_counter()

@@ -20,7 +20,8 @@ from swapbias.models import LoadOptions, auto, load_scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.models.training import KINDS, TrainSettings
-from swapbias.runs import Settings, read_request, setting_classes, settings_of
+from swapbias.runs import Settings, setting_classes, settings_of
+from swapbias.runs.audit_file import read_request
 from swapbias.swapping import Engine
 from tests.cli.test_cli import swapbias as command_line
 
@@ -427,7 +428,7 @@ def test_setting_in_every_entrance(options, setting, tmp_path, monkeypatch):
     assert settings_of(None, (), {setting.option: value}) == by_file
     made = []
     monkeypatch.setattr(
-        "swapbias.cli.plans.plan_sentences",
+        "swapbias.cli.auditing.plan_sentences",
         lambda settings, earlier: made.append(settings) or (),
     )
     words = [f"--{setting.key}", text] if setting.use.flag else ["-M", f"{setting.key}={text}"]

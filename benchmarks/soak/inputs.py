@@ -246,7 +246,7 @@ def _tables(place: Path) -> Iterator[Target]:
 def _studies(place: Path) -> Iterator[Target]:
     from importlib.resources import files
 
-    from swapbias.runs import read_request
+    from swapbias.runs.audit_file import read_request
     from swapbias.studies.own.own_corpus import corpus_from_files
     from swapbias.studies.own.own_faults import find_faults
     from swapbias.studies.own.own_prompts import parse_study
@@ -327,11 +327,11 @@ def _runs(place: Path) -> Iterator[Target]:
         MANIFEST,
         Run,
         Settings,
-        read_request,
         read_run,
         resume,
         start,
     )
+    from swapbias.runs.audit_file import read_request
     from swapbias.runs.results_schema import parse_results
     from swapbias.swapping.jobs import _begin_or_resume
     from swapbias.swapping.readers import SWAP_MANIFEST as SWAP

@@ -24,7 +24,7 @@ FLIPS = 40
 _LOADED = [
     "benchmarks.soak.jobs",
     "swapbias.cli",
-    "swapbias.runs.audit",
+    "swapbias.runs.several_models",
     "swapbias.runs.results",
     "swapbias.swapping.jobs",
     "swapbias.report.page",

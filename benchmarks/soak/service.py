@@ -24,6 +24,7 @@ _LOADED = [
     "scipy.stats",
     "huggingface_hub",
     "swapbias.runs.audit",
+    "swapbias.runs.conclusion",
     "swapbias.models.chat.openai_client",
 ]
 

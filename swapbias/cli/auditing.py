@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -67,6 +67,8 @@ def audit(
 
     swapbias audit --chat MODEL --base-url URL --study stigma_vignettes
     """
+    from swapbias.runs import audit_file
+
     # First: a study of the run may have the name of another.
     earlier = earlier_run(like, dry_run=dry_run)
     from_m = ui.read_settings(model_settings)
@@ -100,7 +102,10 @@ def audit(
     else:
         names = _study_names(study, prompts, of_table)
         order = _from_options(models, names, options, trust=trust)
-    with runs.named_in_file(file) if file and order.manifest is None else nullcontext():
+    names_settings: AbstractContextManager[None] = nullcontext()
+    if file and order.manifest is None:
+        names_settings = audit_file.named_in_file(file)
+    with names_settings:
         if dry_run:
             _show_plan(order, earlier)
         else:
@@ -182,6 +187,8 @@ def _planned_work(
     order: _Order, folder: str | None, *, cache: bool, engine: Any
 ) -> tuple[Callable[..., Any], str]:
     """Return the function that audits the models, and the folder or store that it writes to."""
+    from swapbias.runs import run_folders
+
     settings, models, manifest = order
     if len(models) <= 1:
 
@@ -196,7 +203,7 @@ def _planned_work(
                 **shown_by,
             )
 
-        return audit_one, folder or str(runs.default_folder(settings))
+        return audit_one, folder or str(run_folders.default_folder(settings))
     if folder and is_url(folder):
         raise UsageError(
             f"{folder} is in a store, which holds runs of one model each. Audit one model into each folder of it, or "
@@ -207,24 +214,26 @@ def _planned_work(
         return runs.audit_several(models, settings, here, cache=cache, engine=engine, **shown_by)
 
     name_of_several = replace(settings, model=f"{len(models)}-models")
-    return audit_several, folder or str(runs.default_folder(name_of_several))
+    return audit_several, folder or str(run_folders.default_folder(name_of_several))
 
 
 def _from_file(
     file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool
 ) -> _Order:
     """Read an ``audit.toml`` or ``manifest.json``; code that it names runs if ``trusted``."""
-    models, settings, manifest = runs.read_request(
+    from swapbias.runs import audit_file, scorers
+
+    models, settings, manifest = audit_file.read_request(
         Path(file), api_key_env, base_url=base_url, fetch_study=hub.study_name
     )
     source = file if manifest is None else "The manifest"
     if manifest is not None:
-        runs.check_code(source, settings, manifest.get("models"), trust=trusted)
+        scorers.check_code(source, settings, manifest.get("models"), trust=trusted)
     if not (trusted or base_url):
-        runs.check_keys(source, settings)
+        scorers.check_keys(source, settings)
     if manifest is None:
         for model in models or (None,):
-            runs.check_code(file, replace(settings, model=model), None, trust=trusted)
+            scorers.check_code(file, replace(settings, model=model), None, trust=trusted)
     return _Order(settings, models, manifest)
 
 

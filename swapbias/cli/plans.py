@@ -55,7 +55,9 @@ def earlier_run(like: str | None, *, dry_run: bool) -> "findings.EarlierRun | No
         return None
     if not dry_run:
         raise UsageError(f"--like {like} is about a plan. Write swapbias plan, or add --dry-run.")
-    return runs.earlier_run(hub.find_run(like))
+    from swapbias.runs import earlier  # reads tables
+
+    return earlier.earlier_run(hub.find_run(like))
 
 
 def _without_like(arguments: Sequence[str]) -> list[str]:
@@ -131,6 +133,7 @@ def _kind_sentences(
 ) -> Iterator[str]:
     """Yield sentences on the plan of a model of each kind, each below its title; kind None: no model is named."""
     from swapbias.report import planning_text
+    from swapbias.runs import manifest_entries
 
     plans = []
     for title, (settings, kind) in chosen.items():
@@ -146,7 +149,7 @@ def _kind_sentences(
     for planned in plans:
         yield from _unless_blank(planned.title)
         yield from _task_sentences(planned.settings, planned.tasks, planned.gaps, earlier)
-        yield from _unless_blank(runs.partial_note(planned.tasks))
+        yield from _unless_blank(manifest_entries.partial_note(planned.tasks))
         kinds = [task.kind.name for task in planned.tasks]
         yield from _unless_blank(skipped_note(planned.skipped, kinds))
     yield from _unless_blank(planning_text.unknown_spreads(all_gaps))
@@ -177,18 +180,20 @@ def _task_sentences(
     earlier: "findings.EarlierRun | None",
 ) -> Iterator[str]:
     """Yield sentences on the tasks of one run."""
+    from swapbias.runs import judge, manifest_entries, positive_control
+
     seen: set[str] = set()  # a text is sent once, whoever reads it
     for task, gaps in zip(tasks, gaps_of_tasks, strict=True):
         cost = task.kind.announce(task.rows, settings, task.experiment, seen)
         yield "; ".join(filter(None, (_describe_task(task, settings), cost)))
-        yield from _unless_blank(runs.announced(task, settings))
+        yield from _unless_blank(judge.announced(task, settings))
         calls = "" if cost else task.kind.calls(task.experiment, task.rows)
         design = "; ".join(filter(None, (design_note(task.experiment, gaps), calls)))
         if design:
             yield f"{design}."
         yield from design_details(gaps, len(task.rows), earlier)
-    yield from runs.repeat_notes(tasks)
-    yield from _unless_blank(runs.control_note(tasks, settings))
+    yield from manifest_entries.repeat_notes(tasks)
+    yield from _unless_blank(positive_control.control_note(tasks, settings))
 
 
 def _describe_task(task: "runs.Task", settings: "runs.Settings") -> str:

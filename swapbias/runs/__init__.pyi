@@ -1,24 +1,10 @@
-from .audit import (
-    Several as Several,
-    audit_several as audit_several,
-    resume as resume,
-    start as start,
-)
-from .audit_file import named_in_file as named_in_file, read_request as read_request
+from .audit import resume as resume, start as start
 from .compare import (
     check_run as check_run,
     compare_runs as compare_runs,
     write_comparison as write_comparison,
 )
-from .earlier import earlier_run as earlier_run
-from .judge import announced as announced
-from .plan import (
-    default_folder as default_folder,
-    partial_note as partial_note,
-    plan_tasks as plan_tasks,
-    repeat_notes as repeat_notes,
-)
-from .positive_control import control_note as control_note
+from .plan import plan_tasks as plan_tasks
 from .remote_store import Store as Store
 from .results import (
     Results as Results,
@@ -32,7 +18,6 @@ from .run import (
     Run as Run,
     score_prompts as score_prompts,
 )
-from .scorers import check_code as check_code, check_keys as check_keys
 from .settings import (
     PromptOptions as PromptOptions,
     Settings as Settings,
@@ -40,4 +25,5 @@ from .settings import (
     setting_classes as setting_classes,
     settings_of as settings_of,
 )
+from .several_models import Several as Several, audit_several as audit_several
 from .task import Skipped as Skipped, Task as Task

@@ -1,4 +1,4 @@
-"""Audits that a file says: an ``audit.toml`` of the user's, or the ``manifest.json`` of a run to repeat."""
+"""Audits of an ``audit.toml`` of the user, or of the ``manifest.json`` of a run to repeat."""
 
 import re
 import tomllib
@@ -16,11 +16,13 @@ from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.settings import FileFault, Settings, Toml, from_tables, in_file, option_classes
 from swapbias.studies import declared
 
-_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)  # a study at a commit
-_TABLE = re.compile(
-    r"\s*\[\s*[\"']?([\w-]+)[\"']?\s*[\].]"
-)  # the line where a table of TOML begins
+# A study at a commit.
+_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", re.ASCII)
+# The line where a table of TOML begins.
+_TABLE = re.compile(r"\s*\[\s*[\"']?([\w-]+)[\"']?\s*[\].]")
+# An option of the command line, with its value.
 _OPTION = re.compile(r"(?<![\w-])(?:--|-M )([a-z][a-z-]*)(?:=([^\s,;)]*[^\s,;).:]))?")
+# The line of a key of TOML.
 _KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
 
 
@@ -31,7 +33,7 @@ def read_request(
     base_url: str | None = None,
     fetch_study: Callable[[str], Any] | None = None,
 ) -> tuple[list[str], Settings, dict[str, Any] | None]:
-    """Models, settings and the run to repeat of a file: an ``audit.toml`` (None to repeat), or a ``manifest.json``.
+    """Read an ``audit.toml``, or the ``manifest.json`` of a run to repeat.
 
     Args:
         path: of the file. A TOML file has ``models`` (or ``model``), found beside it, and settings as a manifest has
@@ -39,6 +41,9 @@ def read_request(
         api_key_env: variable with the key of a service.
         base_url: address of a service that a shared manifest does not tell.
         fetch_study: opens a study of the Hub by OWNER/NAME@COMMIT, whose files are not there.
+
+    Returns:
+        The models, the settings, and the manifest of the run to repeat; None for a TOML file.
 
     Raises:
         UsageError: wrong settings, all of them, or an address or a study that the file does not tell.
@@ -64,54 +69,64 @@ def read_request(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     _open_studies(path, manifest, fetch_study)
-    return [settings.model] if settings.model else [], settings, manifest
+    models = [settings.model] if settings.model else []
+    return models, settings, manifest
 
 
 def _read_toml(path: Path, content: bytes, api_key_env: str | None) -> tuple[list[str], Settings]:
-    """The models and settings of an ``audit.toml``."""
-    try:
-        text = content.decode("utf-8-sig")
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        for line, name in _named_twice(text):
-            raise UsageError(f"{path}:{line}: {name} stands twice. Keep one of them.") from None
-        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
-    faults: list[FileFault] = []
+    """Return the models and settings of an ``audit.toml``."""
+    text, values = _parse_toml(path, content)
     models = values.pop("models", None)
-    if models is not None and "model" in values:
-        faults.append(("", "model", "model and models both say what is audited. Keep one of them."))
-    if models is not None and not (
-        isinstance(models, list) and all(isinstance(name, str) for name in models)
-    ):
-        faults.append(
-            ("", "models", f"models is {in_file(models)}, expected a list of names. Correct it.")
-        )
-    settings, others = from_tables(values, Toml, api_key_env)
-    faults += others
+    faults = _model_faults(models, values)
+    settings, faults_of_settings = from_tables(values, Toml, api_key_env)
+    faults += faults_of_settings
     if settings is None or faults:
         declaration = declared.Declaration(str(path), text, values)
-        places = [tuple(filter(None, (section, name))) for section, name, _ in faults]
-        found = [
-            declaration.fault(place, fault[2]) for place, fault in zip(places, faults, strict=True)
-        ]
-        raise SettingsError(
-            *(fault.sentence for fault in sorted(found, key=declared.line_of_fault))
-        )
-    names = models or [settings.model]
-    beside = [_beside(path, name) for name in names if name]
-    return beside, replace(settings, model=beside[0] if beside else None)
+        located = []
+        for section, name, sentence in faults:
+            keys = tuple(filter(None, (section, name)))
+            located.append(declaration.fault(keys, sentence))
+        located.sort(key=declared.line_of_fault)
+        raise SettingsError(*(fault.sentence for fault in located))
+    names = [_beside(path, name) for name in models or [settings.model] if name]
+    first = names[0] if names else None
+    return names, replace(settings, model=first)
+
+
+def _parse_toml(path: Path, content: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file, and its values."""
+    text = ""
+    try:
+        text = content.decode("utf-8-sig")
+        return text, tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, tomllib.TOMLDecodeError):
+            for line, name in _repeated_names(text):
+                raise UsageError(f"{path}:{line}: {name} stands twice. Keep one of them.") from None
+        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
+
+
+def _model_faults(models: Any, values: Mapping[str, Any]) -> list[FileFault]:
+    """Return what is wrong with the key ``models`` of a file, beside its other values."""
+    faults: list[FileFault] = []
+    if models is None:
+        return faults
+    if "model" in values:
+        faults.append(("", "model", "model and models both say what is audited. Keep one of them."))
+    if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
+        sentence = f"models is {in_file(models)}, expected a list of names. Correct it."
+        faults.append(("", "models", sentence))
+    return faults
 
 
 def _beside(path: Path, model: str) -> str:
-    """A model by its whole path where it lies beside a file, else its name."""
+    """Return a model by its whole path where it lies beside a file, else its name."""
     beside = path.parent / model
     return str(beside.resolve()) if is_there(beside) else model
 
 
-def _named_twice(text: str) -> Iterator[tuple[int, str]]:
-    """Lines of a TOML file whose key or table stood before, with its name."""
+def _repeated_names(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a TOML file whose key or table stood before, with its name."""
     table = ""
     names: set[str] = set()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -119,7 +134,9 @@ def _named_twice(text: str) -> Iterator[tuple[int, str]]:
             table = f"[{header[1]}]"
             name = table
         elif key := _KEY.match(line):
-            name = f"{key[1]} of {table}" if table else key[1]
+            name = key[1]
+            if table:
+                name = f"{name} of {table}"
         else:
             continue
         if name in names:
@@ -129,7 +146,11 @@ def _named_twice(text: str) -> Iterator[tuple[int, str]]:
 
 @contextmanager
 def named_in_file(path: str) -> Iterator[None]:
-    """Errors raised inside name settings as an ``audit.toml`` writes them, and the file."""
+    """Name settings as an ``audit.toml`` writes them in the errors that are raised inside, and the file.
+
+    Args:
+        path: of the file.
+    """
     try:
         yield
     except ValueError as error:
@@ -139,28 +160,34 @@ def named_in_file(path: str) -> Iterator[None]:
 
 
 def _in_file_words(sentence: str, path: str) -> str:
-    """A sentence about options of the command line as one about keys of a file; any other as it is."""
+    """Return a sentence about options of the command line as one about keys of a file; any other as it is."""
     settings = {
         setting.key: setting
         for options in (Settings, *option_classes())
         for setting in options.settings()
     }
 
-    def key(option: re.Match[str]) -> str:
+    def write_key(option: re.Match[str]) -> str:
+        """Return the key that stands in a file for an option, with its value."""
         name = {"study": "studies"}.get(option[1], option[1])
         setting = settings.get(name)
         if setting is None or setting.use.unsaved:
             return option[0]
-        return f"{Toml.name(setting)} = {option[2]}" if option[2] else Toml.name(setting)
+        if not option[2]:
+            return Toml.name(setting)
+        return f"{Toml.name(setting)} = {option[2]}"
 
-    words = _OPTION.sub(key, sentence)
-    return sentence if words == sentence else f"{path}: {words}"
+    in_words = _OPTION.sub(write_key, sentence)
+    if in_words == sentence:
+        return sentence
+    return f"{path}: {in_words}"
 
 
 def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:
-    """Settings of a manifest with the address of their service, which a shared one does not tell."""
-    saved_chat = saved.get(ChatOptions.key) if isinstance(saved, Mapping) else None
-    chat: Mapping[str, Any] = saved_chat if isinstance(saved_chat, Mapping) else {}
+    """Return settings of a manifest with the address of their service, which a shared one does not tell."""
+    chat: Mapping[str, Any] = {}
+    if isinstance(saved, Mapping) and isinstance(saved.get(ChatOptions.key), Mapping):
+        chat = saved[ChatOptions.key]
     address = chat.get("base_url")
     is_hidden = isinstance(address, str) and "://" not in address
     if base_url and not is_hidden:
@@ -171,8 +198,9 @@ def _with_service(saved: Any, base_url: str | None, path: Path) -> Any:
         raise UsageError(
             f"{path} does not tell the address of the service. Give it with --base-url."
         )
-    own = [base_url] if chat.get("own_address") else []
-    return {**saved, ChatOptions.key: {**chat, "base_url": base_url, "own_address": own}}
+    own_address = [base_url] if chat.get("own_address") else []
+    with_service = {**chat, "base_url": base_url, "own_address": own_address}
+    return {**saved, ChatOptions.key: with_service}
 
 
 def _open_studies(

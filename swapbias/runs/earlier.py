@@ -1,9 +1,11 @@
-"""What a finished run says of runs that are planned like it: how far its scores spread, and how long it took."""
+"""Spreads and speed of a finished run, for a plan of runs like it."""
 
 import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+import pandas as pd
 
 from swapbias.errors import UsageError
 from swapbias.findings import planned_spreads
@@ -32,26 +34,36 @@ def earlier_run(results: Results) -> planned_spreads.EarlierRun:
             f"{results.place} has no gap between groups to plan by. Name a run of another study."
         )
     unscored: dict[tuple[str, str], frozenset[str]] = {}
-    rows = 0
+    row_count = 0
     for study in results.items:
-        frame = results.items[study]
-        rows += len(frame)
-        for experiment, part in frame.groupby("experiment", sort=False):
-            missing = part["score"].isna()
-            if not missing.all():  # else the run says nothing of which prompts can be scored
-                unscored[study, str(experiment)] = frozenset(part.loc[missing, "prompt_id"])
-    fresh = rows - int(results.manifest.get("from_cache") or 0)
+        rows = results.items[study]
+        row_count += len(rows)
+        unscored |= _unscored_prompts(study, rows)
+    fresh_count = row_count - int(results.manifest.get("from_cache") or 0)
     return planned_spreads.EarlierRun(
-        results.place, gaps, fresh, _seconds(results.manifest), unscored
+        results.place, gaps, fresh_count, _seconds(results.manifest), unscored
     )
+
+
+def _unscored_prompts(study: str, rows: pd.DataFrame) -> dict[tuple[str, str], frozenset[str]]:
+    """Return the prompts of each experiment that have no score; without one where none has any.
+
+    Of an experiment without a score the run does not say which prompts can be scored.
+    """
+    unscored: dict[tuple[str, str], frozenset[str]] = {}
+    for experiment, rows_of_experiment in rows.groupby("experiment", sort=False):
+        missing = rows_of_experiment["score"].isna()
+        if not missing.all():
+            prompt_ids = rows_of_experiment.loc[missing, "prompt_id"]
+            unscored[study, str(experiment)] = frozenset(prompt_ids)
+    return unscored
 
 
 def _seconds(manifest: Mapping[str, Any]) -> float:
     """Return the seconds that a run took; NaN where its manifest does not say."""
     try:
-        started, finished = (
-            datetime.fromisoformat(manifest[name]) for name in ("started", "finished")
-        )
+        started = datetime.fromisoformat(manifest["started"])
+        finished = datetime.fromisoformat(manifest["finished"])
     except (KeyError, TypeError, ValueError):
         return math.nan
     return max(0.0, (finished - started).total_seconds())

@@ -85,7 +85,7 @@ class JudgedScorer(models.DerivedScorer):
         half = len(answered)
         pairs = zip(judgements[:half], judgements[half:], strict=True)
         readings = dict(zip(answered, pairs, strict=True))
-        unread = (math.nan,) * READINGS
+        unread = tuple(math.nan for _ in range(READINGS))
         return [
             _with_judgement(score, readings.get(index, unread), self.rubric.candidates)
             for index, score in enumerate(scored)
@@ -108,9 +108,8 @@ def judged_prompt(rubric: Rubric, prompt_id: str, answer: str, trial: int) -> Pr
     ]
     # An answer opens no turn of its own.
     quoted = answers.without_reasoning(answer).replace("<|", "< |")
-    question = f"The answer:\n<answer>\n{quoted}\n</answer>\n\n{rubric.question}\n" + "\n".join(
-        lines
-    )
+    choices = "\n".join(lines)
+    question = f"The answer:\n<answer>\n{quoted}\n</answer>\n\n{rubric.question}\n{choices}"
     text = chats.conversation(("system", _SYSTEM), ("user", question))
     return Prompt(prompt_id=prompt_id, text=text, candidates=tuple(options))
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from swapbias.studies.own import own_files, reopen_study
 
-STUDIES = "studies"  # folder of a run that holds the files of the user's own studies
-LOCAL = "local"  # the origin of a study of a folder or table; of others OWNER/NAME@COMMIT
+STUDIES = "studies"
+"""Folder of a run that holds the files of the user's own studies."""
+LOCAL = "local"
+"""Origin of a study of a folder or table; of others OWNER/NAME@COMMIT."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
@@ -27,7 +29,9 @@ def open_kept_studies(folder: Path, manifest: Mapping[str, Any]) -> dict[str, st
     """
     origins: Any = manifest.get("own_studies")
     missing: dict[str, str] = {}
-    for name, origin in origins.items() if isinstance(origins, dict) else ():
+    if not isinstance(origins, dict):
+        return missing
+    for name, origin in origins.items():
         kept = folder / STUDIES / name
         if _NAME.fullmatch(name) and (kept / own_files.STUDY_FILES[0]).is_file():
             reopen_study(kept, str(origin))

@@ -1,15 +1,11 @@
 """The plan of an audit: which experiments fit the model, and which prompts they read."""
 
-import platform
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NoReturn
 
-from swapbias import __version__, models, studies
+from swapbias import models
 from swapbias.errors import (
     MissingExtraError,
     StudyError,
@@ -17,23 +13,21 @@ from swapbias.errors import (
     UsageError,
     contributed_fault,
     first_line,
-    library_versions,
     listed,
     unknown_name,
 )
-from swapbias.models import Kind, LoadOptions, RowSource, auto, kind_of, kinds, model_names
+from swapbias.models import Kind, RowSource, auto, kind_of, kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load_notes
 from swapbias.privacy import manifest_schema
+from swapbias.runs.manifest_entries import fingerprints
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
 from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, with_prompts
-from swapbias.studies import Experiment, Study, catalogue, load_study, own_studies, tables
+from swapbias.studies import Experiment, Study, catalogue, load_study, own_studies
 
 _ALL = "all experiments"  # of a study whose file cannot be read, so that nothing names them
-# Libraries whose versions a manifest has.
-_VERSIONS = ("torch", "transformers", "datasets", "numpy", "scipy", "pandas", "pyarrow")
 
 
 LoadNotes = Callable[..., Notes]
@@ -338,48 +332,6 @@ def _remarks(task: Task) -> list[str]:
     return remarks
 
 
-def default_folder(settings: Settings) -> Path:
-    """Return ``swapbias-runs/<model>-<time>``, with a number for runs that begin in one second.
-
-    Args:
-        settings: name the model, or a chat model.
-    """
-    models_named = [
-        settings.model,
-        *(getattr(options, "model", None) for options in settings.options),
-    ]
-    model = next(filter(None, models_named), None)
-    name = folder_name(model, settings.load) if model else "default"
-    first = Path("swapbias-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    folder = first
-    number = 1
-    while folder.exists():
-        number += 1
-        folder = first.with_name(f"{first.name}-{number}")
-    return folder
-
-
-def folder_name(model: str, load: LoadOptions) -> str:
-    """Return the name of a run's folder: that of its model, with revision, adapter and quantization.
-
-    Args:
-        model: name or folder.
-        load: settings of its weights.
-    """
-    _, revision = model_names.split_revision(model)
-    name = model_names.planned_name(model, load)
-    return re.sub(r"-{2,}", "-", file_name(f"{name} {revision}")).strip("-.") or "model"
-
-
-def file_name(text: str) -> str:
-    """Return a text as the name of a file or folder on every system.
-
-    Args:
-        text: anything.
-    """
-    return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in text)
-
-
 def reads_installed(manifest: Mapping[str, Any]) -> bool:
     """Return whether the prompts of a run are those of the corpora as they are installed, by their fingerprints.
 
@@ -405,102 +357,3 @@ def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | N
         return None
     kinds_read = [str(model.get("kind")) for model in manifest.get("models", ())]
     return next((kind for kind in kinds_read if kind in auto.model_kinds()), None)
-
-
-def plan_manifest(
-    settings: Settings, tasks: Sequence[Task], skipped: Sequence[Skipped]
-) -> dict[str, Any]:
-    """Return the manifest of a new run, without its models.
-
-    Args:
-        settings: of the audit.
-        tasks: that are planned.
-        skipped: experiments that do not run.
-    """
-    manifest: dict[str, Any] = {
-        "swapbias": __version__,
-        "status": "running",
-        "started": now(),
-        "versions": {"python": platform.python_version(), **library_versions(_VERSIONS)},
-        "settings": settings.saved(),
-        "corpora": fingerprints(tasks),
-        "skipped": [asdict(entry) for entry in skipped],
-        "credentialed": any(task.credentialed for task in tasks),
-    }
-    repeats = repeat_notes(tasks)
-    if repeats:
-        manifest["repeats"] = repeats
-    names = [task.study.name for task in tasks if task.study.name in own_studies()]
-    corpora = [studies.load_corpus(name) for name in names]
-    if corpora:
-        manifest["own_studies"] = {corpus.name: corpus.origin or "local" for corpus in corpora}
-    return manifest
-
-
-def now() -> str:
-    """Return the time of day as manifests have it: UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Return what each task reads.
-
-    Args:
-        tasks: of an audit.
-
-    Returns:
-        Entries of a manifest: corpus, configs, row count, sha256 of the rows and of the word lists.
-    """
-    return [_fingerprint(task) for task in tasks]
-
-
-def _fingerprint(task: Task) -> dict[str, Any]:
-    """Return the entry of a manifest for the rows of a task."""
-    entry: dict[str, Any] = {
-        "corpus": task.experiment.reads.notes.corpus or task.study.name,
-        "config": ", ".join(task.configs),
-        "rows": task.n_prompts,
-    }
-    if task.n_available:
-        entry["of"] = task.n_available
-    entry["sha256"] = tables.fingerprint(task.rows[: task.n_prompts])
-    beside = task.rows[task.n_prompts :]
-    if beside:
-        entry["beside"] = tables.fingerprint(beside)
-    lexicons = {}
-    for name in task.lexicons:
-        entries = studies.load_lexicon(name).entries()
-        lexicons[name] = tables.fingerprint(
-            {"word": word, "label": label} for word, label in entries
-        )
-    entry["lexicons"] = lexicons
-    if task.notes:
-        entry["training"] = tables.fingerprint(task.notes.rows)
-    return entry
-
-
-def partial_note(tasks: Sequence[Task]) -> str:
-    """Say which experiments read a part of their prompts, and how all are read.
-
-    Args:
-        tasks: of an audit.
-
-    Returns:
-        Two sentences; blank where each reads all.
-    """
-    parts = [task for task in tasks if task.n_available]
-    if not parts:
-        return ""
-    counts = [f"{task.name} ({task.n_prompts:,} of {task.n_available:,})" for task in parts]
-    names = dict.fromkeys(task.study.name for task in parts)
-    options = " ".join(f"--study {name}" for name in names)
-    return f"Slow experiments read a part of their prompts: {', '.join(counts)}. Read all with {options}."
-
-
-def repeat_notes(tasks: Sequence[Task]) -> list[str]:
-    """Say how many pairs of the user's own prompts have the same texts as another, a sentence an experiment.
-
-    Args:
-        tasks: of an audit.
-    """
-    return list(dict.fromkeys(task.repeats for task in tasks if task.repeats))

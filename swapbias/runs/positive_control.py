@@ -1,4 +1,4 @@
-"""The positive control: where no pair moves a black box, does a strong word in place of the swapped one move it?"""
+"""The positive control of a black box that no pair moves: strong words in place of the swapped ones."""
 
 import math
 import re
@@ -20,16 +20,22 @@ from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
 from swapbias.studies import Experiment, Prompt, Row, as_prompts
 
-CONTROLS = "controls"  # key of a manifest
+CONTROLS = "controls"
+"""Key of a manifest."""
 STRONG_WORDS = "a convicted murderer"
+"""Words that stand in place of the swapped ones."""
 MOST_TEXTS = 12
-_SMALL = 0.1  # of the margin: a score that changes by less has not moved
-_ROUNDING = 1e-6  # of the largest score: the precision of float32
+"""Most texts with strong words of an experiment."""
+# A share of the margin: a score that changes by less has not moved.
+_SMALL = 0.1
+# A share of the largest score: the precision of float32.
+_ROUNDING = 1e-6
 # Chinese and Japanese have no blanks between words; the marks above Thai letters are no letters to ``re``.
 _WORD = re.compile(
     r"""[\u3040-\u30ff\u3400-\u9fff]|[^\s.,;:!?"'()<>|/。，、！？：；]+|.""", re.DOTALL
 )
-_ALIKE = 0.3  # share of words that two texts of a pair share, else their letters are compared
+# Share of words that two texts of a pair share; below it their letters are compared.
+_ALIKE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +58,20 @@ class Control:
         """Outcome: the model reads the swapped words or not; ``CONTROL_UNKNOWN``: it scored none of them."""
         if not self.texts:
             return terms.CONTROL_UNKNOWN
-        return terms.CONTROL_MOVED if self.moved else terms.CONTROL_UNMOVED
+        if self.moved:
+            return terms.CONTROL_MOVED
+        return terms.CONTROL_UNMOVED
 
 
 def control_note(tasks: Iterable[Task], settings: Settings) -> str:
-    """Return how many more texts a chat service may be sent than are planned, in a sentence; blank for none."""
+    """Return how many more texts a chat service may be sent than are planned, in a sentence; blank for none.
+
+    Args:
+        tasks: that are planned.
+        settings: of the audit.
+    """
     chat = settings.of(ChatOptions)
-    names = [task.name for task in tasks if task.kind.name == "chat" and compares_pairs(task)]
+    names = [task.name for task in tasks if task.kind.name == "chat" and _compares_pairs(task)]
     if not names or chat.local:
         return ""
     return f"If no pair's score moves, up to {MOST_TEXTS} more texts are sent for {', '.join(names)}, as a control."
@@ -67,6 +80,10 @@ def control_note(tasks: Iterable[Task], settings: Settings) -> str:
 def strong_text(text: str, reference: str) -> str:
     """Return a text with ``STRONG_WORDS`` in place of each part that its reference text does not share.
 
+    Args:
+        text: of a row.
+        reference: text of the reference group in the same pair.
+
     >>> strong_text("She is late.", "He is late."), strong_text("A deaf man left.", "A man left.")
     ('a convicted murderer is late.', 'A a convicted murderer man left.')
     """
@@ -74,29 +91,38 @@ def strong_text(text: str, reference: str) -> str:
     matcher = SequenceMatcher(None, words, _WORD.findall(reference), autojunk=False)
     if matcher.ratio() < _ALIKE:
         return _strong_middle(text, reference)
-    pieces: list[str] = []
+    strong = ""
     for operation, start, end, *_ in matcher.get_opcodes():
         part = "".join(words[start:end])
         if operation == "equal":
-            pieces += words[start:end]
+            strong += part
         elif part.strip():
-            pieces.append(part.replace(part.strip(), STRONG_WORDS))
-        else:  # the reference text has words more
-            before = "" if pieces and pieces[-1] == " " else " "
-            after = "" if words[end : end + 1] == [" "] else " "
-            pieces.append(f"{before}{STRONG_WORDS}{after}")
-    return "".join(pieces)
+            strong += part.replace(part.strip(), STRONG_WORDS)
+        else:
+            # The reference text has more words.
+            strong = _with_blank(strong) + STRONG_WORDS
+            if words[end : end + 1] != [" "]:
+                strong += " "
+    return strong
+
+
+def _with_blank(text: str) -> str:
+    """Return a text that ends with a blank."""
+    return text if text.endswith(" ") else f"{text} "
 
 
 def _strong_middle(text: str, reference: str) -> str:
-    """The text with ``STRONG_WORDS`` between the letters that both begin and end with: not all words have blanks."""
+    """Return the text with ``STRONG_WORDS`` between the letters that both begin and end with.
+
+    Not all languages have blanks between words.
+    """
     start = _count_shared(text, reference)
     end = _count_shared(text[start:][::-1], reference[start:][::-1])
     return f"{text[:start]}{STRONG_WORDS}{text[len(text) - end :]}"
 
 
 def _count_shared(text: str, reference: str) -> int:
-    """The number of letters that both texts begin with."""
+    """Return the number of letters that both texts begin with."""
     pairs = zip(text, reference, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -127,18 +153,19 @@ def ask_controls(scoring: Scoring, settings: Settings) -> list[Control]:
 
 
 def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) -> Control | None:
-    """The control of one experiment; None where the model can be looked into, has moved, or has no such pairs."""
+    """Return the control of one experiment.
+
+    None where the model can be looked into, where it has moved, and where there are no such pairs.
+    """
     task = scored_task.task
     reader = scored_task.reader
-    if not reader.opaque or not compares_pairs(task):
+    if not reader.opaque or not _compares_pairs(task):
         return None
     rows = _scored_rows(scoring.items[task.study.name], task, reader.model_id)
     smallest = _smallest_move(rows, as_read(scored_task), settings)
-    if (
-        rows.empty
-        or scored_rows.is_constant(task.experiment, rows)
-        or _largest_gap(rows) > smallest
-    ):
+    if rows.empty or scored_rows.is_constant(task.experiment, rows):
+        return None
+    if _largest_gap(rows) > smallest:
         return None
     prompts, before = _strong_prompts(task, rows)
     if not prompts:
@@ -150,18 +177,18 @@ def _ask_control(scoring: Scoring, scored_task: ScoredTask, settings: Settings) 
     )
 
 
-def compares_pairs(task: Task) -> bool:
-    """Whether pairs of prompts are compared, by a score that is not whether an answer is right."""
-    pairs = task.experiment.is_paired and task.notes is None
-    return (
-        pairs
-        and task.experiment.reads.reading != "ranking"
-        and not scored_rows.scores_right_answers(task.experiment)
+def _compares_pairs(task: Task) -> bool:
+    """Return whether pairs of prompts are compared, by a score that is not whether an answer is right."""
+    experiment = task.experiment
+    if not experiment.is_paired or task.notes is not None:
+        return False
+    return experiment.reads.reading != "ranking" and not scored_rows.scores_right_answers(
+        experiment
     )
 
 
 def _score(scoring: Scoring, reader: Scorer, prompts: Sequence[Prompt]) -> list[float]:
-    """The scores of the prompts; none where the run is stopped, at its limit, or the model cannot read them."""
+    """Return the scores of the prompts; none where the run is stopped or at its limit, or on an error."""
     if scoring.stop is not None or reader.beyond_limits(prompts):
         return []
     try:
@@ -174,63 +201,72 @@ def _score(scoring: Scoring, reader: Scorer, prompts: Sequence[Prompt]) -> list[
 
 
 def _scored_rows(items: pd.DataFrame, task: Task, model_id: str) -> pd.DataFrame:
-    """The rows of the compared groups that have a score."""
+    """Return the rows of the compared groups that have a score."""
     chosen = (items["experiment"] == task.experiment.name) & (items["model_id"] == model_id)
     compared = items["group"].isin(task.experiment.compared)
     return items[chosen & compared & items["score"].notna()]
 
 
 def _smallest_move(rows: pd.DataFrame, experiment: Experiment, settings: Settings) -> float:
-    """The change of a score that counts as none: a tenth of the margin; of a unit without range, rounding alone."""
-    share = settings.margin if settings.margin is not None else experiment.compares.margin
+    """Return the change of a score that counts as none: a tenth of the margin; without a range, rounding alone."""
+    share = settings.margin
+    if share is None:
+        share = experiment.compares.margin
+    if share is None:
+        share = terms.MARGIN
     unit = with_range_of(experiment.compares.unit, rows["score"])
-    margin = unit.margin(terms.MARGIN if share is None else share)
+    margin = unit.margin(share)
     rounding = _ROUNDING * float(rows["score"].abs().max())
-    return rounding if math.isnan(margin) else max(_SMALL * margin, rounding)
+    if math.isnan(margin):
+        return rounding
+    return max(_SMALL * margin, rounding)
 
 
 def _largest_gap(rows: pd.DataFrame) -> float:
-    """The largest difference between two scores of one pair."""
+    """Return the largest difference between two scores of one pair."""
     scores = rows.groupby("pair_id", sort=False)["score"]
     return float((scores.max() - scores.min()).max())
 
 
 def _strong_prompts(task: Task, rows: pd.DataFrame) -> tuple[list[Prompt], list[float]]:
-    """Up to ``MOST_TEXTS`` texts with strong words, spread evenly over the pairs, and the scores without them."""
+    """Return up to ``MOST_TEXTS`` prompts with strong words, spread evenly over the pairs, and the scores without."""
     scores = dict(zip(rows["prompt_id"], rows["score"], strict=True))
     pairs: dict[str, dict[str, Row]] = {}
     for row in task.rows[: task.n_prompts]:
         if row["prompt_id"] in scores:
             pairs.setdefault(row["pair_id"], {})[row["group"]] = row
-    both = list(_changed_rows(pairs.values(), task.experiment.compares.reference))
-    step = max(1, -(-len(both) // MOST_TEXTS))
+    changed = list(_changed_rows(pairs.values(), task.experiment.compares.reference))
+    step = max(1, math.ceil(len(changed) / MOST_TEXTS))
     prompts = []
-    for row, reference in both[::step]:
+    before = []
+    for row, reference in changed[::step]:
         (prompt,) = as_prompts([row])
         strong = strong_text(row["text"], reference["text"])
         prompts.append(replace(prompt, prompt_id=f"control/{prompt.prompt_id}", text=strong))
-    return prompts, [scores[row["prompt_id"]] for row, _ in both[::step]]
+        before.append(scores[row["prompt_id"]])
+    return prompts, before
 
 
 def _changed_rows(
     pairs: Iterable[Mapping[str, Row]], reference_group: str
 ) -> Iterator[tuple[Row, Row]]:
-    """Of each pair, by group, the first row whose text differs from that of the reference group, and that row."""
-    for groups in pairs:
-        reference = groups.get(reference_group)
-        others = (row for group, row in groups.items() if group != reference_group)
-        changed = next(
-            (row for row in others if reference and row["text"] != reference["text"]), None
-        )
-        if reference and changed:
-            yield changed, reference
+    """Yield, for each pair by group, the first row whose text differs from the reference group's, and that row."""
+    for rows_by_group in pairs:
+        reference = rows_by_group.get(reference_group)
+        if not reference:
+            continue
+        for group, row in rows_by_group.items():
+            if group != reference_group and row["text"] != reference["text"]:
+                yield row, reference
+                break
 
 
 def _note_outcome(scoring: Scoring, control: Control) -> None:
     """Write the outcome beside the scored rows of the experiment."""
     items = scoring.items[control.study]
     chosen = (items["experiment"] == control.experiment) & (items["model_id"] == control.model_id)
-    outcomes = items[terms.CONTROL] if terms.CONTROL in items else pd.Series("", index=items.index)
-    scoring.items[control.study] = items.assign(
-        **{terms.CONTROL: outcomes.mask(chosen, control.outcome)}
-    )
+    outcomes = pd.Series("", index=items.index)
+    if terms.CONTROL in items:
+        outcomes = items[terms.CONTROL]
+    outcomes = outcomes.mask(chosen, control.outcome)
+    scoring.items[control.study] = items.assign(**{terms.CONTROL: outcomes})

@@ -1,31 +1,21 @@
 """Results of a run: its findings, and all of it as files, also where a stranger wrote them."""
 
-import shutil
 from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from swapbias import findings, privacy, studies
+from swapbias import findings, privacy
 from swapbias.errors import UsageError, need, notes_read
 from swapbias.files import file_sha256, unescape_csv_cell, write_whole
 from swapbias.findings import Finding, comparisons, findings_table
-from swapbias.models.clinical import NoteOptions, explain_mismatched
-from swapbias.notes import Notes
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.command import placeholders_in, repeat_command
-from swapbias.runs.plan import now
 from swapbias.runs.results_schema import parse_manifest, parse_results, without_controls
-from swapbias.runs.run import ITEMS, MANIFEST, REPORT, SCORES, SHA256, Run
-from swapbias.runs.score_notes import describe_repeated, describe_same_inputs, describe_unread
-from swapbias.runs.scored_task import ScoredTask, as_read
-from swapbias.runs.scoring import Scoring
-from swapbias.runs.settings import Settings
-from swapbias.studies import load_study, tables
+from swapbias.runs.run import ITEMS, MANIFEST, REPORT, SHA256, Run
 
 FINDINGS_CSV = "findings.csv"
 """File of the findings as a table."""
@@ -33,8 +23,6 @@ FINDINGS_JSON = "results.json"
 """File of the findings for programs."""
 COVERAGE = "lexicon_coverage.csv"
 """File of the listed words, and whether the model knows them."""
-EXPLAINED = "explanations.json"
-"""File of notes whose words are weighed."""
 Items = Mapping[str, pd.DataFrame]
 """Scored rows by study."""
 
@@ -78,179 +66,6 @@ class LazyItems(UserDict[str, Any]):
 
     def __getitem__(self, study: str) -> pd.DataFrame:
         return self._read(study)
-
-
-def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
-    """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped.
-
-    Args:
-        scoring: of the run, with its scored rows.
-        settings: of the audit.
-        draw: write the report too.
-
-    Returns:
-        The findings, with their verdicts.
-    """
-    run = scoring.run
-    manifest = scoring.manifest
-    scored_tasks = list(scoring.tasks.values())
-    estimates = _findings(scoring.items, scored_tasks, settings)
-    found = findings.with_verdicts(estimates, margin=settings.margin)
-    _note_scores(scoring, scored_tasks)
-    manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
-    explained = _explain_notes(scoring, settings)
-    if explained:
-        run.write_json(EXPLAINED, explained)
-    results = Results(manifest, found, scoring.items, _coverage(scored_tasks))
-    write_results(run, results, draw=draw)
-    if not scoring.stop:
-        manifest[SHA256] = run.sums()
-        shutil.rmtree(run.folder / SCORES, ignore_errors=True)
-    run.write_manifest(manifest)  # last: a run that says complete has all its files
-    return found
-
-
-def _note_scores(scoring: Scoring, scored_tasks: Sequence[ScoredTask]) -> None:
-    """Say and write into the manifest what was cut off, not read, scored over and over, or read as one input."""
-    items = scoring.items
-    repeated = list(describe_repeated(items))
-    notes = {
-        "truncated": _reader_notes(scored_tasks, "truncated"),
-        "unread": [
-            *describe_unread(items, scored_tasks),
-            *_reader_notes(scored_tasks, "withheld"),
-        ],
-        "repeats": repeated,
-        "same_inputs": list(describe_same_inputs(items)),
-    }
-    for sentence in chain.from_iterable(notes.values()):
-        scoring.say(sentence)
-    notes["repeats"] = list(dict.fromkeys([*scoring.manifest.get("repeats", ()), *repeated]))
-    for name, sentences in notes.items():
-        if sentences:
-            scoring.manifest[name] = sentences
-
-
-def _reader_notes(scored_tasks: Sequence[ScoredTask], name: str) -> list[str]:
-    """Return the notes of one name of all readers, each once."""
-    notes = [scored_task.reader.notes.get(name) for scored_task in scored_tasks]
-    return list(dict.fromkeys(note for note in notes if note))
-
-
-def _coverage(scored_tasks: Sequence[ScoredTask]) -> pd.DataFrame:
-    """Return the listed words of each model and word list, and whether the model knows them."""
-    words: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for scored_task in scored_tasks:
-        reader = scored_task.reader
-        for name in scored_task.task.lexicons:
-            if (reader.model_id, name) not in words:
-                words[reader.model_id, name] = reader.coverage(studies.load_lexicon(name))
-    return pd.DataFrame([row for rows in words.values() for row in rows])
-
-
-def _findings(
-    items: Items, scored_tasks: Sequence[ScoredTask], settings: Settings
-) -> list[Finding]:
-    """Return the findings of every study and model, in the unit of the scorer."""
-    found: list[Finding] = []
-    for name, frame in items.items():
-        study = load_study(name)
-        for model_id, rows in frame.groupby("model_id", sort=False):
-            of_model = [
-                scored_task
-                for scored_task in scored_tasks
-                if scored_task.reader.model_id == model_id
-            ]
-            # VADER and raw scores are no probabilities.
-            experiments_read = {
-                scored_task.task.experiment.name: as_read(scored_task)
-                for scored_task in of_model
-                if scored_task.task.study.name == name
-            }
-            experiments = tuple(
-                experiments_read.get(experiment.name, experiment)
-                for experiment in study.experiments
-            )
-            found += findings.disaggregate(
-                rows,
-                study.changed(experiments=experiments),
-                expected=_expected_of(of_model[0], model_id),
-                seed=settings.seed,
-                margin=settings.margin,
-            )
-    return found
-
-
-def _expected_of(scored_task: ScoredTask, model_id: str) -> Any:
-    """Return what the findings of a model are compared with."""
-    task = scored_task.task
-    if task.notes is None:
-        return scored_task.reader.expected
-    return expected_numbers(task.study.name, task.notes, model_id)
-
-
-def expected_numbers(
-    study: str, notes: Notes, model: str
-) -> dict[tuple[str, ...], tables.Published]:
-    """Return what to compare findings on notes with.
-
-    Args:
-        study: its name.
-        notes: that were read.
-        model: name of the model.
-
-    Returns:
-        Of MIMIC-III the paper's numbers, of synthetic notes the planted leak, by what a finding is of.
-    """
-    if notes.name == "mimic3":
-        return tables.published_for(study, model.partition("+")[0])
-    if notes.name != "synthetic":
-        return {}
-    expected: dict[tuple[str, ...], tables.Published] = {}
-    for phenotype in notes.phenotypes:
-        tests = [
-            note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")
-        ]
-        # A perfect learner flips on the notes with a leak.
-        share = sum(note["planted"] == "leak" for note in tests) / len(tests)
-        key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
-        expected[key] = tables.Published(value=f"{share:.3f}", source=tables.PLANTED_LEAK)
-    return expected
-
-
-def _explain_notes(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]:
-    """Return the most mismatched notes word by word."""
-    most = settings.of(NoteOptions).explain
-    explanations: list[dict[str, Any]] = []
-    if not most:
-        return explanations
-    for scored_task in scoring.tasks.values():
-        if not _can_explain(scored_task):
-            continue
-        task = scored_task.task
-        reader = scored_task.reader
-        rows = scoring.items[task.study.name]
-        is_of_task = (rows["experiment"] == task.experiment.name) & (
-            rows["model_id"] == reader.model_id
-        )
-        compared = rows[is_of_task & rows["group"].isin(task.experiment.compared)]
-        try:
-            notes = explain_mismatched(compared, reader, most=most, seed=settings.seed)
-        except UsageError as error:  # LIME is an extra
-            scoring.say(f"No explanation of the most mismatched note: {error}")
-            break
-        explanations += [{"study": task.study.name, **words} for words in notes]
-    return explanations
-
-
-def _can_explain(scored_task: ScoredTask) -> bool:
-    """Return whether notes may be explained: none that are credentialed, nor by chat models.
-
-    A chat model would get a request for each sample.
-    """
-    task = scored_task.task
-    is_open = task.notes is not None and not task.credentialed
-    return is_open and "flips" in task.experiment.shows.rates and scored_task.reader.kind != "chat"
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True, command: str = "") -> None:

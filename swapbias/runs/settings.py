@@ -1,4 +1,4 @@
-"""The settings of an audit: what a command, a call, a file or a manifest says, as one object."""
+"""The settings of an audit, as one object, from a command, a call, a file or a manifest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ from swapbias.swapping import Engine
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Settings(Request):
-    """What to audit and how; stands in the manifest, so that a run can be resumed or repeated."""
+    """Settings of an audit; they stand in the manifest, so that a run can be resumed or repeated."""
 
     studies: Annotated[model_options.Texts, Use(elsewhere=True)] = ()
     """Names of studies, each NAME or NAME:EXPERIMENT; none: all that fit the model."""
@@ -45,10 +45,12 @@ class Settings(Request):
         """Return them as a manifest has them: the options of each kind under their key."""
         saved = {setting.name: getattr(self, setting.name) for setting in self.settings()}
         for options_class in option_classes():
-            options = self.load if options_class is LoadOptions else self.of(options_class)
-            saved[options_class.key] = {
-                name: getattr(options, name) for name in _saved_names(options_class)
-            }
+            if options_class is LoadOptions:
+                options: Any = self.load
+            else:
+                options = self.of(options_class)
+            names = _saved_names(options_class)
+            saved[options_class.key] = {name: getattr(options, name) for name in names}
         return saved
 
     @classmethod
@@ -73,9 +75,10 @@ class Settings(Request):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PromptOptions(Options):
-    """How a table of the user's own prompts is read."""
+    """Settings with which a table of the user's own prompts is read."""
 
     key: ClassVar[str] = "prompts"
+    """Section of ``swapbias help settings``."""
 
     reference: Annotated[str, Use(flag=True)] = ""
     """Own prompts: the group that is subtracted."""
@@ -97,25 +100,27 @@ class PromptOptions(Options):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class StoreOptions(Options):
-    """How a store is used that a run is written to."""
+    """Settings of the store that a run is written to."""
 
     key: ClassVar[str] = Engine.key
+    """Section of ``swapbias help settings``, shared with the engine."""
 
     own_store: bool = False
     """The store is yours alone: credentialed notes may lie there."""
 
 
 def option_classes() -> tuple[Any, ...]:
-    """The classes of settings of models: how they are loaded, and of each kind that has any."""
+    """Return the classes of settings of models: of their weights, and of each kind that has any."""
     return (LoadOptions, *(kind.options for kind in kinds() if kind.options))
 
 
 def setting_classes() -> tuple[Any, ...]:
-    """Every class of settings that a user can set."""
+    """Return every class of settings that a user can set."""
     return (Settings, *option_classes(), PromptOptions, Engine, StoreOptions)
 
 
 def _saved_names(options_class: Any) -> list[str]:
+    """Return the names of the settings that a manifest has."""
     return [setting.name for setting in options_class.settings() if not setting.use.unsaved]
 
 
@@ -144,38 +149,47 @@ def settings_of(
     for name, value in {**options, **more}.items():
         if name in owners:
             options_class, setting = owners[name]
-            values[options_class][setting.name] = _absolute(_as_given(value, setting), setting)
+            values[options_class][setting.name] = _absolute(_as_several(value, setting), setting)
         else:
-            near = did_you_mean(name, list(owners))
-            message = f"Unknown option {quoted(name)}.{near or ' See swapbias help settings.'}"
+            near = did_you_mean(name, list(owners)) or " See swapbias help settings."
+            message = f"Unknown option {quoted(name)}.{near}"
             faults.append(Fault(name, value, None, (), message=message))
-    places = {setting.name: setting for setting in Settings.settings()}
-    values[Settings] |= {"model": _absolute(model, places["model"]), "studies": tuple(studies)}
-    return _built(values, faults)
+    own_settings = {setting.name: setting for setting in Settings.settings()}
+    values[Settings]["model"] = _absolute(model, own_settings["model"])
+    values[Settings]["studies"] = tuple(studies)
+    return _build(values, faults)
 
 
-def _as_given(value: Any, setting: Setting) -> Any:
-    """A single text for a setting of several values stands for a list of one; None for none."""
+def _as_several(value: Any, setting: Setting) -> Any:
+    """Return a tuple for a setting of several values: of one for a single text, of none for None."""
     if not setting.is_several:
         return value
     if value is None:
         return ()
-    return (value,) if isinstance(value, str | PathLike) else value
+    if isinstance(value, str | PathLike):
+        return (value,)
+    return value
 
 
 def _absolute(value: Any, setting: Setting) -> Any:
-    """The value of a setting, with paths of files and folders that are there made absolute: a run can go on."""
+    """Return the value of a setting; paths that exist become absolute, so that a run can go on from elsewhere."""
     if isinstance(value, list | tuple):
         return type(value)(_absolute(part, setting) for part in value)
-    is_path = (
-        setting.use.place and isinstance(value, str | PathLike) and value not in setting.use.words
-    )
-    return str(Path(value).resolve()) if is_path and value and is_there(value) else value
+    is_path = setting.use.place and isinstance(value, str | PathLike)
+    if not is_path or value in setting.use.words or not value or not is_there(value):
+        return value
+    return str(Path(value).resolve())
 
 
-def _built(values: Mapping[Any, Mapping[str, Any]], others: Sequence[Fault] = ()) -> Settings:
-    """Settings from the values of each class; a SettingsError with all that is wrong, also what was found before."""
-    faults = list(others)
+def _build(
+    values: Mapping[Any, Mapping[str, Any]], earlier_faults: Sequence[Fault] = ()
+) -> Settings:
+    """Return settings from the values of each class.
+
+    Raises:
+        SettingsError: values that do not fit, named together with the faults that were found earlier.
+    """
+    faults = list(earlier_faults)
     options = {}
     for options_class in values:
         try:
@@ -189,115 +203,170 @@ def _built(values: Mapping[Any, Mapping[str, Any]], others: Sequence[Fault] = ()
 
 
 class Toml:
-    """How a TOML file writes settings."""
+    """Words for settings of a TOML file."""
 
     step = "Correct it."
+    """Step that ends a sentence on a fault."""
     top = "Write it above the first table."
+    """Advice for a setting that belongs to no table."""
 
     @staticmethod
     def name(setting: Setting) -> str:
-        return f"{setting.name} of [{setting.section}]" if setting.section else setting.name
+        """Return the name of a setting with its table.
+
+        Args:
+            setting: of any class.
+        """
+        if not setting.section:
+            return setting.name
+        return f"{setting.name} of [{setting.section}]"
 
     @staticmethod
     def table(section: str) -> str:
+        """Return the name of a table.
+
+        Args:
+            section: key of the class of its settings.
+        """
         return f"[{section}]"
 
 
 class Json:
-    """How a manifest writes settings."""
+    """Words for settings of a manifest."""
 
     step = ""
+    """Step that ends a sentence on a fault: none, for nobody writes a manifest."""
     top = "Write it into settings."
+    """Advice for a setting that belongs to no table."""
 
     @staticmethod
     def name(setting: Setting) -> str:
-        return f"{setting.section}.{setting.name}" if setting.section else setting.name
+        """Return the name of a setting with its table.
+
+        Args:
+            setting: of any class.
+        """
+        if not setting.section:
+            return setting.name
+        return f"{setting.section}.{setting.name}"
 
     @staticmethod
     def table(section: str) -> str:
+        """Return the name of a table.
+
+        Args:
+            section: key of the class of its settings.
+        """
         return section
 
 
 Form = type[Toml] | type[Json]
-FileFault = tuple[str, str, str]  # table and key where it is, and a sentence
+"""Words for settings of a kind of file."""
+FileFault = tuple[str, str, str]
+"""A fault in a file: table and key, and a sentence."""
 
 
 def from_tables(
     saved: Any, form: Form, api_key_env: str | None
 ) -> tuple[Settings | None, list[FileFault]]:
-    """The settings of a file, None where any is wrong, and what is wrong."""
+    """Return the settings of a file, and what is wrong with them.
+
+    Args:
+        saved: content of the file: settings, and a table for each further class.
+        form: words for settings of that kind of file.
+        api_key_env: variable with the key of a service, which no file names.
+
+    Returns:
+        The settings, None where any is wrong; and each fault.
+    """
     if not isinstance(saved, Mapping):
-        return None, [
-            ("", "", f"settings is {in_file(saved)}, expected a table of settings. {form.step}")
-        ]
+        sentence = f"settings is {in_file(saved)}, expected a table of settings. {form.step}"
+        return None, [("", "", sentence)]
     classes = {options_class.key: options_class for options_class in option_classes()}
-    tables = {"": {name: value for name, value in saved.items() if name not in classes}}
-    tables |= {section: saved.get(section, {}) for section in classes}
-    values: dict[Any, dict[str, Any]] = {}
-    faults: list[FileFault] = []
-    for section, options_class in {Settings.key: Settings, **classes}.items():
-        table = tables[section] if isinstance(tables[section], Mapping) else {}
-        if table is not tables[section]:
-            text = in_file(tables[section])
-            faults.append(
-                (section, "", f"{section} is {text}, expected a table of settings. {form.step}")
-            )
-        names = _saved_names(options_class)
-        values[options_class] = {name: table[name] for name in names if name in table}
-        faults += [
-            (section, name, _unknown(name, options_class, form))
-            for name in table
-            if name not in names
-        ]
+    top = {name: value for name, value in saved.items() if name not in classes}
+    values, faults = _read_table("", top, Settings, form)
+    values_of_classes: dict[Any, dict[str, Any]] = {Settings: values}
+    for section, options_class in classes.items():
+        values, wrong = _read_table(section, saved.get(section, {}), options_class, form)
+        values_of_classes[options_class] = values
+        faults += wrong
     if api_key_env:
-        values[ChatOptions]["api_key_env"] = api_key_env
+        values_of_classes[ChatOptions]["api_key_env"] = api_key_env
     settings = None
     try:
-        settings = _built(values)
+        settings = _build(values_of_classes)
     except SettingsError as error:
-        for fault in error.faults:
-            if fault.setting:
-                sentence = fault.sentence(form.name(fault.setting), form.step, in_file(fault.value))
-                faults.append((fault.setting.section, fault.name, sentence))
-    return (None if faults else settings), faults
+        faults += _faults_in_file(error, form)
+    if faults:
+        return None, faults
+    return settings, []
+
+
+def _read_table(
+    section: str, table: Any, options_class: Any, form: Form
+) -> tuple[dict[str, Any], list[FileFault]]:
+    """Return the values that a table has for the settings of a class, and what is wrong with its keys."""
+    if not isinstance(table, Mapping):
+        sentence = f"{section} is {in_file(table)}, expected a table of settings. {form.step}"
+        return {}, [(section, "", sentence)]
+    names = _saved_names(options_class)
+    values = {name: table[name] for name in names if name in table}
+    unknown = [name for name in table if name not in names]
+    return values, [(section, name, _unknown(name, options_class, form)) for name in unknown]
+
+
+def _faults_in_file(error: SettingsError, form: Form) -> list[FileFault]:
+    """Return the faults of settings as faults in a file."""
+    faults: list[FileFault] = []
+    for fault in error.faults:
+        if fault.setting:
+            name = form.name(fault.setting)
+            sentence = fault.sentence(name, form.step, in_file(fault.value))
+            faults.append((fault.setting.section, fault.name, sentence))
+    return faults
 
 
 def in_file(value: Any) -> str:
-    """A value as a file writes it, for a sentence."""
+    """Return a value as a file writes it, for a sentence.
+
+    Args:
+        value: from TOML or JSON.
+    """
     if isinstance(value, date | time):
         return str(value)
-    words = {True: "true", False: "false", None: "null"}
-    return words[value] if value is None or isinstance(value, bool) else quoted(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return quoted(value)
 
 
 def _unknown(name: str, options_class: Any, form: Form) -> str:
-    """The sentence for a key that is none of its table: where it belongs, or the nearest that is one."""
-    table = f" of {form.table(options_class.key)}" if options_class.key else ""
-    return f"Unknown setting{table} {quoted(name)}. {_advice(name.replace('-', '_'), options_class, form)}"
+    """Return the sentence for a key that is none of its table: where it belongs, or the nearest that is one."""
+    advice = _advise(name.replace("-", "_"), options_class, form)
+    if not options_class.key:
+        return f"Unknown setting {quoted(name)}. {advice}"
+    return f"Unknown setting of {form.table(options_class.key)} {quoted(name)}. {advice}"
 
 
-def _advice(name: str, options_class: Any, form: Form) -> str:
-    """What to write in place of a key that is none of its table."""
+def _advise(name: str, options_class: Any, form: Form) -> str:
+    """Return what to write in place of a key that is none of its table."""
     names = _saved_names(options_class)
     if name in names:
         return f"Write {name}."
     for candidate in setting_classes():
-        matching = (
-            setting for setting in candidate.settings() if name in (setting.name, setting.option)
-        )
-        setting = next(matching, None)
-        if setting is not None:
-            return _home_of(setting, candidate, options_class, form)
+        for setting in candidate.settings():
+            if name in (setting.name, setting.option):
+                return _advise_home(setting, candidate, options_class, form)
         if candidate.key == name:
             return _ELSEWHERE.get(candidate, f"Write {form.table(name)} once.")
+    if options_class is not Settings:
+        near = did_you_mean(name, names).strip()
+        return near or f"Remove it, or see swapbias help settings {options_class.key}."
     keys = [candidate.key for candidate in option_classes()]
-    near = did_you_mean(
-        name, [*names, "models", *keys] if options_class is Settings else names
-    ).strip()
-    if options_class is Settings:
-        tables = [form.table(key) for key in keys]
-        return near or f"Expected one of {listed([*names, *tables])}."
-    return near or f"Remove it, or see swapbias help settings {options_class.key}."
+    near = did_you_mean(name, [*names, "models", *keys]).strip()
+    tables = [form.table(key) for key in keys]
+    return near or f"Expected one of {listed([*names, *tables])}."
 
 
 _ELSEWHERE = {
@@ -307,12 +376,14 @@ _ELSEWHERE = {
 }
 
 
-def _home_of(setting: Setting, owner: Any, options_class: Any, form: Form) -> str:
-    """Where a setting of a class is written that stands in the table of another one, or under another name."""
+def _advise_home(setting: Setting, owner: Any, options_class: Any, form: Form) -> str:
+    """Return where a setting is written that stands in the table of another class, or under another name."""
     if setting.use.unsaved:
         return f"A file may be anybody's: give it on the command line with {setting.written}."
     if owner is options_class:
         return f"Write {setting.name}."
     if owner in _ELSEWHERE:
         return _ELSEWHERE[owner]
-    return f"Write it below {form.table(owner.key)}." if owner.key else form.top
+    if not owner.key:
+        return form.top
+    return f"Write it below {form.table(owner.key)}."

@@ -6,7 +6,8 @@ import swapbias
 from swapbias.cli.terminal import share_of_range
 from swapbias.errors import UsageError
 from swapbias.models.chat.chat_options import ChatOptions
-from swapbias.runs import Settings, default_folder
+from swapbias.runs import Settings
+from swapbias.runs.run_folders import default_folder
 from tests.hub.clients import command
 
 

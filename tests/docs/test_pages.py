@@ -88,14 +88,14 @@ def test_keys_and_files_are_explained():
     """Every key of study.toml and every file of a run is explained."""
     assert (ROOT / "docs" / "study_toml.md").read_text() == write_study_keys.page()
     from swapbias.models.chat.answer_log import ANSWERS
-    from swapbias.runs import results, run
+    from swapbias.runs import conclusion, results, run
 
     table = (ROOT / "docs" / "files.md").read_text().partition("\n# Exit codes")[0]
     names = (
         results.FINDINGS_CSV,
         results.FINDINGS_JSON,
         results.COVERAGE,
-        results.EXPLAINED,
+        conclusion.EXPLAINED,
         ANSWERS,
     )
     assert set(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == {
@@ -109,7 +109,7 @@ def test_keys_and_files_are_explained():
 def test_page_of_audit_toml(tmp_path):
     """The page of audit.toml is made from the fields by scripts/audit_toml_page.py, and its example
     is read."""
-    from swapbias.runs import read_request
+    from swapbias.runs.audit_file import read_request
 
     made = runpy.run_path(str(ROOT / "scripts" / "audit_toml_page.py"))
     assert (ROOT / "docs" / "audit_toml.md").read_text(encoding="utf-8") == made["page"]()

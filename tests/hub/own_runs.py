@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from swapbias.models.clinical import NoteOptions
 from swapbias.runs import Settings, plan_tasks
 from swapbias.runs.audit import start
-from swapbias.runs.plan import fingerprints
+from swapbias.runs.manifest_entries import fingerprints
 from swapbias.runs.run import Run
 from swapbias.studies.catalogue import config_rows
 from tests.conftest import QUIET

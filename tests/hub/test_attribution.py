@@ -19,7 +19,9 @@ from swapbias.hub.repository import Repo
 from swapbias.hub.share import COMMIT, PULL_REQUEST, ShareOptions, share_run
 from swapbias.models import loading
 from swapbias.privacy import public_manifest
-from swapbias.runs import Run, default_folder, read_request, settings_of, start
+from swapbias.runs import Run, settings_of, start
+from swapbias.runs.audit_file import read_request
+from swapbias.runs.run_folders import default_folder
 from tests import adapters, tiny
 from tests.conftest import QUIET, files_below
 from tests.hub.clients import command

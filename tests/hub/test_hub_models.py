@@ -15,8 +15,9 @@ from swapbias.models import load_scorer
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.model_config import at_commit
 from swapbias.privacy import public_manifest
-from swapbias.runs import read_request, settings_of, start
+from swapbias.runs import settings_of, start
 from swapbias.runs.audit import resume
+from swapbias.runs.audit_file import read_request
 from tests import tiny
 from tests.conftest import QUIET, files_below
 from tests.hub.clients import command

@@ -23,7 +23,8 @@ from swapbias.models.kind import Reading
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.masked_readings import AttitudeScorer
 from swapbias.models.phrase_scorer import PhraseScorer
-from swapbias.runs import Settings, plan_tasks, read_request, settings_of
+from swapbias.runs import Settings, plan_tasks, settings_of
+from swapbias.runs.audit_file import read_request
 from swapbias.studies import load_lexicon, load_study, studies
 from tests.scoring import read_as
 

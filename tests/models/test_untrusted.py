@@ -21,7 +21,7 @@ from swapbias.models.clinical.feature_loading import load_features
 from swapbias.models.clinical.phenotype import load_phenotype_classifier
 from swapbias.models.model_config import read_config
 from swapbias.runs import Run, Settings, plan_tasks, resume, settings_of, start
-from swapbias.runs.plan import plan_manifest
+from swapbias.runs.manifest_entries import plan_manifest
 from swapbias.studies import Prompt
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias

@@ -12,7 +12,6 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
-from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -28,20 +27,18 @@ from swapbias.runs import (
     Run,
     Settings,
     audit_several,
-    partial_note,
     plan_tasks,
-    read_request,
     resume,
+    run_folders,
+    several_models,
     start,
 )
-from swapbias.runs.plan import default_folder, fingerprints
+from swapbias.runs.audit_file import read_request
+from swapbias.runs.manifest_entries import fingerprints, partial_note
 from swapbias.runs.run import REQUIRED
+from swapbias.runs.run_folders import default_folder
 from swapbias.studies import PROMPT_COLUMNS
 from tests import tiny
-
-AUDIT, PLAN = (
-    import_module(f"swapbias.runs.{name}") for name in ("audit", "plan")
-)  # the first is a function, too
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +50,7 @@ def test_audits_of_one_second(tmp_path, monkeypatch):
     """Audits that begin in the same second have different folders."""
     monkeypatch.chdir(tmp_path)
     moment = datetime(2026, 1, 2, 3, 4, 5)
-    monkeypatch.setattr(PLAN, "datetime", SimpleNamespace(now=lambda zone: moment))
+    monkeypatch.setattr(run_folders, "datetime", SimpleNamespace(now=lambda zone: moment))
     for _ in range(3):
         default_folder(Settings(model="org/a b")).mkdir(parents=True)
     began = "org-a-b-20260102-030405"
@@ -435,10 +432,10 @@ def test_models_are_loaded_one_by_one(tmp_path, quiet, monkeypatch):
         Run.create(place, {**manifest, "settings": settings.saved()})
 
     manifest = {key: [] for key in REQUIRED} | {"status": "complete"}
-    monkeypatch.setattr(AUDIT, "start", start)
-    monkeypatch.setattr(AUDIT, "read_run", lambda folder: None)
-    monkeypatch.setattr(AUDIT, "compare_runs", lambda runs: None)
-    monkeypatch.setattr(AUDIT, "write_comparison", lambda folder, compared: None)
+    monkeypatch.setattr(several_models, "start", start)
+    monkeypatch.setattr(several_models, "read_run", lambda folder: None)
+    monkeypatch.setattr(several_models, "compare_runs", lambda runs: None)
+    monkeypatch.setattr(several_models, "write_comparison", lambda folder, compared: None)
     told = []
     models = [f"m{number}" for number in range(5)]
     shown = {**quiet, "say": told.append}
@@ -471,7 +468,7 @@ def test_full_disk(tmp_path, quiet, monkeypatch):
     def start(settings, place, **how):
         raise OSError(errno.ENOSPC, "No space left on device", str(place))
 
-    monkeypatch.setattr(AUDIT, "start", start)
+    monkeypatch.setattr(several_models, "start", start)
     with pytest.raises(OSError, match="No space"):
         audit_several([FIRST, SECOND], Settings(studies=STUDIES), tmp_path / "all", **quiet)
 

@@ -594,7 +594,7 @@ def test_credentialed_run_holds_no_text(mimic_folder, tmp_path):
 
 def test_published_numbers_on_mimic(mimic_folder):
     """The paper's numbers stand beside its embeddings on MIMIC."""
-    from swapbias.runs.results import expected_numbers
+    from swapbias.runs.conclusion import expected_numbers
 
     notes = load_notes(NoteOptions(data=str(mimic_folder)), 0)
     known = expected_numbers("phenotype_fairness", notes, "ClinicalBERT+svm")
