@@ -8,7 +8,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -92,24 +93,24 @@ def _main() -> None:
         Console(soft_wrap=True, highlight=False).print(json.dumps(told), markup=False)
 
 
-def _watch(taken: list[float]) -> None:
+def _watch(seconds: list[float]) -> None:
     """Have the reading of weights timed and the first batch raise; called when torch is to be loaded anyway."""
     from swapbias.models import loading
     from swapbias.models.masked import MaskedScorer
 
-    read = loading._quietly
+    quiet = loading.quiet  # around the reading of weights
 
-    def timed(*arguments: Any, **how: Any) -> Any:
+    @contextmanager
+    def timed() -> Iterator[None]:
         start = time.perf_counter()
-        try:
-            return read(*arguments, **how)
-        finally:
-            taken.append(time.perf_counter() - start)
+        with quiet():
+            yield
+        seconds.append(time.perf_counter() - start)
 
     def reached(*_: Any) -> NoReturn:
         raise _Reached
 
-    loading._quietly = timed  # type: ignore[assignment]
+    loading.quiet = timed  # type: ignore[assignment]
     MaskedScorer.score = reached  # type: ignore[method-assign,assignment]
 
 
