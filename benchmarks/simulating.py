@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from swapbias import measures
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
 from swapbias.findings.compared_units import Units, gap_units, primary_rows
-from swapbias.measures import MEASURES, Estimate, group_gap, linear_contrast
+from swapbias.measures import MEASURES, Estimate, group_gap
+from swapbias.measures.contrast import linear_contrast
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
 from swapbias.studies.experiment import Shows
 

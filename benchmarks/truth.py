@@ -36,13 +36,8 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.findings import Finding, check_gaps, compare, disaggregate, primary_findings
 from swapbias.findings.planning import planned_std_error
 from swapbias.findings.terms import AS_PUBLISHED, FAILS, MARGIN, PASSES, SPREAD
-from swapbias.measures import (
-    Estimate,
-    detectable_gap,
-    paired_gap,
-    power,
-    t_ends,
-)
+from swapbias.measures import Estimate, paired_gap
+from swapbias.measures.intervals import detectable_gap, power, t_ends
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import load_notes
 from swapbias.studies import PLACEBO, Experiment, load_study, studies

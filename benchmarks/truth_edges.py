@@ -30,7 +30,8 @@ from swapbias.findings.terms import (
     UNMEASURED,
     UNSTABLE,
 )
-from swapbias.measures import MEASURES, at_level
+from swapbias.measures import MEASURES
+from swapbias.measures.intervals import at_level
 
 AUDITS = 2_000
 WHOLE = 4  # audits that cannot be replayed are fewer, by this factor

@@ -82,7 +82,8 @@ def _facts(trial: int, files: Files) -> Iterator[Fact]:
 
 def difference_of_biases(trials: Sequence[float], baseline: Sequence[float]) -> tuple[float, float]:
     """Mean bias of some trials minus the baseline's, of rounded means as published; its one-sided pooled t-test."""
-    from swapbias.measures import group_gap, t_p
+    from swapbias.measures import group_gap
+    from swapbias.measures.intervals import t_p
 
     sides = ["trials"] * len(trials) + [BASELINE] * len(baseline)
     pooled = group_gap([*trials, *baseline], sides, reference_group=BASELINE, test="t")

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from swapbias import findings, measures, models, studies, swapping
+from swapbias import findings, models, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
+from swapbias.measures import comparisons
 from swapbias.models import LoadOptions, Setting, auto
 from swapbias.models.chat import ChatOptions
 from swapbias.studies import catalogue, corpus_file, corpus_folders
@@ -63,7 +64,7 @@ def list_(
         _show_studies(outlines, kind.name)
     for sentence in (
         *auto.KINDS.faults(),
-        *measures.COMPARISONS.faults(),
+        *comparisons.COMPARISONS.faults(),
         *corpus_folders.CORPORA.clashes(),
     ):
         ui.say(sentence)

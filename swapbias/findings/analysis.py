@@ -36,7 +36,6 @@ from swapbias.findings.mean_findings import (
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
 from swapbias.findings.terms import ALL, ALL_GAPS
-from swapbias.measures import with_range_of
 from swapbias.studies import JUDGED, PLACEBO, Slice, Study, load_study, tables
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def _with_ranges(study: Study, rows: pd.DataFrame) -> Study:
     experiments = []
     for experiment in study.experiments:
         scores = rows.loc[rows["experiment"] == experiment.name, "score"]
-        unit = with_range_of(experiment.compares.unit, scores.to_numpy(dtype=np.float64))
+        unit = experiment.compares.unit.with_range_of(scores.to_numpy(dtype=np.float64))
         experiments.append(experiment.in_unit(unit))
     return study.changed(experiments=tuple(experiments))
 

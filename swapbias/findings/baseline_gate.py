@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from swapbias import measures
 from swapbias.errors import UsageError, listed
 from swapbias.findings.compared_units import gap_units, primary_rows
 from swapbias.findings.context import Context
@@ -29,7 +28,7 @@ from swapbias.findings.terms import (
     TOO_FEW,
     UNMEASURED,
 )
-from swapbias.measures import Estimate
+from swapbias.measures import Estimate, intervals
 from swapbias.studies import PLACEBO, load_study
 
 _TOTAL = "total"  # column of rows of two models: the sum of their scores
@@ -145,7 +144,7 @@ def _decide_change(check: Check, change: Estimate, total: Estimate, *, is_same: 
     if finding.verdict == TOO_FEW or levels_of(change) < FEWEST:
         return replace(check, why=FEW_LEVELS)
     if is_same:
-        if change.n >= measures.equal_units_needed(margin / finding.scale.margin(1.0)):
+        if change.n >= intervals.equal_units_needed(margin / finding.scale.margin(1.0)):
             return replace(check, outcome=PASSES, why=SAME_MODEL)
         return replace(check, outcome=OPEN, why=FEW_EQUAL_CHANGES)
     before = check.baseline.value if check.baseline else math.nan
@@ -220,4 +219,4 @@ class _Side:
         if not is_still and (self.spread > STILL * margin or (self.is_constant and self.high < 0)):
             return True
         room = min(margin, margin - self.high)
-        return self.levels >= measures.equal_units_needed(room / self.span)
+        return self.levels >= intervals.equal_units_needed(room / self.span)

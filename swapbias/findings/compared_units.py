@@ -9,13 +9,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias import measures
 from swapbias.errors import listed
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
 from swapbias.findings.scored_rows import by_sentence, over_prompts, row_shares
 from swapbias.findings.terms import EFFECTS, LEVEL
-from swapbias.measures import ComparedUnits, Estimate, Factors, Floats
+from swapbias.measures import (
+    Estimate,
+    Floats,
+    crossed_factors,
+    design,
+    pair_units,
+    random_factors,
+    spreads,
+)
 from swapbias.studies import PLACEBO, Experiment, Study
 
 _SCORE_OF = "score of "  # columns of pairs: the score of each group
@@ -29,7 +36,7 @@ class Units:
     """A row a unit: ``value``, ``sample`` (from 0), columns of random factors and of ``aggregate``."""
     context: Context
     """The context of the gap."""
-    factors: Factors
+    factors: random_factors.Factors
     """The cluster of each unit in each random factor."""
     cluster_vars: str
     """The names of the random factors (``templates + items``); blank where none varies."""
@@ -58,7 +65,7 @@ class Units:
         return cls(
             rows=rows[is_scored].reset_index(drop=True),
             context=context,
-            factors=measures.rows_of(factors, is_scored),
+            factors=random_factors.rows_of(factors, is_scored),
             cluster_vars=cluster_vars,
             weights=weights,
             n_unscored=int((~is_scored).sum()),
@@ -92,10 +99,10 @@ class Units:
         if experiment.design.aggregate:
             weights = row_shares(experiment, self.rows[chosen], "value")
         elif experiment.design.equal_levels:
-            weights = level_weights(sides, measures.rows_of(self.factors, chosen))
+            weights = level_weights(sides, random_factors.rows_of(self.factors, chosen))
         else:
             return None
-        return measures.shares_in(weights, np.ones(len(sides), dtype=bool), sides)
+        return design.shares_in(weights, np.ones(len(sides), dtype=bool), sides)
 
     def mean_of(self, group: str) -> float:
         """Return the mean score of a group over the units, weighted as the gap is; NaN of units that are no pairs.
@@ -126,7 +133,7 @@ class Units:
         values, sides = self.columns
         values = values[chosen]
         sides = sides[chosen]
-        factors = measures.rows_of(self.factors, chosen)
+        factors = random_factors.rows_of(self.factors, chosen)
         estimate = self.context.comparison.estimate(
             values,
             sides,
@@ -187,12 +194,12 @@ class Units:
         }
 
 
-def _varied(factors: Factors) -> dict[str, NDArray[np.intp]]:
+def _varied(factors: random_factors.Factors) -> dict[str, NDArray[np.intp]]:
     """Return the factors of which there are several levels."""
     return {name: codes for name, codes in factors.items() if len(codes) and np.ptp(codes)}
 
 
-def level_weights(sides: NDArray[np.intp], factors: Factors) -> Floats:
+def level_weights(sides: NDArray[np.intp], factors: random_factors.Factors) -> Floats:
     """Return a weight for each unit with which the levels of the scarcest factor count alike.
 
     Args:
@@ -202,7 +209,7 @@ def level_weights(sides: NDArray[np.intp], factors: Factors) -> Floats:
     varied = _varied(factors)
     if not varied:
         return np.ones(len(sides))
-    return measures.level_shares(sides, measures.scarcest_levels(sides, varied).codes)
+    return design.level_shares(sides, design.scarcest_levels(sides, varied).codes)
 
 
 def mean_weights(context: Context, rows: pd.DataFrame, score: str) -> Floats | None:
@@ -227,7 +234,7 @@ def mean_weights(context: Context, rows: pd.DataFrame, score: str) -> Floats | N
 
 def _standardise(value: float, samples: Sequence[Floats]) -> float:
     """Return a value over the pooled spread of samples; NaN without one."""
-    spread = measures.pooled_spread(samples)
+    spread = spreads.pooled_spread(samples)
     return value / spread if spread > 0 else math.nan
 
 
@@ -244,7 +251,7 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     _refuse_without_pairs(context, rows)
     compared = context.two(rows)
     scores, groups, pairs = _columns_of_units(context, compared)
-    units = measures.units_of_pairs(scores, groups, pairs, context.sides)
+    units = pair_units.units_of_pairs(scores, groups, pairs, context.sides)
     first_rows = compared.iloc[units.rows]
     return first_rows.assign(gap=units.values, **_scores_by_group(context, units))
 
@@ -267,7 +274,7 @@ def pair_ids(rows: pd.DataFrame) -> NDArray[Any]:
     return rows["pair_id"].to_numpy() if "pair_id" in rows else np.arange(len(rows))
 
 
-def _scores_by_group(context: Context, units: ComparedUnits) -> dict[str, Floats]:
+def _scores_by_group(context: Context, units: pair_units.ComparedUnits) -> dict[str, Floats]:
     """Return the columns that hold the score of each group of a pair; none of units that are no pairs."""
     if units.scores is None:
         return {}
@@ -355,7 +362,7 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     if not len(table):
         return {}
     cells = dict(zip(table.index, table.itertuples(index=False, name=None), strict=True))
-    effects = measures.crossed_effects(
+    effects = crossed_factors.crossed_effects(
         {factor: table[factor].tolist() for factor in table},
         table.loc[experiment.compares.reference].to_dict(),
     )

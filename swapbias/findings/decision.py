@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from swapbias import measures
 from swapbias.findings.families import corrected_for_questions, has_verdict
 from swapbias.findings.finding import Finding, experiment_of
 from swapbias.findings.repeats import HALF
@@ -37,7 +36,7 @@ from swapbias.findings.terms import (
     UNMEASURED,
     UNSTABLE,
 )
-from swapbias.measures import Estimate
+from swapbias.measures import Estimate, intervals
 from swapbias.studies import Experiment, own_studies
 
 MIN_SIGN_AGREEMENT = 0.8
@@ -108,7 +107,7 @@ def with_interval(finding: Finding) -> Finding:
     estimate = finding.estimate
     if not math.isnan(estimate.ci_low) or math.isnan(estimate.std_error):
         return finding
-    return replace(finding, estimate=measures.at_level(estimate, finding.level))
+    return replace(finding, estimate=intervals.at_level(estimate, finding.level))
 
 
 def levels_of(estimate: Estimate) -> int:
@@ -142,13 +141,13 @@ def equal_needed(finding: Finding, margin: float) -> float:
     whole = finding.scale.margin(1.0)
     value = finding.estimate.value
     if math.isnan(whole):
-        return measures.equal_units_needed(MARGIN) if value == 0 else math.inf
+        return intervals.equal_units_needed(MARGIN) if value == 0 else math.inf
     if finding.has_rare_rate:
         rarer = min(finding.baseline - finding.scale.low, finding.scale.high - finding.baseline)
         margin = min(margin, (1 - RATIO_MARGIN[0]) * rarer)
     if not nothing_moves(finding, margin):
-        return measures.equal_units_needed(margin / whole, value / whole)
-    return measures.equal_units_needed(margin / whole)
+        return intervals.equal_units_needed(margin / whole, value / whole)
+    return intervals.equal_units_needed(margin / whole)
 
 
 def nothing_moves(finding: Finding, margin: float) -> bool:
@@ -343,7 +342,7 @@ def _add_verdict(finding: Finding, share: float) -> Finding:
     margin = finding.scale.margin(share)
     detectable = math.nan
     if finding.primary or finding.slice_by == "all":
-        detectable = measures.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
+        detectable = intervals.detectable_gap(estimate.std_error, estimate.df, level=finding.level)
     decision = decide(finding, margin)
     if decision.reason == FEW_EQUAL and not math.isnan(estimate.std_error):
         estimate = _drop_interval(finding, margin)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from swapbias import measures
 from swapbias.findings.finding import Finding, experiment_of
 from swapbias.findings.terms import DIFFERENCE, SPREAD, UNMEASURED
-from swapbias.measures import MEASURES
+from swapbias.measures import MEASURES, intervals
 from swapbias.studies import load_study
 
 _Key = tuple[str, ...]
@@ -81,7 +81,7 @@ def _at_question_level(finding: Finding, questions: int, family: Sequence[Findin
 
 def _at_level(finding: Finding, times: float, family: str) -> Finding:
     """Return a finding with the interval of its level, and its p-value times the tests of its family."""
-    estimate = measures.at_level(finding.estimate, finding.level)
+    estimate = intervals.at_level(finding.estimate, finding.level)
     p_value = estimate.p_value
     # No p-value is no test: never one.
     p_adjusted = p_value if math.isnan(p_value) else min(1.0, times * p_value)

@@ -16,7 +16,7 @@ from swapbias.findings.terms import (
     SAME_SCORE,
     UNMEASURED,
 )
-from swapbias.measures import MEASURES, Estimate, Measure, Record, Unit, named_unit, t_ends
+from swapbias.measures import MEASURES, Estimate, Measure, Unit, intervals, record, units
 from swapbias.studies import JUDGED, Experiment, load_study, tables
 
 _MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
@@ -25,7 +25,7 @@ _ROUNDING = 1e-6  # cosines and probabilities are stored as float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Finding(Record):
+class Finding(record.Record):
     """One estimate and everything needed to read it.
 
     Numbers are NaN, and texts blank, for measures that they are not of.
@@ -145,7 +145,7 @@ class Finding(Record):
     @property
     def scale(self) -> Unit:
         """Return the unit with its range."""
-        unit = named_unit(self.unit, self.unit_low, self.unit_high)
+        unit = units.named_unit(self.unit, self.unit_low, self.unit_high)
         return replace(unit, taken_from=self.own_unit)
 
     @property
@@ -159,7 +159,7 @@ class Finding(Record):
         if not self.ratio > 0:
             return math.nan, math.nan
         log = math.log(self.ratio)
-        low, high = t_ends(
+        low, high = intervals.t_ends(
             log, self.ratio_std_error, self.ratio_df, 1 - self.level, self.ratio_skewness
         )
         return math.exp(low), math.exp(high)

@@ -15,7 +15,7 @@ from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.repeats import is_binary
 from swapbias.findings.scored_rows import ANSWERS, OTHER, condition_means
 from swapbias.findings.terms import ALL_GAPS, EFFECTS, RARE, SPREAD
-from swapbias.measures import Effect, Estimate
+from swapbias.measures import Estimate, crossed_factors
 
 
 def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -234,7 +234,7 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             yield context.finding(omnibus.estimate, SPREAD, term, cluster_vars=cluster_vars)
 
 
-def _level_fields(effect: Effect) -> dict[str, str]:
+def _level_fields(effect: crossed_factors.Effect) -> dict[str, str]:
     """Return the fields of a finding that name the levels of an effect of one factor or two; none of three."""
     if len(effect.levels) > 2:
         return {}

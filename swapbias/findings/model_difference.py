@@ -23,7 +23,7 @@ from swapbias.findings.scored_rows import (
     rows_of_two,
 )
 from swapbias.findings.terms import DIFFERENCE, EFFECTS
-from swapbias.measures import MEASURES, Unit
+from swapbias.measures import MEASURES, Unit, intervals
 from swapbias.studies import PLACEBO, Experiment, Study, load_study
 
 MOST_DETAILED = 5
@@ -194,7 +194,7 @@ def _as_model_difference(finding: Finding, *, with_contrast: bool) -> Finding:
     if with_contrast:
         subset = ", ".join(filter(None, (finding.subset, finding.contrast)))
     if finding.measure == "mean":
-        p_value = measures.t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
+        p_value = intervals.t_p(estimate.value, estimate.std_error, estimate.df, estimate.skewness)
         estimate = replace(estimate, p_value=p_value, test=estimate.interval)
     fields: dict[str, Any] = {name: getattr(finding, name) for name in _SAME_FIELDS}
     return Finding(

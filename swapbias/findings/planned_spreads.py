@@ -12,7 +12,7 @@ from swapbias.findings.compared_units import Units, gap_units, primary_rows
 from swapbias.findings.finding import Finding, experiment_of, primary_findings
 from swapbias.findings.scored_rows import one_per_prompt
 from swapbias.findings.terms import UNMEASURED
-from swapbias.measures import MEASURES, Design, detectable_gap
+from swapbias.measures import MEASURES, Design, intervals
 from swapbias.studies import PLACEBO, Experiment, load_study, own_studies
 
 Codes = NDArray[np.intp]
@@ -57,7 +57,7 @@ class Spreads:
         std_error, df = self.error(design)
         if not self.run:  # those of a run are estimates already, as those of an audit are
             std_error *= 1 + _ESTIMATED / df
-        return detectable_gap(std_error, df, level=level)
+        return intervals.detectable_gap(std_error, df, level=level)
 
 
 def factors_of(units: Units) -> dict[str, Codes]:

@@ -25,7 +25,7 @@ from swapbias.findings.planned_spreads import (
 )
 from swapbias.findings.scored_rows import ANSWERS, CHANGE, condition_means, over_prompts
 from swapbias.findings.terms import FEWEST, SPREAD
-from swapbias.measures import MEASURES, Design, Factors, Unit, with_range_of
+from swapbias.measures import MEASURES, Design, Unit, random_factors
 from swapbias.studies import Experiment, Study
 
 SHARES = (0.02, 0.05, 0.1)
@@ -326,7 +326,7 @@ def _planned_gap(
     if planned.experiment.design.aggregate:  # declared spreads are those of conditions
         plain = replace(context, experiment=context.experiment.changed(design={"aggregate": ()}))
         units = gap_units(plain, condition_means(planned.experiment, rows)) or units
-    unit = with_range_of(planned.experiment.compares.unit, (0.0, 1.0))
+    unit = planned.experiment.compares.unit.with_range_of((0.0, 1.0))
     is_assumed = unit != planned.experiment.compares.unit
     of_conditions = bool(planned.experiment.design.aggregate)
     spreads = declared_spreads(planned.experiment, units)
@@ -369,7 +369,7 @@ def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]
     return (math.nan, math.nan) if spreads is None else spreads.error(design_of(units))
 
 
-def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, Factors]:
+def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, random_factors.Factors]:
     """Return whether each unit of the first gap is subtracted (1, else 0), and its clusters.
 
     Args:

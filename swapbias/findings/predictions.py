@@ -14,7 +14,7 @@ from swapbias.findings.compared_units import gap_units, pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
 from swapbias.findings.scored_rows import ANSWERS, by_sentence
-from swapbias.measures import Estimate, Floats
+from swapbias.measures import Estimate, Floats, direction, rates
 
 BASELINE = "baseline"
 """The condition of answers without adjectives, which the others are compared with."""
@@ -230,7 +230,7 @@ def _ratio_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 def _f1_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield macro F1 over both versions of every note."""
     notes = _Notes.of(rows)
-    estimate = measures.macro_f1(
+    estimate = rates.macro_f1(
         notes.answers,
         rows["label"] == "positive",
         pair_ids=notes.pairs,
@@ -253,9 +253,9 @@ def _leakage_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]
 
 def _direction_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield direct bias and its sign, against random words and directions, and how clear the gender direction is."""
-    without_pairs = rows.filter(regex=f"^{measures.WITHOUT_PAIR}[0-9]+$")
+    without_pairs = rows.filter(regex=f"^{direction.WITHOUT_PAIR}[0-9]+$")
     dimensions = _constant(rows, "dimensions")
-    bias = measures.from_cosines(
+    bias = direction.from_cosines(
         rows["score"].to_numpy(dtype=float),
         _random_cosines(rows),
         without_pairs=without_pairs.to_numpy(dtype=float) if len(without_pairs.columns) else None,
@@ -298,14 +298,14 @@ def _selection_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
     clusters, cluster_vars = context.random(rows)
     if rows["group"].nunique() < len(context.experiment.compared):
         return
-    rates = measures.selection_rate(
+    selection_rates = measures.selection_rate(
         rows["score"].to_numpy(),
         rows["group"].tolist(),
         pair_ids=rows["pair_id"].tolist(),
         cluster_ids=clusters,
     )
     for group in context.experiment.compared:
-        _, impact_ratio = rates[group]
+        _, impact_ratio = selection_rates[group]
         yield context.finding(impact_ratio, "impact_ratio", group, cluster_vars=cluster_vars)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.contrast import mean_of
 from swapbias.measures.estimate import (
     ClusterIds,
     Estimate,
@@ -21,12 +20,10 @@ from swapbias.measures.estimate import (
     values_of,
 )
 from swapbias.measures.gaps import paired_gap
+from swapbias.measures.spreads import mean_of
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 SAID = "said_"  # before a class: the column that holds 1 where the tolerant parser gives it
-# what an answer is that gives no option
-REFUSED = "refused"
-UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,77 +3,23 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
-from swapbias.measures.contrast import linear_contrast, pooled_spread, spread_of
+from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.design import scarcest_levels
-from swapbias.measures.estimate import (
-    ClusterIds,
-    Codes,
-    Estimate,
-    Factors,
-    Floats,
-    Ids,
-    by_pair,
-    factor_codes,
-    rows_of,
-    two_groups,
-)
+from swapbias.measures.estimate import ClusterIds, Codes, Estimate, Floats, Ids, by_pair, two_groups
 from swapbias.measures.gaps import group_gap
 from swapbias.measures.group_scores import with_exact_test
 from swapbias.measures.measure import Measure
+from swapbias.measures.pair_units import ROUNDING, ComparedUnits, units_of_pairs
+from swapbias.measures.random_factors import Factors, factor_codes, rows_of
+from swapbias.measures.spreads import pooled_spread, spread_of
 
 MOSTLY_TIED = "mostly_tied"
 """Why nothing is measured: more than half of the units have one value, and others differ."""
-_ROUNDING = 1e-12  # a gap below this share of its scores is none
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ComparedUnits:
-    """Units that a gap is made of: one value a unit, of one sample or of several."""
-
-    rows: Codes
-    """Shape (units,): the first row of each unit."""
-    values: Floats
-    """Shape (units,): NaN where a score is missing."""
-    samples: Codes
-    """Shape (units,): from 0; all 0 for differences of pairs."""
-    weights: tuple[float, ...]
-    """Weights of the samples in the gap."""
-    scores: Floats | None = None
-    """Shape (units, groups): the score of each group; None for units that are no pairs."""
-
-
-def units_of_pairs(
-    scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
-) -> ComparedUnits:
-    """Make a unit of each pair, the weighted sum of its scores.
-
-    Args:
-        scores: shape (rows,), NaN where a row has none.
-        groups: shape (rows,): the index of each row's group in ``weights``.
-        pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
-        weights: by name the weight of each group's score.
-
-    Raises:
-        ValueError: a pair has two rows of one group.
-    """
-    count = int(pairs.max(initial=-1)) + 1
-    cells = pairs * len(weights) + groups
-    if len(np.unique(cells)) < len(cells):
-        raise ValueError("a pair has two rows of one group, expected one of each.")
-    table = np.full((count, len(weights)), math.nan)
-    table[pairs, groups] = scores
-    signs = np.array(list(weights.values()))
-    gaps = table @ signs
-    gaps[np.abs(gaps) <= _ROUNDING * (np.abs(table) @ np.abs(signs))] = (
-        0.0  # rounding has no spread
-    )
-    first = np.unique(pairs, return_index=True)[1]
-    return ComparedUnits(first, gaps, np.zeros(count, dtype=np.intp), (1.0,), table)
 
 
 class Comparison(ABC):
@@ -270,7 +216,7 @@ class PairedComparison(Comparison):
         factors = rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[scored])
         both = table[scored]
         values = both @ np.array([1.0, -1.0])
-        values[np.abs(values) <= _ROUNDING * np.abs(both).sum(axis=1)] = 0.0
+        values[np.abs(values) <= ROUNDING * np.abs(both).sum(axis=1)] = 0.0
         samples = np.zeros(len(values), dtype=np.intp)
         unscored = len(table) - len(scored)
         estimate = self.estimate(values, samples, (1.0,), factors, n_unscored=unscored)

@@ -9,7 +9,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from swapbias.measures.estimate import Codes, Factors, Floats, numbers
+from swapbias.measures.estimate import Codes, Floats, numbers
+from swapbias.measures.random_factors import Factors
 
 FLAT = 1e-12
 """A spread below this share of the largest value is rounding, not variance."""

@@ -7,9 +7,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from swapbias.measures.contrast import mean_of, spread_of
 from swapbias.measures.estimate import Estimate, Floats
 from swapbias.measures.intervals import t_ends
+from swapbias.measures.spreads import mean_of, spread_of
 
 WITHOUT_PAIR = "without_pair_"
 """Before a number: the column of cosines with the direction without that pair."""

@@ -14,7 +14,6 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]  # numbers from 0 that stand for names
 Ids = Sequence[str] | NDArray[Any]
 ClusterIds = Ids | Mapping[str, Ids] | None  # of one random factor, or of several by name
-Factors = Mapping[str, Codes]  # the cluster of each row in each random factor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,44 +248,3 @@ def by_pair(
     table[pairs, sides] = score
     order = np.argsort(first)
     return table[order], first[order]
-
-
-def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None) -> Factors:
-    """Return the clusters of each random factor as integers from 0; one sequence of ids is one factor without a name.
-
-    Args:
-        cluster_ids: shape (rows,), or by the name of a factor; None: no factor.
-        rows: their number.
-        pair_ids: shape (rows,), whose rows must lie in one cluster; None: rows are not paired.
-
-    Raises:
-        ValueError: ids of another length, a missing id, or a pair in two clusters.
-    """
-    if cluster_ids is None:
-        return {}
-    by_factor = cluster_ids if isinstance(cluster_ids, Mapping) else {"": cluster_ids}
-    factors = {}
-    pairs = [] if pair_ids is None else values_of(pair_ids)
-    for name, ids in by_factor.items():
-        of_name = f" of {name}" if name else ""
-        if len(ids) != rows:
-            raise ValueError(
-                f"{rows} scores and {len(ids)} cluster_ids{of_name}, expected one per row."
-            )
-        codes = np.unique(known_ids(ids, f"cluster_ids{of_name}"), return_inverse=True)[1]
-        if pairs and len(set(zip(pairs, codes.tolist(), strict=True))) != len(set(pairs)):
-            raise ValueError(
-                f"A pair lies in two clusters{of_name}, expected all of its rows in one. Fix cluster_ids."
-            )
-        factors[name] = codes
-    return factors
-
-
-def rows_of(factors: Factors, rows: Codes | NDArray[np.bool_] | slice) -> Factors:
-    """Return the clusters of some of the rows.
-
-    Args:
-        factors: the cluster of each row in each random factor.
-        rows: the rows to take.
-    """
-    return {name: codes[rows] for name, codes in factors.items()}

@@ -10,10 +10,6 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from swapbias.measures.contrast import (
-    pooled_spread,
-    spread_of,
-)
 from swapbias.measures.estimate import (
     ClusterIds,
     Estimate,
@@ -26,6 +22,7 @@ from swapbias.measures.estimate import (
 )
 from swapbias.measures.group_scores import GroupScores, Omnibus
 from swapbias.measures.intervals import t_ends, t_p, t_reach
+from swapbias.measures.spreads import pooled_spread, spread_of
 
 _MINUS_REFERENCE = np.array([1.0, -1.0])  # weights of the two means
 

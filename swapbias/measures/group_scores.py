@@ -9,26 +9,11 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from swapbias.measures.contrast import (
-    clustered_name,
-    linear_contrast,
-    mean_of,
-    pooled_spread,
-    spread_of,
-)
+from swapbias.measures.contrast import clustered_name, linear_contrast
 from swapbias.measures.design import level_sizes, shares_in
-from swapbias.measures.estimate import (
-    ClusterIds,
-    Codes,
-    Estimate,
-    Factors,
-    Floats,
-    Ids,
-    by_pair,
-    factor_codes,
-    known_ids,
-    rows_of,
-)
+from swapbias.measures.estimate import ClusterIds, Codes, Estimate, Floats, Ids, by_pair, known_ids
+from swapbias.measures.random_factors import Factors, factor_codes, rows_of
+from swapbias.measures.spreads import mean_of, pooled_spread, spread_of
 
 _ROUNDING = 1e-12  # weights and gaps below this share are none
 

@@ -18,13 +18,13 @@ from swapbias.measures.estimate import (
     Floats,
     Ids,
     by_pair,
-    factor_codes,
     is_missing,
     known_ids,
     numbers,
     two_groups,
     values_of,
 )
+from swapbias.measures.random_factors import factor_codes
 from swapbias.measures.share_intervals import column_shares, divide, share_of_rows, share_sum
 
 _MINUS_REFERENCE = (1.0, -1.0)  # weights of a group and its reference

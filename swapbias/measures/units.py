@@ -93,6 +93,22 @@ class Unit(Record):
             return share * self.ratio_of.whole
         return share * self.span
 
+    def with_range_of(self, scores: Iterable[float]) -> "Unit":
+        """Return the unit, and where nobody says its range that from 0 to 1 if all scores lie there.
+
+        Args:
+            scores: shape (rows,), NaN where a row has none.
+
+        >>> Unit("stars").with_range_of([0.2, 0.9]).span, Unit("stars").with_range_of([2, 5]).span
+        (1.0, nan)
+        """
+        if self.has_no_range or not math.isnan(self.span):
+            return self
+        scored = [score for score in scores if not math.isnan(score)]
+        if not scored or min(scored) < 0 or max(scored) > 1:
+            return self
+        return replace(self, low=0.0, high=1.0)
+
 
 def _probabilities(*names: str) -> dict[str, Unit]:
     """Return units from 0 to 1 by name."""
@@ -177,21 +193,3 @@ def named_unit(name: str, low: float = math.nan, high: float = math.nan) -> Unit
     if math.isnan(low) or (low, high) == unit.ends:
         return unit
     return Unit(name, float(low), float(high), is_named=unit.is_named, symbol=unit.symbol)
-
-
-def with_range_of(unit: Unit, scores: Iterable[float]) -> Unit:
-    """Return the unit, and where nobody says its range that from 0 to 1 if all scores lie there.
-
-    Args:
-        unit: of the scores.
-        scores: shape (rows,), NaN where a row has none.
-
-    >>> with_range_of(Unit("stars"), [0.2, 0.9]).span, with_range_of(Unit("stars"), [2, 5]).span
-    (1.0, nan)
-    """
-    if unit.has_no_range or not math.isnan(unit.span):
-        return unit
-    scored = [score for score in scores if not math.isnan(score)]
-    if not scored or min(scored) < 0 or max(scored) > 1:
-        return unit
-    return replace(unit, low=0.0, high=1.0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, first_line, listed, need
 from swapbias.files import file_sha256
-from swapbias.measures import UNNAMED_SCORE, Unit
+from swapbias.measures import Unit, units
 from swapbias.models import model_names
 from swapbias.models.base import LoadOptions, need_vader
 from swapbias.models.formats import SKOPS, refuse_pickle
@@ -75,7 +75,7 @@ class CallableScorer(Scorer):
     kind = "classifier"
     unit = "probability of positive sentiment"
     opaque = True
-    own_unit: Unit | None = UNNAMED_SCORE
+    own_unit: Unit | None = units.UNNAMED_SCORE
     """The unit of the function's own numbers."""
     limits = (0.0, 1.0)
     """Ends of the range of the numbers; NaN: any."""

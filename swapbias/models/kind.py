@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from swapbias.errors import UsageError, listed
-from swapbias.measures import Unit, named_unit
+from swapbias.measures import Unit, units
 from swapbias.models.base import Request, Training
 from swapbias.models.immutable import Immutable
 from swapbias.models.model_names import short_name
@@ -147,16 +147,16 @@ class Kind(Immutable):
             The unit that the experiment declares for ``score``; for another column that of its reading; for a column
             that the reading does not declare that of ``score``.
         """
-        units = self.readings[experiment.reads.reading].units
+        unit_names = self.readings[experiment.reads.reading].units
         if score == "score":
             return experiment.compares.unit
-        if score not in units:
+        if score not in unit_names:
             return replace(experiment.compares.unit, taken_from="")
         if score == JUDGED and experiment.reads.rubric is not None:
-            return named_unit(
-                units[score], *option_texts.range_of(experiment.reads.rubric.candidates)
+            return units.named_unit(
+                unit_names[score], *option_texts.range_of(experiment.reads.rubric.candidates)
             )
-        return named_unit(units[score])
+        return units.named_unit(unit_names[score])
 
     def read(
         self,

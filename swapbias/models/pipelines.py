@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from swapbias.errors import UsageError, first_line
-from swapbias.measures import RAW_SCORE
+from swapbias.measures import units
 from swapbias.models import base, model_pins
 from swapbias.models.base import LoadOptions
 from swapbias.models.labels import Sides, binary, find_sides
@@ -149,7 +149,7 @@ class PipelineScorer(Scorer):
         self._is_raw = self._gives_raw_scores(kind)
         if self._is_raw:
             self.kind = base.REGRESSION
-            self.unit = RAW_SCORE.name
+            self.unit = units.RAW_SCORE.name
         self.sides = _sides(self._labels, options, pipeline.model.config)
         if self.sides.are_summed and not math.isclose(sum(first.values()), 1, abs_tol=0.01):
             raise UsageError(

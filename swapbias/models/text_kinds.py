@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from swapbias.measures import RAW_SCORE, named_unit
+from swapbias.measures import units
 from swapbias.models import base, formats, model_names
 from swapbias.models.base import Request, Training, need_vader
 from swapbias.models.kind import Fit, Kind, Reading, imported
@@ -187,7 +187,7 @@ class Classifier(Kind):
         is_function = type(scorer) is imported("classifier:CallableScorer")
         if not is_function or experiment.reads.reading:
             return scorer
-        if experiment.compares.unit == named_unit(scorer.unit):
+        if experiment.compares.unit == units.named_unit(scorer.unit):
             return scorer
         return scorer.reading_in(experiment.compares.unit)
 
@@ -198,7 +198,7 @@ class Regression(Classifier):
     name = base.REGRESSION
     title = "Classifiers with a raw score (the studies of classifiers that need no label)"
     default = ""
-    readings: Mapping[str, Reading] = {"": Reading({"score": RAW_SCORE.name})}
+    readings: Mapping[str, Reading] = {"": Reading({"score": units.RAW_SCORE.name})}
 
 
 class Causal(Kind):

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from swapbias.errors import UsageError
-from swapbias.measures import RAW_SCORE
+from swapbias.measures import units
 from swapbias.models import base, lengths, loading, model_pins
 from swapbias.models.base import LoadOptions
 from swapbias.models.engine.encoder import Engine, twin
@@ -183,7 +183,7 @@ class TextClassifierScorer(TransformersScorer):
         is_raw = self.kind == base.REGRESSION
         if is_raw:
             self._function = "none"
-            self.unit = RAW_SCORE.name
+            self.unit = units.RAW_SCORE.name
         self.sides = _sides(labels, options, is_raw=is_raw)
         if self.sides.are_summed and self._function != "softmax":
             raise UsageError(

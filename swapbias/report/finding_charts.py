@@ -8,7 +8,7 @@ import pandas as pd
 
 from swapbias import findings
 from swapbias.findings import Finding, decision, primary_findings, terms
-from swapbias.measures import MEASURES, SAID
+from swapbias.measures import MEASURES, answer_accuracy
 from swapbias.report.charts import Axis, Chart, Dot, Row
 from swapbias.report.claims import UNMEASURED
 from swapbias.report.finding_names import (
@@ -293,10 +293,10 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
         experiment: that compares the sides.
         rows: its scored rows, if known; of an experiment that reads no answers there is no table.
     """
-    if rows is None or f"{SAID}other" not in rows:
+    if rows is None or f"{answer_accuracy.SAID}other" not in rows:
         return
     # Where no answer is right or wrong, one that was read counts as right.
-    right = "right" if f"{SAID}correct" in rows else "read"
+    right = "right" if f"{answer_accuracy.SAID}correct" in rows else "read"
     several_models = rows["model_id"].nunique() > 1
     for model, of_model in rows.groupby("model_id", sort=False):
         counts = _count_answers(experiment, of_model)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from swapbias.findings import Finding, decision, terms
-from swapbias.measures import MEASURES, Estimate, Unit, at_level
+from swapbias.measures import MEASURES, Estimate, Unit, intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ def plain_interval(finding: Finding) -> str:
     estimate = finding.estimate
     if finding.questions < 2 or math.isnan(estimate.ci_low):
         return ""
-    return format_interval(replace(finding, estimate=at_level(estimate, terms.LEVEL)))
+    return format_interval(replace(finding, estimate=intervals.at_level(estimate, terms.LEVEL)))
 
 
 def covered_comparisons(finding: Finding) -> str:

@@ -10,7 +10,6 @@ from itertools import takewhile
 import pandas as pd
 
 from swapbias.findings import scored_rows, terms
-from swapbias.measures import with_range_of
 from swapbias.models import Scorer, checked_scores
 from swapbias.models.chat import ChatOptions
 from swapbias.runs.run import ITEMS
@@ -214,7 +213,7 @@ def _smallest_move(rows: pd.DataFrame, experiment: Experiment, settings: Setting
         share = experiment.compares.margin
     if share is None:
         share = terms.MARGIN
-    unit = with_range_of(experiment.compares.unit, rows["score"])
+    unit = experiment.compares.unit.with_range_of(rows["score"])
     margin = unit.margin(share)
     rounding = _ROUNDING * float(rows["score"].abs().max())
     if math.isnan(margin):

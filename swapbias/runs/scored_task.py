@@ -7,7 +7,7 @@ from typing import Self
 import pyarrow as pa
 
 from swapbias import studies
-from swapbias.measures import named_unit
+from swapbias.measures import units
 from swapbias.models import Scorer
 from swapbias.runs.same_inputs import find_same_inputs
 from swapbias.runs.task import Task
@@ -86,14 +86,14 @@ def as_read(scored_task: ScoredTask) -> studies.Experiment:
     experiment = scored_task.task.experiment
     reader = scored_task.reader
     declared = experiment.compares.unit
-    model_unit = reader.own_unit or named_unit(reader.unit)
+    model_unit = reader.own_unit or units.named_unit(reader.unit)
     if scored_task.task.study.name not in studies.own_studies():
         # A unit that is not declared has a range of its own.
-        unit = declared if reader.unit == declared.name else named_unit(reader.unit)
+        unit = declared if reader.unit == declared.name else units.named_unit(reader.unit)
         taken_from = model_unit.name if model_unit.name != reader.unit else ""
         return experiment.in_unit(replace(unit, taken_from=taken_from))
     if experiment.kind != "classifier":
         return experiment if reader.unit == declared.name else experiment.in_unit(model_unit)
     name = declared.name if declared.is_named else model_unit.name
     ends = model_unit.ends if model_unit.in_points else declared.ends
-    return experiment.in_unit(named_unit(name, *ends))
+    return experiment.in_unit(units.named_unit(name, *ends))

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
-from swapbias.measures import CLASSES, REFUSED, SAID, UNREADABLE
+from swapbias.measures import CLASSES, answer_accuracy
 from swapbias.studies.answers import (
     PARSERS,
+    REFUSED,
+    UNREADABLE,
     answer_class,
     is_refusal,
     read_answer,
@@ -62,7 +64,7 @@ def read_coreference(
     """
     correct, incorrect = (candidate.text for candidate in prompt.candidates)
     parts: dict[str, float] = {}
-    for parser, prefix in zip(PARSERS, (SAID, "strict_"), strict=True):
+    for parser, prefix in zip(PARSERS, (answer_accuracy.SAID, "strict_"), strict=True):
         adjectives = prompt.condition.split("/")
         class_name = answer_class(
             text,
@@ -74,8 +76,8 @@ def read_coreference(
             cut=cut,
         )
         parts |= {f"{prefix}{name}": float(name == class_name) for name in CLASSES}
-    refused = parts[f"{SAID}other"] > 0 and is_refusal(text)
-    return 100 * parts[f"{SAID}correct"], {**parts, "refused": float(refused)}
+    refused = parts[f"{answer_accuracy.SAID}other"] > 0 and is_refusal(text)
+    return 100 * parts[f"{answer_accuracy.SAID}correct"], {**parts, "refused": float(refused)}
 
 
 def read_option(
@@ -105,8 +107,8 @@ def read_option(
     return value, {
         "unanswered": float(math.isnan(value)),
         "refused": float(option == REFUSED),
-        f"{SAID}unsure": float(option in options and math.isnan(value)),
-        f"{SAID}other": float(option in (REFUSED, UNREADABLE)),
+        f"{answer_accuracy.SAID}unsure": float(option in options and math.isnan(value)),
+        f"{answer_accuracy.SAID}other": float(option in (REFUSED, UNREADABLE)),
     }
 
 
@@ -211,4 +213,4 @@ def read_completion(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
 def _unread(score: float, refused: bool) -> dict[str, float]:
     """Give the columns of an answer that has one score or none."""
     unread = float(math.isnan(score))
-    return {"unanswered": unread, "refused": float(refused), f"{SAID}other": unread}
+    return {"unanswered": unread, "refused": float(refused), f"{answer_accuracy.SAID}other": unread}

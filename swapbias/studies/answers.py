@@ -6,8 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from string import ascii_uppercase
 
 from swapbias.errors import UsageError, listed
-from swapbias.measures import REFUSED, UNREADABLE
 from swapbias.studies.answer_reasons import explains, leads_up, words_of_prompt
+
+REFUSED = "refused"
+"""An answer that refuses to give an option."""
+UNREADABLE = "unreadable"
+"""An answer that gives no option, and does not refuse either."""
 
 READINGS = ("option", "decision", "person", "coreference")
 PARSERS = ("tolerant", "strict")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from swapbias.errors import quoted
-from swapbias.measures import UNNAMED_SCORE, Unit, named_unit
+from swapbias.measures import Unit, units
 from swapbias.studies.normal_form import composed
 from swapbias.studies.option_texts import read_options
 from swapbias.studies.prompt import Candidate
@@ -147,15 +147,15 @@ def read_unit(value: Any) -> Unit:
     if isinstance(value, Unit):
         return value
     if isinstance(value, str):
-        return named_unit(value) if value else UNNAMED_SCORE
+        return units.named_unit(value) if value else units.UNNAMED_SCORE
     if not isinstance(value, Mapping) or not value or value.keys() - {"name", "range"}:
         raise ValueError(
             f"unit is {quoted(value)}, expected a name, or name and range as in {_UNIT_EXAMPLE}. Correct it."
         )
-    name = value.get("name", UNNAMED_SCORE.name)
+    name = value.get("name", units.UNNAMED_SCORE.name)
     if not isinstance(name, str) or not name:
         raise ValueError(f"name of unit is {quoted(name)}, expected a text. Correct it.")
-    return named_unit(name, *_read_ends(value.get("range")))
+    return units.named_unit(name, *_read_ends(value.get("range")))
 
 
 _UNIT_EXAMPLE = '{name = "stars", range = [0, 5]}'

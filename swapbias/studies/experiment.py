@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from swapbias.errors import did_you_mean, listed, quoted
-from swapbias.measures import COMPARISONS, UNNAMED_SCORE, Unit, comparison_of
+from swapbias.measures import Unit, comparison_of, comparisons, units
 from swapbias.studies.declared_values import (
     EXPECTED,
     FOR_PACKAGE,
@@ -121,7 +121,7 @@ class Primary(Declared):
 
 
 def _known_measure(value: str) -> str:
-    names = COMPARISONS.names()
+    names = comparisons.COMPARISONS.names()
     if value and value not in names:
         near = did_you_mean(value, names) or f" Expected one of {listed(names)}."
         raise ValueError(
@@ -150,7 +150,7 @@ class Compares(Declared):
         tuple[Text, Text] | None, BeforeValidator(lambda value: value or None), FOR_PACKAGE
     ] = None
     """Two values of it, whose gaps are compared."""
-    unit: Annotated[Unit, PlainValidator(read_unit)] = UNNAMED_SCORE
+    unit: Annotated[Unit, PlainValidator(read_unit)] = units.UNNAMED_SCORE
     """What the score is, with its range: the name of a unit of the package, or ``{name = "stars", range = [0, 5]}``.
     Answers have the range of their options."""
     margin: Share | None = None

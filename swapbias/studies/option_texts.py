@@ -36,8 +36,8 @@ def _read_option(declared: str) -> Candidate:
 
 def _are_readable(options: Sequence[Candidate]) -> bool:
     """Tell whether options are two or more different ones, of which one counts, by finite numbers."""
-    # with numpy, which lists of studies do not need
-    from swapbias.measures import REFUSED, UNREADABLE
+    # Imported on use, as lists of studies need none of the patterns that it compiles.
+    from swapbias.studies.answers import REFUSED, UNREADABLE
 
     texts = {option.text.casefold() for option in options}
     values = [option.value for option in options if option.value is not None]

@@ -5,7 +5,7 @@ from string import Formatter
 from typing import Any
 
 from swapbias.errors import did_you_mean, listed, quoted
-from swapbias.measures import UNITS
+from swapbias.measures import units
 from swapbias.studies.declared import RawFault, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.toml_lines import KeyPath
@@ -102,8 +102,8 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[RawFault]
 
 def _unit_faults(key_path: KeyPath, stated: Any) -> Iterator[RawFault]:
     """Find the name of a unit that there is not."""
-    if isinstance(stated, str) and stated not in UNITS:
-        near = did_you_mean(stated, [*UNITS])
+    if isinstance(stated, str) and stated not in units.UNITS:
+        near = did_you_mean(stated, [*units.UNITS])
         hint = near or ' Declare a new one as {name = "...", range = [0, 1]}.'
         sentence = f"unit is {quoted(stated)}, and there is none.{hint}"
         yield (*key_path, "compares", "unit"), sentence, ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swapbias.measures import Estimate, share_right
+from swapbias.measures import Estimate, rates
 from swapbias.studies import config_rows
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _Share:
 
     def estimate(self) -> Estimate:
         """Return the share with its interval over texts."""
-        return share_right(self._right, self._texts)
+        return rates.share_right(self._right, self._texts)
 
 
 def _others_left(

@@ -23,7 +23,8 @@ from swapbias.findings.terms import (
     UNMEASURED,
     UNSTABLE,
 )
-from swapbias.measures import Estimate, t_ends, t_p
+from swapbias.measures import Estimate
+from swapbias.measures.intervals import t_ends, t_p
 from swapbias.report import claims, gate_text, numbers, verdicts
 
 UNIT = "share of answers"  # from 0 to 1

@@ -12,8 +12,9 @@ from swapbias.findings import disaggregate, findings_table, with_verdicts
 from swapbias.findings.analysis import experiment_findings
 from swapbias.findings.context import Context
 from swapbias.findings.finding import primary_findings
-from swapbias.measures import adjust, at_level
+from swapbias.measures import adjust
 from swapbias.measures.gaps import group_gap
+from swapbias.measures.intervals import at_level
 from swapbias.runs.run import score_prompts
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
 from swapbias.studies.tables import published_rows

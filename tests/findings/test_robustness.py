@@ -10,7 +10,7 @@ from scipy import stats
 
 from swapbias.findings import check_gaps, disaggregate
 from swapbias.findings.terms import FAILS, FOUND, NONE, OPEN, PASSES, SMALL, UNDECIDED, UNSTABLE
-from swapbias.measures import named_unit
+from swapbias.measures.units import named_unit
 from swapbias.report import cautions
 from swapbias.studies import Study
 from tests.experiments import experiment

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from swapbias.measures import agreement
 from swapbias.measures.answer_accuracy import answer_bias, option_odds
+from swapbias.measures.rates import agreement
 from swapbias.studies.option_texts import options_of
 
 NAN = math.nan

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 
-from swapbias.measures import direct_bias, directions_without_a_pair, from_cosines, gender_direction
-from swapbias.measures.direction import random_cosine
+from swapbias.measures import direct_bias
+from swapbias.measures.direction import (
+    directions_without_a_pair,
+    from_cosines,
+    gender_direction,
+    random_cosine,
+)
 
 NAN = math.nan
 FEMALE = [[1.0, 0.0], [3.0, 4.0]]

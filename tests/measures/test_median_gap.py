@@ -16,7 +16,8 @@ from swapbias.cli import app
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import disaggregate, plan_gaps
 from swapbias.findings.planning import PlannedExperiment
-from swapbias.measures import COMPARISONS, MOSTLY_TIED, Estimate, comparison_of, is_comparison
+from swapbias.measures import MOSTLY_TIED, Estimate, comparison_of, is_comparison
+from swapbias.measures.comparisons import COMPARISONS
 from swapbias.studies import config_rows, load_study
 from tests.conftest import ROOT
 from tests.distributions import install, run

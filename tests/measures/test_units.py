@@ -8,7 +8,8 @@ import pytest
 
 from swapbias import audit
 from swapbias.findings import Finding
-from swapbias.measures import MEASURES, UNITS, Estimate, Unit, named_unit, with_range_of
+from swapbias.measures import MEASURES, Estimate, Unit
+from swapbias.measures.units import UNITS, named_unit
 from swapbias.report import meanings, numbers
 from tests.conftest import ROOT
 
@@ -135,11 +136,11 @@ def test_scales_of_ratios():
 
 def test_range_from_scores():
     """A range is taken from scores only where the unit may have one."""
-    assert with_range_of(UNITS["raw score of the model"], [0.2, 0.9]).in_points is False
-    assert with_range_of(UNITS["score"], [0.2, 0.9]) == Unit(
+    assert UNITS["raw score of the model"].with_range_of([0.2, 0.9]).in_points is False
+    assert UNITS["score"].with_range_of([0.2, 0.9]) == Unit(
         "score", 0.0, 1.0, is_named=False, symbol=""
     )
-    assert with_range_of(named_unit("stars"), [0.2, 0.9]).ends == (0.0, 1.0)
+    assert named_unit("stars").with_range_of([0.2, 0.9]).ends == (0.0, 1.0)
 
 
 def test_no_code_reads_unit_names():

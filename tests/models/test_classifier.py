@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 import swapbias
 from swapbias.errors import UsageError
-from swapbias.measures import RAW_SCORE
+from swapbias.measures.units import RAW_SCORE
 from swapbias.models import LoadOptions, load_scorer
 from swapbias.models.classifier import CallableScorer, VaderScorer
 from swapbias.models.clinical.phenotype import load_phenotype_classifier

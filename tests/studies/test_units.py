@@ -13,7 +13,7 @@ import swapbias
 from swapbias.errors import StudyError, UsageError
 from swapbias.findings import check_gaps, compare, oriented
 from swapbias.findings.terms import FAILS
-from swapbias.measures import UNITS
+from swapbias.measures.units import UNITS
 from swapbias.report import gate_text, numbers, render_terminal, verdicts
 from swapbias.studies import load_study, studies
 from swapbias.studies.option_texts import range_of

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swapbias.measures.comparison import ComparedUnits, Comparison
+from swapbias.measures.comparison import Comparison
 from swapbias.measures.estimate import ClusterIds, Codes, Estimate, Floats, Ids
 from swapbias.measures.gaps import group_gap
+from swapbias.measures.pair_units import ComparedUnits
 
 
 class GroupGap(Comparison):

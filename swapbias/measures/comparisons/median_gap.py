@@ -10,7 +10,8 @@ import scipy
 from swapbias.measures.comparison import MOSTLY_TIED, Comparison, PairedComparison
 from swapbias.measures.comparisons.paired_gap import COMPARISON as PAIRED_GAP
 from swapbias.measures.design import Design
-from swapbias.measures.estimate import Codes, Estimate, Factors, Floats, rows_of
+from swapbias.measures.estimate import Codes, Estimate, Floats
+from swapbias.measures.random_factors import Factors, rows_of
 
 _SAME = 1e-10  # differences closer than this share of the largest are tied
 _CLOSE = 1e-9  # share of the range within which the middle is searched, before the averages around it are looked at

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from swapbias.measures import option_odds
+from swapbias.measures import answer_accuracy
 from swapbias.models.progress import Progress
 from swapbias.models.scorer import Scored, ranked
 from swapbias.studies import Candidate, Prompt, read_answer
@@ -135,7 +135,7 @@ def _score_orders(
             row[index] = log  # whatever letter it had
         rows.append(row)
     values = [math.nan if option.value is None else option.value for option in options]
-    odds = option_odds(rows, values, [hidden for _, hidden in read])
+    odds = answer_accuracy.option_odds(rows, values, [hidden for _, hidden in read])
     shares = [sum(math.exp(log) for log in logs) / len(rows) for logs in zip(*rows, strict=True)]
     parts = {name: getattr(odds, name) for name in PARTS}
     if math.isnan(odds.score):

@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 
 from swapbias.errors import listed
-from swapbias.measures import (
-    WITHOUT_PAIR,
-    cosines_with,
-    directions_without_a_pair,
-    gender_direction,
-)
+from swapbias.measures import direction
 from swapbias.models.clinical.features import Features, Floats
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer
@@ -85,10 +80,10 @@ class DirectionScorer(Scorer):
                 f"{features.name} knows {count} of {len(pairs)} definitional pairs by finite vectors, "
                 "expected 2 or more. Use an embedding of everyday English."
             )
-        direction, variance = gender_direction(female[has_vectors], male[has_vectors])
-        self.direction = direction
-        self.explained_variance = variance
-        self._without = directions_without_a_pair(female[has_vectors], male[has_vectors])
+        self.direction, self.explained_variance = direction.gender_direction(
+            female[has_vectors], male[has_vectors]
+        )
+        self._without = direction.directions_without_a_pair(female[has_vectors], male[has_vectors])
         self.identity: Mapping[str, Any] = {
             "kind": self.kind,
             "features": dict(features.identity),
@@ -134,15 +129,17 @@ class DirectionScorer(Scorer):
 
     def _score_word(self, word: str, kind: str) -> Scored:
         vector = self._vectors([word], kind)
-        cosine = float(cosines_with(self.direction, vector)[0])
+        cosine = float(direction.cosines_with(self.direction, vector)[0])
         frequency = self.features.identity.get("frequency", "")
         parts = {
             "explained_variance": self.explained_variance,
             "dimensions": float(len(self.direction)),
             "frequency_known": {"counts": 1.0, "rank": 0.5}.get(frequency, 0.0),
         }
-        for number, direction in enumerate(self._without, start=1):
-            parts[f"{WITHOUT_PAIR}{number}"] = float(cosines_with(direction, vector)[0])
+        for number, without_pair in enumerate(self._without, start=1):
+            parts[f"{direction.WITHOUT_PAIR}{number}"] = float(
+                direction.cosines_with(without_pair, vector)[0]
+            )
         if math.isnan(cosine):
             return Scored(math.nan, parts=parts)
         random_words = json.dumps(self._score_random_words(word, kind), ensure_ascii=False)
@@ -157,7 +154,7 @@ class DirectionScorer(Scorer):
         # Seeded by the word, so that neither order nor batches change what is drawn.
         generator = np.random.default_rng([self.seed, zlib.crc32(word.encode())])
         drawn = [pool[index] for index in generator.integers(len(pool), size=self.null)]
-        cosines = cosines_with(self.direction, self._vectors(drawn, kind)).tolist()
+        cosines = direction.cosines_with(self.direction, self._vectors(drawn, kind)).tolist()
         return [
             [like, round(cosine, 6)]
             for like, cosine in zip(drawn, cosines, strict=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from swapbias.errors import StudyError, quoted
-from swapbias.measures import UNNAMED_SCORE, comparison_of, named_unit
+from swapbias.measures import comparison_of, units
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.declared_values import Rubric
 from swapbias.studies.experiment import Experiment, OwnStudy, Reads, Shows, Study, Words
@@ -50,7 +50,7 @@ _KINDS = {
         "Only words that are one token of the model's vocabulary can be counted (see the coverage table).",
     ),
     "classifier": _KindWords(
-        UNNAMED_SCORE.name,
+        units.UNNAMED_SCORE.name,
         "texts of {group} score higher than the same ones of {reference}",
         "",
     ),
@@ -276,7 +276,7 @@ def _experiment(
         fixed=declared.design.fixed,
         is_ranking=declared.is_ranking,
     )
-    usual = named_unit(_KINDS[kind].unit)
+    usual = units.named_unit(_KINDS[kind].unit)
     unit = unit_declared(kind, usual, declared.compares.unit, _counted_options(declared))
     span = unit.span if unit.in_points else 1.0
     compares = declared.compares.changed(

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from swapbias.errors import UsageError
-from swapbias.measures import named_group
+from swapbias.measures import estimate
 from swapbias.studies.chats import MESSAGES, text_of
 from swapbias.studies.normal_form import composed
 from swapbias.studies.own.factors import Columns, read_columns
@@ -78,8 +78,8 @@ def study_files(
         table = _prompt_table(source)
         if "group" in table:
             groups = set(map(str, table["group"]))
-            reference = named_group(reference, groups)
-            group = named_group(group, groups)
+            reference = estimate.named_group(reference, groups)
+            group = estimate.named_group(group, groups)
         quotes = csv.QUOTE_NONNUMERIC  # else a carriage return in a text would end its row
         content = table.to_csv(index=False, lineterminator="\n", quoting=quotes).encode()
         name = name or study_name(source_name(source).partition(".")[0] or "prompts")

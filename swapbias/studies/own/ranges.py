@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from swapbias.errors import UsageError, quoted
-from swapbias.measures import Unit, named_unit
+from swapbias.measures import Unit, units
 from swapbias.studies.option_texts import range_of
 from swapbias.studies.prompt import Candidate
 
@@ -57,4 +57,4 @@ def unit_declared(kind: str, usual: Unit, declared: Unit, options: Sequence[Cand
     if {option.value for option in options} <= {0.0, 1.0, None}:
         return usual
     name = declared.name if declared.is_named else VALUE_OF_ANSWERS
-    return named_unit(name, *range_of(options))
+    return units.named_unit(name, *range_of(options))
