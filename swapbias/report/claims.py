@@ -52,7 +52,8 @@ RATES = {
     "direct_bias": "the mean absolute cosine of the words with the gender direction (0 is none)",
 }
 """Quantities without a verdict, as a sentence names them, by their measure."""
-_LOW = 0.25  # mean rates below it are also compared by their ratio
+# Mean rates below it are also compared by their ratio.
+_LOW = 0.25
 _WORDS = {FOUND: "Gap", SMALL: "Gap", UNSTABLE: "Gap", NONE: "No gap", UNDECIDED: "Undecided"}
 _WORDS_OF_DIFFERENCES = {**_WORDS, **dict.fromkeys(SURE, "Difference"), NONE: "No difference"}
 _CLAIMS = {
@@ -96,8 +97,13 @@ def fixed_levels(finding: Finding) -> str:
     levels = []
     for factor in filter(None, finding.fixed.split(" + ")):
         count, _, name = factor.partition(" ")
-        levels.append(f"this one {name}" if count == "1" else f"these {count} {name}")
-    return f"for {join_names(levels)}" if levels else ""
+        if count == "1":
+            levels.append(f"this one {name}")
+        else:
+            levels.append(f"these {count} {name}")
+    if not levels:
+        return ""
+    return f"for {join_names(levels)}"
 
 
 def claim_sentence(finding: Finding) -> str:
@@ -192,7 +198,9 @@ def size_words(finding: Finding) -> str:
 def _claim(finding: Finding) -> str:
     """Return who does what with whom, by the words of the study; where that is no claim, which gap it is."""
     start = claim_without_size(finding)
-    return f"{start} {size_words(finding)}" if _ends_in_size(finding) else f"{start} is"
+    if _ends_in_size(finding):
+        return f"{start} {size_words(finding)}"
+    return f"{start} is"
 
 
 def _moves_gap(finding: Finding) -> bool:
@@ -244,14 +252,17 @@ def _claim_of_change(finding: Finding) -> str:
 def _claim_of_preference(finding: Finding) -> str:
     """Return what a model does more with the texts of one group, by the words of its study."""
     experiment = experiment_of(finding)
-    less, more = compared_groups(finding)
+    first, second = compared_groups(finding)
+    preferred = second
+    other_group = first
     if finding.estimate.value > 0:
-        less, more = more, less
+        preferred = first
+        other_group = second
     template = ""
     if experiment:
         template = experiment.words.says or _CLAIMS.get(experiment.kind, "")
     template = template or "scores {more} higher than {less}"
-    return f"{safe_line(finding.model_id)} {template.format(more=more, less=less)}"
+    return f"{safe_line(finding.model_id)} {template.format(more=preferred, less=other_group)}"
 
 
 def size_with_interval(finding: Finding) -> str:
@@ -268,7 +279,9 @@ def size_with_interval(finding: Finding) -> str:
     low, _ = clipped_interval(finding)
     if math.isnan(low):
         is_constant = has_direction and math.isnan(estimate.std_error)
-        return f"{size} in each of {estimate.n} pairs" if is_constant else size
+        if is_constant:
+            return f"{size} in each of {estimate.n} pairs"
+        return size
     ends = _interval_ends(finding)
     if has_direction:
         ends = ends.replace("+", "")
@@ -281,7 +294,9 @@ def _interval_ends(finding: Finding) -> str:
         return format_interval(finding)
     low, high = clipped_interval(finding)
     if states_gap(finding) and finding.estimate.value < 0:
-        low, high = -high, -low
+        end = low
+        low = -high
+        high = -end
     if finding.scale.ratio_of:
         return f"{math.exp(low):.2f} to {math.exp(high):.2f}"
     written = unit_format(finding.scale)
@@ -305,8 +320,9 @@ def _ratio(finding: Finding) -> str:
     is_low = finding.mean_level < _LOW
     if not (is_low or finding.has_high_rate) or not finding.ratio > 0:
         return ""
-    rates = "the two rates" if is_low else "what is left to 100 %"
-    sentence = f". The ratio of {rates} is {finding.ratio:.2f}"
+    sentence = f". The ratio of what is left to 100 % is {finding.ratio:.2f}"
+    if is_low:
+        sentence = f". The ratio of the two rates is {finding.ratio:.2f}"
     low, high = finding.ratio_interval
     if finding.has_rare_rate and not math.isnan(low):
         return f"{sentence} ({interval_name(finding)} {low:.2f} to {high:.2f})"

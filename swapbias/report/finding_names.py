@@ -22,9 +22,15 @@ def safe_line(text: str, limit: int = 60) -> str:
     Returns:
         The text with a mark for each letter that cannot be seen, and an ellipsis where it is too long.
     """
-    letters = (letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    line = "".join(letters)
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    line = "".join(map(_printable, text))
+    if len(line) <= limit:
+        return line
+    return f"{line[: limit - 1]}…"
+
+
+def _printable(letter: str) -> str:
+    """Return a letter, or a mark for one that cannot be seen."""
+    return letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}"
 
 
 def capitalize(text: str) -> str:
@@ -124,7 +130,9 @@ def contrast_name(finding: Finding) -> str:
     if finding.score != "score" or not finding.group or not MEASURES[finding.measure].gap_span:
         return quantity_name(finding)
     sets = [group_name(experiment, name) for name in (finding.within, finding.against) if name]
-    return f"{groups} for {' against '.join(sets)}" if sets else groups
+    if not sets:
+        return groups
+    return f"{groups} for {' against '.join(sets)}"
 
 
 def set_name(finding: Finding) -> str:

@@ -49,7 +49,9 @@ def check_reason(check: Check) -> str:
         return _exact_test_reason(check)
     if check.why in REASONS:
         sentence = REASONS[check.why].format(estimate=estimate)
-        return f"the baseline was not measured ({sentence})" if check.of_baseline else sentence
+        if check.of_baseline:
+            return f"the baseline was not measured ({sentence})"
+        return sentence
     return why_undecided(finding, check.margin)
 
 

@@ -124,7 +124,10 @@ def format_gap(value: float, unit: Unit, *, signed: bool = False) -> str:
     written = replace(unit_format(unit), signed=signed)
     text = written(size, with_unit=True)
     is_small = size and not signed and not written(size).strip("0.")
-    return f"less than {text.replace('0 ', '1 ', 1)}" if is_small else text
+    if is_small:
+        smallest = text.replace("0 ", "1 ", 1)
+        return f"less than {smallest}"
+    return text
 
 
 def format_margin(finding: Finding) -> str:
@@ -160,7 +163,9 @@ def format_chosen_gap(value: float, unit: Unit) -> str:
         unit: of the scores.
     """
     text = format_gap(value, unit).replace(".0 ", " ")
-    return "1 point" if text == "1 points" else text
+    if text == "1 points":
+        return "1 point"
+    return text
 
 
 def format_ends(finding: Finding, low: float, high: float) -> str:
@@ -302,8 +307,9 @@ def covered_comparisons(finding: Finding) -> str:
     """
     if finding.questions < 2:
         return ""
-    noun = "questions" if finding.primary else "rows"
-    return f"{finding.questions} {noun}"
+    if finding.primary:
+        return f"{finding.questions} questions"
+    return f"{finding.questions} rows"
 
 
 def format_p_value(value: float) -> str:
@@ -312,7 +318,9 @@ def format_p_value(value: float) -> str:
     Args:
         value: from 0 to 1, or NaN.
     """
-    return "<0.001" if value < 0.001 else format_number(value)
+    if value < 0.001:
+        return "<0.001"
+    return format_number(value)
 
 
 def format_interval_p(finding: Finding) -> str:
@@ -332,7 +340,9 @@ def format_unit_count(estimate: Estimate) -> str:
     Args:
         estimate: with its counts.
     """
-    return f"{estimate.n} (+{estimate.n_unscored})" if estimate.n_unscored else str(estimate.n)
+    if estimate.n_unscored:
+        return f"{estimate.n} (+{estimate.n_unscored})"
+    return str(estimate.n)
 
 
 def value_with_interval(finding: Finding) -> str:
@@ -344,9 +354,11 @@ def value_with_interval(finding: Finding) -> str:
     written = finding_format(finding)
     text = written(finding.estimate.value)
     ends = format_interval(finding)
-    if ends != "–":
-        ending = ", simultaneous" if finding.questions > 1 else ""
-        text = f"{text} ({ends}{ending})"
+    has_interval = ends != "–"
+    if has_interval and finding.questions > 1:
+        text = f"{text} ({ends}, simultaneous)"
+    elif has_interval:
+        text = f"{text} ({ends})"
     if finding.measure == "mean" and finding.bounds:
         bounds = " to ".join(map(written, finding.bounds))
         text = f"{text}; {bounds} whatever was not answered"

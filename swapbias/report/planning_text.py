@@ -16,7 +16,8 @@ from swapbias.report.numbers import (
     unit_format,
 )
 
-_WIDEST = 24  # columns for the names of random factors in a table
+# Columns for the names of random factors in a table.
+_WIDEST = 24
 
 
 def planned_counts(gaps: Sequence[planning.PlannedGap]) -> str:
@@ -31,16 +32,21 @@ def planned_counts(gaps: Sequence[planning.PlannedGap]) -> str:
     noun = _unit_noun(gaps[0])
     over = " x ".join(f"{count:,} {name}" for name, count in gap.levels.items())
     counted = f"{len(gap.units.rows):,} {noun}"
-    return counted if [*gap.levels] == [noun] else f"{counted}, {over}"
+    if [*gap.levels] == [noun]:
+        return counted
+    return f"{counted}, {over}"
 
 
 def _unit_noun(gap: planning.PlannedGap) -> str:
+    """Return the noun for the units of a planned gap: ``pairs``."""
     experiment = gap.units.context.experiment
     if scored_rows.ANSWERS in experiment.shows.rates:
         return "sentences"
     if gap.of_conditions:
         return "conditions"
-    return experiment.comparison.noun if experiment.comparison else "prompts"
+    if experiment.comparison is None:
+        return "prompts"
+    return experiment.comparison.noun
 
 
 def planned_power(gaps: Sequence[planning.PlannedGap]) -> str:
@@ -52,8 +58,10 @@ def planned_power(gaps: Sequence[planning.PlannedGap]) -> str:
     few = next((too_few_levels(gap.finding.estimate) for gap in gaps if gap.too_few), "")
     sizes = [gap.detectable for gap in gaps]
     is_unknown = not gaps or any(gap.unknown for gap in gaps)
+    if is_unknown and few:
+        return f"{few}; the gap that it could find is unknown before a run"
     if is_unknown or (not few and any(map(math.isnan, sizes))):
-        return "; ".join(filter(None, (few, "the gap that it could find is unknown before a run")))
+        return "the gap that it could find is unknown before a run"
     if few:
         return few
     if math.inf in sizes:
@@ -82,28 +90,41 @@ def planned_basis(gaps: Sequence[planning.PlannedGap]) -> Iterator[str]:
     gap = next((gap for gap in gaps if gap.spreads is not None and not gap.unknown), None)
     if gap is None or gap.spreads is None:
         return
-    scale = ", if scores lie between 0 and 1" if gap.is_assumed_range else ""
-    source = f"as in the released outputs of {gap.spreads.study} for {safe_line(gap.spreads.model)}{scale}"
+    deviations = _deviations(gap)
+    model = safe_line(gap.spreads.model)
     if gap.spreads.run:
-        source = f"as in {safe_line(gap.spreads.run)} for {safe_line(gap.spreads.model)}"
-    yield f"Assumed: {_deviations(gap)}, {source}."
+        yield f"Assumed: {deviations}, as in {safe_line(gap.spreads.run)} for {model}."
+    elif gap.is_assumed_range:
+        yield (
+            f"Assumed: {deviations}, as in the released outputs of {gap.spreads.study} for {model}, if scores lie "
+            "between 0 and 1."
+        )
+    else:
+        yield f"Assumed: {deviations}, as in the released outputs of {gap.spreads.study} for {model}."
     if gap.finding.questions > 1:
         yield f"The interval holds for the {gap.finding.questions} questions of this run at once."
 
 
 def _deviations(gap: planning.PlannedGap) -> str:
-    """Standard deviations by random factor: ``SD 4.2 points between templates, 11.5 between names, 3.5 left``."""
-    sds = gap.spreads.sds if gap.spreads else {}
+    """Return standard deviations by random factor: ``SD 4.2 points between templates, 11.5 between names, 3.5 left``.
+
+    Those of scores without a range begin with their unit: ``SD of log-odds 0.52 between templates``.
+    """
+    if gap.spreads is None:
+        return ""
+    sds = gap.spreads.sds
     written = unit_format(gap.unit)
-    parts = list[str]()
+    parts: list[str] = []
     for name in gap.levels:
         size = format_number(written.scaled(sds[name]), digits=written.digits)
-        points = " points" if gap.unit.in_points and not parts else ""
-        parts.append(f"{size}{points} between {name}")
+        if gap.unit.in_points and not parts:
+            size = f"{size} points"
+        parts.append(f"{size} between {name}")
     if sds[""]:
         parts.append(f"{format_number(written.scaled(sds['']), digits=written.digits)} left")
-    unit = f" of {written.unit}" if written.unit and not gap.unit.in_points else ""
-    return f"SD{unit} {', '.join(parts)}"
+    if written.unit and not gap.unit.in_points:
+        return f"SD of {written.unit} {', '.join(parts)}"
+    return f"SD {', '.join(parts)}"
 
 
 def planned_time(prompts: int, earlier: planned_spreads.EarlierRun) -> str:
@@ -115,15 +136,19 @@ def planned_time(prompts: int, earlier: planned_spreads.EarlierRun) -> str:
     """
     if math.isnan(earlier.seconds_a_prompt):
         return ""
-    takes = _minutes(prompts * earlier.seconds_a_prompt)
-    minutes = f"{takes} minute{'' if takes in ('1', 'under 1') else 's'}"
+    minutes = _minutes(prompts * earlier.seconds_a_prompt)
+    noun = "minutes"
+    if minutes in ("1", "under 1"):
+        noun = "minute"
     speed = f"{earlier.seconds:,.0f} s for {earlier.rows:,} prompts"
-    return f"Time: {minutes}, at the speed of {safe_line(earlier.name)} ({speed})."
+    return f"Time: {minutes} {noun}, at the speed of {safe_line(earlier.name)} ({speed})."
 
 
 def _minutes(seconds: float) -> str:
-    """Minutes, rounded up."""
-    return "under 1" if seconds < 60 else f"{math.ceil(seconds / 60):,}"
+    """Return minutes, rounded up."""
+    if seconds < 60:
+        return "under 1"
+    return f"{math.ceil(seconds / 60):,}"
 
 
 def without_spreads(gaps: Sequence[planning.PlannedGap], run: str) -> str:
@@ -152,15 +177,16 @@ def unknown_spreads(gaps: Sequence[planning.PlannedGap]) -> str:
     names = dict.fromkeys(name for gap in unknown for name in gap.unknown if name)
     if not unknown:
         return ""
-    missing = f" of {listed([*names])}" if names else ""
     step = "audit a part first (--limit 200), then plan again with --like RUN"
-    return f"Where the gap is unknown, no spread{missing} is known: {step}."
+    if names:
+        return f"Where the gap is unknown, no spread of {listed([*names])} is known: {step}."
+    return f"Where the gap is unknown, no spread is known: {step}."
 
 
 def planned_table(
     gaps: Sequence[planning.PlannedGap], prompts: int, seconds: float = math.nan
 ) -> Iterator[str]:
-    """Lines of a table: how many templates, names or pairs gaps of 2, 5 and 10 points need.
+    """Yield the lines of a table: how many templates, names or pairs gaps of 2, 5 and 10 points need.
 
     Args:
         gaps: of one experiment; the table is about the one that is hardest to find.
@@ -169,9 +195,7 @@ def planned_table(
     """
     if not gaps or not all(gap.is_known for gap in gaps):
         return
-    gap = max(
-        gaps, key=lambda planned: math.inf if math.isnan(planned.detectable) else planned.detectable
-    )
+    gap = max(gaps, key=_hardness)
     sizes = gap.gaps()
     if not sizes:
         yield "Say the range of the scores (-M range=0,5) to see what other gaps need."
@@ -182,33 +206,40 @@ def planned_table(
     header = ["to find a gap of", *(safe_line(name, _WIDEST) for name in names), "prompts"]
     if not math.isnan(seconds):
         header.append("minutes")
-    lines = [
-        [format_chosen_gap(size, gap.unit), *_cells(gap.needed(size), names, prompts, seconds)]
-        for size in sizes
-    ]
-    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-    for first, *others in (header, *lines):
-        cells = [
-            first.ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)),
-        ]
+    lines = [header]
+    for size in sizes:
+        cells = _cells(gap.needed(size), names, prompts, seconds)
+        lines.append([format_chosen_gap(size, gap.unit), *cells])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
         yield "   ".join(["", *cells]).rstrip()
 
 
+def _hardness(gap: planning.PlannedGap) -> float:
+    """Return the gap that a run detects; infinity where that is not known."""
+    if math.isnan(gap.detectable):
+        return math.inf
+    return gap.detectable
+
+
 def _cells(row: planning.Needed, names: Sequence[str], prompts: int, seconds: float) -> list[str]:
-    """The cells behind a gap: levels of each factor, prompts and, where the speed is known, minutes."""
+    """Return the cells behind a gap: levels of each factor, prompts and, where the speed is known, minutes."""
     count = math.ceil(prompts * row.times)
     cells = [*(f"{row.levels[name]:,}" for name in names), f"{count:,}"]
+    if not math.isnan(seconds):
+        cells.append(_minutes(count * seconds))
     if not row.is_found:
         cells = [f"> {cell}" for cell in cells]
-    if math.isnan(seconds):
-        return cells
-    return [*cells, _minutes(count * seconds) if row.is_found else f"> {_minutes(count * seconds)}"]
+    return cells
 
 
 def _needed_sentence(gap: planning.PlannedGap) -> str:
     """Say how many levels find at least the largest gap there is."""
     largest = gap.needed(gap.unit.span)
     counts = " x ".join(f"{count:,} {name}" for name, count in largest.levels.items())
-    least = "At least" if largest.is_found else "More than"
-    return f"{least} {counts} are needed to find a gap of {_whole(gap.unit)}."
+    whole = _whole(gap.unit)
+    if largest.is_found:
+        return f"At least {counts} are needed to find a gap of {whole}."
+    return f"More than {counts} are needed to find a gap of {whole}."

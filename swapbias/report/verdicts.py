@@ -48,7 +48,8 @@ FEW = 4
 """Most models that a sentence names one by one."""
 MOST_NAMES = 5
 """Most names of a list in a sentence."""
-_EQUAL = 1e-9  # a spread of means below it is rounding
+# A spread of means below it is rounding.
+_EQUAL = 1e-9
 # Why several gaps are undecided, as the ends of a sentence that names them.
 _UNDECIDED_ENDINGS = {
     "": "may be chance",
@@ -70,7 +71,9 @@ class Verdict:
 
     def __str__(self) -> str:
         """Word and sentence: ``No gap: vader's gap, women minus men, is 0.0 points.``"""
-        return f"{self.word}: {self.text}" if self.word else self.text
+        if not self.word:
+            return self.text
+        return f"{self.word}: {self.text}"
 
 
 def group_by_question(rows: Sequence[Finding]) -> list[list[Finding]]:
@@ -169,6 +172,7 @@ def _state_set_verdicts(gaps: Sequence[Finding]) -> list[Verdict]:
 
 
 def _all_found_in_one_direction(gaps: Sequence[Finding]) -> bool:
+    """Return whether each gap is found, all toward the same group."""
     directions = {toward_group(gap) for gap in gaps}
     return len(directions) == 1 and all(gap.verdict == FOUND for gap in gaps)
 
@@ -210,7 +214,9 @@ def _group_alike(gaps: Sequence[Finding]) -> Iterator[tuple[str, list[Finding]]]
 
 def _gap_order(finding: Finding) -> float:
     """Return what findings are sorted by: gaps by size, the largest first, then all others."""
-    return -abs(finding.estimate.value) if verdict_word(finding) == "Gap" else 0.0
+    if verdict_word(finding) != "Gap":
+        return 0.0
+    return -abs(finding.estimate.value)
 
 
 def _describe_alike(word: str, gaps: Sequence[Finding]) -> str:
@@ -243,10 +249,7 @@ def _state_range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
     rates.sort(key=lambda finding: finding.estimate.value)
     if rates:
         first = rates[0]
-        low, high = (
-            f"{format_value(finding)} ({value_name(finding.slice_value)})"
-            for finding in (first, rates[-1])
-        )
+        low, high = (_rate_of_slice(finding) for finding in (first, rates[-1]))
         model = safe_line(first.model_id)
         quantity = RATES.get(first.measure) or quantity_name(first)
         sentence = f"{model}: {quantity} is from {low} to {high}, by {first.slice_by}."
@@ -254,6 +257,11 @@ def _state_range_of_rates(results: Sequence[Finding]) -> Iterator[Verdict]:
     if missing:
         names = [value_name(finding.slice_value) for finding in missing]
         yield state_verdict(missing[0], f"for {join_names(names, MOST_NAMES)}")
+
+
+def _rate_of_slice(finding: Finding) -> str:
+    """Return a rate and the slice that it is of: ``12.5 % (asthma)``."""
+    return f"{format_value(finding)} ({value_name(finding.slice_value)})"
 
 
 def _state_group_verdicts(test: Finding, results: Sequence[Finding]) -> Iterator[Verdict]:
@@ -281,30 +289,48 @@ def _state_group_test(test: Finding, gaps: Sequence[Finding]) -> Verdict:
     """Return the verdict on the test of all groups."""
     experiment = experiment_of(test)
     model = safe_line(test.model_id)
-    groups = f"the {len(experiment.compared)} groups" if experiment else "the groups"
+    groups = _tested_groups(test)
     p = _group_p_value(test)
-    is_of_gaps = test.contrast == terms.ALL_GAPS
     if math.isnan(p):
-        if abs(test.estimate.value) >= _EQUAL:
-            sentence = (
-                f"no difference among {groups} of {model} was found (too little varies for a test)."
-            )
-            return Verdict("Undecided", sentence)
-        word = "No gap" if {gap.verdict for gap in gaps} == {NONE} else "Undecided"
-        if is_of_gaps:
-            sentence = f"{model}'s gaps between {groups} are the same in both sets of conditions."
-            return Verdict(word, sentence)
-        return Verdict(word, f"{model} scores {groups} the same.")
+        return _state_untested_groups(test, gaps)
+    is_different = p < terms.LEVEL
     outcome = f"(one test of all, p {format_p_value(p)})"
-    word = "Gap" if p < terms.LEVEL else "Undecided"
-    if is_of_gaps and experiment and experiment.compares.contrast:
+    if test.contrast == terms.ALL_GAPS and experiment and experiment.compares.contrast:
         sets = [group_name(experiment, name) for name in experiment.compares.contrast]
         change = experiment.words.change or " instead of ".join(sets)
-        verb = "changes" if p < terms.LEVEL else "is not shown to change"
-        return Verdict(word, f"{change} {verb} {model}'s gaps between {groups} {outcome}.")
-    if p < terms.LEVEL:
-        return Verdict(word, f"{model} scores {groups} differently {outcome}.")
-    return Verdict(word, f"no difference among {groups} of {model} was found {outcome}.")
+        if is_different:
+            return Verdict("Gap", f"{change} changes {model}'s gaps between {groups} {outcome}.")
+        sentence = f"{change} is not shown to change {model}'s gaps between {groups} {outcome}."
+        return Verdict("Undecided", sentence)
+    if is_different:
+        return Verdict("Gap", f"{model} scores {groups} differently {outcome}.")
+    return Verdict("Undecided", f"no difference among {groups} of {model} was found {outcome}.")
+
+
+def _tested_groups(test: Finding) -> str:
+    """Return the groups of a test as a sentence names them: ``the 5 groups``."""
+    experiment = experiment_of(test)
+    if experiment is None:
+        return "the groups"
+    return f"the {len(experiment.compared)} groups"
+
+
+def _state_untested_groups(test: Finding, gaps: Sequence[Finding]) -> Verdict:
+    """Return the verdict on groups of which too little varies for a p-value."""
+    model = safe_line(test.model_id)
+    groups = _tested_groups(test)
+    if abs(test.estimate.value) >= _EQUAL:
+        sentence = (
+            f"no difference among {groups} of {model} was found (too little varies for a test)."
+        )
+        return Verdict("Undecided", sentence)
+    word = "Undecided"
+    if {gap.verdict for gap in gaps} == {NONE}:
+        word = "No gap"
+    if test.contrast == terms.ALL_GAPS:
+        sentence = f"{model}'s gaps between {groups} are the same in both sets of conditions."
+        return Verdict(word, sentence)
+    return Verdict(word, f"{model} scores {groups} the same.")
 
 
 def describe_margins(rows: Sequence[Finding]) -> str:
@@ -315,7 +341,9 @@ def describe_margins(rows: Sequence[Finding]) -> str:
     """
     primary = findings.primary_findings(rows)
     margins = [format_margin(finding) for finding in primary if not math.isnan(finding.margin)]
-    return join_names(list(dict.fromkeys(margins))) if margins else "the margin"
+    if not margins:
+        return "the margin"
+    return join_names(list(dict.fromkeys(margins)))
 
 
 def describe_chance_of_gap(rows: Sequence[Finding]) -> str:

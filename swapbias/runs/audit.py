@@ -76,9 +76,7 @@ def start(
             f"{scorer.model_id} is in memory, where workers cannot read it. Name its folder instead."
         )
     run = Run(folder, store.url if store else "")
-    begun = run.manifest() if (folder / MANIFEST).is_file() else None
-    if begun:
-        _check_settings(run, begun, settings)
+    begun = _begun_manifest(run, settings)
     kind = scorer.kind if scorer else plan.kind_of_manifest(begun or {}, settings)
     tasks, skipped = plan.plan_tasks(settings, kind=kind)
     planned = manifest_entries.plan_manifest(settings, tasks, skipped)
@@ -96,10 +94,7 @@ def start(
         settings, tasks, say=say, bar=bar, scorer=scorer, pinned=pinned or ()
     )
     models = identities(scored_tasks)
-    if pinned is not None and not _are_same(models, pinned, strictly=begun is not None):
-        raise UsageError(
-            f"{run.place} needs another version of the model than there is now. Start a new run."
-        )
+    _check_models(run, models, pinned, strictly=begun is not None)
     if begun and begun["status"] == "complete":
         return run, answered(run, read_run(folder).found)
     manifest = begun or _new_manifest(planned, models, in_memory=scorer is not None)
@@ -111,12 +106,36 @@ def start(
             ):
                 say(sentence)
             Run.create(folder, manifest, run.address)
-        for path in folder.rglob(f".*{TEMPORARY}"):  # of a killed process
-            path.unlink(missing_ok=True)
-        found = _score(
+        _remove_temporary_files(folder)
+        all_findings = _score(
             run, settings, scored_tasks, say=say, bar=bar, cache=cache, engine=engine, draw=draw
         )
-    return run, answered(run, found)
+    return run, answered(run, all_findings)
+
+
+def _begun_manifest(run: Run, settings: Settings) -> dict[str, Any] | None:
+    """Return the manifest of the run of these settings that was begun in a folder; None in a new one."""
+    if not (run.folder / MANIFEST).is_file():
+        return None
+    begun = run.manifest()
+    _check_settings(run, begun, settings)
+    return begun
+
+
+def _check_models(
+    run: Run, models: Sequence[Mapping[str, Any]], pinned: Any, *, strictly: bool
+) -> None:
+    """Refuse, with a UsageError, other models than those of the run that is resumed or repeated."""
+    if pinned is not None and not _are_same(models, pinned, strictly=strictly):
+        raise UsageError(
+            f"{run.place} needs another version of the model than there is now. Start a new run."
+        )
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    """Remove what a killed process left half written."""
+    for path in folder.rglob(f".*{TEMPORARY}"):
+        path.unlink(missing_ok=True)
 
 
 def _check_versions(run: Run, begun: Mapping[str, Any], planned: Mapping[str, Any]) -> None:
@@ -158,19 +177,19 @@ def _new_manifest(
     return manifest
 
 
-def answered(run: Run, found: "list[Finding]") -> "list[Finding]":
+def answered(run: Run, all_findings: "list[Finding]") -> "list[Finding]":
     """Return the findings of a run that answers a question.
 
     Args:
         run: for the sentence.
-        found: its findings.
+        all_findings: of the run.
 
     Raises:
         UsageError: no finding answers one, as where no row of a group that is compared was scored.
     """
-    if findings.primary_findings(found):
-        return found
-    names = dict.fromkeys(f"{finding.study} {finding.experiment}" for finding in found)
+    if findings.primary_findings(all_findings):
+        return all_findings
+    names = dict.fromkeys(f"{finding.study} {finding.experiment}" for finding in all_findings)
     reason = "no prompt was compared"
     if names:
         reason = f"findings of {listed(names)} compare no groups"
@@ -285,11 +304,11 @@ def _score(
             scores.trim()
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows_reused
             run.write_manifest(manifest)
-    found = conclude(scoring, settings, draw=draw)
+    all_findings = conclude(scoring, settings, draw=draw)
     if scoring.stop:
         say(f"The report has the whole trials: {run.place}/{REPORT}.")
         raise scoring.stop
-    return found
+    return all_findings
 
 
 def _say_credentialed(run: Run, engine: Engine, say: progress.Say) -> None:

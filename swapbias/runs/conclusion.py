@@ -40,19 +40,19 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     manifest = scoring.manifest
     scored_tasks = list(scoring.tasks.values())
     estimates = _findings(scoring.items, scored_tasks, settings)
-    found = findings.with_verdicts(estimates, margin=settings.margin)
+    all_findings = findings.with_verdicts(estimates, margin=settings.margin)
     _note_scores(scoring, scored_tasks)
     manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
     explained = _explain_notes(scoring, settings)
     if explained:
         run.write_json(EXPLAINED, explained)
-    results = Results(manifest, found, scoring.items, _coverage(scored_tasks))
+    results = Results(manifest, all_findings, scoring.items, _coverage(scored_tasks))
     write_results(run, results, draw=draw)
     if not scoring.stop:
         manifest[SHA256] = run.sums()
         shutil.rmtree(run.folder / SCORES, ignore_errors=True)
     run.write_manifest(manifest)  # last: a run that says complete has all its files
-    return found
+    return all_findings
 
 
 def _note_scores(scoring: Scoring, scored_tasks: Sequence[ScoredTask]) -> None:
@@ -97,7 +97,7 @@ def _findings(
     items: Items, scored_tasks: Sequence[ScoredTask], settings: Settings
 ) -> list[Finding]:
     """Return the findings of every study and model, in the unit of the scorer."""
-    found: list[Finding] = []
+    all_findings: list[Finding] = []
     for name, frame in items.items():
         study = load_study(name)
         for model_id, rows in frame.groupby("model_id", sort=False):
@@ -116,14 +116,14 @@ def _findings(
                 experiments_read.get(experiment.name, experiment)
                 for experiment in study.experiments
             )
-            found += findings.disaggregate(
+            all_findings += findings.disaggregate(
                 rows,
                 study.changed(experiments=experiments),
                 expected=_expected_of(of_model[0], model_id),
                 seed=settings.seed,
                 margin=settings.margin,
             )
-    return found
+    return all_findings
 
 
 def _expected_of(scored_task: ScoredTask, model_id: str) -> Any:

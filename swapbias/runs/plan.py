@@ -213,25 +213,31 @@ def _chosen(
 
     One that nobody named does not stop the others.
     """
+    if names:
+        return [_checked_study(name) for name in names], []
     chosen: list[tuple[Study, str]] = []
-    skipped: list[Skipped] = []
-    if not names:
-        for name, sentence in catalogue.unreadable_studies().items():
-            skipped.append(Skipped(name, _ALL, sentence))
-    for name in names or usual:
+    skipped = [
+        Skipped(name, _ALL, sentence) for name, sentence in catalogue.unreadable_studies().items()
+    ]
+    for name in usual:
         try:
-            study, config = _study_and_config(name)
-            if study.name not in own_studies():
-                models.check_readings(study)
-                catalogue.check_notes(study)
-            chosen.append((study, config))
+            chosen.append(_checked_study(name))
         except Exception as error:
             sentence = _study_fault(error)
-            if names or not sentence:
+            if not sentence:
                 raise
             for experiment in catalogue.outline(name).experiments:
                 skipped.append(Skipped(name, experiment.name, sentence))
     return chosen, skipped
+
+
+def _checked_study(name: str) -> tuple[Study, str]:
+    """Return the study of ``NAME[:CONFIG]`` and its config, where its readings and notes are what they should be."""
+    study, config = _study_and_config(name)
+    if study.name not in own_studies():
+        models.check_readings(study)
+        catalogue.check_notes(study)
+    return study, config
 
 
 def _study_fault(error: Exception) -> str:

@@ -170,17 +170,17 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
     if own_names:
         notes_read()
     content = run.checked(FINDINGS_JSON).read_bytes()
-    found = parse_results(content, f"{source}/{FINDINGS_JSON}", own_names=own_names)
-    _check_distinct(found, source)
+    all_findings = parse_results(content, f"{source}/{FINDINGS_JSON}", own_names=own_names)
+    _check_distinct(all_findings, source)
     recorded = () if repo else manifest.get(SHA256, ())
     stored = []
-    for study in dict.fromkeys(finding.study for finding in found):
+    for study in dict.fromkeys(finding.study for finding in all_findings):
         path = f"{ITEMS}/{study}.parquet"
         if path in recorded or (folder / path).is_file():  # without a file the run is damaged
             stored.append(study)
     return Results(
         manifest,
-        found,
+        all_findings,
         LazyItems(stored, run.items),
         _read_coverage(run),
         place=repo or str(folder),
@@ -200,11 +200,11 @@ def _check_complete(manifest: Mapping[str, Any], source: str, folder: Path, repo
         )
 
 
-def _check_distinct(found: Sequence[Finding], source: str) -> None:
+def _check_distinct(all_findings: Sequence[Finding], source: str) -> None:
     """Refuse, with a ValueError, two primary findings of one quantity."""
     keys = [
         (finding.model_id, finding.study, finding.experiment, finding.unit, *finding.key())
-        for finding in comparisons(found, rates=True)
+        for finding in comparisons(all_findings, rates=True)
     ]
     if len(set(keys)) != len(keys):
         raise ValueError(f"{source}: a primary finding stands twice. Its owner can audit again.")

@@ -77,14 +77,16 @@ _PRINTED = tuple(f"published_{entry.name}" for entry in fields(tables.Published)
 def _results_file(own_names: bool) -> type[BaseModel]:
     """Return the model of a ``results.json``; ``own_names``: values of slices are any texts."""
     types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()} | _SPECIAL
-    types |= dict.fromkeys(_PRINTED, _Text) | ({"slice_value": str} if own_names else {})
+    types |= dict.fromkeys(_PRINTED, _Text)
+    if own_names:
+        types["slice_value"] = str
     strict = ConfigDict(strict=True, extra="forbid")
     row = create_model(
         "Row", __config__=strict, **{name: (kind, ...) for name, kind in types.items()}
     )  # type: ignore[call-overload]
-    found = Annotated[list[row], Field(max_length=200_000)]  # type: ignore[valid-type]
+    rows = Annotated[list[row], Field(max_length=200_000)]  # type: ignore[valid-type]
     return create_model(
-        "ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(found, ...)
+        "ResultsFile", __config__=strict, swapbias=(_Text, ...), findings=(rows, ...)
     )
 
 
@@ -141,7 +143,7 @@ def parse_results(content: bytes, source: str, *, own_names: bool = False) -> li
         ValueError: no audit wrote the file.
     """
     parsed: Any = _validated(_results_file(own_names), content, source, MOST_BYTES)
-    found = []
+    findings = []
     for row in map(vars, parsed.findings):
         values: dict[str, Any] = {
             name: math.nan if value is None else value for name, value in row.items()
@@ -150,8 +152,8 @@ def parse_results(content: bytes, source: str, *, own_names: bool = False) -> li
         published = tables.Published(*printed) if any(printed) else None
         estimate = Estimate(**{name: values[name] for name in _OF_ESTIMATE})
         fields_of_finding = {name: values[name] for name in _OF_FINDING}
-        found.append(Finding(**fields_of_finding, estimate=estimate, published=published))
-    return found
+        findings.append(Finding(**fields_of_finding, estimate=estimate, published=published))
+    return findings
 
 
 def parse_manifest(content: bytes, source: str) -> dict[str, Any]:
