@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from swapbias import findings, hub, report, runs
-from swapbias.cli import terminal as ui
+from swapbias.cli import progress_bars, terminal as ui
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.cli.plans import earlier_run, plan_sentences, skipped_note
 from swapbias.errors import ServiceError, UsageError, listed
@@ -268,7 +268,10 @@ def _run_and_show(
     """Start or go on with an audit in a folder or store, and show what it found."""
     with ui.working_folder(place_name, is_own=own_store) as (here, store):
         try:
-            with ui.stoppable(lambda: _stop_sentence(here, store)), ui.progress() as bar:
+            with (
+                ui.stoppable(lambda: _stop_sentence(here, store)),
+                progress_bars.show_bars() as bar,
+            ):
                 outcome = work(here, store, say=ui.say, bar=bar)
         except ServiceError as error:
             error.args = (f"{error} Go on with swapbias audit --resume {quote(place_name)}.",)

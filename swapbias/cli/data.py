@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from swapbias import findings, models, studies, swapping
-from swapbias.cli import terminal as ui
+from swapbias.cli import progress_bars, terminal as ui
 from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
 from swapbias.measures import comparisons
 from swapbias.models import LoadOptions, Setting, auto
@@ -244,7 +244,7 @@ def swap(
     engine = ui.engine_of(cluster, folder)
     with (
         ui.stoppable(f"Stopped. Whole parts are kept in {folder}: the same command goes on."),
-        ui.progress() as bar,
+        progress_bars.show_bars() as bar,
         ui.working_folder(folder, is_own=cluster.get("own_store", False)) as (here, store),
     ):
         done = swapping.swap_files(
@@ -348,7 +348,7 @@ def train(
         device=device,
     )
     stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
-    with ui.stoppable(stopped), ui.progress() as bar:
+    with ui.stoppable(stopped), progress_bars.show_bars() as bar:
         trained = train_model(settings, folder, bar=bar)
     data_audit = trained["audit"]
     gap = data_audit["gap"]

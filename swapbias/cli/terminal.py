@@ -1,4 +1,4 @@
-"""What all commands share: consoles, options, settings of -M, help in sections, progress, an end by a signal."""
+"""What all commands share: consoles, options, settings of -M, help in sections, an end by a signal."""
 
 import inspect
 import math
@@ -6,7 +6,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -431,24 +431,3 @@ def end_by_signals() -> None:
     for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int], Callable[[float], Any]]]:
-    """Show bars on stderr.
-
-    Returns:
-        (title, total) -> a function that is called with how many more are done, which may be parts of one.
-    """
-    from tqdm import tqdm
-
-    form = "{desc}: {percentage:3.0f} % ({n:.0f}/{total_fmt}), {remaining} to go"
-    seconds = 0.1 if err.is_terminal else 30  # between two states in a log
-    with ExitStack() as bars:
-
-        def start_bar(title: str, total: int) -> Callable[[float], Any]:
-            bar = tqdm(total=total, desc=title, mininterval=seconds, bar_format=form)
-            update: Callable[[float], Any] = bars.enter_context(bar).update
-            return update
-
-        yield start_bar

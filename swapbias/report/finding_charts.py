@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -193,13 +194,7 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         for row in rows
         if row.score == "score" and not row.view and row.model_id not in constant
     ]
-    several_models = has_several_models(rows)
-
-    def place(finding: Finding, row: str, *, title: str = "", column: str = "") -> PlacedFinding:
-        model = finding.model_id if several_models else ""
-        part = ", ".join(filter(None, (model, title, set_name(finding))))
-        return PlacedFinding(finding, row, part, column)
-
+    place = partial(_place, with_model=has_several_models(rows))
     gaps = [row for row in rows if MEASURES[row.measure].gap_span]
     whole_gaps = [gap for gap in gaps if gap.slice_by == "all"]
     if len(experiment.compares.groups) > 1 and whole_gaps:
@@ -212,9 +207,7 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         sliced_gaps = [gap for gap in gaps if gap.slice_by == by]
         means = _level_means(experiment, rows, by)
         if any(not math.isnan(gap.estimate.value) for gap in sliced_gaps):
-            titles = {gap.contrast: contrast_name(gap) for gap in sliced_gaps}
-            if len(titles) < 2:
-                titles = {}
+            titles = _titles_of_contrasts(sliced_gaps)
             placed = [
                 place(gap, value_name(gap.slice_value), title=titles.get(gap.contrast, ""))
                 for gap in sliced_gaps
@@ -227,6 +220,24 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
             caption = f"Mean {levels_unit(means[0].scale)}, with 95 % intervals."
             columns = _level_columns(experiment, means)
             yield chart_of(f"means by {by}", caption, placed, columns)
+
+
+def _place(
+    finding: Finding, row: str, *, with_model: bool, title: str = "", column: str = ""
+) -> PlacedFinding:
+    """Return a finding with its row; its part of the chart is headed by model, title and set of conditions."""
+    names = [title, set_name(finding)]
+    if with_model:
+        names.insert(0, finding.model_id)
+    return PlacedFinding(finding, row, ", ".join(filter(None, names)), column)
+
+
+def _titles_of_contrasts(gaps: Sequence[Finding]) -> dict[str, str]:
+    """Return the name of each contrast; none where there is only one, which needs no heading."""
+    titles = {gap.contrast: contrast_name(gap) for gap in gaps}
+    if len(titles) < 2:
+        return {}
+    return titles
 
 
 def _constant_models(rows: Sequence[Finding]) -> set[str]:

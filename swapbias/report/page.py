@@ -192,7 +192,7 @@ def _section(
     """Return everything about one question: charts, published results, sensitivity, pairs."""
     rows = [finding for finding in rows if (finding.study, finding.experiment) == (study, name)]
     (experiment, *_) = (entry for entry in load_study(study).experiments if entry.name == name)
-    place = anchor(study, name)
+    question_anchor = anchor(study, name)
     answers = primary_findings(rows)
     gaps = [finding for finding in answers if MEASURES[finding.measure].gap_span]
     examples: list[dict[str, Any]] = []
@@ -202,7 +202,7 @@ def _section(
     return {
         "study": load_study(study),
         "experiment": experiment,
-        "place": place,
+        "place": question_anchor,
         "several": has_several_models(rows),
         "answers": gaps or answers,
         "found": rows,
@@ -214,7 +214,7 @@ def _section(
         "compared": _published_findings(rows),
         "examples": examples,
         "judged": judge_findings.findings_of_judge(rows),
-        "pairs": place if place in packed else "",
+        "pairs": question_anchor if question_anchor in packed else "",
     }
 
 

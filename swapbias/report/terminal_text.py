@@ -118,7 +118,7 @@ def _align(table: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _wrap(sentence: str, indent: int = 0) -> list[str]:
     """Return a sentence as lines of a terminal."""
-    space = " " * indent
+    space = "".ljust(indent)
     return textwrap.wrap(
         safe_line(sentence, _LONGEST), WIDTH, initial_indent=space, subsequent_indent=space
     )

@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from swapbias.cli import app, main, terminal
+from swapbias.cli import app, main, progress_bars
 from swapbias.cli.terminal import known_settings, read_settings
 from swapbias.studies import load_corpus, load_study, studies
 from swapbias.studies.catalogue import metrics
@@ -430,7 +430,7 @@ def test_file_gets_no_key(tmp_path):
 
 def test_progress(capsys):
     """The progress ends with the whole count in one line."""
-    with terminal.progress() as bar:
+    with progress_bars.show_bars() as bar:
         advance = bar("study", 3)
         for _ in range(30):
             advance(0.1)
