@@ -195,9 +195,11 @@ class _Side:
     def of(cls, estimate: Estimate, sign: float, finding: Finding) -> "_Side":
         """Return the side of an estimate, or with ``sign`` -1 that of its negative."""
         is_constant = math.isnan(estimate.ci_low)
-        low, high = estimate.ci_low, estimate.ci_high
+        low = estimate.ci_low
+        high = estimate.ci_high
         if is_constant:
-            low = high = estimate.value
+            low = estimate.value
+            high = estimate.value
         is_open = is_constant and estimate.value != 0 and not estimate.p_value < finding.level
         return cls(
             low=min(sign * low, sign * high),

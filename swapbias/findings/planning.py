@@ -168,9 +168,11 @@ class PlannedGap:
 
         tried = range(FEWEST, _MOST_LEVELS + 1)
         limit = FEWEST + max(0, bisect_left(tried, True, key=is_too_large) - 1)
-        low, high = FEWEST - 1, FEWEST
+        low = FEWEST - 1
+        high = FEWEST
         while high < limit and not finds(high):
-            low, high = high, min(2 * high, limit)
+            low = high
+            high = min(2 * high, limit)
         is_found = high < limit or finds(limit)
         while is_found and high - low > 1:
             middle = (low + high) // 2

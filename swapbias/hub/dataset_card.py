@@ -340,7 +340,7 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
             in_table[column] = meaning
     of_prompts: Mapping[str, str] = {}
     if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
-        of_prompts = prompt.PROMPT_MEANINGS
+        of_prompts = prompt.prompt_meanings()
     for column in config.published:
         meaning = in_table.get(column) or of_prompts.get(column, "")
         if not meaning:

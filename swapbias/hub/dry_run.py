@@ -45,7 +45,12 @@ class DryHub(Hub):
             return (self._owner,)
 
     def state(self, repo: Repo, *, revision: str = "main") -> State | None:
-        """Read what a repository holds; None where it is not there or the Hub cannot be reached."""
+        """Read what a repository holds; None where it is not there or the Hub cannot be reached.
+
+        Args:
+            repo: the repository.
+            revision: a branch, tag or commit of it.
+        """
         if self.unreachable:
             return None
         try:

@@ -91,7 +91,15 @@ def _plain(text: str) -> str:
 
 @contextmanager
 def one_sentence(doing: str, *, writes: bool = False) -> Iterator[None]:
-    """Turn whatever the client raises into one sentence; its own warnings and logs are silenced."""
+    """Turn whatever the client raises into one sentence; its own warnings and logs are silenced.
+
+    Args:
+        doing: what is done, for the sentence.
+        writes: whether it writes to the Hub.
+
+    Raises:
+        HubError: the client raised an error that there is a sentence for.
+    """
     log = logging.getLogger("huggingface_hub")
     level = log.level
     log.setLevel(logging.ERROR)

@@ -35,6 +35,7 @@ class AnswerBias:
     """
 
     estimate: Estimate
+    """Accuracy on pro minus accuracy on anti, in percentage points."""
     accuracies: dict[str, float]
     """Percent of right answers by side; unsure and unreadable ones count as wrong."""
     shares: dict[str, dict[str, float]]
@@ -49,10 +50,23 @@ def answer_bias(
     cluster_ids: ClusterIds = None,
     reference_group: str = "anti",
 ) -> AnswerBias:
-    """Accuracy on the pro-stereotyped sentences minus accuracy on the anti-stereotyped ones, in percentage points.
+    """Estimate the accuracy on the pro-stereotyped sentences minus that on the anti-stereotyped ones.
 
-    It is the ``paired_gap`` of right answers, with its arguments. ``classes`` are of ``CLASSES``; None, NaN or ""
-    where nothing was posed. No pair, or no answer that could be read (all of class ``other``): NaN.
+    It is the ``paired_gap`` of right answers.
+
+    Args:
+        classes: shape (rows,), the class of each answer, of ``CLASSES``; None, NaN or "" where nothing was posed.
+        sides: shape (rows,), the version of each sentence, one of two names.
+        pair_ids: shape (rows,), the sentence of each row.
+        cluster_ids: as in ``paired_gap``.
+        reference_group: the side that is subtracted.
+
+    Returns:
+        In percentage points; 0: equal, above 0: the stereotype helps. NaN where there is no pair, or no answer could
+        be read (all of class ``other``).
+
+    Raises:
+        ValueError: another class, or what ``paired_gap`` refuses.
 
     >>> classes = ["correct", "unsure", "correct", "correct"]
     >>> bias = answer_bias(classes, ["pro", "anti"] * 2, pair_ids=["s1", "s1", "s2", "s2"])
@@ -72,9 +86,9 @@ def answer_bias(
     estimate = paired_gap(
         percent, sides, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
     )
-    if (
-        code[~np.isnan(code)] == CLASSES.index("other")
-    ).all():  # nothing was read: that is no equal treatment
+    posed = code[~np.isnan(code)]
+    if (posed == CLASSES.index("other")).all():
+        # Nothing was read: that is no equal treatment.
         pairs = estimate.n + estimate.n_unscored
         estimate = Estimate(
             math.nan, n_unscored=pairs, test=estimate.test, interval=estimate.interval
@@ -87,6 +101,7 @@ def answer_bias(
 
 
 def _shares(codes: Floats) -> dict[str, float]:
+    """Return the share of each class among the codes of answers, by name."""
     return {
         name: mean_of((codes == index).astype(np.float64)) for index, name in enumerate(CLASSES)
     }
@@ -111,12 +126,15 @@ class OptionOdds:
 
 
 def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> OptionOdds:
-    """Score and log-odds of one question from the probabilities of its options in each order.
+    """Compute score and log-odds of one question from the probabilities of its options in each order.
 
     Args:
         logs: shape (orders, options), natural log-probabilities, a column an option; -inf: impossible, or not shown.
         values: shape (options,), what each counts; NaN: nothing.
         hidden: shape (orders,), probability of what was not shown.
+
+    Raises:
+        ValueError: options that all count the same, or a log-probability that is NaN.
     """
     log_shares = np.asarray(logs, dtype=np.float64)
     counts = np.asarray(values, dtype=np.float64)
@@ -135,9 +153,8 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
     most = float(log_shares.max())
     if most == -math.inf:
         return OptionOdds(math.nan, math.nan, math.nan, 1.0, unseen)
-    shares = np.exp(log_shares - most).mean(
-        axis=0
-    )  # averaged over orders; small ones do not vanish
+    # Averaged over orders; small ones do not vanish.
+    shares = np.exp(log_shares - most).mean(axis=0)
     answered = float(shares[counted].sum())
     total = float(shares.sum())
     score = math.nan
@@ -162,7 +179,10 @@ def option_odds(logs: ArrayLike, values: ArrayLike, hidden: ArrayLike = 0.0) -> 
 
 
 def plain_word(token: str) -> str:
-    """A token as a word in lower case, without the marks of tokenizers; a piece that goes on a word stays as it is.
+    """Return a token as a word in lower case, without the marks of tokenizers.
+
+    Args:
+        token: of a vocabulary; a piece that goes on a word keeps its mark.
 
     >>> [plain_word(token) for token in ("ĠHe", "▁he", " he", "he</w>", "##he")]
     ['he', 'he', 'he', 'he', '##he']
@@ -177,10 +197,19 @@ def mass_by_label(
     *,
     threshold: float = 0.0,
 ) -> Floats:
-    """Probability mass of each label in each row, shape (rows, labels), added up in float64 from left to right.
+    """Add up the probability mass of each label in each row, in float64 from left to right.
 
-    ``codes`` are the labels of tokens, of the shape of ``probabilities`` (rows, tokens), or (tokens,) for all rows.
-    What lies below the threshold by more than float32 noise is not counted.
+    Args:
+        probabilities: shape (rows, tokens), 0 to 1.
+        codes: the label of each token, from 0, shape (rows, tokens), or (tokens,) for all rows.
+        labels: the number of labels.
+        threshold: what lies below it by more than float32 noise is not counted.
+
+    Returns:
+        Shape (rows, labels).
+
+    Raises:
+        ValueError: a threshold that is NaN.
     """
     if math.isnan(threshold):
         raise ValueError("threshold is nan, expected a number. Give one, such as 0.")

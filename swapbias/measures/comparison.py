@@ -62,7 +62,7 @@ class Comparison(ABC):
 
     @property
     def record(self) -> Measure:
-        """Return the record of its findings: words, sign and orientation; the largest gap is the unit.s range."""
+        """Return the record of its findings: words, sign and orientation; the largest gap is the unit's range."""
         return Measure(self.name, self.title, gap_span=1)
 
     @property
@@ -96,7 +96,15 @@ class Comparison(ABC):
         reference_group: str,
         cluster_ids: ClusterIds = None,
     ) -> Estimate:
-        """The gap between two groups, for an `evaluate` module; arguments as in ``paired_gap``."""
+        """Estimate the gap between two groups, for an `evaluate` module.
+
+        Args:
+            scores: shape (rows,), any unit; NaN where a row could not be scored.
+            groups: shape (rows,), the name of each row's group; two of them.
+            pair_ids: shape (rows,), the pair of each row.
+            reference_group: the group that is subtracted.
+            cluster_ids: shape (rows,), or by the name of a random factor; None: no factor.
+        """
 
     def published(
         self,
@@ -107,11 +115,26 @@ class Comparison(ABC):
         reference_group: str,
         test: str,
     ) -> Estimate:
-        """The statistic of the paper, which treats units as independent; ``test`` is one of ``tests``."""
+        """Estimate the gap by the statistic of the paper, which treats units as independent.
+
+        Args:
+            scores: shape (rows,), any unit; NaN where a row could not be scored.
+            groups: shape (rows,), the name of each row's group; two of them.
+            pair_ids: shape (rows,), the pair of each row.
+            reference_group: the group that is subtracted.
+            test: one of ``tests``.
+        """
         return self.of_rows(scores, groups, pair_ids, reference_group=reference_group)
 
     def published_difference(self, first: Floats, second: Floats) -> Estimate:
-        """The statistic of papers of two models' gaps of pairs, which treats them as independent of each other."""
+        """Estimate by how much two models' gaps of pairs differ, by the statistic of papers.
+
+        It treats the models' gaps as independent of each other.
+
+        Args:
+            first: shape (pairs,), the gaps of a model.
+            second: shape (pairs,), those of the model that is subtracted.
+        """
         gaps = np.concatenate([first, second])
         models = np.repeat(["first", "second"], [len(first), len(second)]).tolist()
         return group_gap(gaps, models, reference_group="second", test="t")
@@ -138,7 +161,12 @@ class Comparison(ABC):
         return values
 
     def why_unmeasured(self, values: Floats, samples: Codes) -> str:
-        """Return why these values say nothing (``MOSTLY_TIED``); blank where they do."""
+        """Return why these values say nothing (``MOSTLY_TIED``); blank where they do.
+
+        Args:
+            values: shape (units,), without NaN.
+            samples: shape (units,), the sample of each unit, from 0.
+        """
         return ""
 
     def estimate(
@@ -152,10 +180,22 @@ class Comparison(ABC):
         confidence: float = 0.95,
         n_unscored: int = 0,
     ) -> Estimate:
-        """The weighted sum of the samples' estimates, with its interval over every random factor.
+        """Estimate the weighted sum of the samples' estimates, with its interval over every random factor.
 
-        Where all levels show one gap, its p-value is that of an exact test of the levels. Arguments as in
-        ``linear_contrast``; the value is NaN where ``why_unmeasured`` says why.
+        Where all levels show one gap, its p-value is that of an exact test of the levels.
+
+        Args:
+            values: shape (units,), without NaN.
+            samples: shape (units,), the sample of each unit, from 0.
+            weights: of the samples' estimates, signed.
+            factors: the cluster of each unit in each random factor.
+            shares: shape (units,): the weight of each unit in its sample, as in ``linearised``.
+            confidence: the coverage of the interval, a share.
+            n_unscored: the number of units that were left out.
+
+        Returns:
+            In the unit of the values; 0: no gap, above 0: the samples of positive weight are higher. NaN where
+            ``why_unmeasured`` says why.
         """
         if len(values) and self.why_unmeasured(values, samples):
             return Estimate(math.nan, n=len(values), n_unscored=n_unscored, test="none")
@@ -186,7 +226,15 @@ class Comparison(ABC):
         factors: Factors,
         shares: Floats | None,
     ) -> float:
-        """The value alone, also of values of which ``why_unmeasured`` says that they say nothing."""
+        """Compute the value alone, also of values of which ``why_unmeasured`` says that they say nothing.
+
+        Args:
+            values: shape (units,), without NaN.
+            samples: shape (units,), the sample of each unit, from 0.
+            weights: of the samples' estimates, signed.
+            factors: the cluster of each unit in each random factor.
+            shares: shape (units,): the weight of each unit in its sample; None: all of a sample weigh the same.
+        """
         linear = self.linearised(values, samples, factors, shares)
         return linear_contrast(linear, samples, weights, factors, shares=shares).value
 
@@ -197,7 +245,17 @@ class PairedComparison(Comparison):
     def units(
         self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
     ) -> ComparedUnits:
-        """Make a unit of each pair; arguments and errors as of ``Comparison.units``."""
+        """Make a unit of each pair.
+
+        Args:
+            scores: shape (rows,), NaN where a row has none.
+            groups: shape (rows,): the index of each row's group in ``weights``.
+            pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
+            weights: by name the weight of each group's score; 1 and -1 for the gap between two.
+
+        Raises:
+            ValueError: a pair has two rows of one group.
+        """
         return units_of_pairs(scores, groups, pairs, weights)
 
     def of_rows(
@@ -209,7 +267,18 @@ class PairedComparison(Comparison):
         reference_group: str,
         cluster_ids: ClusterIds = None,
     ) -> Estimate:
-        """The gap between two groups; arguments as in ``paired_gap``."""
+        """Estimate the gap between two groups.
+
+        Args:
+            scores: shape (rows,), any unit; NaN where a row could not be scored.
+            groups: shape (rows,), the name of each row's group; two of them.
+            pair_ids: shape (rows,), the pair of each row.
+            reference_group: the group that is subtracted.
+            cluster_ids: shape (rows,), or by the name of a random factor; None: no factor.
+
+        Raises:
+            ValueError: other than two groups, or a pair that is not complete.
+        """
         score, sides, names = two_groups(scores, groups, reference_group)
         table, first = by_pair(score, sides, pair_ids, names)
         scored = np.flatnonzero(~np.isnan(table).any(axis=1))

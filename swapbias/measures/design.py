@@ -338,7 +338,8 @@ class Design:
 
     def _clustered_error(self, influence: Floats) -> tuple[float, float]:
         """Return standard error and degrees of freedom of one factor by the variance CR2 of Bell and McCaffrey."""
-        (codes,), (share,) = self.factors.values(), self.cluster_shares
+        (codes,) = self.factors.values()
+        (share,) = self.cluster_shares
         scale = 1 / np.sqrt(1 - share)
         totals = np.bincount(codes, influence * scale[codes, self.sides])
         return math.sqrt(totals @ totals), _factor_df(share, scale * np.abs(self.weights))

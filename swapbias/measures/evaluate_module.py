@@ -48,15 +48,31 @@ class CheckedInputs:
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Make a module as ``evaluate.Metric`` does."""
+        """Make a module as ``evaluate.Metric`` does.
+
+        Args:
+            arguments: of ``evaluate.Metric``.
+            options: of ``evaluate.Metric``, by name.
+        """
         super().__init__(*arguments, **options)
         module: Any = self
         module.keep_in_memory = module.num_process == 1
 
     def compute(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> Any:
-        """Compute as ``evaluate.Metric.compute``; ValueError for a missing column, or an unknown column or option.
+        """Compute as ``evaluate.Metric.compute``.
 
         ``evaluate`` lets a missing column end in a ``TypeError``; its ``combine`` passes every module those of all.
+
+        Args:
+            predictions: shape (rows,), the column of that name; None: none.
+            references: shape (rows,), the column of that name; None: none.
+            columns: other columns, and options, by name.
+
+        Returns:
+            The numbers of the module by name.
+
+        Raises:
+            ValueError: a missing column, or an unknown column or option.
         """
         module: Any = self
         parameters = list(inspect.signature(module._compute).parameters)
@@ -76,7 +92,16 @@ class CheckedInputs:
         return super().compute(**values)  # type: ignore[misc]
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **columns: Any) -> None:
-        """Add rows as ``evaluate.Metric.add_batch``; ValueError where an id or the name of a group is missing."""
+        """Add rows as ``evaluate.Metric.add_batch``.
+
+        Args:
+            predictions: shape (rows,), the column of that name; None: none.
+            references: shape (rows,), the column of that name; None: none.
+            columns: other columns by name.
+
+        Raises:
+            ValueError: a column, an id or the name of a group is missing.
+        """
         all_columns = {"predictions": predictions, "references": references, **columns}
         read = {
             name: self._read(name, column)
@@ -86,7 +111,16 @@ class CheckedInputs:
         super().add_batch(**self._whole(read))  # type: ignore[misc]
 
     def add(self, *, prediction: Any = None, reference: Any = None, **columns: Any) -> None:
-        """Add a row as ``evaluate.Metric.add``; ValueError where an id or the name of a group is missing."""
+        """Add a row as ``evaluate.Metric.add``.
+
+        Args:
+            prediction: its value in the column ``predictions``; None: none.
+            reference: its value in the column ``references``; None: none.
+            columns: its values in other columns, by name.
+
+        Raises:
+            ValueError: a column, an id or the name of a group is missing.
+        """
         all_values = {"predictions": prediction, "references": reference, **columns}
         read = self._whole(
             {

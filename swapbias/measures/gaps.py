@@ -254,7 +254,8 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
     """
     if method not in ("pearson", "spearman"):
         raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
-    first, second = numbers(x), numbers(y)
+    first = numbers(x)
+    second = numbers(y)
     if first.shape != second.shape:
         raise ValueError(f"{len(first)} and {len(second)} numbers, expected one of each per unit.")
     by_ranks = method == "spearman"

@@ -92,7 +92,8 @@ def agreement(
         raise ValueError(
             f"{counts} first and second readings and cluster_ids, expected one of each per answer."
         )
-    classes_first, classes_second = _texts(first), _texts(second)
+    classes_first = _texts(first)
+    classes_second = _texts(second)
     is_read = (classes_first != "") & (classes_second != "")
     classes_first = classes_first[is_read]
     classes_second = classes_second[is_read]
@@ -377,7 +378,8 @@ def uar(
     Raises:
         ValueError: unequal numbers of rows, or a row without a true class.
     """
-    guess, actual = _texts(predicted), _texts(truth)
+    guess = _texts(predicted)
+    actual = _texts(truth)
     if len(guess) != len(actual) or "" in actual:
         raise ValueError(
             f"{len(guess)} predicted, {len(actual)} truth: expected one of each per row, no truth blank."

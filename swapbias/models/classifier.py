@@ -207,7 +207,8 @@ class CallableScorer(Scorer):
         """Raise a ValueError for numbers outside a range, up to rounding."""
         margin = _ROUNDING * (most - least)
         if np.any((numbers < least - margin) | (numbers > most + margin)):
-            low, high = np.nanmin(numbers), np.nanmax(numbers)
+            low = np.nanmin(numbers)
+            high = np.nanmax(numbers)
             raise ValueError(
                 f"{self.model_id} returned numbers from {low:g} to {high:g}, "
                 f"expected {least:g} to {most:g} (or NaN).{self._advice()}"

@@ -209,12 +209,13 @@ class PipelineScorer(Scorer):
         if self._is_raw:
             return Scored(float(values[self.sides.positive[0]]))
         if np.any((values < -_EXACT) | (values > 1 + _EXACT)):
-            low, high = values.min(), values.max()
+            low = values.min()
+            high = values.max()
             raise ValueError(
                 f"{self.model_id} returned numbers from {low:g} to {high:g}, expected 0 to 1. {_WRAP}"
             )
         missing = len(self.sides.labels) - len(values)  # of one label: the label, or not
-        return self.sides.scored(np.append(values, [1 - values[0]] * missing))
+        return self.sides.scored(np.append(values, np.repeat(1 - values[0], missing)))
 
     def _gives_raw_scores(self, kind: str | None) -> bool:
         """Return whether it returns what its model gives, and that is a raw score."""

@@ -50,6 +50,7 @@ class Masked(Kind):
         ),
         "log_mass": Reading({"score": "natural log-probability"}, "masked_readings:LogMassScorer"),
     }
+    """The ways to read its models by the name that experiments declare, blank for the usual one."""
 
     def fits(
         self, experiment: Experiment, request: Request, model_kind: str | None
@@ -101,6 +102,7 @@ class Classifier(Kind):
             "classifier:NegativeLabelScorer",
         ),
     }
+    """The ways to read its models by the name that experiments declare, blank for the usual one."""
 
     def fits(
         self, experiment: Experiment, request: Request, model_kind: str | None
@@ -199,6 +201,7 @@ class Regression(Classifier):
     title = "Classifiers with a raw score (the studies of classifiers that need no label)"
     default = ""
     readings: Mapping[str, Reading] = {"": Reading({"score": units.RAW_SCORE.name})}
+    """The ways to read its models by the name that experiments declare, blank for the usual one."""
 
 
 class Causal(Kind):
@@ -220,6 +223,7 @@ class Causal(Kind):
             passes=2,
         ),
     }
+    """The ways to read its models by the name that experiments declare, blank for the usual one."""
 
 
 MASKED = Masked()

@@ -234,10 +234,15 @@ class Question(Declared):
     question: Text = ""
     """What is asked, shown above its answer; of own studies the title where nothing is stated."""
     reads: Reads = Reads()
+    """The rows that are read, and how."""
     compares: Compares = Compares()
+    """The groups that are compared, the measure and its unit."""
     design: Design = Design()
+    """The claim of a gap."""
     shows: Shows = Shows()
+    """The numbers that are shown beside the answer."""
     words: Words = Words()
+    """The words in which sentences say what was found."""
 
 
 class Experiment(Question):

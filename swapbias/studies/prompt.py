@@ -1,8 +1,12 @@
 """Prompts: the row that every study comes to, its text with slots, turns and wordings."""
 
+import ast
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from swapbias.studies.chats import MESSAGES
@@ -26,11 +30,6 @@ class Candidate(NamedTuple):
     """The number that it counts; None: nothing ("Do not know")."""
 
 
-def _meaning(meaning: str, default: Any = "") -> Any:
-    """Give a field with its meaning, as data: ``python -OO`` drops docstrings."""
-    return field(default=default, metadata={"meaning": meaning})
-
-
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One stimulus for one group: rows of a pair differ in the swapped slot alone.
@@ -39,31 +38,29 @@ class Prompt:
     'female'
     """
 
-    prompt_id: str = _meaning("unique within a config")
-    pair_id: str = _meaning("shared by the rows that are compared with each other")
-    group: str = _meaning("what stands (or is looked for) in the swapped slot, e.g. `female`")
-    text: str = _meaning("what the model reads; `<mask>` marks the position a masked model fills")
-    candidates: tuple[Candidate, ...] = _meaning(
-        "the answers offered, in order, each with what it counts (null: nothing, as of `Do not know`); empty where "
-        "none are",
-        (),
-    )
-    lexicon: str = _meaning(
-        "`corpus/lexicon/label` of the words that are counted; blank where none are"
-    )
-    construct: str = _meaning(
-        "the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"
-    )
-    condition: str = _meaning(
-        "what the text is about (a diagnosis, a profession, a set of adjectives)"
-    )
-    label: str = _meaning(
-        "a class to distinguish results by, mostly that of the condition (mental or other health)"
-    )
-    template: str = _meaning(
-        "the template the row is made from: rows that share it are not independent"
-    )
-    experiment: str = _meaning("the experiment of the study that reads the row")
+    prompt_id: str = ""
+    """unique within a config"""
+    pair_id: str = ""
+    """shared by the rows that are compared with each other"""
+    group: str = ""
+    """what stands (or is looked for) in the swapped slot, e.g. `female`"""
+    text: str = ""
+    """what the model reads; `<mask>` marks the position a masked model fills"""
+    candidates: tuple[Candidate, ...] = ()
+    """the answers offered, in order, each with what it counts (null: nothing, as of `Do not know`); empty where
+    none are"""
+    lexicon: str = ""
+    """`corpus/lexicon/label` of the words that are counted; blank where none are"""
+    construct: str = ""
+    """the theme that the template is about (a phase, a dimension of stigma, an act); blank for none"""
+    condition: str = ""
+    """what the text is about (a diagnosis, a profession, a set of adjectives)"""
+    label: str = ""
+    """a class to distinguish results by, mostly that of the condition (mental or other health)"""
+    template: str = ""
+    """the template the row is made from: rows that share it are not independent"""
+    experiment: str = ""
+    """the experiment of the study that reads the row"""
 
     def row(self) -> Row:
         """Give the prompt as a plain row."""
@@ -71,10 +68,24 @@ class Prompt:
 
 
 PROMPT_COLUMNS = tuple(column.name for column in fields(Prompt))
-PROMPT_MEANINGS: dict[str, str] = {
-    **{column.name: column.metadata["meaning"] for column in fields(Prompt)},
-    MESSAGES: "what the model reads, turn by turn, as `apply_chat_template` takes it",
-}
+
+
+@cache
+def prompt_meanings() -> dict[str, str]:
+    """Return the meaning of each column of a prompt, as the docstring under its field has it.
+
+    They are read from the source, as ``python -OO`` drops docstrings.
+    """
+    (definition,) = ast.parse(inspect.getsource(Prompt)).body
+    assert isinstance(definition, ast.ClassDef)
+    meanings = {}
+    for column, docstring in pairwise(definition.body):
+        if not isinstance(column, ast.AnnAssign) or not isinstance(docstring, ast.Expr):
+            continue
+        if isinstance(column.target, ast.Name) and isinstance(docstring.value, ast.Constant):
+            meanings[column.target.id] = " ".join(str(docstring.value.value).split())
+    meanings[MESSAGES] = "what the model reads, turn by turn, as `apply_chat_template` takes it"
+    return meanings
 
 
 def prompt_row(

@@ -56,9 +56,10 @@ class Workers(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Engine(Options):
-    """Where parts are done."""
+    """Choice of the workers that do parts: of this machine, or of a cluster."""
 
     key: ClassVar[str] = "cluster"
+    """The name of these settings in files and manifests."""
 
     name: Annotated[str, Use(option="engine")] = "local"
     """local, or ray: workers on machines of a cluster."""

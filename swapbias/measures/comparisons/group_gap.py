@@ -22,7 +22,14 @@ class GroupGap(Comparison):
     def units(
         self, scores: Floats, groups: Codes, pairs: Codes, weights: Mapping[str, float]
     ) -> ComparedUnits:
-        """Make a unit of each row, whose sample is its group."""
+        """Make a unit of each row, whose sample is its group.
+
+        Args:
+            scores: shape (rows,), NaN where a row has none.
+            groups: shape (rows,): the index of each row's group in ``weights``.
+            pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
+            weights: by name the weight of each group's score; 1 and -1 for the gap between two.
+        """
         return ComparedUnits(np.arange(len(scores)), scores, groups, tuple(weights.values()))
 
     def of_rows(
@@ -34,7 +41,15 @@ class GroupGap(Comparison):
         reference_group: str,
         cluster_ids: ClusterIds = None,
     ) -> Estimate:
-        """Estimate as ``measures.group_gap``; ``pair_ids`` say nothing of rows that are no pairs."""
+        """Estimate as ``measures.group_gap``.
+
+        Args:
+            scores: shape (rows,), any unit; NaN where a row could not be scored.
+            groups: shape (rows,), the name of each row's group; two of them.
+            pair_ids: shape (rows,), the pair of each row; not used, as rows are no pairs.
+            reference_group: the group that is subtracted.
+            cluster_ids: shape (rows,), or by the name of a random factor; None: no factor.
+        """
         return group_gap(scores, groups, reference_group=reference_group, cluster_ids=cluster_ids)
 
     def published(
@@ -46,7 +61,15 @@ class GroupGap(Comparison):
         reference_group: str,
         test: str,
     ) -> Estimate:
-        """Welch's test, or the t test of equal variances."""
+        """Estimate by Welch's test, or the t test of equal variances.
+
+        Args:
+            scores: shape (rows,), any unit; NaN where a row could not be scored.
+            groups: shape (rows,), the name of each row's group; two of them.
+            pair_ids: shape (rows,), the pair of each row; not used, as rows are no pairs.
+            reference_group: the group that is subtracted.
+            test: ``t`` (equal variances) or ``welch``.
+        """
         return group_gap(scores, groups, reference_group=reference_group, test=test)
 
 

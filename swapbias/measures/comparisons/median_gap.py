@@ -43,11 +43,16 @@ class MedianGap(PairedComparison):
 
     @property
     def of_shares(self) -> Comparison:
-        """The mean: of shares of 0 and 1 there is no median worth telling."""
+        """Return the mean: of shares of 0 and 1 there is no median worth telling."""
         return PAIRED_GAP
 
     def published_difference(self, first: Floats, second: Floats) -> Estimate:
-        """The difference of two models' estimates, which treats pairs as independent, also those of both models."""
+        """Estimate the difference of two models' estimates, which treats pairs as independent, also those of both.
+
+        Args:
+            first: shape (pairs,), the gaps of a model; NaN where a pair has none.
+            second: shape (pairs,), those of the model that is subtracted.
+        """
         values = np.concatenate([first, second])
         samples = np.repeat([0, 1], [len(first), len(second)])
         scored = ~np.isnan(values)
@@ -66,7 +71,17 @@ class MedianGap(PairedComparison):
         confidence: float = 0.95,
         n_unscored: int = 0,
     ) -> Estimate:
-        """Estimate as ``Comparison.estimate``; without an interval below four levels, whose ranks say little."""
+        """Estimate as ``Comparison.estimate``; without an interval below four levels, whose ranks say little.
+
+        Args:
+            values: shape (units,), without NaN.
+            samples: shape (units,), the sample of each unit, from 0.
+            weights: of the samples' estimates, signed.
+            factors: the cluster of each unit in each random factor.
+            shares: shape (units,): the weight of each unit in its sample, as in ``linearised``.
+            confidence: the coverage of the interval, a share.
+            n_unscored: the number of units that were left out.
+        """
         estimate = super().estimate(
             values,
             samples,
@@ -89,7 +104,12 @@ class MedianGap(PairedComparison):
         )
 
     def why_unmeasured(self, values: Floats, samples: Codes) -> str:
-        """``MOSTLY_TIED`` where more than half of a sample has one value, and not all of it has."""
+        """Return ``MOSTLY_TIED`` where more than half of a sample has one value, and not all of it has; else "".
+
+        Args:
+            values: shape (units,), without NaN.
+            samples: shape (units,), the sample of each unit, from 0.
+        """
         for sample in range(int(samples.max(initial=0)) + 1):
             ordered = np.sort(values[samples == sample])
             if not len(ordered):
@@ -104,7 +124,17 @@ class MedianGap(PairedComparison):
     def linearised(
         self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None
     ) -> Floats:
-        """The estimate of a unit's sample plus the unit's influence on it."""
+        """Return for each unit the estimate of its sample plus the unit's influence on it.
+
+        Args:
+            values: shape (units,), without NaN.
+            samples: shape (units,), the sample of each unit, from 0.
+            factors: the cluster of each unit in each random factor.
+            shares: shape (units,): the weight of each unit in its sample; None: all of a sample weigh the same.
+
+        Returns:
+            Shape (units,), in the order of ``values``.
+        """
         linear = values.copy()
         for sample in range(int(samples.max(initial=0)) + 1):
             chosen = samples == sample
@@ -132,7 +162,8 @@ def _with_influence(values: Floats, factors: Factors, shares: Floats | None) -> 
     if std_error > 0:
         # The mean of ranks is one of pairs of units, so its error is twice that of a mean of the scores.
         reach = _REACH * std_error
-        low, high = ranks.crossing(2 * reach), ranks.crossing(-2 * reach)
+        low = ranks.crossing(2 * reach)
+        high = ranks.crossing(-2 * reach)
         slope = (high - low) / 2 / reach
     return middle + slope * (scores - float(weights @ scores))
 
@@ -149,7 +180,7 @@ class _SignedRanks:
         self._same = _SAME * float(np.abs(values).max())
 
     def _scores(self, value: float) -> Floats:
-        """By how much more of the averages of a unit with each other unit lie above a value, times their weight."""
+        """Return by how much more of a unit's averages with the others lie above a value than below it, weighted."""
         mirrored = 2 * value - self._values
         lower = self._below[np.searchsorted(self._values, mirrored - self._same, side="left")]
         upper = self._below[np.searchsorted(self._values, mirrored + self._same, side="right")]
@@ -158,13 +189,13 @@ class _SignedRanks:
         return np.asarray(self._below[-1] - lower - upper - with_itself)
 
     def scores(self, value: float) -> Floats:
-        """The signed rank of each unit: the share of its averages with others above a value, less that below."""
+        """Return each unit's signed rank: the share of its averages with others above a value, less that below."""
         ranks = np.empty(len(self._values))
         ranks[self._order] = self._scores(value) / (self._below[-1] - self._weights)
         return ranks
 
     def mean(self, value: float) -> float:
-        """The share of all averages of two units above a value, less that below it; it falls as the value rises."""
+        """Return the share of all averages of two units above a value, less that below; it falls as that rises."""
         total = float(self._below[-1]) ** 2 - float(self._weights @ self._weights)
         return float(self._weights @ self._scores(value)) / total
 
@@ -182,11 +213,14 @@ class _SignedRanks:
                 lambda value: self.mean(value) - level, lowest, highest, xtol=close
             )
         )
-        low, high = self._average_at_most(start), self._average_above(start)
+        low = self._average_at_most(start)
+        high = self._average_above(start)
         while self.mean(low) < level - _ROUNDING:
-            low, high = self._average_at_most(low - 2 * self._same), low
+            high = low
+            low = self._average_at_most(low - 2 * self._same)
         while self.mean(high) > level + _ROUNDING:
-            low, high = high, self._average_above(high)
+            low = high
+            high = self._average_above(high)
         above = self.mean(low)
         below = self.mean(high)
         if not above > below:
@@ -194,7 +228,7 @@ class _SignedRanks:
         return low + (above - level) / (above - below) * (high - low)
 
     def _average_at_most(self, value: float) -> float:
-        """The largest average of two units that is no larger than a value; the smallest where none is."""
+        """Return the largest average of two units that is no larger than a value; the smallest where none is."""
         index = (
             np.searchsorted(self._values, 2 * value - self._values + self._same, side="right") - 1
         )
@@ -203,7 +237,7 @@ class _SignedRanks:
         return float(averages.max(initial=self._values[:2].mean()))
 
     def _average_above(self, value: float) -> float:
-        """The smallest average of two units that is larger than a value; the largest where none is."""
+        """Return the smallest average of two units that is larger than a value; the largest where none is."""
         index = np.searchsorted(self._values, 2 * value - self._values + self._same, side="right")
         index += index == self._index
         last = len(self._values) - 1

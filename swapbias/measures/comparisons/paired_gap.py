@@ -22,7 +22,15 @@ class PairedGap(PairedComparison):
         reference_group: str,
         cluster_ids: ClusterIds = None,
     ) -> Estimate:
-        """Estimate as ``measures.paired_gap``."""
+        """Estimate as ``measures.paired_gap``.
+
+        Args:
+            scores: shape (rows,), any unit; NaN where a row could not be scored.
+            groups: shape (rows,), the name of each row's group; two of them.
+            pair_ids: shape (rows,), the pair of each row.
+            reference_group: the group that is subtracted.
+            cluster_ids: shape (rows,), or by the name of a random factor; None: no factor.
+        """
         return paired_gap(
             scores, groups, pair_ids, reference_group=reference_group, cluster_ids=cluster_ids
         )

@@ -82,7 +82,8 @@ class _Joined:
 
     def join(self, first: str, second: str, stem: str = "") -> None:
         """Make one set of two; without a stem nothing says that they are forms of one word."""
-        first, second = self.root(first), self.root(second)
+        first = self.root(first)
+        second = self.root(second)
         if first == second:
             return
         self._parents[second] = first
@@ -93,7 +94,8 @@ class _Joined:
 
     def join_forms(self, first: str, second: str) -> None:
         """Make one set of two that never stand in one template, where all forms share enough letters."""
-        first, second = self.root(first), self.root(second)
+        first = self.root(first)
+        second = self.root(second)
         if first == second or self.contexts[first] & self.contexts[second]:
             return
         stem = _shared_letters(self.stems[first], self.stems[second])

@@ -12,7 +12,8 @@ UNNAMED = (
     "The names or words that these texts swap could not be found, so there is no verdict. "
     "Add a column name that says which one each row has."
 )
-GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS = ("group_fill", "reference_fill", "fill_pair")
+FILLS = ("group_fill", "reference_fill", "fill_pair")
+GROUP_FILL, REFERENCE_FILL, FILL_PAIR = FILLS
 
 
 class Fills(NamedTuple):

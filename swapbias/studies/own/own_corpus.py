@@ -33,7 +33,7 @@ _MOST_FAULTS = 20  # that an error names
 
 
 class _KindWords(NamedTuple):
-    """What a report says of the scores of a kind of model."""
+    """Words of a report about the scores of a kind of model."""
 
     unit: str
     """The unit of the scores."""
