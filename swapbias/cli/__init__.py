@@ -68,9 +68,9 @@ def main() -> NoReturn:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         with extras_named(), on_command_line():
-            code = get_command(app)(
-                arguments or ["--help"], prog_name="swapbias", standalone_mode=False
-            )
+            command = get_command(app)
+            words = arguments or ["--help"]
+            code = command(words, prog_name="swapbias", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback
         log_traceback(error)
         sentence, code = _sentence(error)

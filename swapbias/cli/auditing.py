@@ -150,12 +150,15 @@ def _explicit(context: typer.Context, from_m: Mapping[str, Any]) -> list[str]:
 
 def _settings_file(models: Sequence[str]) -> str:
     """Return the file among the models that says what is audited; blank without one."""
-    files = [
-        name for name in models if Path(name).suffix in (".toml", ".json") and Path(name).is_file()
-    ]
+    files = [name for name in models if _is_settings_file(Path(name))]
     if files and len(models) > 1:
         raise UsageError(f"{files[0]} says which models are audited. Drop the others.")
     return files[0] if files else ""
+
+
+def _is_settings_file(path: Path) -> bool:
+    """Return whether a path is of an ``audit.toml`` or ``manifest.json``."""
+    return path.suffix in (".toml", ".json") and path.is_file()
 
 
 def _from_options(
@@ -297,9 +300,8 @@ def _show_run(run: "runs.Run", rows: "Sequence[findings.Finding]", *, verbose: b
     manifest = run.manifest()
     skipped = [runs.Skipped(**entry) for entry in manifest["skipped"]]
     experiments = [findings.experiment_of(finding) for finding in rows]
-    not_run = skipped_note(
-        skipped, {experiment.kind for experiment in experiments if experiment is not None}
-    )
+    kinds = {experiment.kind for experiment in experiments if experiment is not None}
+    not_run = skipped_note(skipped, kinds)
     ui.show(f"\n{report.render_terminal(rows, verbose=verbose)}")
     ui.show_text(f"\n{not_run}".rstrip())
     ui.show(f"Report  {run.place}/report.html")
@@ -314,10 +316,11 @@ def _margin_comment(rows: "Sequence[findings.Finding]") -> str:
     from swapbias.report import numbers
 
     primary = findings.primary_findings(rows)
-    margins = {
-        numbers.format_margin(finding) for finding in primary if not math.isnan(finding.margin)
-    }
-    return f"  # no gap above {margins.pop()}" if len(margins) == 1 else ""
+    with_margin = [finding for finding in primary if not math.isnan(finding.margin)]
+    margins = {numbers.format_margin(finding) for finding in with_margin}
+    if len(margins) != 1:
+        return ""
+    return f"  # no gap above {margins.pop()}"
 
 
 def _show_several(several: "runs.Several") -> None:

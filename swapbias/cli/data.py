@@ -103,11 +103,8 @@ def _say_of_corpus(name: str, error: ValueError) -> None:
 def _show_studies(outlines: "Sequence[studies.Study]", kind: str) -> None:
     """Show the experiments that a kind of model reads, those of a study with many as one line."""
     for study in outlines:
-        experiments = [
-            experiment
-            for experiment in study.experiments
-            if experiment.kind == kind and experiment.reads.configs
-        ]
+        of_kind = [experiment for experiment in study.experiments if experiment.kind == kind]
+        experiments = [experiment for experiment in of_kind if experiment.reads.configs]
         if len(experiments) > _MOST_NAMED:
             _show_line(f"{study.name} ({len(experiments)} experiments)", study.title)
             continue
@@ -308,13 +305,12 @@ def _show_accuracy(swapper: "swapping.Swapper") -> None:
     )
     for accuracy in accuracies:
         estimates = (accuracy.precision, accuracy.recall, accuracy.others_left)
-        cells = "  ".join(
-            f"{estimate.value:.3f} ({estimate.ci_low:.3f}-{estimate.ci_high:.3f})"
-            for estimate in estimates
-        )
-        ui.show(
-            f"{accuracy.share:>11.0%}  {accuracy.doubt:>11.2f}  {cells}     {accuracy.exact.value:.3f}"
-        )
+        cells = [f"{accuracy.share:>11.0%}", f"{accuracy.doubt:>11.2f}"]
+        for estimate in estimates:
+            interval = f"({estimate.ci_low:.3f}-{estimate.ci_high:.3f})"
+            cells.append(f"{estimate.value:.3f} {interval}")
+        cells.append(f"   {accuracy.exact.value:.3f}")
+        ui.show("  ".join(cells))
 
 
 def train(
@@ -359,16 +355,16 @@ def train(
         ui.show(
             f"Training sentences with a {group} noun: {count:,}, mean label {mean} ({published})"
         )
-    value, low, high = (
-        numbers.format_number(number, signed=True)
-        for number in (gap.value, gap.ci_low, gap.ci_high)
-    )
+    value = numbers.format_number(gap.value, signed=True)
+    low = numbers.format_number(gap.ci_low, signed=True)
+    high = numbers.format_number(gap.ci_high, signed=True)
     ui.show(f"Female - male: {value} (95 % interval {low} to {high}, Welch)")
     ui.show(f"Accuracy on {trained['n_dev']} dev sentences: {trained['dev_accuracy']:.3f}")
     ui.show(f"Trained: {folder}")
 
 
-_WIDE = 100  # columns of what reproduce prints
+# Columns of what reproduce prints.
+_WIDE = 100
 
 
 def reproduce(
@@ -387,21 +383,11 @@ def reproduce(
     recomputed = [result for name in names for result in findings.recompute(name)]
     missing = [result for result in recomputed if isinstance(result, findings.NotAtHand)]
     rows = [result for result in recomputed if not isinstance(result, findings.NotAtHand)]
-    for (study, model, file), group in groupby(
-        rows, key=lambda row: (row.study, row.model, row.file)
-    ):
-        shown_rows = [row for row in group if show_all or row.match == "no"]
-        if shown_rows:
-            title = f"{study}, {model}"
-            if file:
-                title = f"{title} ({file})"
-            _show_numbers(title, shown_rows)
+    _show_tables(rows, show_all=show_all)
     if show_all:
         for result in missing:
-            sentence = (
-                f"Skipped: {result.study} {result.experiment} of {result.model}: {result.reason}"
-            )
-            ui.show(fill(sentence, _WIDE))
+            subject = f"{result.study} {result.experiment} of {result.model}"
+            ui.show(fill(f"Skipped: {subject}: {result.reason}", _WIDE))
     for name in dict.fromkeys(result.study for result in recomputed):
         matches = _count_matches([row for row in rows if row.study == name])
         count = sum(result.study == name for result in missing)
@@ -414,6 +400,22 @@ def reproduce(
     ui.show(f"{_count_matches(rows)}.")
     if any(row.match == "no" for row in rows):
         raise typer.Exit(1)
+
+
+def _show_tables(rows: "Sequence[findings.Reproduced]", *, show_all: bool) -> None:
+    """Show the numbers of each study, model and file below a title: all, or those that do not match."""
+    for (study, model, file), group in groupby(rows, key=_source_of_number):
+        title = f"{study}, {model}"
+        if file:
+            title = f"{title} ({file})"
+        numbers = [row for row in group if show_all or row.match == "no"]
+        if numbers:
+            _show_numbers(title, numbers)
+
+
+def _source_of_number(row: "findings.Reproduced") -> tuple[str, str, str]:
+    """Return the study, model and file that a number is of."""
+    return row.study, row.model, row.file
 
 
 def _show_numbers(title: str, rows: "Sequence[findings.Reproduced]") -> None:

@@ -70,9 +70,8 @@ def check(
 
 def _write_junit(file: Path, gates: "Mapping[str, findings.Gate]") -> None:
     """Write checks as JUnit XML, for the user alone where a run is of credentialed notes."""
-    is_credentialed = any(
-        Path(name).exists() and privacy.is_credentialed(Path(name)) for name in gates
-    )
+    paths = [Path(name) for name in gates]
+    is_credentialed = any(path.exists() and privacy.is_credentialed(path) for path in paths)
     with privacy.for_owner_alone(is_credentialed):
         file.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(file, _junit(gates))

@@ -30,9 +30,8 @@ def plan(
     """
     program: Any = context.find_root().command
     command = program.get_command(context, "audit")
-    code = command(
-        [*(arguments or ()), "--dry-run"], prog_name="swapbias plan", standalone_mode=False
-    )
+    words = [*(arguments or ()), "--dry-run"]
+    code = command(words, prog_name="swapbias plan", standalone_mode=False)
     if code:  # of Ctrl-C
         raise typer.Exit(code)
     ui.show(f"Next    swapbias audit {join(_without_like(arguments or ()))}".rstrip())
@@ -100,10 +99,9 @@ def plan_sentences(
     model = model_names.planned_name(settings.model, settings.load)
     yield f"{model} is not on this machine, and {offline_reason()}. A model of each kind would take:"
     fitting = [name for name in auto.model_kinds() if _fits(settings, name)]
-    chosen = {
-        f"As a {name} model:": (replace(settings, kind=name), name)
-        for name in fitting or auto.model_kinds()
-    }
+    chosen = {}
+    for name in fitting or auto.model_kinds():
+        chosen[f"As a {name} model:"] = (replace(settings, kind=name), name)
     yield from _kind_sentences(chosen, earlier)
 
 
@@ -167,9 +165,8 @@ def _planned_gaps(
     experiments = []
     for task in tasks:
         rows = task.rows[: task.n_prompts]
-        experiments.append(
-            findings.PlannedExperiment(task.study, task.experiment, rows, task.model)
-        )
+        planned = findings.PlannedExperiment(task.study, task.experiment, rows, task.model)
+        experiments.append(planned)
     return findings.plan_gaps(experiments, earlier)
 
 
@@ -270,10 +267,10 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
     study = corpus.study
     if study is None:
         return
-    rows_by_experiment = {
-        experiment.name: studies.config_rows(corpus, experiment.reads.configs[0])
-        for experiment in study.experiments
-    }
+    rows_by_experiment = {}
+    for experiment in study.experiments:
+        config = experiment.reads.configs[0]
+        rows_by_experiment[experiment.name] = studies.config_rows(corpus, config)
     for experiment in study.experiments:
         rows = rows_by_experiment[experiment.name]
         # Each is asked of another kind of model.
@@ -298,9 +295,9 @@ def design_note(experiment: "studies.Experiment", gaps: "Sequence[findings.Plann
 
     if not experiment.compares.measure:
         return ""
-    return "; ".join(
-        filter(None, (planning_text.planned_counts(gaps), planning_text.planned_power(gaps)))
-    )
+    counts = planning_text.planned_counts(gaps)
+    power = planning_text.planned_power(gaps)
+    return "; ".join(filter(None, (counts, power)))
 
 
 def design_details(

@@ -121,9 +121,11 @@ def known_settings() -> list[Setting]:
     Returns:
         settings in the order of the help.
     """
-    return [
-        setting for options in setting_classes() if options.key for setting in options.settings()
-    ]
+    settings: list[Setting] = []
+    for options in setting_classes():
+        if options.key:
+            settings += options.settings()
+    return settings
 
 
 def names_of(*classes: type[Options]) -> tuple[str, ...]:
@@ -192,9 +194,10 @@ def add_flags(command: Callable[..., None], screen: Mapping[str, Sequence[str]])
 
 def _settings_by_option() -> dict[str, Setting]:
     """Return every setting by its name as Python writes it."""
-    return {
-        setting.option: setting for options in setting_classes() for setting in options.settings()
-    }
+    settings: dict[str, Setting] = {}
+    for options in setting_classes():
+        settings |= {setting.option: setting for setting in options.settings()}
+    return settings
 
 
 def in_options(error: SettingsError) -> SettingsError:
@@ -240,11 +243,9 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
     Raises:
         SettingsError: every fault of the pairs.
     """
-    settings = {
-        setting.option: setting
-        for setting in known_settings()
-        if not only or setting.option in only
-    }
+    settings = {setting.option: setting for setting in known_settings()}
+    if only:
+        settings = {name: settings[name] for name in settings if name in only}
     values: dict[str, Any] = {}
     faults: list[str] = []
     for pair in pairs or ():

@@ -26,6 +26,7 @@ from swapbias.runs.scored_task import ScoredTask
 from swapbias.runs.scorers import check_code, check_keys, identities, load_readers
 from swapbias.runs.scoring import Scoring, score_part
 from swapbias.runs.settings import Settings
+from swapbias.runs.task import Task
 from swapbias.swapping import LOCAL, Engine, cluster
 
 if TYPE_CHECKING:
@@ -70,11 +71,7 @@ def start(
         OSError: a file cannot be read or written.
     """
     need("An audit", *AUDIT)
-    engine.check()
-    if scorer is not None and not engine.local:
-        raise UsageError(
-            f"{scorer.model_id} is in memory, where workers cannot read it. Name its folder instead."
-        )
+    _check_engine(engine, scorer)
     run = Run(folder, store.url if store else "")
     begun = _begun_manifest(run, settings)
     kind = scorer.kind if scorer else plan.kind_of_manifest(begun or {}, settings)
@@ -83,7 +80,7 @@ def start(
     _check_store(store, planned, chat=any(task.kind.name == "chat" for task in tasks))
     if begun:
         _check_versions(run, begun, planned)
-        if begun["status"] == "complete" and scorer is None:
+        if _is_complete(begun) and scorer is None:
             return run, answered(run, read_run(folder).found)
         _check_in_memory(run, begun, scorer, say)
     else:
@@ -95,22 +92,42 @@ def start(
     )
     models = identities(scored_tasks)
     _check_models(run, models, pinned, strictly=begun is not None)
-    if begun and begun["status"] == "complete":
+    if _is_complete(begun):
         return run, answered(run, read_run(folder).found)
     manifest = begun or _new_manifest(planned, models, in_memory=scorer is not None)
     then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {run.place}."
     with writing(folder, credentialed=planned["credentialed"], then=then):
         if not begun:
-            for sentence in filter(
-                None, (manifest_entries.partial_note(tasks), *manifest_entries.repeat_notes(tasks))
-            ):
-                say(sentence)
+            _say_notes(tasks, say)
             Run.create(folder, manifest, run.address)
         _remove_temporary_files(folder)
         all_findings = _score(
             run, settings, scored_tasks, say=say, bar=bar, cache=cache, engine=engine, draw=draw
         )
     return run, answered(run, all_findings)
+
+
+def _check_engine(engine: Engine, scorer: Scorer | None) -> None:
+    """Refuse, with a UsageError, an engine that does not fit, and workers for a model in memory."""
+    engine.check()
+    if scorer is not None and not engine.local:
+        raise UsageError(
+            f"{scorer.model_id} is in memory, where workers cannot read it. Name its folder instead."
+        )
+
+
+def _is_complete(begun: Mapping[str, Any] | None) -> bool:
+    """Return whether a manifest is there, and says that its run is complete."""
+    return begun is not None and begun["status"] == "complete"
+
+
+def _say_notes(tasks: Sequence[Task], say: progress.Say) -> None:
+    """Say which experiments read a part of their prompts, and which prompts are repeated."""
+    partial_note = manifest_entries.partial_note(tasks)
+    if partial_note:
+        say(partial_note)
+    for note in manifest_entries.repeat_notes(tasks):
+        say(note)
 
 
 def _begun_manifest(run: Run, settings: Settings) -> dict[str, Any] | None:

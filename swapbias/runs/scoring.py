@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
+def refuse_non_finite(rows: "pd.DataFrame", run_place: str) -> None:
     """Refuse a model that is broken.
 
     Args:
         rows: scored rows of a study.
-        place: of the run, for the sentence.
+        run_place: of the run, for the sentence.
 
     Raises:
         ValueError: over half of the rows of an experiment have NaN or infinity.
@@ -39,7 +39,7 @@ def refuse_non_finite(rows: "pd.DataFrame", place: str) -> None:
             raise ValueError(
                 f"{model_id} gave NaN or infinite numbers for {lost.sum():.0f} of {len(lost)} prompts of "
                 f"{experiment}, expected finite ones. Check its weights and --dtype; what was scored is kept in "
-                f"{place}."
+                f"{run_place}."
             )
 
 

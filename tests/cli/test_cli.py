@@ -160,7 +160,7 @@ def test_fresh_process():
             2,
             ["Unknown kind 'dataset'. Choose one of datasets, metrics."],
         ),
-        (["study"], 2, ["swapbias study needs a command: new, check, push."]),
+        (["study"], 2, ["swapbias study needs a command: new, check, test, push."]),
         (["adit"], 2, ["Did you mean 'audit'? See swapbias --help."]),
     ],
     ids=lambda case: " ".join(case) if isinstance(case, list) else None,
