@@ -474,7 +474,8 @@ def _chat(place: Path) -> Iterator[Target]:
         read_option,
         read_text,
     )
-    from swapbias.studies.answers import READINGS, is_refusal, word_count
+    from swapbias.studies.answer_text import word_count
+    from swapbias.studies.answers import READINGS, is_refusal
 
     def prompt(*candidates: Candidate, lexicon: str = "") -> Prompt:
         given = dict.fromkeys(

@@ -16,7 +16,7 @@ from swapbias import measures, swapping
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding, experiment_of
 from swapbias.measures import Estimate, is_comparison, rates
-from swapbias.studies import JUDGED, Rubric, answers
+from swapbias.studies import JUDGED, Rubric, answer_text
 
 GOAL = 0.02
 """The largest distance from chance of the recall of the group, at which a judge counts as blind."""
@@ -72,7 +72,7 @@ def _group_leakage(
     if count < 2:
         return measures.uar([], [])
     neutral = without_groups(rows["answer"].tolist(), rubric.neutral)
-    texts = np.array([answers.without_reasoning(text) for text in neutral], dtype=object)
+    texts = np.array([answer_text.without_reasoning(text) for text in neutral], dtype=object)
     predicted = np.full(len(texts), "", object)
     folds = min(most_folds, count)
     fold_of_row = stories % folds

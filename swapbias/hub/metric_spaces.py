@@ -149,6 +149,7 @@ def shipped() -> dict[str, Path]:
     shipped_files |= {
         _DOOR: room / _DOOR / "__init__.pyi",
         "answer_reasons": room / "studies/answer_reasons.py",
+        "answer_text": room / "studies/answer_text.py",
         "answers": room / "studies/answers.py",
         "errors": room / "errors.py",
         "registry": room / "registry.py",

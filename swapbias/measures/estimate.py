@@ -14,6 +14,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]  # numbers from 0 that stand for names
 Ids = Sequence[str] | NDArray[Any]
 ClusterIds = Ids | Mapping[str, Ids] | None  # of one random factor, or of several by name
+Factors = Mapping[str, Codes]  # the cluster of each row in each random factor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,9 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.measures.estimate import ClusterIds, Codes, Ids, known_ids, values_of
-
-Factors = Mapping[str, Codes]  # the cluster of each row in each random factor
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Codes,
+    Factors as Factors,
+    Ids,
+    known_ids,
+    values_of,
+)
 
 
 def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None) -> Factors:

@@ -14,7 +14,15 @@ from swapbias.models.chat import ChatOptions, load_chat
 from swapbias.runs.scored_task import ScoredTask
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
-from swapbias.studies import Candidate, Prompt, Rubric, answers, catalogue, chats, column
+from swapbias.studies import (
+    Candidate,
+    Prompt,
+    Rubric,
+    answer_text,
+    catalogue,
+    chats,
+    column,
+)
 
 FOLDER = "judge"
 """Folder of a run: the judge's answers."""
@@ -68,7 +76,7 @@ class JudgedScorer(models.DerivedScorer):
         answered = [
             index
             for index, score in enumerate(scored)
-            if answers.without_reasoning(score.answer).strip()
+            if answer_text.without_reasoning(score.answer).strip()
         ]
         texts = judge_findings.without_groups(
             [scored[index].answer for index in answered], self.rubric.neutral
@@ -107,7 +115,7 @@ def judged_prompt(rubric: Rubric, prompt_id: str, answer: str, trial: int) -> Pr
         for letter, option in zip(ascii_uppercase, options, strict=False)
     ]
     # An answer opens no turn of its own.
-    quoted = answers.without_reasoning(answer).replace("<|", "< |")
+    quoted = answer_text.without_reasoning(answer).replace("<|", "< |")
     choices = "\n".join(lines)
     question = f"The answer:\n<answer>\n{quoted}\n</answer>\n\n{rubric.question}\n{choices}"
     text = chats.conversation(("system", _SYSTEM), ("user", question))

@@ -13,7 +13,7 @@ from swapbias.models import Scorer, model_names, progress
 from swapbias.models.chat import AnsweringScorer, ChatOptions
 from swapbias.runs.scored_task import ScoredTask
 from swapbias.runs.settings import Settings
-from swapbias.studies import Prompt, answers, catalogue, chats, written_answers
+from swapbias.studies import Prompt, answer_text, answers, catalogue, chats, written_answers
 
 TONE = "tone"
 """Reading of experiments whose answers a classifier scores."""
@@ -91,8 +91,8 @@ class ToneReader:
             text: the answer.
             cut: whether the answer ends at the limit of tokens; it counts as far as it goes.
         """
-        summary = answers.without_reasoning(text).strip()
-        count = answers.word_count(text)
+        summary = answer_text.without_reasoning(text).strip()
+        count = answer_text.word_count(text)
         note = chats.turns(prompt.text)[-1]["content"]
         is_refused = answers.is_refusal(summary)
         shares = theme_shares(summary, self.study)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Protocol
 
 from swapbias.measures import CLASSES, answer_accuracy
+from swapbias.studies.answer_text import without_reasoning, word_count
 from swapbias.studies.answers import (
     PARSERS,
     REFUSED,
@@ -13,8 +14,6 @@ from swapbias.studies.answers import (
     answer_class,
     is_refusal,
     read_answer,
-    without_reasoning,
-    word_count,
 )
 from swapbias.studies.catalogue import load_lexicon
 from swapbias.studies.chats import turns

@@ -1,12 +1,12 @@
 """Read answers of chat models: an option, a refusal, or nothing that can be read for sure."""
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from string import ascii_uppercase
 
 from swapbias.errors import UsageError, listed
 from swapbias.studies.answer_reasons import explains, leads_up, words_of_prompt
+from swapbias.studies.answer_text import LEAD, plain_text, plural_of, without_edges, words_in
 
 REFUSED = "refused"
 """An answer that refuses to give an option."""
@@ -16,32 +16,8 @@ UNREADABLE = "unreadable"
 READINGS = ("option", "decision", "person", "coreference")
 PARSERS = ("tolerant", "strict")
 
-_TAG = r"[<\[]{}(?:think|thinking|thought|reasoning)\b[^<>\[\]]*[>\]]"
-_OPENED = re.compile(_TAG.format(""), re.IGNORECASE)
-_CLOSED = re.compile(_TAG.format("/"), re.IGNORECASE)
-# Before a digit a list mark may be a sign: "- 2" is no 2, nor is "- **2**".
-_EMPHASIS = re.compile(r"[*_`]+")
-_MARKUP = re.compile(
-    r"^[ \t]*(?:(?:`{3,}|~{3,})\w*[ \t]*$|-{3,}$|(?:[-•+>#]+|[*](?!\*))[ \t]+(?!(?:[^\w\n]|_)*\d))",
-    re.MULTILINE,
-)
-_APOSTROPHE = re.compile(r"(?<=\w)[’‘`´ʼ′＇](?=\w)")
-_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-# would take long, and may strike a letter out
-_PILED = re.compile("([\u0300-\u036f])[\u0300-\u036f]{8,}")
-_LONGEST = 20_000  # characters outside reasoning: what is longer is no answer, and would take long
-_OPENS = " \t\n\"'“”„‘‚«»‹›「『【《([{"
-_ENDS = " \t\n\"'“”‘’«»‹›」』】》)]}.,;:!。、"
 # Beside words, an answer has only these: a sign, emoji or percentage says something of its own.
 _SIGN = re.compile(r"[^\w\s.,;:!。、'\"“”„‘’‚«»‹›「」『』【】《》()\[\]{}–—-]")
-_KEYS = "answer|choice|decision|option|response|verdict|conclusion"
-_JSON = re.compile(rf'\{{\s*"(?:final_)?(?:{_KEYS})"\s*:\s*"([^"\\]*)"\s*\}}', re.IGNORECASE)
-_LEAD = re.compile(
-    r"(?:(?:(?:the|my|final|short|correct|best|one-word)\s+){0,4}"
-    rf"(?:{_KEYS})(?:\s+is|\s+would\s+be)?\s*(?:[:=]|[–—-](?!\s*\d))?"
-    r"|i(?:'d|'ll|\s+would|\s+will)?\s+(?:choose|pick|select|answer)\b:?|it(?:'s| is)\b)\s*",
-    re.IGNORECASE,
-)
 _LETTER = re.compile(r"(\w)(?:$|[.:)\]}]+$|\b(?![\s–—-]*$)[\s.:)\]}–—-]*(.+)$)", re.DOTALL)
 _CHOICES = ("choose", "pick", "select", "go with")
 _HIRE = "hire"
@@ -145,7 +121,7 @@ def read_answer(
         )
     letters = ascii_uppercase[: len(options)] if lettered else ""
     choices = _Choices(options, letters, reading, adjectives, aliases or {}, question=question)
-    text = _plain(answer or "")
+    text = plain_text(answer or "")
     index = choices.index_of_cut(text) if cut else _index_of(text, choices)
     if index is not None:
         return options[index]
@@ -162,32 +138,9 @@ def is_refusal(text: str) -> bool:
     Args:
         text: an answer.
     """
-    plain = " ".join(_plain(text).split())
+    plain = " ".join(plain_text(text).split())
     refusal = _REFUSAL.search(plain)
     return refusal is not None and not _ANSWERS_YET.search(plain, refusal.end())
-
-
-def without_reasoning(answer: str) -> str:
-    """Give what stands outside reasoning between tags; nothing where a reasoning that begins does not end.
-
-    Args:
-        answer: the raw text.
-    """
-    *closed, last = _CLOSED.split(answer)
-    if _OPENED.search(last):
-        return ""
-    # A piece without an opening tag is reasoning from its start: some templates put that tag into the prompt.
-    before = [_OPENED.split(piece)[0] for piece in closed if _OPENED.search(piece)]
-    return "\n".join([*before, last]).strip()
-
-
-def word_count(answer: str) -> int:
-    """Count the words of an answer, without reasoning between tags.
-
-    Args:
-        answer: the raw text.
-    """
-    return len(re.findall(r"\w+(?:['’-]\w+)*", without_reasoning(answer)))
 
 
 def answer_class(
@@ -245,7 +198,7 @@ def answer_class(
 
 def _without_articles(text: str, aliases: Mapping[str, str]) -> list[str]:
     """List the words of an occupation without articles."""
-    return [word for word in _words(text, aliases) if word not in _ARTICLES]
+    return [word for word in words_in(text, aliases) if word not in _ARTICLES]
 
 
 def _strict_class(answer: str, correct: str, incorrect: str) -> str:
@@ -277,25 +230,25 @@ class _Choices:
         self.skipped = {*_ARTICLES, *skipped}
         self.aliases = aliases
         self.prompt = words_of_prompt(question)
-        self.texts = [self._canonical(_plain(option) or option) for option in options]
+        self.texts = [self._canonical(plain_text(option) or option) for option in options]
         self.forms = [{text} for text in self.texts]
-        self.lead_ins = [_LEAD]
+        self.lead_ins = [LEAD]
         if self.coreference:
             self.forms = [self._forms(option) for option in options]
-            self.lead_ins = [_LEAD, _REFERS]
+            self.lead_ins = [LEAD, _REFERS]
         if reading == "person":
-            self.lead_ins = [_LEAD, _chooses(question)]
+            self.lead_ins = [LEAD, _chooses(question)]
 
     def index_of(self, piece: str) -> int | None:
         """Find the option that a piece is, by its text, its letter or both, with a lead-in or without."""
         if self._has_sign(piece):
             return None
-        bare = _stripped(piece)
+        bare = without_edges(piece)
         index = self._index_of_bare(bare)
         for lead_in in self.lead_ins:
             lead = lead_in.match(bare)
             if index is None and lead:
-                bare = _stripped(bare[lead.end() :])
+                bare = without_edges(bare[lead.end() :])
                 # "It is a" breaks off before a noun; "Answer: a" is a letter.
                 is_article = bare == "a" and lead[0].rstrip()[-1:] not in (":", "=")
                 index = None if is_article else self._index_of_bare(bare)
@@ -303,7 +256,7 @@ class _Choices:
 
     def index_of_cut(self, piece: str) -> int | None:
         """Find the option that a piece is without a lead-in, unless it may be the beginning of another one."""
-        bare = _stripped(piece)
+        bare = without_edges(piece)
         begun = [text for text in self.texts if text.startswith(self._canonical(bare))]
         is_letter = len(bare) == 1 and bare.upper() in self.letters
         is_whole = is_letter or len(begun) < 2
@@ -311,7 +264,7 @@ class _Choices:
 
     def announces(self, piece: str) -> bool:
         """Tell whether a piece has a lead-in: "Answer: B"."""
-        return self._index_of_bare(_stripped(piece)) is None
+        return self._index_of_bare(without_edges(piece)) is None
 
     def decision(self, index: int) -> str:
         """Give the option where it is yes or no, which may be said again in a sentence; else nothing."""
@@ -353,14 +306,14 @@ class _Choices:
         for number, forms in enumerate(self.forms):
             if number != index:
                 other_forms |= forms
-        return bool({*_words(text, self.aliases)} & (other_forms - self.forms[index]))
+        return bool({*words_in(text, self.aliases)} & (other_forms - self.forms[index]))
 
     def _has_words_of_another(self, text: str, index: int) -> bool:
         """Tell whether a text has a long word of another option that is none of this one's.
 
         The last word may break off, as the text of "B" in "B. Willing".
         """
-        words = _words(text, self.aliases)
+        words = words_in(text, self.aliases)
         option_words = {*self.texts[index].split()}
         other_words = {
             word for option in self._others(index) for word in option.split() if len(word) > 3
@@ -388,14 +341,16 @@ class _Choices:
     def _canonical(self, text: str) -> str:
         """Write a text in the form in which it is compared."""
         if self.coreference:
-            return "".join(word for word in _words(text, self.aliases) if word not in self.skipped)
-        return _stripped(" ".join(text.casefold().split())) or text.casefold()
+            return "".join(
+                word for word in words_in(text, self.aliases) if word not in self.skipped
+            )
+        return without_edges(" ".join(text.casefold().split())) or text.casefold()
 
     def _forms(self, option: str) -> set[str]:
         """List the names of an occupation: its words run together, its last word, the words before; and plurals."""
         words = _without_articles(option, self.aliases)
         forms = {"".join(words), words[-1], "".join(words[:-1])} - {""}
-        return forms | {_plural(form) for form in forms}
+        return forms | {plural_of(form) for form in forms}
 
 
 def _chooses(question: str) -> re.Pattern[str]:
@@ -463,65 +418,3 @@ def _has_option_line(text: str, choices: _Choices) -> bool:
     """Tell whether the first or the last line of a text is an option: what takes it back is no refusal."""
     lines = text.splitlines() or [""]
     return choices.index_of(lines[0]) is not None or choices.index_of(lines[-1]) is not None
-
-
-def _plain(answer: str) -> str:
-    """Give an answer without reasoning, markup and blank lines; a line that goes on below is one line."""
-    text = _UNSEEN.sub("", without_reasoning(answer))
-    text = _PILED.sub(r"\1", _APOSTROPHE.sub("'", text))
-    text = _normal(text if len(text) <= _LONGEST else "")
-    text = _MARKUP.sub("", _APOSTROPHE.sub("'", text))
-    lines: list[str] = []
-    for line in _EMPHASIS.sub("", text).splitlines():
-        line = line.strip()
-        if not _stripped(line):
-            continue
-        if lines and _goes_on(lines[-1], line):
-            lines[-1] += f" {line}"
-        else:
-            lines.append(line)
-    value = _JSON.fullmatch(" ".join(lines))
-    return value[1] if value else "\n".join(lines)
-
-
-def _goes_on(line: str, following: str) -> bool:
-    """Tell whether a line goes on in the one that follows it."""
-    if _LEAD.fullmatch(line):
-        return True
-    return following[0].islower() and line[-1] not in ".!?:"
-
-
-def _normal(text: str) -> str:
-    """Write a text in compatible letters; a sign that stands for several, such as that of a half, stays one."""
-    signs = [letter for letter in {*text} if _is_sign_of_several(letter)]
-    if not signs:
-        return unicodedata.normalize("NFKC", text)
-    parts = re.split(f"([{re.escape(''.join(signs))}])", text)
-    return "".join(part if part in signs else unicodedata.normalize("NFKC", part) for part in parts)
-
-
-def _is_sign_of_several(character: str) -> bool:
-    """Tell whether a letter is a sign that NFKC writes with several."""
-    is_sign = unicodedata.category(character)[0] in "SN"
-    return is_sign and len(unicodedata.normalize("NFKC", character)) > 1
-
-
-def _stripped(text: str) -> str:
-    """Give a text without the quotes, brackets and end punctuation around it."""
-    return text.rstrip(_ENDS).lstrip(_OPENS)
-
-
-def _words(text: str, aliases: Mapping[str, str]) -> list[str]:
-    """List the words of a text in lower case, without 's; a misspelt one as the occupation that it stands for."""
-    plain = unicodedata.normalize("NFKC", text).replace("’", "'").casefold()
-    bare = (word.removesuffix("'s") for word in re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", plain))
-    parts = [part for word in bare for part in aliases.get(word, word).casefold().split()]
-    # With "worker" read as "construction worker", "construction worker" would be a construction construction worker.
-    return [part for before, part in zip(["", *parts], parts, strict=False) if part != before]
-
-
-def _plural(word: str) -> str:
-    """Write the plural of an occupation."""
-    if re.search(r"[^aeiou]y$", word):
-        return f"{word[:-1]}ies"
-    return f"{word}es" if re.search(r"(s|x|sh|ch)$", word) else f"{word}s"

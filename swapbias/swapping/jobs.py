@@ -7,8 +7,8 @@ import platform
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -17,9 +17,8 @@ from importlib.metadata import version
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -45,9 +44,9 @@ from swapbias.swapping.readers import (
     open_source,
     why_rows_credentialed,
 )
-from swapbias.swapping.row_formats import Batches
 from swapbias.swapping.swap_job import Job
-from swapbias.swapping.swapped_rows import Totals, by_count, schema_of, text_lengths, versions
+from swapbias.swapping.swap_parts import cut_parts, made_ahead, write_planned_parts
+from swapbias.swapping.swapped_rows import Totals, by_count, schema_of, versions
 from swapbias.swapping.swapper import Swapper, check_genders
 
 PART_BYTES = 16 << 20
@@ -124,14 +123,14 @@ def swap_files(
     step = "Wait until it ends, or choose another --out."
     with writing(out, credentialed=job.credentialed, then=step):
         finished = _begin_or_resume(out, settings)
-        parts = _cut(source.read(batch_rows), job.column, part_bytes)
+        parts = cut_parts(source.read(batch_rows), job.column, part_bytes)
         totals = sum(finished.values(), Totals())
         done_bytes = bar("Swapping (bytes)", source.size) if source.size else progress.silent
         planned = out / _PLANNED
         planned.mkdir(mode=0o700)
         with ExitStack() as ends:
             ends.callback(shutil.rmtree, planned, ignore_errors=True)
-            waiting = _ahead(_planned_parts(planned, parts, finished, batch_rows))
+            waiting = made_ahead(write_planned_parts(planned, parts, finished, batch_rows))
             ends.enter_context(closing(waiting))
             spec = (out.resolve(), replace(job, resolver=None))
             pool = worker_pool(
@@ -358,69 +357,6 @@ def _finish(out: Path, settings: Mapping[str, Any], totals: Totals, split: str) 
     write_whole(out / SWAP_MANIFEST, json_file(manifest))
 
 
-# The rows of the input, cut into parts: each waits in a file of the output folder until a worker has done it
-
-
-Item = TypeVar("Item")
-
-
-def _ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
-    """Yield the same items, each made by a thread while its user is at the one before.
-
-    So reading, swapping and writing overlap: most of reading and writing is Arrow's, which leaves Python to others.
-    """
-    rest = iter(items)
-    with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, rest, None)
-        while (item := coming.result()) is not None:
-            coming = thread.submit(next, rest, None)
-            yield item
-
-
-def _cut(batches: Batches, column: str, part_bytes: int) -> Iterator[tuple[pa.Table, int]]:
-    """Yield the rows of each part, cut by the texts alone, whatever the batches, and the bytes read by then."""
-    rows = list[pa.RecordBatch]()
-    used = 0
-    position = 0
-    for batch, position in batches:
-        while len(batch):
-            filled = used + np.cumsum(text_lengths(batch, column))
-            # With the row that fills the part.
-            count = min(int(np.searchsorted(filled, part_bytes)) + 1, len(filled))
-            rows.append(batch.slice(0, count))
-            used = int(filled[count - 1])
-            batch = batch.slice(count)
-            if used >= part_bytes:
-                yield pa.Table.from_batches(rows), position
-                rows = []
-                used = 0
-    if rows:
-        yield pa.Table.from_batches(rows), position
-
-
-def _planned_parts(
-    folder: Path, parts: Iterable[tuple[pa.Table, int]], finished: Collection[int], batch_rows: int
-) -> Iterator[Part]:
-    """Yield the parts that are not finished, with the file that holds the rows of each."""
-    first = 0
-    before = 0
-    for number, (table, position) in enumerate(parts):
-        name = f"{number:05d}.arrows"
-        rows = len(table)
-        if number not in finished:
-            with pa.ipc.new_stream(str(folder / name), table.schema) as writer:
-                writer.write_table(table, max_chunksize=batch_rows)
-            yield {
-                "name": name,
-                "part": number,
-                "first": first,
-                "rows": rows,
-                "bytes": position - before,
-            }
-            before = position
-        first += rows
-
-
 def _begin_processes(count: int, job: bytes, started: ExitStack) -> Workers:
     """Begin processes of this machine, until ``started`` is closed."""
     # Not "fork": Arrow's threads would not live on in the child.
@@ -465,7 +401,7 @@ def _swap_part(
     with pa.memory_map(str(planned)) as rows, pa.ipc.open_stream(rows) as batches:
         schema = schema_of(batches.schema, job)
         swapped = _swap_batches(job, swapper, part["first"], batches)
-        with closing(_ahead(swapped)) as pieces:
+        with closing(made_ahead(swapped)) as pieces:
             totals = _write_part(out, part["part"], schema, job.column, pieces, advance)
             return {"totals": totals}
 

@@ -32,6 +32,7 @@ FILES = ["README.md", "app.py", "requirements.txt"]
 MEASURES = ROOT / "swapbias" / "measures"
 SHIPPED = {
     "answer_reasons.py",
+    "answer_text.py",
     "answers.py",
     "errors.py",
     "measures.py",

@@ -11,7 +11,8 @@ import swapbias
 from builders import _adjective_coreference_released as released
 from swapbias.errors import UsageError
 from swapbias.studies import read_answer
-from swapbias.studies.answers import answer_class, is_refusal, without_reasoning, word_count
+from swapbias.studies.answer_text import without_reasoning, word_count
+from swapbias.studies.answers import answer_class, is_refusal
 from tests.conftest import ROOT
 from tests.tables import rows_of
 

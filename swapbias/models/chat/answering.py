@@ -50,6 +50,24 @@ def unread(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapp
     return math.nan, {}
 
 
+def response_format(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the setting that binds an answer to these fields, each with its schema.
+
+    Args:
+        fields: by name the schema of each.
+    """
+    schema = {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": True, "schema": schema},
+    }
+
+
 def option_fields(prompt: Prompt) -> Mapping[str, Any]:
     """Return the fields of a JSON answer to a closed question.
 

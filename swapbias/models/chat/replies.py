@@ -9,8 +9,9 @@ from typing import Any
 
 import openai
 
-from swapbias.models.chat.answer_log import CUT_OFF, REFUSED, UNANSWERED
+from swapbias.models.chat.answer_log import CUT_OFF, REFUSED, UNANSWERED, USAGE
 
+MAX_TOKENS = 2**40  # that a reply may count
 NOTHING = "something else than an answer came back"
 NO_ANSWER = "the reply holds no answer"
 BLOCKED = (400, 403, 422, 451)  # statuses of refused texts
@@ -429,3 +430,17 @@ def without_key(text: str, key: str) -> str:
     """
     text = text.encode(errors="replace").decode()
     return text.replace(key, "***") if len(key) >= MIN_KEY else text
+
+
+def token_counts_in(usage: Any) -> dict[str, int]:
+    """Return the counts of tokens in the ``usage`` of a reply, without what is no count.
+
+    Args:
+        usage: of a reply; anything else than a table has no counts.
+    """
+    counts = {}
+    for name in USAGE:
+        count = usage.get(name) if isinstance(usage, dict) else None
+        if type(count) is int and 0 <= count < MAX_TOKENS:
+            counts[name] = count
+    return counts

@@ -6,11 +6,9 @@ that the client reads becomes a header, and nothing goes by way of a proxy to a 
 
 import asyncio
 import json
-import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -20,8 +18,9 @@ import openai
 from huggingface_hub import is_offline_mode
 
 from swapbias.models.chat import answer_log, answering
-from swapbias.models.chat.answer_log import UNANSWERED, USAGE, Answer
-from swapbias.models.chat.answering import AnsweringScorer, Groups
+from swapbias.models.chat.answer_log import UNANSWERED, Answer
+from swapbias.models.chat.answering import AnsweringScorer, Groups, response_format
+from swapbias.models.chat.client_logs import silenced_clients
 from swapbias.models.chat.replies import (
     LIMITED,
     RequestTrouble,
@@ -33,6 +32,7 @@ from swapbias.models.chat.replies import (
     is_spent_quota,
     refusal_in,
     text_of,
+    token_counts_in,
     trouble_of,
     without_key,
 )
@@ -47,7 +47,6 @@ from swapbias.models.progress import Progress
 from swapbias.studies import Prompt, chats
 
 ROUTER = "https://router.huggingface.co/v1"  # Hugging Face Inference Providers
-MAX_TOKENS = 2**40  # that a reply may count
 MAX_REASON = 40  # characters of why an answer ended
 LENGTHS = ("max_tokens", "max_completion_tokens")  # OpenAI's newer models refuse the first
 PATIENCE = 120.0  # seconds without any answer before a limited rate ends the run: limits are often by the minute
@@ -116,7 +115,7 @@ class RequestPass:
                 "Hugging Face Inference Providers cannot be reached: HF_HUB_OFFLINE is set: unset it."
             )
         # A loop of its own, for a notebook runs one already.
-        with _silenced(self.scorer.is_credentialed), start_blocking_portal() as portal:
+        with silenced_clients(self.scorer.is_credentialed), start_blocking_portal() as portal:
             portal.call(self.run, groups, report, expected)
         # Raised here, so that no error of the client, and no header, hangs on it.
         if self.end is not None:
@@ -312,7 +311,7 @@ class RequestPass:
         if len(trials) > 1:
             body["n"] = len(trials)
         if self.scorer.fields is not None and options.json_schema:
-            body["response_format"] = _response_format(self.scorer.fields(prompt))
+            body["response_format"] = response_format(self.scorer.fields(prompt))
         return body
 
     def answer_in(self, choice: Mapping[str, Any], key: str, prompt: Prompt, usage: Any) -> Answer:
@@ -341,7 +340,7 @@ class RequestPass:
             prompt_id=prompt.prompt_id,
             answer=without_key(text, self.key),
             finish_reason=without_key(ending_of(choice), self.key)[:MAX_REASON],
-            usage=_counts_in(usage),
+            usage=token_counts_in(usage),
             time=_utc_now(),
             withheld=withheld,
             logprobs=tuple((without_key(token, self.key), log) for token, log in tokens),
@@ -438,44 +437,5 @@ class RequestPass:
         return bool(about_prompt(error, status)) or is_spent_quota(error, status)
 
 
-def _response_format(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the setting that binds an answer to these fields, each with its schema."""
-    schema = {
-        "type": "object",
-        "properties": fields,
-        "required": list(fields),
-        "additionalProperties": False,
-    }
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "strict": True, "schema": schema},
-    }
-
-
-def _counts_in(usage: Any) -> dict[str, int]:
-    """Return the counts of tokens in the ``usage`` of a reply, without what is no count."""
-    counts = {}
-    for name in USAGE:
-        count = usage.get(name) if isinstance(usage, dict) else None
-        if type(count) is int and 0 <= count < MAX_TOKENS:
-            counts[name] = count
-    return counts
-
-
 def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-@contextmanager
-def _silenced(credentialed: bool) -> Iterator[None]:
-    """Let the client and its transport log nothing of credentialed notes, whatever the level."""
-    names = ("openai", "httpx2", "httpcore2") if credentialed else ()
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
