@@ -282,7 +282,8 @@ def _line_name(finding: Finding) -> str:
 def _draw(axis: "Axes", finding: Finding, y: float, labels: set[str]) -> None:
     """Draw a value and its interval; a name that is in ``labels`` is in the legend already."""
     name = ""
-    colour, marker = "#222222", "o"
+    colour = "#222222"
+    marker = "o"
     experiment = experiment_of(finding)
     if finding.measure == "mean" and experiment:
         name = group_name(experiment, finding.contrast)

@@ -194,12 +194,12 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         for row in rows
         if row.score == "score" and not row.view and row.model_id not in constant
     ]
-    place = partial(_place, with_model=has_several_models(rows))
+    place_row = partial(_place, with_model=has_several_models(rows))
     gaps = [row for row in rows if MEASURES[row.measure].gap_span]
     whole_gaps = [gap for gap in gaps if gap.slice_by == "all"]
     if len(experiment.compares.groups) > 1 and whole_gaps:
         placed = [
-            place(gap, contrast_name(gap), title=plain_words(gap.measure)) for gap in whole_gaps
+            place_row(gap, contrast_name(gap), title=plain_words(gap.measure)) for gap in whole_gaps
         ]
         yield chart_of("groups", "", placed)
     for slice_by in experiment.shows.slices:
@@ -209,13 +209,14 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         if any(not math.isnan(gap.estimate.value) for gap in sliced_gaps):
             titles = _titles_of_contrasts(sliced_gaps)
             placed = [
-                place(gap, value_name(gap.slice_value), title=titles.get(gap.contrast, ""))
+                place_row(gap, value_name(gap.slice_value), title=titles.get(gap.contrast, ""))
                 for gap in sliced_gaps
             ]
             yield chart_of(f"gaps by {by}", "", placed)
         elif means:
             placed = [
-                place(mean, value_name(mean.slice_value), column=mean.contrast) for mean in means
+                place_row(mean, value_name(mean.slice_value), column=mean.contrast)
+                for mean in means
             ]
             caption = f"Mean {levels_unit(means[0].scale)}, with 95 % intervals."
             columns = _level_columns(experiment, means)

@@ -202,7 +202,8 @@ def format_interval(finding: Finding, *, in_own_unit: bool = False) -> str:
     estimate = finding.estimate
     low, high = clipped_interval(finding)
     if in_own_unit:
-        low, high = estimate.ci_low, estimate.ci_high
+        low = estimate.ci_low
+        high = estimate.ci_high
     if math.isnan(low):
         return "–"
     written = finding_format(finding, in_own_unit=in_own_unit)
