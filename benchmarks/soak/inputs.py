@@ -430,7 +430,7 @@ def _cards() -> Iterator[Target]:
         text = decoded("README.md", content, "utf-8")
         parts = split(text)
         load(parts.header, "README.md")
-        with_keys(text, {"tags": ["a", "swapbias"], "swapbias": {"run": 1}}, where="README.md")
+        with_keys(text, {"tags": ["a", "swapbias"], "swapbias": {"run": 1}}, file="README.md")
         made = replaced(text, "new", begin="<!-- swapbias:begin -->", end="<!-- swapbias:end -->")
         markdown(visible(made[:2_000]))
 
