@@ -194,12 +194,10 @@ class Decider:
             (start, start + len(old.encode()), 0, row, 0, -1)
             for start, (old, _, row) in changes.items()
         ]
-        places = np.concatenate([edits.places, np.array(added).T], axis=1)
-        places[2, -len(added) :] = len(edits.words) + np.arange(len(added))
-        edits.places = places[:, np.argsort(places[0], kind="stable")]
-        edits.words += [new.encode() for _, new, _ in changes.values()]
-        edits.counts += Counter(
-            f"{old.lower()} -> {new.lower()}" for old, new, _ in changes.values()
+        edits.insert(
+            np.array(added).T,
+            [new.encode() for _, new, _ in changes.values()],
+            Counter(f"{old.lower()} -> {new.lower()}" for old, new, _ in changes.values()),
         )
 
     def _articles(self, text: Text, edits: Edits) -> dict[int, tuple[str, str, int]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,20 @@ class Edits:
     """New words, by number."""
     counts: Counter[str]
     """How often each replacement was made, as "he -> she"."""
+
+    def insert(self, added: Ints, words: Sequence[bytes], counts: Counter[str]) -> None:
+        """Add replacements, and put all in the order of the text.
+
+        Args:
+            added: as ``places``, (6, n); the numbers of their words are set here.
+            words: the new word of each.
+            counts: how often each was made.
+        """
+        places = np.concatenate([self.places, added], axis=1)
+        places[2, -len(words) :] = len(self.words) + np.arange(len(words))
+        self.places = places[:, np.argsort(places[0], kind="stable")]
+        self.words += words
+        self.counts += counts
 
 
 def add_possessives(text: Text, edits: Edits) -> None:
