@@ -397,4 +397,4 @@ def oriented(finding: Finding) -> tuple[float, str] | None:
             f"{finding.study} {finding.experiment}: {finding.measure} of {value:g} {finding.unit}, expected "
             f"{scale.least:g} to {scale.most:g}. Check the scores."
         )
-    return min(1.0, max(0.0, scale.fair(float(value)))), scale.how
+    return min(1.0, max(0.0, scale.fair(float(value)))), scale.orientation

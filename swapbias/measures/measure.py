@@ -13,7 +13,7 @@ from swapbias.measures.units import Unit
 class Scale:
     """Orientation of a quantity, from its number to one where higher is fairer."""
 
-    how: str
+    orientation: str
     """The orientation in words."""
     fair: Callable[[float], float]
     """From the quantity a number from 0 to 1: 1 where there is no difference, falling on either side."""

@@ -123,7 +123,7 @@ def test_amount_in_its_unit(name, value, wanted):
 def test_scales_of_ratios():
     """The scale of a ratio states what is divided by what."""
     said = {
-        name: MEASURES["paired_gap"].scale_in(unit).how
+        name: MEASURES["paired_gap"].scale_in(unit).orientation
         for name, unit in UNITS.items()
         if math.isinf(unit.span)
     }
