@@ -13,6 +13,7 @@ from swapbias.measures.design import scarcest_levels
 from swapbias.measures.estimate import ClusterIds, Codes, Estimate, Floats, Ids, by_pair, two_groups
 from swapbias.measures.gaps import group_gap
 from swapbias.measures.group_scores import with_exact_test
+from swapbias.measures.intervals import CONFIDENCE
 from swapbias.measures.measure import Measure
 from swapbias.measures.pair_units import ROUNDING, ComparedUnits, units_of_pairs
 from swapbias.measures.random_factors import Factors, factor_codes, rows_of
@@ -177,7 +178,7 @@ class Comparison(ABC):
         factors: Factors,
         *,
         shares: Floats | None = None,
-        confidence: float = 0.95,
+        confidence: float = CONFIDENCE,
         n_unscored: int = 0,
     ) -> Estimate:
         """Estimate the weighted sum of the samples' estimates, with its interval over every random factor.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from swapbias.measures.design import FLAT, NO_INFERENCE, Design, scarcest_levels
 from swapbias.measures.estimate import Codes, Estimate, Floats
-from swapbias.measures.intervals import t_ends, t_p
+from swapbias.measures.intervals import CONFIDENCE, t_ends, t_p
 from swapbias.measures.random_factors import Factors
 from swapbias.measures.spreads import spread_of
 
@@ -21,7 +21,7 @@ def linear_contrast(
     *,
     shares: Floats | None = None,
     scale: Floats | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     n_unscored: int = 0,
 ) -> Estimate:
     """Weighted sum of means: of pair differences (one side), of groups, of samples.

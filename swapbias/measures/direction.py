@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from swapbias.measures.estimate import Estimate, Floats
-from swapbias.measures.intervals import t_ends
+from swapbias.measures.intervals import CONFIDENCE, t_ends
 from swapbias.measures.spreads import mean_of, spread_of
 
 WITHOUT_PAIR = "without_pair_"
@@ -238,7 +238,7 @@ def _mean_cosine(values: Floats, without_pairs: Floats, least: float, unscored: 
         variances = np.append(variances, jackknife)
     variance = float(variances.sum())
     df = variance**2 / float((variances**2 / dfs).sum())
-    low, high = t_ends(mean, math.sqrt(variance), df, 0.95)
+    low, high = t_ends(mean, math.sqrt(variance), df, CONFIDENCE)
     return replace(estimate, ci_low=max(low, least), ci_high=min(high, 1.0))
 
 

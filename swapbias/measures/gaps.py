@@ -1,4 +1,4 @@
-"""Means, correlations, and gaps between two or more groups, paired or not: value, interval, effect size, test."""
+"""Estimates from arrays: gaps between groups, selection rates, means and correlations, with interval and p-value."""
 
 import math
 from collections.abc import Sequence
@@ -21,10 +21,13 @@ from swapbias.measures.estimate import (
     two_groups,
 )
 from swapbias.measures.group_scores import GroupScores, Omnibus
-from swapbias.measures.intervals import t_ends, t_p, t_reach
+from swapbias.measures.intervals import CONFIDENCE, t_ends, t_p, t_reach
 from swapbias.measures.spreads import pooled_spread, spread_of
 
-_MINUS_REFERENCE = np.array([1.0, -1.0])  # weights of the two means
+# Weights of the two means; ``two_groups`` puts the reference second.
+_OTHER_MINUS_REFERENCE = np.array([1.0, -1.0])
+# Above it ``math.exp`` overflows (at 709).
+_MOST_LOG = 700.0
 
 
 def paired_gap(
@@ -42,12 +45,13 @@ def paired_gap(
         groups: shape (rows,); exactly two groups.
         pair_ids: shape (rows,); each id stands once in both groups.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect sizes.
-        cluster_ids: shape (rows,); pairs of one cluster are not independent: interval and test generalise to new
-            clusters. For crossed random factors a mapping: ``{"template": [...], "condition": [...]}``.
+        cluster_ids: None: pairs are independent. Shape (rows,), an id for each row: pairs of one cluster are not
+            independent, and interval and test generalise to new clusters. A mapping of names to such ids, for crossed
+            random factors: ``{"template": [...], "condition": [...]}``.
 
     Returns:
         value 0: no gap; above 0: the other group scores higher. ``n`` counts pairs. No pairs: NaN. One pair, or no
-        variance among the differences (or sums of clusters): interval, d_z and p are NaN.
+        variance among the differences (with clusters, among the sums of clusters): interval, d_z and p are NaN.
 
     Raises:
         ValueError: other than two groups, an incomplete pair, or a missing id.
@@ -57,7 +61,9 @@ def paired_gap(
     (0.25, 2)
     """
     score, sides, names = two_groups(scores, groups, reference_group)
-    return GroupScores.of(score, sides, names, cluster_ids, pair_ids).contrast(_MINUS_REFERENCE)
+    return GroupScores.of(score, sides, names, cluster_ids, pair_ids).contrast(
+        _OTHER_MINUS_REFERENCE
+    )
 
 
 def group_gap(
@@ -74,7 +80,8 @@ def group_gap(
         scores: shape (rows,), any unit; NaN where a row could not be scored.
         groups: shape (rows,); exactly two groups.
         reference_group: the group that is subtracted. Swapping it flips the sign of value and effect size.
-        test: ``welch`` or ``t`` (pooled: assumes equal variances, as many papers do).
+        test: ``welch`` or ``t`` (pooled: assumes equal variances, as many papers do). Either is checked, and has no
+            effect with ``cluster_ids``: the test is then that of the clusters.
         cluster_ids: as in ``paired_gap``; a cluster may have rows in both groups.
 
     Returns:
@@ -91,7 +98,7 @@ def group_gap(
         raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
     score, sides, names = two_groups(scores, groups, reference_group)
     rows = GroupScores.of(score, sides, names, cluster_ids)
-    estimate = rows.contrast(_MINUS_REFERENCE)
+    estimate = rows.contrast(_OTHER_MINUS_REFERENCE)
     if test == "welch" or rows.factors:
         return estimate
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
@@ -99,7 +106,7 @@ def group_gap(
     counts = [len(sample) for sample in samples]
     std_error = spread * math.sqrt(1 / counts[0] + 1 / counts[1]) if spread > 0 else math.nan
     df = math.nan if math.isnan(std_error) else sum(counts) - 2
-    low, high = t_ends(estimate.value, std_error, df, 0.95)
+    low, high = t_ends(estimate.value, std_error, df, CONFIDENCE)
     return replace(
         estimate,
         ci_low=low,
@@ -126,15 +133,17 @@ def selection_rate(
     ratio without them.
 
     Args:
-        selected: shape (rows,), 1 for a candidate who is selected, 0 for others (or a share of trials), or NaN.
+        selected: shape (rows,), 1 for a candidate who is selected, 0 for one who is not, or the share of trials; NaN:
+            not known, left out.
         groups: shape (rows,); two groups or more.
-        pair_ids: shape (rows,), of the choice that a row belongs to (a ranking), with one row of each group; None:
-            rows are not compared with each other.
-        reference_group: whose rate the ratios divide by; None: the mean of the groups' rates.
+        pair_ids: shape (rows,), the id of the ranking or choice that each row is part of; each id has one row of each
+            group. None: rows are not paired.
+        reference_group: the group whose rate the ratios divide by; None: the mean of the groups' rates.
         cluster_ids: as in ``paired_gap``.
 
     Returns:
-        By group the rate, 0 to 1, and the impact ratio, from 0; 1: as the reference, below 1: selected less often.
+        By group the rate, 0 to 1, and the impact ratio, 0 or above; 1: as the reference, below 1: selected less
+        often.
 
     Raises:
         ValueError: fewer than two groups, no rows of the reference, or a number outside of 0 to 1.
@@ -146,8 +155,11 @@ def selection_rate(
     score, codes, names = by_group(selected, groups)
     reference = None if reference_group is None else named_group(reference_group, names)
     if len(names) < 2 or reference not in (None, *names):
+        names_found = names or "none"
+        if reference is None:
+            raise ValueError(f"groups {names_found}, expected two or more.")
         raise ValueError(
-            f"groups {names or 'none'}, expected two or more, {reference_group!r} among them."
+            f"groups {names_found}, expected two or more, {reference_group!r} among them."
         )
     if np.any((score < 0) | (score > 1)):
         raise ValueError(
@@ -179,7 +191,7 @@ def selection_rate(
 
 
 def _plain_ratio(rate: Estimate, base: float) -> Estimate:
-    """Return the impact ratio alone, which is not tested."""
+    """Return the impact ratio without interval and p-value."""
     value = rate.value / base if base > 0 else math.nan
     return Estimate(value, n=rate.n, n_unscored=rate.n_unscored, test="none")
 
@@ -192,18 +204,22 @@ def _with_log_inference(
     base: float,
     base_weights: Floats,
 ) -> Estimate:
-    """Return the impact ratio with the inference of its log, where neither rate is 0."""
+    """Return the impact ratio of a group with the inference of its log; as it is where either rate is 0.
+
+    ``weights`` and ``base_weights`` are those of the groups' means in the group's rate and in ``base``, which the
+    ratio divides by.
+    """
     if not (rate.value > 0 and base > 0):
         return ratio
     # By the delta method; the value of this contrast itself is 0.
-    log = rows.contrast(weights / rate.value - base_weights / base)
-    method = f"{log.test} of the log"
+    log_ratio = rows.contrast(weights / rate.value - base_weights / base)
+    method = f"{log_ratio.test} of the log"
     return replace(
-        log,
+        log_ratio,
         value=ratio.value,
-        ci_low=ratio.value * math.exp(min(log.ci_low, 700.0)),
-        ci_high=ratio.value * math.exp(min(log.ci_high, 700.0)),
-        p_value=t_p(math.log(ratio.value), log.std_error, log.df, log.skewness),
+        ci_low=ratio.value * math.exp(min(log_ratio.ci_low, _MOST_LOG)),
+        ci_high=ratio.value * math.exp(min(log_ratio.ci_high, _MOST_LOG)),
+        p_value=t_p(math.log(ratio.value), log_ratio.std_error, log_ratio.df, log_ratio.skewness),
         test=method,
         interval=method,
         effect_size=math.nan,
@@ -219,7 +235,7 @@ def mean_score(
     Args:
         scores: shape (rows,), any unit; NaN scores are left out and counted.
         cluster_ids: as in ``paired_gap``.
-        weights: shape (rows,), from 0; None: all weigh the same.
+        weights: shape (rows,), 0 or above; None: all rows weigh the same.
 
     Returns:
         In the unit of the scores; ``n`` counts rows.
@@ -239,7 +255,8 @@ def mean_score(
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estimate:
     """Correlation of two numbers known for the same units.
 
-    The interval is Fisher's, of ranks Bonett and Wright's (2000). Fewer than four units, or a correlation of 1: none.
+    The interval is Fisher's; for ranks it is Bonett and Wright's (2000). Fewer than four units, or a correlation of 1
+    or -1, have no interval.
 
     Args:
         x: shape (units,), any unit; NaN leaves the unit out.
@@ -247,38 +264,40 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
         method: ``pearson`` or ``spearman``.
 
     Returns:
-        -1 to 1; 0: none. NaN for fewer than three units, or where x or y does not vary.
+        -1 to 1; 0: no correlation. NaN for fewer than three units, or where x or y does not vary.
 
     Raises:
         ValueError: another method, or unequal shapes.
     """
     if method not in ("pearson", "spearman"):
         raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
-    first = numbers(x)
-    second = numbers(y)
-    if first.shape != second.shape:
-        raise ValueError(f"{len(first)} and {len(second)} numbers, expected one of each per unit.")
+    all_x = numbers(x)
+    all_y = numbers(y)
+    if all_x.shape != all_y.shape:
+        raise ValueError(f"{len(all_x)} and {len(all_y)} numbers, expected one of each per unit.")
     by_ranks = method == "spearman"
-    is_scored = ~(np.isnan(first) | np.isnan(second))
-    n = int(is_scored.sum())
-    a = first[is_scored]
-    b = second[is_scored]
+    are_known = ~(np.isnan(all_x) | np.isnan(all_y))
+    n = int(are_known.sum())
+    known_x = all_x[are_known]
+    known_y = all_y[are_known]
     estimate = Estimate(
         math.nan,
         n=n,
-        n_unscored=len(first) - n,
+        n_unscored=len(all_x) - n,
         test=f"{method} r",
         interval="Bonett-Wright" if by_ranks else "Fisher z",
     )
-    if n < 3 or spread_of(a, a) == 0 or spread_of(b, b) == 0:
+    if n < 3 or spread_of(known_x, known_x) == 0 or spread_of(known_y, known_y) == 0:
         return estimate
-    result = scipy.stats.spearmanr(a, b) if by_ranks else scipy.stats.pearsonr(a, b)
+    result = scipy.stats.pearsonr(known_x, known_y)
+    if by_ranks:
+        result = scipy.stats.spearmanr(known_x, known_y)
     r = float(result.statistic)
     estimate = replace(estimate, value=r, p_value=float(result.pvalue))
     if n < 4 or abs(r) >= 1:
         return estimate
     variance = (1 + r**2 / 2 if by_ranks else 1.0) / (n - 3)
-    half = t_reach(0.95, math.inf) * math.sqrt(variance)
+    half = t_reach(CONFIDENCE, math.inf) * math.sqrt(variance)
     z = math.atanh(r)
     return replace(estimate, ci_low=math.tanh(z - half), ci_high=math.tanh(z + half))
 
@@ -292,15 +311,19 @@ def omnibus(
     sample_ids: Sequence[Any] | None = None,
     reference_group: str | None = None,
 ) -> Omnibus:
-    """Bonferroni test whether any of k groups differs, by contrasts of every two groups or with the reference.
+    """Bonferroni test whether any of k groups differs, comparing every two of them, or each with the reference.
 
     Args:
         scores: shape (rows,), any unit; NaN where a row could not be scored.
         groups: shape (rows,); two groups or more.
         pair_ids: shape (rows,); pairs that are not scored in all groups are left out. None: rows are not paired.
         cluster_ids: as in ``paired_gap``.
-        sample_ids: shape (rows,), with pairs only: two samples of pairs; tested is whether their gaps are the same.
-        reference_group: each other group is compared with it; None: every two groups are.
+        sample_ids: shape (rows,), with pairs only: the sample of each pair, one of two. The test is then whether the
+            gaps of both samples are the same.
+        reference_group: each other group is compared with it; None: every two groups are compared.
+
+    Returns:
+        The test with the mean of each group; its ``estimate`` is the SD of these means, 0: all are equal.
 
     Raises:
         ValueError: fewer than two groups, no rows of the reference, an incomplete pair, or a missing id.
@@ -312,7 +335,7 @@ def omnibus(
     score, codes, names = by_group(scores, groups)
     reference = None if reference_group is None else named_group(reference_group, names)
     if len(names) < 2 or reference not in (None, *names):
-        raise ValueError(_too_few_groups(names, reference_group))
+        raise ValueError(_group_error(names, reference_group))
     indicators = dict(zip(names, np.eye(len(names)), strict=True))
     pairs = list(combinations(names, 2))
     if reference is not None:
@@ -321,8 +344,8 @@ def omnibus(
     return rows.omnibus([indicators[first] - indicators[second] for first, second in pairs])
 
 
-def _too_few_groups(names: Sequence[str], reference_group: str | None) -> str:
-    """Return the sentence that there are too few groups for a test of several."""
+def _group_error(names: Sequence[str], reference_group: str | None) -> str:
+    """Say that a test of several groups has too few of them, or lacks its reference."""
     groups = names or "none"
     if reference_group is None:
         return f"groups {groups}, expected at least two."

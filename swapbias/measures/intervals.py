@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from swapbias.measures.estimate import Estimate, Floats
 
+CONFIDENCE = 0.95
+"""Coverage of an interval where no other is wanted."""
 _NO_SKEW = 1e-6
 
 

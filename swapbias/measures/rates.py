@@ -24,6 +24,7 @@ from swapbias.measures.estimate import (
     two_groups,
     values_of,
 )
+from swapbias.measures.intervals import CONFIDENCE
 from swapbias.measures.random_factors import factor_codes
 from swapbias.measures.share_intervals import column_shares, divide, share_of_rows, share_sum
 
@@ -54,7 +55,9 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
     return share_of_rows(is_above, None, "Wilson", len(score) - len(used))
 
 
-def share_right(right: Sequence[bool], cluster_ids: Ids, *, confidence: float = 0.95) -> Estimate:
+def share_right(
+    right: Sequence[bool], cluster_ids: Ids, *, confidence: float = CONFIDENCE
+) -> Estimate:
     """Share of units that are right, 0 to 1, with Wilson's interval over clusters (notes); NaN without a unit.
 
     Args:

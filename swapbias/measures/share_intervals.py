@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from swapbias.measures.estimate import Codes, Estimate, Floats
-from swapbias.measures.intervals import t_reach
+from swapbias.measures.intervals import CONFIDENCE, t_reach
 
 # standard errors: no end is sought nearer or farther
 _NEAREST = 1e-9
@@ -30,7 +30,7 @@ def share_sum(
     n_unscored: int = 0,
     interval: str = "",
     tested: bool = False,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """Weighted sum of shares of rows, on an increasing scale: a flip rate, a difference of rates.
 
@@ -224,7 +224,7 @@ def share_of_rows(
     clusters: Codes | None,
     interval: str,
     n_unscored: int = 0,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """Share of rows that count, with Wilson's interval.
 

@@ -181,7 +181,7 @@ def test_omnibus_is_corrected_minimum(reference):
         ),
         (lambda: factorial([1.0] * 2, {"x": "ab"}, reference={"x": "a"}), "expected two or more"),
         (lambda: selection_rate([1, 2], ["a", "b"]), "outside of 0 to 1"),
-        (lambda: selection_rate([1, 0], ["a", "a"]), "expected two or more"),
+        (lambda: selection_rate([1, 0], ["a", "a"]), r"groups \['a'\], expected two or more\.$"),
         (lambda: selection_rate([1, 0], ["a", "b"], reference_group="c"), "'c' among them"),
     ],
     ids=[

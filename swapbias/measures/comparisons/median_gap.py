@@ -11,6 +11,7 @@ from swapbias.measures.comparison import MOSTLY_TIED, Comparison, PairedComparis
 from swapbias.measures.comparisons.paired_gap import COMPARISON as PAIRED_GAP
 from swapbias.measures.design import Design
 from swapbias.measures.estimate import Codes, Estimate, Floats
+from swapbias.measures.intervals import CONFIDENCE
 from swapbias.measures.random_factors import Factors, rows_of
 
 _SAME = 1e-10  # differences closer than this share of the largest are tied
@@ -68,7 +69,7 @@ class MedianGap(PairedComparison):
         factors: Factors,
         *,
         shares: Floats | None = None,
-        confidence: float = 0.95,
+        confidence: float = CONFIDENCE,
         n_unscored: int = 0,
     ) -> Estimate:
         """Estimate as ``Comparison.estimate``; without an interval below four levels, whose ranks say little.
