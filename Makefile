@@ -117,6 +117,7 @@ truth: $(READY)
 lint: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/python scripts/code_gauge.py
 	git ls-files -z '*.md' '*.ipynb' | xargs -0 $(VENV)/bin/ruff format --check --line-length 118
 
 # While you work: style, types, and the tests of what changed, for 40 seconds at most.

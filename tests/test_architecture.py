@@ -207,6 +207,13 @@ def test_hidden_imports(tmp_path, code, module_name):
     assert list(faults_of(low, [(module_name, "")]))
 
 
+def test_narrow_front_doors():
+    """A front door has at most 40 names, and all doors together 260."""
+    counts = {module(path): len(listed(path)) for path in DOORS}
+    assert {name: count for name, count in counts.items() if count > 40} == {}
+    assert sum(counts.values()) <= 260
+
+
 def test_front_door_names():
     """Each front door offers the names that its stub lists and no others."""
     for path in DOORS:

@@ -322,9 +322,9 @@ def _score(
             manifest["from_cache"] = manifest.get("from_cache", 0) + scores.rows_reused
             run.write_manifest(manifest)
     all_findings = conclude(scoring, settings, draw=draw)
-    if scoring.stop:
+    if scoring.stop_error:
         say(f"The report has the whole trials: {run.place}/{REPORT}.")
-        raise scoring.stop
+        raise scoring.stop_error
     return all_findings
 
 

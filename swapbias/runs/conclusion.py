@@ -42,13 +42,13 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     estimates = _findings(scoring.items, scored_tasks, settings)
     all_findings = findings.with_verdicts(estimates, margin=settings.margin)
     _note_scores(scoring, scored_tasks)
-    manifest |= {"status": "stopped" if scoring.stop else "complete", "finished": now()}
+    manifest |= {"status": "stopped" if scoring.stop_error else "complete", "finished": now()}
     explained = _explain_notes(scoring, settings)
     if explained:
         run.write_json(EXPLAINED, explained)
     results = Results(manifest, all_findings, scoring.items, _coverage(scored_tasks))
     write_results(run, results, draw=draw)
-    if not scoring.stop:
+    if not scoring.stop_error:
         manifest[SHA256] = run.sums()
         shutil.rmtree(run.folder / SCORES, ignore_errors=True)
     run.write_manifest(manifest)  # last: a run that says complete has all its files

@@ -188,7 +188,7 @@ def _compares_pairs(task: Task) -> bool:
 
 def _score(scoring: Scoring, reader: Scorer, prompts: Sequence[Prompt]) -> list[float]:
     """Return the scores of the prompts; none where the run is stopped or at its limit, or on an error."""
-    if scoring.stop is not None or reader.beyond_limits(prompts):
+    if scoring.stop_error is not None or reader.beyond_limits(prompts):
         return []
     try:
         return [scored.score for scored in checked_scores(reader, prompts)]

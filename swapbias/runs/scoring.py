@@ -71,11 +71,11 @@ def score_part(
     """Return the scores of a part of one of the tasks.
 
     Args:
-        tasks: by their place in the plan.
+        tasks: tasks by their index in the plan.
         part: says which rows of which task.
         advance: is called with the number of further rows that are scored.
     """
-    scored_task = tasks[part["place"]]
+    scored_task = tasks[part["task"]]
     prompts = as_prompts(_rows_of(scored_task, part))
     return {"scored": checked_scores(scored_task.reader, prompts, advance)}
 
@@ -104,16 +104,16 @@ class Scoring:
     manifest: dict[str, Any]
     """Of the run; what is written into it stands here too."""
     tasks: Mapping[int, ScoredTask]
-    """Tasks by their place in the plan."""
+    """Tasks by their index in the plan."""
     say: progress.Say
     """Shows a sentence."""
     bar: progress.Bar
     """Begins a progress bar."""
     cache: ScoreCache
     """Scores that are known already."""
-    stopped: str = ""
+    stop_reason: str = ""
     """Says what ended the run early; blank for nothing."""
-    stop: BaseException | None = None
+    stop_error: BaseException | None = None
     """The interruption or error that ended the run early."""
     items: "dict[str, pd.DataFrame]" = field(default_factory=dict)
     """Scored rows by study."""
@@ -127,7 +127,7 @@ class Scoring:
             part: of a task.
             count: number of rows.
         """
-        self.advances[self.tasks[part["place"]].task.study.name](count)
+        self.advances[self.tasks[part["task"]].task.study.name](count)
 
     def score(self, pool: cluster.WorkerPool) -> None:
         """Fill ``items``.
@@ -140,17 +140,19 @@ class Scoring:
         self.manifest.pop(ROUNDS, None)  # of a run that was stopped
         whole = 0
         for number in range(1, planned + 1):
-            if number > 1 and not self._is_within_limits(number):
-                break
+            if number > 1:
+                self.stop_reason = self._exceeded_limit(number)
+                if self.stop_reason:
+                    break
             self._score_round(number, last_rounds, pool)
-            if self.stop:
+            if self.stop_error:
                 break
             whole = number
             self._say_costs(number, planned)
-        if self.stopped:
+        if self.stop_reason:
             self._note_stop(planned, whole)
         for study in last_rounds:
-            if self.stop or study not in self.items:
+            if self.stop_error or study not in self.items:
                 self._finish(study)
         self.items = {study: self.items[study] for study in last_rounds}  # in the order of the plan
 
@@ -188,13 +190,13 @@ class Scoring:
 
     def _note_stop(self, planned: int, whole: int) -> None:
         """Write into the manifest that not every trial was run, and leave out what was not scored whole."""
-        reason = self.stopped.rstrip(".")
+        reason = self.stop_reason.rstrip(".")
         note = f"Of {planned} planned trials of each prompt {whole} were run: {reason}."
         self.manifest[ROUNDS] = {
             "planned": planned,
             "whole": whole,
             "trial_notes": [note],
-            "stopped": self.stopped,
+            "stopped": self.stop_reason,
         }
         self.run.write_manifest(self.manifest)
         self.say(note)
@@ -207,21 +209,25 @@ class Scoring:
         Args:
             error: the interruption, or what a model or service raised.
         """
-        self.stop = error
-        self.stopped = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        self.stop_error = error
+        self.stop_reason = (
+            "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        )
 
-    def _is_within_limits(self, number: int) -> bool:
-        """Return whether a round is planned and within the limits of each reader; note the first that is not."""
-        due = [scored_task for scored_task in self.tasks.values() if number in scored_task.rounds]
+    def _exceeded_limit(self, number: int) -> str:
+        """Return the sentence of the first reader for which a round is beyond the user's limits; blank for none."""
         readers: dict[str, Scorer] = {}
         rows: dict[str, list[Row]] = {}
-        for scored_task in due:
-            model_id = scored_task.reader.model_id
-            readers[model_id] = scored_task.reader
-            rows.setdefault(model_id, []).extend(scored_task.rounds[number])
+        for scored_task in self.tasks.values():
+            if number in scored_task.rounds:
+                model_id = scored_task.reader.model_id
+                readers[model_id] = scored_task.reader
+                rows.setdefault(model_id, []).extend(scored_task.rounds[number])
         for model_id, reader in readers.items():
-            self.stopped = self.stopped or reader.beyond_limits(as_prompts(rows[model_id]))
-        return bool(due) and not self.stopped
+            reason = reader.beyond_limits(as_prompts(rows[model_id]))
+            if reason:
+                return reason
+        return ""
 
     def _score_study(self, study: str, number: int, pool: cluster.WorkerPool) -> None:
         """Score a round of a study, first what is cached."""
@@ -246,7 +252,7 @@ class Scoring:
             rows = all_rows[indices.start : indices.stop]
             part: cluster.Part = {
                 "name": f"{index}/{number}/{indices.start}",
-                "place": index,
+                "task": index,
                 "round": number,
                 "start": indices.start,
                 "rows": len(rows),
@@ -266,7 +272,7 @@ class Scoring:
 
     def _add(self, part: cluster.Part, scored: Sequence[Scored]) -> None:
         """Keep the scored rows of a part, without texts of credentialed notes and what a model wrote of them."""
-        scored_task = self.tasks[part["place"]]
+        scored_task = self.tasks[part["task"]]
         reader = scored_task.reader
         same_inputs = {
             index - part["start"] for index in scored_task.find_same_inputs(part["round"])
