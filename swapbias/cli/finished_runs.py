@@ -283,11 +283,11 @@ def share(
     options = hub.ShareOptions(
         results=results,
         model=model,
-        how=form,
+        model_change=form,
         audited=audited,
         public=public,
         findings_only=findings_only,
-        again=again,
+        repropose=again,
         namespace=namespace,
         dry_run=dry_run,
     )

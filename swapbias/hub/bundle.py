@@ -115,8 +115,8 @@ class Bundle:
     """Number of rows of its tables."""
     installed: bool
     """The scored prompts are those of the installed corpora."""
-    read: Mapping[str, Any]
-    """The manifest for the sentences of cards: it has the address of a public service."""
+    card_manifest: Mapping[str, Any]
+    """The public manifest with the address of a public service, for the sentences of cards."""
 
     @property
     def folder(self) -> str:
@@ -190,9 +190,9 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     if findings_only:
         results = replace(results, items={})
     public = run_results.as_public(results)
-    read = _with_address(public.manifest, manifest)
+    card_manifest = _with_address(public.manifest, manifest)
     name = run_name(manifest)
-    files = _result_files(public, read, name)
+    files = _result_files(public, card_manifest, name)
     files |= shared_items(run, public.items)
     return Bundle(
         name=name,
@@ -203,7 +203,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
         withheld=_withheld(run, files),
         rows=len(public.found) + sum(len(rows) for rows in public.items.values()),
         installed=is_installed,
-        read=read,
+        card_manifest=card_manifest,
     )
 
 
@@ -234,12 +234,12 @@ def _read_shareable(run: Run, manifest: Mapping[str, Any]) -> Results:
     return results
 
 
-def _result_files(public: Results, read: Mapping[str, Any], name: str) -> dict[str, bytes]:
+def _result_files(public: Results, card_manifest: Mapping[str, Any], name: str) -> dict[str, bytes]:
     """Write the manifest, tables, figures and report of public results, by path within the run."""
     with tempfile.TemporaryDirectory(prefix="swapbias-") as folder:
         run = Run(Path(folder))
         run.write_manifest(public.manifest)
-        run_results.write_results(run, public, command=run_command.repeat_command(read))
+        run_results.write_results(run, public, command=run_command.repeat_command(card_manifest))
         run.write("findings.parquet", findings_parquet(public.found, name))
         paths = sorted(path for path in run.folder.rglob("*") if path.is_file())
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

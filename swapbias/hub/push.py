@@ -1,4 +1,4 @@
-"""The one flow of commits: a push that is planned, safe_line in a dry run, or carried out."""
+"""The one flow of commits: a push is planned, and then shown (in a dry run) or carried out."""
 
 import difflib
 import re
@@ -14,7 +14,7 @@ from swapbias.privacy import Files, check_upload
 from swapbias.report import safe_line
 
 _TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
-_LONGEST = 10_000  # characters of a line that is safe_line
+_LONGEST = 10_000  # characters of a line that is shown
 _PUSHED = "Push {} {} with swapbias"  # the title of a push's commit, by which the next push knows the repository
 
 Say = Callable[[str], None]
@@ -28,7 +28,7 @@ class PushOptions(TypedDict, total=False):
     private: bool
     """A new repository is private."""
     dry_run: bool
-    """Only what would be written is safe_line."""
+    """Only what would be written is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ class Push:
     """What is written and deleted."""
     title: str = ""
     """The title of the commit."""
-    there: State | None = None
-    """The repository before; None where it will be made."""
+    existing_state: State | None = None
+    """The repository before the push; None where it will be made."""
     private: bool = False
     """Whether few may read the repository."""
     url: str = ""
@@ -84,14 +84,14 @@ class Push:
         """
         if self.commit or not (self.change or self.tag):
             return self
-        if self.there is None:
+        if self.existing_state is None:
             hub.create(self.repo, private=self.private, sdk=self.sdk)
         now = hub.existing_state(self.repo)
-        if now.private != self.private or (self.there is None and not is_new(hub, now)):
+        if now.private != self.private or (self.existing_state is None and not is_new(hub, now)):
             raise UsageError(
                 f"Somebody changed {self.repo.name} in between. Look at it, and run the command again."
             )
-        commit = (self.there or now).commit
+        commit = (self.existing_state or now).commit
         url = self.url
         if self.change:
             info = hub.commit(
@@ -130,7 +130,7 @@ class Push:
         if self.description:
             say(f"  Title: {self.title}")
             say(f"  Description: {self.description}")
-        files = self.there.files if self.there else {}
+        files = self.existing_state.files if self.existing_state else {}
         for path, content in sorted(self.change.write.items()):
             letter = "M" if path in files else "A"
             say(f"  {letter} {path} ({len(as_bytes(content)):,} bytes)")
@@ -144,7 +144,7 @@ class Push:
 
     def _text_difference(self, hub: Hub, path: str) -> Iterator[str]:
         """Yield the lines of a text that change, with two lines around them."""
-        before = hub.content(self.there, path).decode(errors="replace").splitlines()
+        before = hub.content(self.existing_state, path).decode(errors="replace").splitlines()
         after = as_bytes(self.change.write[path]).decode(errors="replace").splitlines()
         return difflib.unified_diff(before, after, "there", "new", lineterm="", n=2)
 
@@ -193,7 +193,7 @@ def push_repo(
         status="unchanged",
         change=Change({}),
         title=_PUSHED.format(repo.name.partition("/")[2], tag),
-        there=state,
+        existing_state=state,
         private=state.private if state else private,
         tag=tag,
     )

@@ -1,6 +1,6 @@
-"""A run shared on the Hub: its results repository, and what a model's page says of it."""
+"""Share a run on the Hub: commit it to a results repository, and add its findings to the page of a model."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -23,7 +23,8 @@ from swapbias.runs import Run
 COMMIT: Final = "commit"
 PULL_REQUEST: Final = "pull request"
 TITLE = "Add the results of a swapbias bias audit"
-_NO_COMMIT = "0" * 40  # stands for the commit that a rehearsal does not make
+# The commit in the addresses of a page that is planned before its results are committed.
+_PLANNED_COMMIT = "0" * 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +34,17 @@ class ShareOptions:
     results: str
     """The results repository, OWNER/NAME; made, private, where it is not there."""
     model: str | None = None
-    """The model's repository, if its page is to say something."""
-    how: Literal["", "commit", "pull request"] = ""
-    """COMMIT or PULL_REQUEST; blank where no model is named."""
+    """The model's repository, OWNER/NAME; None: no page of a model is changed."""
+    model_change: Literal["", "commit", "pull request"] = ""
+    """The way to change the model's page: COMMIT or PULL_REQUEST; blank where no model is named."""
     audited: str | None = None
-    """The model's name in the run, where it is another one."""
+    """The model's name in the run, where it differs from its name on the Hub."""
     public: bool = False
     """Everybody may read the results."""
     findings_only: bool = False
     """No scored prompts or answers."""
-    again: bool = False
-    """Propose what the model's owners closed or took out."""
+    repropose: bool = False
+    """Propose again what the model's owners closed or took out."""
     namespace: str = "swapbias"
     """Owner of the corpora on the Hub."""
     dry_run: bool = False
@@ -51,13 +52,13 @@ class ShareOptions:
 
 
 def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Push]:
-    """Share a run; sharing it again changes nothing, and after another audit of the same it updates in place.
+    """Share a run; sharing it again changes nothing, and sharing a later audit of the same models updates its folder.
 
     Everything that can be refused is refused before anything is written.
 
     Args:
         run: a finished run.
-        options: where it goes, and how.
+        options: the repositories, and the form of the change.
         hub: the Hub.
         say: gets lines for the user.
 
@@ -69,72 +70,87 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
         ValueError: a broken run or card.
         HubError: the Hub refused.
     """
-    repo = Repo("dataset", options.results)
-    model = Repo("model", options.model) if options.model else None
+    results_repo = Repo("dataset", options.results)
+    model_repo = Repo("model", options.model) if options.model else None
     if options.dry_run:
-        hub = DryHub(hub, repo.owner, say=say)
+        hub = DryHub(hub, results_repo.owner, say=say)
     bundle = bundle_run(run, findings_only=options.findings_only)
     findings: list[Finding] = []
-    if model:
+    if model_repo:
         pins = bundle.manifest["models"]
-        findings = findings_of(bundle.findings, model.name, options.audited, pins)
+        findings = findings_of(bundle.findings, model_repo.name, options.audited, pins)
     for path in bundle.withheld:
         say(f"Not shared: {path}")
-    is_owner = _check_access(hub, repo, model, options)
-    never = (*bundle.never, *hub.tokens())
-    results = _plan_results(hub, repo, bundle, public=options.public)
-    plans = [results]
+    owners = hub.owners()
+    _check_results_owner(results_repo, owners)
+    is_owner = model_repo is not None and model_repo.owner in owners
+    if model_repo:
+        _check_model_access(model_repo, options, is_owner=is_owner)
+    forbidden_strings = (*bundle.never, *hub.tokens())
+    results_plan = _plan_results(hub, results_repo, bundle, public=options.public)
+    plans = [results_plan]
     page = None
-    commit = _NO_COMMIT
-    if model and isinstance(hub, DryHub) and hub.unreachable:
-        say(f"The page of {model.name} cannot be shown without the Hub.")
-    elif model:
-        if results.there and not _changes_runs(results.change):
-            commit = hub.last_commit(results.there, bundle.folder)
-        page = _ModelPage(hub, model, is_owner, options, bundle, findings, repo)
-        # Rehearsed: what can be refused is refused while nothing is half done.
-        plans.append(page.plan(commit))
+    results_commit: str | None = None  # None: the push of the results will make it
+    if model_repo and isinstance(hub, DryHub) and hub.unreachable:
+        say(f"The page of {model_repo.name} cannot be shown without the Hub.")
+    elif model_repo:
+        state = results_plan.existing_state
+        if state and not _changes_runs(results_plan.change):
+            results_commit = hub.last_commit(state, bundle.folder)
+        page = _ModelPage(
+            hub=hub,
+            model_repo=model_repo,
+            is_owner=is_owner,
+            options=options,
+            bundle=bundle,
+            findings=findings,
+            results_repo=results_repo,
+        )
+        # A rehearsal: what can be refused is refused while nothing is half done. The page is planned again, with the
+        # commit of the results, once that is made.
+        plans.append(page.plan(results_commit or _PLANNED_COMMIT))
     for plan in plans:
-        check_upload(plan.change.write, never=never)
+        check_upload(plan.change.write, never=forbidden_strings)
     if options.dry_run:
         return [plan.show(hub, say) for plan in plans]
-    shared = results.carry_out(hub, never=never)
+    results_push = results_plan.carry_out(hub, never=forbidden_strings)
     if page is None:
-        return [shared]
-    if commit == _NO_COMMIT:
-        commit = shared.commit
+        return [results_push]
     try:
-        return [shared, page.plan(commit).carry_out(hub, never=never)]
+        page_plan = page.plan(results_commit or results_push.commit)
+        return [results_push, page_plan.carry_out(hub, never=forbidden_strings)]
     except ValueError as error:
-        sentence = f"The results are at {shared.url}, but {page.repo.name} was not changed: {error}"
-        for kind in (HubError, UsageError):
-            if isinstance(error, kind):
-                raise kind(sentence) from error
+        sentence = f"The results are at {results_push.url}, but {page.model_repo.name} was not changed: {error}"
+        # As the same error for the command line, which ends otherwise for each of these.
+        if isinstance(error, HubError):
+            raise HubError(sentence) from error
+        if isinstance(error, UsageError):
+            raise UsageError(sentence) from error
         raise ValueError(sentence) from error
 
 
 def _changes_runs(change: Change) -> bool:
-    """Tell whether a change is of more than the card of a results repository."""
+    """Tell whether a change writes or deletes files of runs, and not the card of a results repository alone."""
     return any(path.startswith("runs/") for path in (*change.write, *change.delete))
 
 
-def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOptions) -> bool:
-    """Tell whether the model is the user's own; UsageError for what nobody may write to unasked."""
-    owners = hub.owners()
-    if results.owner not in owners:
+def _check_results_owner(results_repo: Repo, owners: Collection[str]) -> None:
+    """Refuse a results repository of somebody else."""
+    if results_repo.owner not in owners:
         raise UsageError(
-            f"{results.name} is not yours: expected one of {listed(owners, 'your accounts')} before the slash."
+            f"{results_repo.name} is not yours: expected one of {listed(owners, 'your accounts')} before the slash."
         )
-    if model is None:
-        return False
-    is_owner = model.owner in owners
-    if not options.how and is_owner:
+
+
+def _check_model_access(model: Repo, options: ShareOptions, *, is_owner: bool) -> None:
+    """Refuse a change of a model's page that is in no form, or that its owners did not ask for."""
+    if not options.model_change and is_owner:
         raise UsageError(
             f"How {model.name} gets it is not said. Add --commit to write to its card, or --create-pr to propose it."
         )
-    if not options.how:
+    if not options.model_change:
         raise UsageError(f"How {model.name} gets it is not said. Add --create-pr to propose it.")
-    if not is_owner and options.how == COMMIT:
+    if not is_owner and options.model_change == COMMIT:
         raise UsageError(
             f"{model.name} is not yours, and nobody writes to it unasked. Propose it with --create-pr."
         )
@@ -143,7 +159,6 @@ def _check_access(hub: Hub, results: Repo, model: Repo | None, options: ShareOpt
             f"The owners of {model.name} could not open private results. Share them with --public, in a repository "
             "that everybody may read."
         )
-    return is_owner
 
 
 # --- the results repository -------------------------------------------------------------------------------
@@ -157,13 +172,13 @@ def _plan_results(hub: Hub, repo: Repo, bundle: Bundle, *, public: bool) -> Push
     readme = hub.text(state, cards.CARD)
     paths = set(state.files if state else ()) - HUB_FILES
     _check_holds_runs(repo, readme, paths)
-    others = [path for path in paths if not path.startswith(f"{bundle.folder}/")]
+    paths_of_others = [path for path in paths if not path.startswith(f"{bundle.folder}/")]
     card = run_cards.results_card(
         repo.name,
         bundle.name,
         bundle.findings,
-        bundle.read,
-        {*others, *bundle.files},
+        bundle.card_manifest,
+        {*paths_of_others, *bundle.files},
         readme,
         licences=_licences_of_rows(bundle),
         rows=bundle.rows,
@@ -181,7 +196,7 @@ def _plan_results(hub: Hub, repo: Repo, bundle: Bundle, *, public: bool) -> Push
         status=status,
         change=change,
         title=f"Share {bundle.name}",
-        there=state,
+        existing_state=state,
         private=not public,
         url=hub.url(repo, commit=commit),
         commit=commit,
@@ -226,39 +241,40 @@ def _licences_of_rows(bundle: Bundle) -> list[str]:
 # --- the page of a model ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _ModelPage:
-    """The page of a model that is to say what a results repository holds."""
+    """The page of a model, to which the findings in a results repository are added."""
 
     hub: Hub
-    repo: Repo
+    model_repo: Repo
     """The model's repository."""
     is_owner: bool
-    """Whether it is the user's own."""
+    """Whether that is the user's own."""
     options: ShareOptions
     bundle: Bundle
     findings: list[Finding]
-    """Those of this model."""
-    results: Repo
+    """The findings of this model."""
+    results_repo: Repo
     """The results repository."""
 
     def plan(self, results_commit: str) -> Push:
         """Plan the commit or pull request that makes the page say what the results at a commit hold."""
-        state = self.hub.existing_state(self.repo)
-        manifest = self.bundle.read
-        commit = commit_read(self.hub, self.repo, manifest, self.findings[0].model_id)
+        state = self.hub.existing_state(self.model_repo)
+        manifest = self.bundle.card_manifest
+        model_commit = commit_read(self.hub, self.model_repo, manifest, self.findings[0].model_id)
         if not self.is_owner:
             self._check_model_as_it_is()
         deviations = self._deviations()
         if not self.is_owner:
             _check_usual_prompts(deviations)
-        source_url = self.hub.url(self.results, commit=results_commit, path=self.bundle.folder)
+        source_url = self.hub.url(self.results_repo, commit=results_commit, path=self.bundle.folder)
+        usual_findings = [
+            finding
+            for finding in self.findings
+            if not deviations[finding.study, finding.experiment]
+        ]
         entries = eval_entries(
-            [
-                finding
-                for finding in self.findings
-                if not deviations[finding.study, finding.experiment]
-            ],
+            usual_findings,
             manifest,
             namespace=self.options.namespace,
             revisions=self._corpus_revisions(),
@@ -266,49 +282,51 @@ class _ModelPage:
             source_user=self.hub.user,
         )
         readme = self.hub.text(state, cards.CARD)
-        file = f"{self.repo.name}/{cards.CARD}"
+        file = f"{self.model_repo.name}/{cards.CARD}"
         cards.load(cards.split(readme).header, file)  # a card that cannot be read is not added to
         parts = run_cards.study_parts(
             self.findings,
             manifest,
-            model_name=self.repo.name,
-            revision=commit,
+            model_name=self.model_repo.name,
+            revision=model_commit,
             results_url=source_url,
             results_private=not self.options.public,
         )
         files = {cards.CARD: run_cards.with_parts(readme, parts, file=file).encode()}
         if entries:
             existing = self.hub.content(state, EVAL_RESULTS)
-            name = f"{self.repo.name}/{EVAL_RESULTS}"
+            name = f"{self.model_repo.name}/{EVAL_RESULTS}"
             files[EVAL_RESULTS] = merged_entries(existing, entries, name)
         change = Change(difference(state, files).write)
         plan = Push(
-            repo=self.repo,
+            repo=self.model_repo,
             status="updated" if change else "unchanged",
             change=change,
             title=TITLE,
-            there=state,
+            existing_state=state,
             private=state.private,
-            url=self.hub.url(self.repo),
+            url=self.hub.url(self.model_repo),
         )
-        if not change or self.options.how == COMMIT:
+        if not change or self.options.model_change == COMMIT:
             return plan
         return self._as_pull_request(plan)
 
     def _deviations(self) -> dict[tuple[str, str], str]:
-        """Say by study and experiment what was read in place of its usual prompts; blank where these were."""
+        """Say for each study and experiment which prompts were read in place of the usual ones; blank for these."""
         names = dict.fromkeys((finding.study, finding.experiment) for finding in self.findings)
         return {
-            (study, experiment): run_cards.prompts_read(self.bundle.read, study, experiment)
+            (study, experiment): run_cards.prompts_read(
+                self.bundle.card_manifest, study, experiment
+            )
             for study, experiment in names
         }
 
     def _check_model_as_it_is(self) -> None:
-        """Refuse results of a model in another form: a page of one's own alone says what was read instead."""
-        if changed := read_otherwise(self.bundle.read, self.findings[0].model_id):
+        """Refuse results of a model in another form: only a page of the user's own model can say so."""
+        if changed := read_otherwise(self.bundle.card_manifest, self.findings[0].model_id):
             raise UsageError(
-                f"The run read {self.repo.name} in {changed}, and such results go to a page of your own alone. Share "
-                "them without --model, or audit the model as it is."
+                f"The run read {self.model_repo.name} in {changed}, and such results go to a page of your own alone. "
+                "Share them without --model, or audit the model as it is."
             )
 
     def _corpus_revisions(self) -> dict[str, str]:
@@ -326,8 +344,9 @@ class _ModelPage:
 
     def _as_pull_request(self, plan: Push) -> Push:
         """Propose a change to the model's owners, unless they have it already."""
-        latest = next(iter(self.hub.pull_requests(self.repo, title=TITLE)), None)
-        if latest and (latest.status in ("open", "draft") or not self.options.again):
+        latest = next(iter(self.hub.pull_requests(self.model_repo, title=TITLE)), None)
+        is_open = latest is not None and latest.status in ("open", "draft")
+        if latest and (is_open or not self.options.repropose):
             return replace(
                 plan,
                 change=Change({}),
@@ -351,7 +370,7 @@ class _ModelPage:
 
 
 def _check_usual_prompts(deviations: Mapping[tuple[str, str], str]) -> None:
-    """Refuse results of other prompts than the usual ones: a page of one's own alone says what was read instead."""
+    """Refuse results of other prompts than the usual ones: only a page of the user's own model can say so."""
     deviation = next(filter(None, deviations.values()), "")
     if deviation:
         raise UsageError(

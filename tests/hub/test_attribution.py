@@ -85,13 +85,13 @@ def head(hub, name):
 
 
 def share_findings(run, **options):
-    usual = {"results": "alice/audits", "how": COMMIT}
+    usual = {"results": "alice/audits", "model_change": COMMIT}
     return share_run(run, ShareOptions(**{**usual, **options}), Hub(), say=str)
 
 
 def propose(run, **options):
     return share_findings(
-        run, **{"results": "alice/open", "how": PULL_REQUEST, "public": True, **options}
+        run, **{"results": "alice/open", "model_change": PULL_REQUEST, "public": True, **options}
     )
 
 
@@ -178,7 +178,7 @@ def test_shared_manifest_repeats_adapter(pushed, tmp_path):
     """A shared manifest repeats the run with its adapter."""
     run = audited(BASE, tmp_path / "run", adapter=LORA)
     before = scores(run)
-    share_findings(run, model=None, how="")
+    share_findings(run, model=None, model_change="")
     (path,) = (
         path for path in pushed.files("dataset", "alice/audits") if path.endswith("manifest.json")
     )

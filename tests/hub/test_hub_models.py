@@ -105,7 +105,7 @@ def test_model_of_the_hub_is_pinned(pushed, tmp_path, monkeypatch):
     assert again.manifest()["from_cache"] == 12
     assert again.items("gendered_stigma").equals(run.items("gendered_stigma"))
 
-    wanted = ShareOptions(results="alice/audits", model=NAME, how=COMMIT, dry_run=True)
+    wanted = ShareOptions(results="alice/audits", model=NAME, model_change=COMMIT, dry_run=True)
     done = share_run(
         run, wanted, Hub(), say=said.append
     )  # it need not be told that this is the model of the Hub
@@ -136,7 +136,7 @@ def test_folder_with_weights_of_the_hub(pushed, folder, versions, tmp_path):
     said = []
     run = audited(str(folder), tmp_path / "run")
     wanted = ShareOptions(
-        results="alice/audits", model=NAME, how=COMMIT, audited="mine", dry_run=True
+        results="alice/audits", model=NAME, model_change=COMMIT, audited="mine", dry_run=True
     )
     share_run(run, wanted, Hub(), say=said.append)
     assert f"measured {NAME}, audited as mine, which has the same weights" in " ".join(said)

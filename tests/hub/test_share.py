@@ -41,11 +41,16 @@ def share_results(run, results="alice/audits", *, say=str, **options):
 
 
 def share_on_page(run, **options):
-    return share_results(run, model="alice/m", how=COMMIT, audited=MODEL, **options)
+    return share_results(run, model="alice/m", model_change=COMMIT, audited=MODEL, **options)
 
 
 def propose(run, model="bob/m", **options):
-    usual = {"results": "alice/open", "public": True, "how": PULL_REQUEST, "audited": MODEL}
+    usual = {
+        "results": "alice/open",
+        "public": True,
+        "model_change": PULL_REQUEST,
+        "audited": MODEL,
+    }
     return share_results(run, **{**usual, **options}, model=model)
 
 
@@ -68,7 +73,7 @@ def test_credentialed_run_asks_nothing(hub, run, tmp_path):
         {},
         {"findings_only": True},
         {"dry_run": True},
-        {"model": "alice/m", "how": COMMIT},
+        {"model": "alice/m", "model_change": COMMIT},
     ):
         with pytest.raises(UsageError, match="credentialed clinical data"):
             share_results(held, **more)
@@ -505,9 +510,9 @@ def test_pull_request_has_two_files(models, run, model):
 def test_no_unwanted_pull_request(models, run, tmp_path):
     """Nothing is proposed without the option, nor a part of the prompts beside whole audits."""
     with pytest.raises(UsageError, match="Add --create-pr"):
-        propose(run, how="")
+        propose(run, model_change="")
     with pytest.raises(UsageError, match="not yours, and nobody writes to it unasked"):
-        propose(run, how=COMMIT)
+        propose(run, model_change=COMMIT)
     with pytest.raises(UsageError, match="could not open private results"):
         propose(run, results="alice/audits", public=False)
     with pytest.raises(UsageError, match="The run read at most 40 rows of each table"):
@@ -521,13 +526,13 @@ def test_open_pull_request(models, run, later_run, tmp_path):
     propose(run)
     assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is open"]
     for again in (False, True):
-        status = statuses(propose(later_run, again=again))[1]
+        status = statuses(propose(later_run, repropose=again))[1]
         assert status == "not proposed again: pull request 1 is open"
     assert len(models.repo("model", "bob/m").pulls) == 1
     models.repo("model", "bob/m").pulls[0].status = "closed"
     again = edited(run, tmp_path / "again", finished="2031-01-01T00:00:00+00:00")
     assert statuses(propose(again)) == ["updated", "not proposed again: pull request 1 is closed"]
-    assert statuses(propose(again, again=True))[1] == "pull request opened"
+    assert statuses(propose(again, repropose=True))[1] == "pull request opened"
 
 
 def test_removed_section(models, run):
@@ -537,7 +542,7 @@ def test_removed_section(models, run):
     assert statuses(propose(run)) == ["unchanged", "unchanged"]  # nothing is left to do
     models.push("model", "bob/m", {}, "no", delete=[EVAL])
     assert statuses(propose(run))[1] == "not proposed again: pull request 1 is merged"
-    assert statuses(propose(run, again=True))[1] == "pull request opened"
+    assert statuses(propose(run, repropose=True))[1] == "pull request opened"
 
 
 def test_model_without_pull_requests(hub, run):
