@@ -18,8 +18,8 @@ from swapbias.errors import ServiceError, UsageError, listed
 from swapbias.files import is_url
 from swapbias.models import SettingsError
 
-OF_TABLE = ui.names_of(runs.PromptOptions)
-_KEY = "api_key_env"  # which no manifest says
+PROMPT_OPTIONS = ui.names_of(runs.PromptOptions)
+_KEY = "api_key_env"  # never in a manifest, so it may be given beside a run or file
 _ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUSTER)
 _ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "like", "base_url")
 _MODELS = (
@@ -69,12 +69,12 @@ def audit(
     """
     from swapbias.runs import audit_file
 
-    # First: a study of the run may have the name of another.
+    # Before --study is read: opening a run registers its own studies, which may have the same names.
     earlier = earlier_run(like, dry_run=dry_run)
-    from_m = ui.read_settings(model_settings)
-    explicit = _explicit(context, from_m)
-    options |= from_m
-    of_table = {name: options[name] for name in OF_TABLE if name in explicit}
+    model_options = ui.read_settings(model_settings)
+    explicit = _explicit(context, model_options)
+    options |= model_options
+    prompt_options = {name: options[name] for name in PROMPT_OPTIONS if name in explicit}
     cluster = {name: options[name] for name in ui.CLUSTER if name in options}
     engine = ui.engine_of(cluster, resume or folder)
     is_own_store = cluster.get("own_store", False)
@@ -98,18 +98,19 @@ def audit(
     file = _settings_file(models or ())
     if file:
         _refuse_others(explicit, _ALLOWED_WITH_FILE, f"{file} says what is audited and how")
-        order = _from_file(file, key_name, options["base_url"], trusted=trust or dry_run)
+        # A dry run loads nothing, so code that a file names need not be trusted.
+        request = _from_file(file, key_name, options["base_url"], trusted=trust or dry_run)
     else:
-        names = _study_names(study, prompts, of_table)
-        order = _from_options(models, names, options, trust=trust)
+        names = _study_names(study, prompts, prompt_options)
+        request = _from_options(models, names, options, trust=trust)
     names_settings: AbstractContextManager[None] = nullcontext()
-    if file and order.manifest is None:
+    if file and request.manifest is None:
         names_settings = audit_file.named_in_file(file)
     with names_settings:
         if dry_run:
-            _show_plan(order, earlier)
+            _show_plan(request, earlier)
         else:
-            work, target = _planned_work(order, folder, cache=not no_cache, engine=engine)
+            work, target = _planned_work(request, folder, cache=not no_cache, engine=engine)
             _run_and_show(work, target, own_store=is_own_store, verbose=verbose)
 
 
@@ -124,28 +125,28 @@ ui.add_flags(
 )
 
 
-class _Order(NamedTuple):
-    """An order for an audit: settings, the models if any are named, and the manifest of a run that is repeated."""
+class _AuditRequest(NamedTuple):
+    """What an audit was called with."""
 
     settings: "runs.Settings"
-    """Those of the first model."""
+    """Settings of the first model."""
     models: list[str]
     """Names of models; none: the demonstration's."""
     manifest: Mapping[str, Any] | None = None
-    """Of the run that is repeated."""
+    """Manifest of the run that is repeated; None where none is."""
 
 
-def _explicit(context: typer.Context, from_m: Mapping[str, Any]) -> list[str]:
-    """List what the command line says, of options and of keys of -M; a UsageError for one that is both."""
+def _explicit(context: typer.Context, model_options: Mapping[str, Any]) -> list[str]:
+    """List the options and keys of -M that the command line sets; refuse one that is both (UsageError)."""
     options = []
     for name in context.params:
         source = context.get_parameter_source(name)
         if name != "model_settings" and source and source.name == "COMMANDLINE":
             options.append(name)
-    for name in from_m:
+    for name in model_options:
         if name in options:
             raise UsageError(f"{name} is an option and a setting of -M. Drop one of them.")
-    return [*options, *from_m]
+    return [*options, *model_options]
 
 
 def _settings_file(models: Sequence[str]) -> str:
@@ -163,36 +164,36 @@ def _is_settings_file(path: Path) -> bool:
 
 def _from_options(
     models: Sequence[str] | None, studies: Sequence[str], options: Mapping[str, Any], *, trust: bool
-) -> _Order:
-    """Read the options of a command; errors name settings as it writes them."""
-    of_runs = (*OF_TABLE, *ui.CLUSTER)
-    of_settings = {name: value for name, value in options.items() if name not in of_runs}
+) -> _AuditRequest:
+    """Read the options of a command; errors name a setting by its option."""
+    other_options = (*PROMPT_OPTIONS, *ui.CLUSTER)
+    audit_options = {name: value for name, value in options.items() if name not in other_options}
     try:
-        by_model = [runs.settings_of(model, studies, of_settings) for model in models or (None,)]
+        by_model = [runs.settings_of(model, studies, audit_options) for model in models or (None,)]
     except SettingsError as error:
         raise ui.in_options(error) from None
     if by_model[0].load.trust_remote_code and not trust:
         raise UsageError(
             "-M trust-remote-code runs code of the model's maker. Read it, then add --trust."
         )
-    return _Order(by_model[0], [settings.model for settings in by_model if settings.model])
+    return _AuditRequest(by_model[0], [settings.model for settings in by_model if settings.model])
 
 
-def _show_plan(order: _Order, earlier: "findings.EarlierRun | None") -> None:
+def _show_plan(request: _AuditRequest, earlier: "findings.EarlierRun | None") -> None:
     """Say what the audit of each model would take."""
-    for model in order.models or (None,):
-        for sentence in plan_sentences(replace(order.settings, model=model), earlier):
+    for model in request.models or (None,):
+        for sentence in plan_sentences(replace(request.settings, model=model), earlier):
             ui.show_text(sentence)
     ui.show("Nothing was loaded or sent.")
 
 
 def _planned_work(
-    order: _Order, folder: str | None, *, cache: bool, engine: Any
+    request: _AuditRequest, folder: str | None, *, cache: bool, engine: Any
 ) -> tuple[Callable[..., Any], str]:
     """Return the function that audits the models, and the folder or store that it writes to."""
     from swapbias.runs import run_folders
 
-    settings, models, manifest = order
+    settings, models, manifest = request
     if len(models) <= 1:
 
         def audit_one(here: Path, store: Any, **shown_by: Any) -> Any:
@@ -222,7 +223,7 @@ def _planned_work(
 
 def _from_file(
     file: str, api_key_env: str | None, base_url: str | None, *, trusted: bool
-) -> _Order:
+) -> _AuditRequest:
     """Read an ``audit.toml`` or ``manifest.json``; code that it names runs if ``trusted``."""
     from swapbias.runs import audit_file, scorers
 
@@ -237,7 +238,7 @@ def _from_file(
     if manifest is None:
         for model in models or (None,):
             scorers.check_code(file, replace(settings, model=model), None, trust=trusted)
-    return _Order(settings, models, manifest)
+    return _AuditRequest(settings, models, manifest)
 
 
 def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], reason: str) -> None:
@@ -248,13 +249,13 @@ def _refuse_others(explicit: Sequence[str], allowed: Sequence[str], reason: str)
 
 
 def _study_names(
-    study: list[str] | None, prompts: Path | None, of_table: Mapping[str, Any]
+    study: list[str] | None, prompts: Path | None, prompt_options: Mapping[str, Any]
 ) -> list[str]:
     """Return the names of the studies; those of the user's own are opened."""
     names = hub.study_names(ui.split_commas(study))
     if prompts is not None:
-        return [*names, hub.own_study(prompts, **of_table).name]
-    if of_table:
+        return [*names, hub.own_study(prompts, **prompt_options).name]
+    if prompt_options:
         raise UsageError(
             "--reference, group, lexicon, unit, range, fixed and shared-fills are about own prompts. Add --prompts, "
             "or write them in the study.toml of a folder."

@@ -8,7 +8,7 @@ import typer
 
 from swapbias import hub, models, studies, swapping
 from swapbias.cli import terminal as ui
-from swapbias.cli.auditing import OF_TABLE
+from swapbias.cli.auditing import PROMPT_OPTIONS
 from swapbias.cli.plans import study_designs
 from swapbias.errors import UsageError
 from swapbias.studies import own
@@ -49,13 +49,15 @@ def check_folder(
 
     Settings of own prompts are those of swapbias audit: -M fixed=topic.
     """
-    of_table = ui.read_settings(settings, OF_TABLE)
-    if words and "lexicon" in of_table:
+    prompt_options = ui.read_settings(settings, PROMPT_OPTIONS)
+    if words and "lexicon" in prompt_options:
         raise UsageError("lexicon is an option and a setting of -M. Drop one of them.")
     if not source.exists() and _is_packaged(str(source)):
         _check_declarations(str(source))
         return
-    checked = swapping.check_study(source, reference=reference, **{"lexicon": words} | of_table)
+    checked = swapping.check_study(
+        source, reference=reference, **{"lexicon": words} | prompt_options
+    )
     designs = [*study_designs(checked.corpus)] if checked.corpus else []
     for sentence in (*checked.faults, *checked.advice, *designs):
         ui.show(sentence)

@@ -1,4 +1,4 @@
-"""The loop that scores the prompts of a run in rounds, but for what is cached, and writes the scored rows."""
+"""The loop that scores the prompts of a run in rounds, except what is cached, and writes the scored rows."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ def refuse_non_finite(rows: "pd.DataFrame", run_place: str) -> None:
 
     Args:
         rows: scored rows of a study.
-        run_place: of the run, for the sentence.
+        run_place: folder or store of the run, for the sentence.
 
     Raises:
         ValueError: over half of the rows of an experiment have NaN or infinity.
@@ -44,7 +44,7 @@ def refuse_non_finite(rows: "pd.DataFrame", run_place: str) -> None:
 
 
 def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
-    """Yield the indices of parts of the rows that never separate neighbours with one text, which share a pass.
+    """Yield the indices of parts of the rows; neighbours with the same text, which share a pass, stay together.
 
     Args:
         rows: of one trial.
@@ -102,7 +102,7 @@ class Scoring:
     run: Run
     """Where rows and manifest are written."""
     manifest: dict[str, Any]
-    """Of the run; what is written into it stands here too."""
+    """Manifest of the run; a change is made here, then written."""
     tasks: Mapping[int, ScoredTask]
     """Tasks by their index in the plan."""
     say: progress.Say
@@ -138,7 +138,7 @@ class Scoring:
         last_rounds = self._begin_bars()
         planned = max(last_rounds.values())
         self.manifest.pop(ROUNDS, None)  # of a run that was stopped
-        whole = 0
+        complete_rounds = 0
         for number in range(1, planned + 1):
             if number > 1:
                 self.stop_reason = self._exceeded_limit(number)
@@ -147,10 +147,10 @@ class Scoring:
             self._score_round(number, last_rounds, pool)
             if self.stop_error:
                 break
-            whole = number
+            complete_rounds = number
             self._say_costs(number, planned)
         if self.stop_reason:
-            self._note_stop(planned, whole)
+            self._note_stop(planned, complete_rounds)
         for study in last_rounds:
             if self.stop_error or study not in self.items:
                 self._finish(study)
@@ -188,20 +188,20 @@ class Scoring:
         for spent in dict.fromkeys(filter(None, costs)):
             self.say(f"Trial {number} of {planned}: {spent}" if planned > 1 else spent)
 
-    def _note_stop(self, planned: int, whole: int) -> None:
+    def _note_stop(self, planned: int, complete_rounds: int) -> None:
         """Write into the manifest that not every trial was run, and leave out what was not scored whole."""
         reason = self.stop_reason.rstrip(".")
-        note = f"Of {planned} planned trials of each prompt {whole} were run: {reason}."
+        note = f"Of {planned} planned trials of each prompt {complete_rounds} were run: {reason}."
         self.manifest[ROUNDS] = {
             "planned": planned,
-            "whole": whole,
+            "whole": complete_rounds,
             "trial_notes": [note],
             "stopped": self.stop_reason,
         }
         self.run.write_manifest(self.manifest)
         self.say(note)
         for scored_task in self.tasks.values():
-            scored_task.drop_rounds_after(whole)
+            scored_task.drop_rounds_after(complete_rounds)
 
     def stop_by(self, error: BaseException) -> None:
         """Note what ends the run after the rounds that are scored: they are reported, and then it is raised.
@@ -244,7 +244,7 @@ class Scoring:
             self._add(part, result["scored"])
 
     def _part_rows(self, index: int, number: int, parts: _StudyParts) -> None:
-        """Part the rows of a task's round, and add those that are cached."""
+        """Divide the rows of a task's round into parts; add the cached ones, and collect the others."""
         scored_task = self.tasks[index]
         all_rows = scored_task.rounds.get(number, [])
         # Which rows a part has depends on the plan alone, for parts are looked up by their rows.
@@ -283,7 +283,7 @@ class Scoring:
         rows = []
         for row in with_scores(_rows_of(scored_task, part), measured, reader.model_id, same_inputs):
             rows.append({**row, **private} if _is_credentialed(row) else row)
-        # Rows of other wordings have two more; candidates are those of the corpus.
+        # Rows of other wordings have two columns more. Candidates stand in the corpus.
         columns = dict.fromkeys(name for row in rows for name in row if name != "candidates")
         cells = {name: [row.get(name) for row in rows] for name in columns}
         scored_task.tables[part["round"], part["start"]] = pa.table(cells)
