@@ -54,8 +54,9 @@ RATES = {
 """Quantities without a verdict, as a sentence names them, by their measure."""
 # Mean rates below it are also compared by their ratio.
 _LOW = 0.25
-_WORDS = {FOUND: "Gap", SMALL: "Gap", UNSTABLE: "Gap", NONE: "No gap", UNDECIDED: "Undecided"}
-_WORDS_OF_DIFFERENCES = {**_WORDS, **dict.fromkeys(SURE, "Difference"), NONE: "No difference"}
+WORDS = {FOUND: "Gap", SMALL: "Gap", UNSTABLE: "Gap", NONE: "No gap", UNDECIDED: "Undecided"}
+"""The word that states a verdict; code compares verdicts, never these words."""
+_WORDS_OF_DIFFERENCES = {**WORDS, **dict.fromkeys(SURE, "Difference"), NONE: "No difference"}
 _CLAIMS = {
     "masked": "prefers words for {more} to words for {less}",
     "causal": "finds texts about {more} likelier than those about {less}",
@@ -84,7 +85,7 @@ def verdict_word(finding: Finding) -> str:
         return NOT_MEASURED
     if finding.verdict == TOO_FEW:
         return f"Too few {finding.estimate.fewest_of or 'pairs'}"
-    words = _WORDS_OF_DIFFERENCES if finding.measure == terms.DIFFERENCE else _WORDS
+    words = _WORDS_OF_DIFFERENCES if finding.measure == terms.DIFFERENCE else WORDS
     return words.get(finding.verdict, "")
 
 

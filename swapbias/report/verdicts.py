@@ -15,7 +15,9 @@ from swapbias.report.claims import (
     RATES,
     SURE,
     TOO_FEW,
+    UNDECIDED,
     UNMEASURED,
+    WORDS,
     claim_sentence,
     claim_without_size,
     fixed_levels,
@@ -65,7 +67,7 @@ class Verdict:
     """One conclusion: a word and a sentence."""
 
     word: str
-    """Gap, No gap, Undecided, Too few ..., Not measured; blank for a rate."""
+    """Gap, No gap, Undecided, Too few ..., Not measured; blank for a rate, and for a sentence that goes on."""
     text: str
     """The sentence."""
 
@@ -90,15 +92,17 @@ def group_by_question(rows: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def state_verdicts(results: Sequence[Finding], rows: Sequence[Finding] = ()) -> list[Verdict]:
-    """Return the verdicts on one question; of many gaps alike one sentence for all of them.
+    """Return the verdicts on one question; gaps that are alike share one sentence.
 
     Args:
         results: primary findings of one experiment and model.
-        rows: all findings of the run, which hold the gaps that a difference of gaps compares.
+        rows: all findings of the run, among them the gaps that a difference of gaps compares; empty: these gaps are
+            not stated.
     """
     test = next((finding for finding in results if finding.tests_all_groups), None)
     if test is not None:
         first, *others = _state_group_verdicts(test, results)
+        # A question has one word, that of its test: each other word goes into its sentence.
         return [first, *(Verdict("", str(verdict)) for verdict in others)]
     if len(results) == 1:
         return [state_verdict(results[0]), *_state_set_verdicts(gaps_of_sets(results[0], rows))]
@@ -122,7 +126,7 @@ def state_verdict(finding: Finding, start: str = "") -> Verdict:
 
 
 def gaps_of_sets(finding: Finding, rows: Sequence[Finding]) -> list[Finding]:
-    """Return the gaps of both sets of conditions that a difference compares, and of its baseline.
+    """Return the gaps in both subsets (sets of conditions) that a difference compares, and in its baseline.
 
     Args:
         finding: a primary finding.
@@ -157,7 +161,7 @@ def _is_whole_gap_of(row: Finding, finding: Finding) -> bool:
 
 
 def _state_set_verdicts(gaps: Sequence[Finding]) -> list[Verdict]:
-    """Return the gap of each set of a difference: one conclusion where each is found, with one direction."""
+    """Return verdicts on the gaps in the sets of a difference: one for all where all are found in one direction."""
     names = [f"with {group_name(experiment_of(gap), gap.subset)}" for gap in gaps]
     if len(gaps) < 2 or not _all_found_in_one_direction(gaps):
         sentences = [state_verdict(gap, name).text for gap, name in zip(gaps, names, strict=True)]
@@ -167,8 +171,8 @@ def _state_set_verdicts(gaps: Sequence[Finding]) -> list[Verdict]:
         sizes.append(f"{size_words(gap)} {format_gap(gap.estimate.value, gap.scale)} {name}")
     claim = f"in each case {claim_without_size(gaps[0])}, {join_names(sizes)}"
     if any(math.isnan(gap.estimate.ci_low) for gap in gaps):
-        return [Verdict("Gap", f"{claim}.")]
-    return [Verdict("Gap", f"{claim}. Each interval leaves out zero.")]
+        return [Verdict(WORDS[FOUND], f"{claim}.")]
+    return [Verdict(WORDS[FOUND], f"{claim}. Each interval leaves out zero.")]
 
 
 def _all_found_in_one_direction(gaps: Sequence[Finding]) -> bool:
@@ -180,7 +184,7 @@ def _all_found_in_one_direction(gaps: Sequence[Finding]) -> bool:
 def _state_alike(
     gaps: Sequence[Finding], name: Callable[[Finding], str], preposition: str = ""
 ) -> Iterator[Verdict]:
-    """Yield verdicts on gaps that are never pooled: the largest by itself, then those alike together."""
+    """Yield verdicts on gaps, which are never pooled: the largest by itself, then one verdict for those alike."""
     for word, alike in _group_alike(gaps):
         if len(alike) == 1:
             yield state_verdict(alike[0])
@@ -191,7 +195,7 @@ def _state_alike(
             noun = "differences of gaps"
             titles = [title.removeprefix(DIFFERENCE_PREFIX) for title in titles]
         names = join_names(titles, MOST_NAMES)
-        ending = _describe_alike(word, alike)
+        ending = _describe_alike(alike)
         if ending:
             yield Verdict(word, f"the {noun} {preposition}{names} {ending}.")
         elif alike[0].verdict == TOO_FEW:
@@ -202,33 +206,44 @@ def _state_alike(
 
 def _group_alike(gaps: Sequence[Finding]) -> Iterator[tuple[str, list[Finding]]]:
     """Yield the word and the findings of one verdict and direction; the largest gap comes first and alone."""
-    alike: dict[tuple[str, ...], list[Finding]] = {}
+    alike: dict[tuple[str, str, str], list[Finding]] = {}
     for gap in sorted(gaps, key=_gap_order):
-        key: tuple[str, ...] = (verdict_word(gap), gap.verdict)
-        if verdict_word(gap) == "Gap" and alike:
-            key = (*key, toward_group(gap))
-        alike.setdefault(key, []).append(gap)
-    for (word, *_), rows in alike.items():
+        direction = ""
+        # The first gap is the largest: without a direction its key is its own, and it stays alone.
+        if _is_measured_gap(gap) and alike:
+            direction = toward_group(gap)
+        alike.setdefault((verdict_word(gap), gap.verdict, direction), []).append(gap)
+    for (word, _, _), rows in alike.items():
         yield word, rows
+
+
+def _is_measured_gap(finding: Finding) -> bool:
+    """Return whether a verdict says that there is a gap between two groups of one model."""
+    is_of_models = finding.measure == terms.DIFFERENCE
+    return finding.verdict in SURE and not is_of_models and not math.isnan(finding.estimate.value)
 
 
 def _gap_order(finding: Finding) -> float:
     """Return what findings are sorted by: gaps by size, the largest first, then all others."""
-    if verdict_word(finding) != "Gap":
+    if not _is_measured_gap(finding):
         return 0.0
     return -abs(finding.estimate.value)
 
 
-def _describe_alike(word: str, gaps: Sequence[Finding]) -> str:
-    """Return the end of a sentence that names several gaps; blank for a word that has none."""
+def _describe_alike(gaps: Sequence[Finding]) -> str:
+    """Return the end of a sentence that names several gaps of one verdict; blank for a verdict that has none."""
     first = gaps[0]
-    if word == "Gap":
+    if math.isnan(first.estimate.value):
+        return ""
+    if first.verdict == UNDECIDED:
+        return _why_all_undecided(gaps)
+    if first.measure == terms.DIFFERENCE:
+        return ""
+    if first.verdict in SURE:
         size = format_gap(first.estimate.value, first.scale)
         return f"lie {toward_group(first)} by up to {size}{gap_ending(first)}"
-    if word == "No gap":
+    if first.verdict == NONE:
         return f"are within the margin of {format_margin(first)}"
-    if word == "Undecided":
-        return _why_all_undecided(gaps)
     return ""
 
 
@@ -299,12 +314,16 @@ def _state_group_test(test: Finding, gaps: Sequence[Finding]) -> Verdict:
         sets = [group_name(experiment, name) for name in experiment.compares.contrast]
         change = experiment.words.change or " instead of ".join(sets)
         if is_different:
-            return Verdict("Gap", f"{change} changes {model}'s gaps between {groups} {outcome}.")
+            return Verdict(
+                WORDS[FOUND], f"{change} changes {model}'s gaps between {groups} {outcome}."
+            )
         sentence = f"{change} is not shown to change {model}'s gaps between {groups} {outcome}."
-        return Verdict("Undecided", sentence)
+        return Verdict(WORDS[UNDECIDED], sentence)
     if is_different:
-        return Verdict("Gap", f"{model} scores {groups} differently {outcome}.")
-    return Verdict("Undecided", f"no difference among {groups} of {model} was found {outcome}.")
+        return Verdict(WORDS[FOUND], f"{model} scores {groups} differently {outcome}.")
+    return Verdict(
+        WORDS[UNDECIDED], f"no difference among {groups} of {model} was found {outcome}."
+    )
 
 
 def _tested_groups(test: Finding) -> str:
@@ -323,10 +342,10 @@ def _state_untested_groups(test: Finding, gaps: Sequence[Finding]) -> Verdict:
         sentence = (
             f"no difference among {groups} of {model} was found (too little varies for a test)."
         )
-        return Verdict("Undecided", sentence)
-    word = "Undecided"
+        return Verdict(WORDS[UNDECIDED], sentence)
+    word = WORDS[UNDECIDED]
     if {gap.verdict for gap in gaps} == {NONE}:
-        word = "No gap"
+        word = WORDS[NONE]
     if test.contrast == terms.ALL_GAPS:
         sentence = f"{model}'s gaps between {groups} are the same in both sets of conditions."
         return Verdict(word, sentence)
@@ -347,13 +366,13 @@ def describe_margins(rows: Sequence[Finding]) -> str:
 
 
 def describe_chance_of_gap(rows: Sequence[Finding]) -> str:
-    """Say that each study is judged alone, and how often one of so many null studies shows a gap.
+    """Say that each study is judged by itself, and how often studies without any gap show one all the same.
 
     Args:
         rows: findings of a run.
 
     Returns:
-        Two sentences; blank for fewer than two studies and models.
+        Two sentences; blank for fewer than two pairs of study and model.
     """
     judged: set[tuple[str, str]] = set()
     for finding in findings.primary_findings(rows):
@@ -387,10 +406,10 @@ def with_model_names(difference: Finding, model: str, reference: str) -> Finding
 
 
 def summarize_models(rows: Sequence[Finding]) -> str:
-    """Return what several models show of one quantity, or how far they lie from another.
+    """Return what several models show of one quantity, or how far they lie from a reference model.
 
     Args:
-        rows: one finding of each model; of more than a few it is counted how many show the same.
+        rows: one finding of each model; more than ``FEW`` are counted by what they show.
     """
     if len(rows) <= FEW:
         return " ".join(str(state_verdict(finding)) for finding in rows)
