@@ -17,7 +17,7 @@ from swapbias.findings.gap_findings import (
     factor_findings,
     gap_difference_findings,
     gap_findings,
-    spread_findings,
+    omnibus_findings,
 )
 from swapbias.findings.judge_findings import judge_findings
 from swapbias.findings.marking import (
@@ -243,7 +243,7 @@ def _subset_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             if cut is not _ALL or not experiment.never_pooled:
                 for gap in sliced_context.gaps():
                     yield from gap_findings(gap, sliced)
-                yield from spread_findings(sliced_context, sliced, ALL)
+                yield from omnibus_findings(sliced_context, sliced, ALL)
                 yield from level_findings(sliced_context, sliced)
             yield from rate_findings(sliced_context, sliced)
     yield from factor_findings(context, rows)
@@ -256,11 +256,11 @@ def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
     experiment = context.experiment
     for gap in context.gaps():
         for cut in (_ALL, *experiment.shows.slices):
-            for value, sliced in split_rows(gap.two(rows), cut.column):
+            for value, sliced in split_rows(gap.compared_rows(rows), cut.column):
                 if sliced[experiment.compares.subset].nunique() == 2:
                     sliced_gap = replace(gap, slice_by=cut.name, slice_value=value)
                     yield from gap_difference_findings(sliced_gap, sliced)
-    yield from spread_findings(context, rows, ALL_GAPS)
+    yield from omnibus_findings(context, rows, ALL_GAPS)
 
 
 def findings_table(findings: Iterable[Finding]) -> pd.DataFrame:

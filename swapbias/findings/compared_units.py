@@ -249,7 +249,7 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
         ValueError: rows are no pairs.
     """
     _refuse_without_pairs(context, rows)
-    compared = context.two(rows)
+    compared = context.compared_rows(rows)
     scores, groups, pairs = _columns_of_units(context, compared)
     units = pair_units.units_of_pairs(scores, groups, pairs, context.sides)
     first_rows = compared.iloc[units.rows]
@@ -295,9 +295,9 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """
     experiment = context.experiment
     comparison = experiment.comparison
-    if comparison is None or not context.whole(rows):
+    if comparison is None or not context.has_all_groups(rows):
         return None
-    compared = by_sentence(experiment, context.two(rows), context.score)
+    compared = by_sentence(experiment, context.compared_rows(rows), context.score)
     if comparison.is_paired:
         _refuse_without_pairs(context, compared)
     scores, groups, pairs = _columns_of_units(context, compared)
@@ -317,7 +317,7 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
 
 def _refuse_without_pairs(context: Context, rows: pd.DataFrame) -> None:
     """Refuse rows that are no pairs, one of each group."""
-    if rows.duplicated(["pair_id", "group"]).any() or not context.whole(rows):
+    if rows.duplicated(["pair_id", "group"]).any() or not context.has_all_groups(rows):
         raise ValueError(
             f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair."
         )

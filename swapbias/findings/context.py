@@ -72,7 +72,7 @@ class Context:
         reference = self.experiment.compares.reference
         return {"contrast": f"{group} - {reference}", "group": group, "reference_group": reference}
 
-    def two(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def compared_rows(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of the groups that are compared.
 
         Args:
@@ -80,13 +80,13 @@ class Context:
         """
         return rows[rows["group"].isin(list(self.sides))]
 
-    def whole(self, rows: pd.DataFrame) -> bool:
+    def has_all_groups(self, rows: pd.DataFrame) -> bool:
         """Tell whether every compared group has a row.
 
         Args:
             rows: scored rows with a column ``group``.
         """
-        return bool(self.two(rows)["group"].nunique() == len(self.sides))
+        return bool(self.compared_rows(rows)["group"].nunique() == len(self.sides))
 
     def gaps(self) -> "list[Context]":
         """Return the context of each contrast of two groups."""

@@ -1,4 +1,4 @@
-"""Findings about gaps: of two groups, between subsets, over all groups at once, of crossed factors."""
+"""Findings on gaps: between two groups, between subsets, over all groups at once, of crossed factors."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,46 +19,47 @@ from swapbias.measures import Estimate, crossed_factors
 
 
 def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Yield the gap of two groups by the inference of the design, then by the paper's own test.
+    """Yield the gap of two groups by the inference of the design (its random factors), then by the paper's own test.
 
     Args:
-        context: of the gap.
-        rows: scored rows.
+        context: the context of the gap.
+        rows: scored rows of the experiment; those of other groups are left out.
     """
     experiment = context.experiment
     measure = experiment.compares.measure
-    two = context.two(rows)
-    units = gap_units(context, two)
+    compared = context.compared_rows(rows)
+    units = gap_units(context, compared)
     if units is None:
         return
     estimate = units.measured()
-    published_rows = two
+    rows_of_papers_test = compared
     if experiment.design.aggregate:
-        published_rows = condition_means(experiment, two, context.score)
-    published_baseline = _reference_mean(context, published_rows)
-    baseline = published_baseline
+        rows_of_papers_test = condition_means(experiment, compared, context.score)
+    baseline_of_papers_test = _reference_mean(context, rows_of_papers_test)
+    baseline = baseline_of_papers_test
     if experiment.design.equal_levels:
         baseline = units.mean_of(experiment.compares.reference)
     fields: dict[str, Any] = {**units.fields, **units.distances(), "baseline": baseline}
-    if _are_rates(context, two):
+    if _are_rates(context, compared):
         fields["is_rate"] = True
-        # Of what is no mean rates have no ratio: rare ones do not pass then.
+        # Only means have a ratio of rates. Without a ratio a gate does not pass rare rates.
         if context.comparison.is_mean:
-            fields |= _ratio_fields(context, two, estimate.value, baseline)
+            fields |= _ratio_fields(context, compared, estimate.value, baseline)
     finding = context.finding(estimate, measure, **context.gap_fields, **fields)
-    yield _drop_unmeasured(finding, units)
-    if ANSWERS not in experiment.shows.rates:
+    yield _blank_if_unmeasured(finding, units)
+    has_trials_by_sentence = ANSWERS in experiment.shows.rates
+    if not has_trials_by_sentence:
         yield context.finding(
-            _published_gap(context, published_rows),
+            _gap_by_papers_test(context, rows_of_papers_test),
             measure,
             view=context.plain_view,
-            baseline=published_baseline,
+            baseline=baseline_of_papers_test,
             **context.gap_fields,
         )
 
 
-def _drop_unmeasured(finding: Finding, units: Units) -> Finding:
-    """Return the finding; without its value where the units are such that its comparison says nothing."""
+def _blank_if_unmeasured(finding: Finding, units: Units) -> Finding:
+    """Return the finding; without its value where its comparison says nothing about such units."""
     reason = units.why_unmeasured
     return as_unmeasured(finding, reason) if reason else finding
 
@@ -71,15 +72,15 @@ def _are_rates(context: Context, rows: pd.DataFrame) -> bool:
     return is_binary(rows[context.score].to_numpy(dtype=np.float64), unit)
 
 
-def _published_gap(context: Context, rows: pd.DataFrame) -> Estimate:
-    """Estimate the gap, or of two models that of their gaps, by the paper's test, as if units were independent."""
+def _gap_by_papers_test(context: Context, rows: pd.DataFrame) -> Estimate:
+    """Estimate the gap by the paper's test, as if units were independent; for two models the gap of their gaps."""
     experiment = context.experiment
     comparison = context.comparison
     if OTHER in rows and comparison.is_paired:
         gaps = pair_gaps(replace(context, score="score"), rows)["gap"]
         gaps_of_other = pair_gaps(replace(context, score=OTHER), rows)["gap"]
-        return comparison.published_difference(gaps.to_numpy(), gaps_of_other.to_numpy())
-    return comparison.published(
+        return comparison.difference_by_papers_test(gaps.to_numpy(), gaps_of_other.to_numpy())
+    return comparison.gap_by_papers_test(
         rows[context.score].to_numpy(),
         rows["group"].to_numpy(),
         pair_ids(rows),
@@ -93,30 +94,31 @@ def _ratio_fields(
 ) -> dict[str, Any]:
     """Return the fields of the ratio of two groups' rates, with the error of its log by the delta method.
 
-    Of rates whose mean lies above .9 it is the ratio of their complements.
+    Where the mean of the rates lies above 1 - ``RARE`` it is the ratio of their complements.
     """
     unit = context.score_unit
-    start = unit.low
+    no_rate = unit.low
     sign = 1.0
     if baseline + value / 2 - unit.low > (1 - RARE) * unit.span:
-        start = unit.high
+        no_rate = unit.high
         sign = -1.0
-    rate_of_reference = sign * (baseline - start)
-    rate_of_group = sign * (baseline + value - start)
+    rate_of_reference = sign * (baseline - no_rate)
+    rate_of_group = sign * (baseline + value - no_rate)
     if not rate_of_reference > 0:
         return {}
     if not rate_of_group > 0:
         return {"ratio": 0.0}
     is_reference = rows["group"] == context.experiment.compares.reference
     rate_of_row = is_reference.map({True: rate_of_reference, False: rate_of_group})
-    relative = sign * (rows[context.score] - start) / rate_of_row
+    relative = sign * (rows[context.score] - no_rate) / rate_of_row
     units = gap_units(context, rows.assign(**{context.score: relative}))
-    log = units.estimate() if units else Estimate(math.nan)
+    # Each rate divided by its group's: the standard error of this gap is that of the log of the ratio.
+    relative_gap = units.estimate() if units else Estimate(math.nan)
     return {
         "ratio": rate_of_group / rate_of_reference,
-        "ratio_std_error": log.std_error,
-        "ratio_df": log.df,
-        "ratio_skewness": log.skewness,
+        "ratio_std_error": relative_gap.std_error,
+        "ratio_df": relative_gap.df,
+        "ratio_skewness": relative_gap.skewness,
     }
 
 
@@ -127,10 +129,12 @@ def _reference_mean(context: Context, rows: pd.DataFrame) -> float:
 
 
 def gap_difference_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Yield the difference of gaps between two subsets by the inference of the design, then by an independent t test.
+    """Yield the difference of gaps between two subsets by the inference of the design, then as if independent.
+
+    The second is a t test of independent samples for means; a comparison may have another.
 
     Args:
-        context: of the gap, in an experiment with a contrast of two subsets.
+        context: the context of the gap, in an experiment with a contrast of two subsets.
         rows: scored rows of the two subsets.
     """
     units = gap_units(context, rows)
@@ -141,33 +145,33 @@ def gap_difference_findings(context: Context, rows: pd.DataFrame) -> Iterator[Fi
     fields: dict[str, Any] = {**context.gap_fields, "within": within, "against": against}
     fields["baseline"] = _reference_mean(context, rows)
     finding = context.finding(units.measured(), "gap_difference", **units.fields, **fields)
-    yield _drop_unmeasured(finding, units)
+    yield _blank_if_unmeasured(finding, units)
     pairs = pair_gaps(context, rows)
     gaps_within = pairs.loc[pairs[subset] == within, "gap"].to_numpy()
     gaps_against = pairs.loc[pairs[subset] == against, "gap"].to_numpy()
-    estimate = context.comparison.published_difference(gaps_within, gaps_against)
+    estimate = context.comparison.difference_by_papers_test(gaps_within, gaps_against)
     yield context.finding(estimate, "gap_difference", view=context.plain_view, **fields)
 
 
-def spread_findings(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator[Finding]:
+def omnibus_findings(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator[Finding]:
     """Yield the test whether any of several groups differs; nothing where there are two groups or no such test.
 
     Args:
-        context: of the experiment.
-        rows: scored rows.
+        context: the context of the experiment.
+        rows: scored rows of the experiment.
         contrast: ``ALL`` for the means of the groups, ``ALL_GAPS`` for their gaps in two subsets.
     """
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
     groups = rows["group"].tolist()
-    samples = rows[experiment.compares.subset].tolist() if contrast == ALL_GAPS else None
+    subsets = rows[experiment.compares.subset].tolist() if contrast == ALL_GAPS else None
     if not experiment.compares.measure or len(set(groups)) < 3:
         return
-    if samples and len(set(samples)) < 2:
+    if subsets and len(set(subsets)) < 2:
         return
     reference = experiment.compares.reference if experiment.compares.reference in groups else None
-    by_gaps = experiment.is_paired and reference and not samples
-    if not context.comparison.is_mean and not by_gaps:
+    tests_each_gap = experiment.is_paired and reference and not subsets
+    if not context.comparison.is_mean and not tests_each_gap:
         return  # no test of several means
     clusters, cluster_vars = context.random(rows)
     omnibus = measures.omnibus(
@@ -175,14 +179,15 @@ def spread_findings(context: Context, rows: pd.DataFrame, contrast: str) -> Iter
         groups,
         pair_ids=rows["pair_id"].tolist() if experiment.is_paired else None,
         cluster_ids=clusters,
-        sample_ids=samples,
+        sample_ids=subsets,
         reference_group=reference,
     )
     estimate = omnibus.estimate
-    if by_gaps:
+    if tests_each_gap:
         gaps = _estimate_gaps(context, rows)
         estimate = omnibus.with_p_values([gap.p_value for gap in gaps]).estimate
         if not context.comparison.is_mean:
+            # The SD of the gaps, the reference's own gap of 0 among them: medians have no means whose SD to take.
             spread = float(np.std([*(gap.value for gap in gaps), 0.0]))
             estimate = replace(estimate, value=spread)
     yield context.finding(estimate, SPREAD, contrast, cluster_vars=cluster_vars)
@@ -202,7 +207,7 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield main effects and interactions of the experiment's factors, where every combination of levels has rows.
 
     Args:
-        context: of the experiment.
+        context: the context of the experiment.
         rows: scored rows with the columns of the factors.
     """
     experiment = context.experiment

@@ -147,8 +147,10 @@ def correlation_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findi
             yield _correlate(context, covariate, rows, context.score, "score")
             continue
         gap = context.gaps()[0]
-        if gap.whole(rows):
-            yield _correlate(context, covariate, pair_gaps(gap, gap.two(rows)), "gap", "gap")
+        if gap.has_all_groups(rows):
+            yield _correlate(
+                context, covariate, pair_gaps(gap, gap.compared_rows(rows)), "gap", "gap"
+            )
 
 
 def _correlate(

@@ -235,7 +235,7 @@ def _condition_means_of_models(
     for rows in models.values():
         part = rows[rows["experiment"] == experiment.name]
         if len(part):
-            tables.append(condition_means(experiment, context.two(part)))
+            tables.append(condition_means(experiment, context.compared_rows(part)))
     if not tables:
         return None
     joined = pd.concat(tables)

@@ -35,15 +35,15 @@ def _answer_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     cluster_vars = context.random(rows)[1]
     yield from _unread_shares(context, rows, cluster_vars)
     for gap in context.gaps():
-        two = gap.two(rows)
-        strict_bias = _strict_bias(gap, two, cluster_vars)
+        compared = gap.compared_rows(rows)
+        strict_bias = _strict_bias(gap, compared, cluster_vars)
         if strict_bias is None:
             continue
         yield strict_bias
-        baseline = two[two["condition"] == BASELINE]
+        baseline = compared[compared["condition"] == BASELINE]
         if context.slice_by != "all" or not len(baseline):
             continue
-        for condition, part in two.groupby("condition", sort=False):
+        for condition, part in compared.groupby("condition", sort=False):
             if condition != BASELINE:
                 of_condition = replace(gap, slice_by="adjectives", slice_value=str(condition))
                 yield from _baseline_difference(of_condition, part, baseline)
@@ -160,10 +160,10 @@ def _subjects(rows: pd.DataFrame) -> tuple[list[str] | None, str]:
 
 def _flip_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield the share of notes whose prediction changes with the gender, and who gets more positives."""
-    two = context.two(rows)
-    if not context.whole(two):
+    compared = context.compared_rows(rows)
+    if not context.has_all_groups(compared):
         return
-    notes = _Notes.of(two)
+    notes = _Notes.of(compared)
     flips = measures.flip_rate(
         notes.answers,
         notes.groups,
@@ -185,15 +185,15 @@ def _flip_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _ratio_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield true and false positive rates: their difference, the log of their ratio, and the ratio as published."""
-    two = context.two(rows)
-    if not context.whole(two):
+    compared = context.compared_rows(rows)
+    if not context.has_all_groups(compared):
         return
-    notes = _Notes.of(two)
+    notes = _Notes.of(compared)
     contrast = context.gap_fields["contrast"]
     for rate in ("tpr", "fpr"):
         ratio = measures.rate_ratio(
             notes.answers,
-            two["label"] == "positive",
+            compared["label"] == "positive",
             notes.groups,
             reference_group=context.experiment.compares.reference,
             pair_ids=notes.pairs,

@@ -1,9 +1,10 @@
-"""Sensitivity of primary findings: without each item, over paraphrases, with missing scores, to non-answers."""
+"""Sensitivity of primary findings: without each item, over rewordings, with missing scores, to non-answers."""
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,23 +22,44 @@ from swapbias.findings.terms import FEWEST, FOUND, SMALL, UNMEASURED, UNSTABLE
 from swapbias.measures import MEASURES, Estimate, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Study
 
+_SHARE = (
+    "share_not_answered"  # column of the shares that are compared: without an answer, or truncated
+)
 ORIGINAL = "0"
-"""The wording that the others paraphrase."""
+"""The wording that the others reword."""
 _GAPS = (FOUND, SMALL, UNSTABLE)
 _MOST_NAMED = 3  # items that change a verdict, at most
+# Random factors whose levels are never named: patients.
+_PRIVATE_FACTORS = ("subject_id",)
+
+
+class _Influence(NamedTuple):
+    """An item without which a verdict changes, or the gap turns; influences sort by their distance."""
+
+    distance: float
+    """How far the value moves without the item, in the unit of the value."""
+    change: str
+    """The verdict without the item, or ``sign`` for a gap in the other direction."""
+    factor: str
+    """The name of the random factor."""
+    item: str
+    """Its level."""
 
 
 def with_sensitivity(
     finding: Finding, study: Study, rows: pd.DataFrame, model: str, margin: float
 ) -> Iterator[Finding]:
-    """Yield a primary finding with its sensitivity, and findings about paraphrases and non-answers; others unchanged.
+    """Yield a primary gap with its sensitivity, then findings on rewordings and non-answers.
+
+    Any other finding passes through as it is.
 
     Args:
         finding: any finding of the study.
-        study: whose experiment the finding is of.
-        rows: scored rows of that experiment and of the model, one a prompt, with placebo ones.
-        model: its name.
-        margin: that of its verdict, in the unit of its value.
+        study: the study that has the finding's experiment.
+        rows: scored rows of that experiment and of the model, one a prompt, with those of the group ``PLACEBO``
+            (rewordings in which nothing is swapped).
+        model: the name of the model.
+        margin: the margin of the finding's verdict, in the unit of its value.
     """
     if not finding.primary or not MEASURES[finding.measure].gap_span:
         yield finding
@@ -45,18 +67,18 @@ def with_sensitivity(
     context, rows = primary_rows(finding, study, rows, model)
     answered = rows[rows["group"] != PLACEBO]
     is_measured = finding.verdict != UNMEASURED
-    others = list[Finding]()
-    if is_measured:
-        others += _over_paraphrases(context, rows, finding)
-        others += _without_doubtful(context, answered, finding)
+    companions: list[Finding] = []
     sign_agreement = math.nan
-    for companion in others:
-        if companion.measure == "sign_kept":
-            sign_agreement = companion.estimate.value
+    if is_measured:
+        companions += _over_rewordings(context, rows, finding)
+        for companion in companions:
+            if companion.measure == "sign_kept":
+                sign_agreement = companion.estimate.value
+        companions += _without_doubtful(context, answered, finding)
     finding = replace(_with_bounds(context, answered, finding), sign_agreement=sign_agreement)
     units = gap_units(context, answered) if is_measured else None
     yield finding if units is None else _without_items(finding, units, margin)
-    yield from others
+    yield from companions
     yield from _nonanswer_gaps(context, answered, finding)
 
 
@@ -65,63 +87,79 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
     whole = units.estimate(level=primary.level)
     if math.isnan(whole.std_error):
         return primary
-    parts: list[tuple[str, str, Estimate]] = []
-    hinges: list[tuple[float, list[str]]] = []
-    for column, name in units.context.experiment.design.random.items():
-        if column not in units.rows or units.rows[column].nunique() < 3 or column == "subject_id":
-            continue  # patients are never named
+    estimates_without: list[Estimate] = []
+    influences: list[_Influence] = []
+    for column, factor in units.context.experiment.design.random.items():
+        if column not in units.rows or column in _PRIVATE_FACTORS:
+            continue
         codes, items = pd.factorize(units.rows[column])
-        without = [
-            (name, str(item), units.estimate(codes != code, level=primary.level))
+        if len(items) < 3:
+            continue
+        without = {
+            str(item): units.estimate(codes != code, level=primary.level)
             for code, item in enumerate(items)
-        ]
-        parts += without
+        }
+        estimates_without += without.values()
         if len(items) > FEWEST:  # else there are too few without any of them
-            hinges += _hinges(primary, without, margin)
-    if not parts:
+            influences += _find_influences(primary, factor, without, margin)
+    if not estimates_without:
         return primary
-    hinges.sort(reverse=True)
-    influences = [influence for _, influence in hinges[:_MOST_NAMED]]
-    if len(hinges) > _MOST_NAMED:
-        influences.append(["more", "", str(len(hinges) - _MOST_NAMED)])
-    values = [part.value for _, _, part in parts if not math.isnan(part.value)] or [math.nan]
-    items_named = json.dumps(influences, ensure_ascii=False) if influences else ""
-    return replace(primary, loo_min=min(values), loo_max=max(values), influential_items=items_named)
-
-
-def _hinges(
-    primary: Finding, without: Sequence[tuple[str, str, Estimate]], margin: float
-) -> Iterator[tuple[float, list[str]]]:
-    """Yield the items without which the verdict is another or the gap turns, with how far the value moves."""
-    if nothing_moves(primary, margin):  # one level fewer is fewer for each of them
-        return
-    whole = decide(primary, margin).verdict
-    for name, item, part in without:
-        p_adjusted = math.nan
-        if not math.isnan(part.p_value):
-            p_adjusted = min(1.0, primary.questions * part.p_value)
-        moved = _moved_bounds(primary, replace(part, p_adjusted=p_adjusted))
-        verdict = decide(moved, margin).verdict
-        are_gaps = verdict in _GAPS and whole in _GAPS
-        turns = are_gaps and primary.estimate.value * part.value < 0
-        if turns or verdict != whole:
-            distance = abs(part.value - primary.estimate.value)
-            yield distance, ["sign" if turns else verdict, name, item]
-
-
-def _moved_bounds(primary: Finding, part: Estimate) -> Finding:
-    """Return the finding with the estimate of a part, and bounds of missing scores as far from its value."""
-    away = part.value - primary.estimate.value
+    values = [part.value for part in estimates_without if not math.isnan(part.value)] or [math.nan]
     return replace(
-        shifted_to(primary, part.value),
-        estimate=part,
+        primary,
+        loo_min=min(values),
+        loo_max=max(values),
+        influential_items=_write_influences(influences),
+    )
+
+
+def _write_influences(influences: Sequence[_Influence]) -> str:
+    """Write the largest influences, and how many more there are, as ``Finding.influences`` reads them."""
+    if not influences:
+        return ""
+    largest = sorted(influences, reverse=True)[:_MOST_NAMED]
+    entries = [[influence.change, influence.factor, influence.item] for influence in largest]
+    if len(influences) > _MOST_NAMED:
+        entries.append(["more", "", str(len(influences) - _MOST_NAMED)])
+    return json.dumps(entries, ensure_ascii=False)
+
+
+def _find_influences(
+    primary: Finding, factor: str, without: Mapping[str, Estimate], margin: float
+) -> Iterator[_Influence]:
+    """Yield the items of a factor without which the verdict is another or the gap turns.
+
+    ``without`` has the estimate without each item.
+    """
+    if nothing_moves(primary, margin):  # then leaving out any item only leaves one level fewer
+        return
+    verdict_of_all = decide(primary, margin).verdict
+    for item, estimate in without.items():
+        p_adjusted = math.nan
+        if not math.isnan(estimate.p_value):
+            p_adjusted = min(1.0, primary.questions * estimate.p_value)
+        moved = _with_estimate(primary, replace(estimate, p_adjusted=p_adjusted))
+        verdict = decide(moved, margin).verdict
+        are_gaps = verdict in _GAPS and verdict_of_all in _GAPS
+        turns = are_gaps and primary.estimate.value * estimate.value < 0
+        if turns or verdict != verdict_of_all:
+            distance = abs(estimate.value - primary.estimate.value)
+            yield _Influence(distance, "sign" if turns else verdict, factor, item)
+
+
+def _with_estimate(primary: Finding, estimate: Estimate) -> Finding:
+    """Return the finding with the estimate of some of its rows, and its bounds of missing scores moved along."""
+    away = estimate.value - primary.estimate.value
+    return replace(
+        shifted_to(primary, estimate.value),
+        estimate=estimate,
         missing_data_low=primary.missing_data_low + away,
         missing_data_high=primary.missing_data_high + away,
     )
 
 
-def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
-    """Yield the gap over all wordings, tested against their variation, and the share of paraphrases with its sign."""
+def _over_rewordings(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
+    """Yield the gap over all wordings, tested against their variation, and the share of rewordings with its sign."""
     units_by_wording = _units_by_wording(context, rows)
     gaps = []
     for wording, units in units_by_wording.items():
@@ -136,9 +174,10 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
         [units.rows.assign(wording=wording) for wording, units in units_by_wording.items()],
         ignore_index=True,
     )
+    # All wordings weigh the levels as the first of them does: the original, where it has rows.
     first = next(iter(units_by_wording.values()))
     all_units = Units.of(together, wider, first.weights)
-    beyond = _companion(context, primary, "gap_beyond_wording", all_units)
+    beyond = _finding_of_units(context, primary, "gap_beyond_wording", all_units)
     yield beyond
     if primary.estimate.value:  # else there is no sign
         share = float(np.mean([gap * primary.estimate.value > 0 for gap in gaps]))
@@ -152,14 +191,14 @@ def _over_paraphrases(context: Context, rows: pd.DataFrame, primary: Finding) ->
 
 
 def _units_by_wording(context: Context, rows: pd.DataFrame) -> dict[str, Units]:
-    """Return the units of the gap in each wording of the prompts that have paraphrases, the original among them."""
-    paraphrases = rows[rows["group"] == PLACEBO]
-    if not len(paraphrases):
+    """Return the units of the gap in each wording of the prompts that are reworded, the original among them."""
+    rewordings = rows[rows["group"] == PLACEBO]
+    if not len(rewordings):
         return {}
-    bases = set(paraphrases["pair_id"].str.rpartition("/w")[0])
+    bases = set(rewordings["pair_id"].str.rpartition("/w")[0])
     original = rows[(rows["group"] != PLACEBO) & rows["pair_id"].isin(bases)]
     original = original.assign(wording=ORIGINAL)
-    wordings = pd.concat([original, paraphrases.assign(group=paraphrases["side"])])
+    wordings = pd.concat([original, rewordings.assign(group=rewordings["side"])])
     units_by_wording = {}
     for wording, part in wordings.groupby("wording", sort=True):
         units = gap_units(context, part)
@@ -168,10 +207,10 @@ def _units_by_wording(context: Context, rows: pd.DataFrame) -> dict[str, Units]:
     return units_by_wording
 
 
-def _companion(
+def _finding_of_units(
     context: Context, primary: Finding, measure: str, units: Units, *, unit: Unit | None = None
 ) -> Finding:
-    """Return other units' estimate for the two groups of a primary finding, in its unit or in another."""
+    """Return a finding on the two groups of a primary one, estimated over other units, in its unit or another."""
     return context.finding(
         units.estimate(),
         measure,
@@ -188,29 +227,29 @@ def _without_doubtful(context: Context, rows: pd.DataFrame, primary: Finding) ->
     clear = rows[rows[DOUBTFUL] == "0"] if DOUBTFUL in rows else rows
     units = gap_units(context, clear) if 0 < len(clear) < len(rows) else None
     if units is not None and len(units.rows):
-        yield _companion(context, primary, "gap_without_doubtful", units)
+        yield _finding_of_units(context, primary, "gap_without_doubtful", units)
 
 
 def _with_bounds(context: Context, rows: pd.DataFrame, primary: Finding) -> Finding:
-    """Return the finding with its lowest and highest value, whatever the scores are that are missing (not all)."""
+    """Return the finding with its lowest and highest value, whatever the missing scores are; not where all are."""
     unit = primary.scale
-    two = context.two(rows)
-    lost = _lost_shares(two, context.score)
-    if not lost.any() or not unit.in_points or two[context.score].isna().all():
+    compared = context.compared_rows(rows)
+    lost = _lost_shares(compared, context.score)
+    if not lost.any() or not unit.in_points or compared[context.score].isna().all():
         return primary
-    scored = (1 - lost) * two[context.score].fillna(0).to_numpy(dtype=np.float64)
-    raises = (two["group"].map(context.sides) > 0).to_numpy()
+    scored = (1 - lost) * compared[context.score].fillna(0).to_numpy(dtype=np.float64)
+    raises_value = (compared["group"].map(context.sides) > 0).to_numpy()
     compares = context.experiment.compares
     if compares.contrast:
-        is_first_subset = (two[compares.subset] == compares.contrast[0]).to_numpy()
-        raises = raises == is_first_subset
+        is_first_subset = (compared[compares.subset] == compares.contrast[0]).to_numpy()
+        raises_value = raises_value == is_first_subset
     # A missing score at this end of the range makes the value the lowest, or the highest, that it can be.
-    lowest = np.where(raises, unit.low, unit.high)
-    highest = np.where(raises, unit.high, unit.low)
+    lowest = np.where(raises_value, unit.low, unit.high)
+    highest = np.where(raises_value, unit.high, unit.low)
     return replace(
         primary,
-        missing_data_low=_value_with(context, two, scored + lost * lowest),
-        missing_data_high=_value_with(context, two, scored + lost * highest),
+        missing_data_low=_value_with(context, compared, scored + lost * lowest),
+        missing_data_high=_value_with(context, compared, scored + lost * highest),
     )
 
 
@@ -221,12 +260,14 @@ def _value_with(context: Context, rows: pd.DataFrame, scores: Floats) -> float:
 
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
-    """Return a mean with its lowest and highest value, whatever the scores are that are missing (not all of them).
+    """Return a mean with its lowest and highest value, whatever the missing scores are.
+
+    Where no score is missing, or every score is, it stays as it is.
 
     Args:
-        context: of the mean.
-        rows: scored rows that it is the mean of.
-        mean: its finding.
+        context: the context of the mean.
+        rows: the scored rows that it is the mean of.
+        mean: the finding of the mean.
     """
     unit = mean.scale
     scores = rows[context.score]
@@ -244,7 +285,11 @@ def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding
 
 
 def _lost_shares(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:
-    """Return each row's share of trials without a read answer, or, with ``unsure``, without a decided one."""
+    """Return each row's share of trials without a read answer; with ``unsure``, without an answer that decides.
+
+    ``unsure`` has no effect on rows of several trials: their column ``LOST`` is the share of trials without a score,
+    and an unsure answer has none.
+    """
     if LOST in rows:
         return np.asarray(rows[LOST], dtype=np.float64)
     is_lost = rows[score].isna().to_numpy()
@@ -256,25 +301,27 @@ def _lost_shares(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Flo
 
 
 def _nonanswer_gaps(context: Context, rows: pd.DataFrame, primary: Finding) -> Iterator[Finding]:
-    """Yield how much more often one group's prompts get no answer, or a truncated one; nothing where none does."""
-    two = context.two(rows)
-    if not context.whole(rows) or two[context.score].isna().all():
+    """Yield how much more often one group's prompts get no answer, or a cut one; nothing where all are whole."""
+    compared = context.compared_rows(rows)
+    if not context.has_all_groups(rows) or compared[context.score].isna().all():
         return
-    shares = {"nonanswer_gap": _lost_shares(two, context.score, unsure=True)}
-    if CUT in two and context.experiment.kind == "chat":
-        shares["truncation_gap"] = np.asarray(two[CUT].fillna(0), dtype=np.float64)
+    shares = {"nonanswer_gap": _lost_shares(compared, context.score, unsure=True)}
+    if CUT in compared and context.experiment.kind == "chat":
+        shares["truncation_gap"] = np.asarray(compared[CUT].fillna(0), dtype=np.float64)
+    # The shares are compared as a score of their own, without the contrast and the rates of the experiment.
     plain = context.experiment.changed(
         compares={"contrast": None, "measure": context.comparison.of_shares.name},
         shows={"rates": ()},
     )
+    # A contrast compares two subsets; its non-answers are those of both.
     subset = "" if context.experiment.compares.contrast else context.subset
-    for measure, lost in shares.items():
-        if not lost.any():
+    for measure, share in shares.items():
+        if not share.any():
             continue
-        prompts = over_trials(two.assign(**{LOST: lost}), LOST)
-        units = gap_units(replace(context, score=LOST, experiment=plain), prompts)
+        prompts = over_trials(compared.assign(**{_SHARE: share}), _SHARE)
+        units = gap_units(replace(context, score=_SHARE, experiment=plain), prompts)
         if units is not None and len(units.rows):
-            yield _companion(
+            yield _finding_of_units(
                 replace(context, subset=subset),
                 primary,
                 measure,

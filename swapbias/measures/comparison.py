@@ -107,7 +107,7 @@ class Comparison(ABC):
             cluster_ids: shape (rows,), or by the name of a random factor; None: no factor.
         """
 
-    def published(
+    def gap_by_papers_test(
         self,
         scores: Floats,
         groups: Sequence[str],
@@ -127,7 +127,7 @@ class Comparison(ABC):
         """
         return self.of_rows(scores, groups, pair_ids, reference_group=reference_group)
 
-    def published_difference(self, first: Floats, second: Floats) -> Estimate:
+    def difference_by_papers_test(self, first: Floats, second: Floats) -> Estimate:
         """Estimate by how much two models' gaps of pairs differ, by the statistic of papers.
 
         It treats the models' gaps as independent of each other.

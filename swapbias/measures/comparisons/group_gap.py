@@ -52,7 +52,7 @@ class GroupGap(Comparison):
         """
         return group_gap(scores, groups, reference_group=reference_group, cluster_ids=cluster_ids)
 
-    def published(
+    def gap_by_papers_test(
         self,
         scores: Floats,
         groups: Sequence[str],

@@ -47,7 +47,7 @@ class MedianGap(PairedComparison):
         """Return the mean: of shares of 0 and 1 there is no median worth telling."""
         return PAIRED_GAP
 
-    def published_difference(self, first: Floats, second: Floats) -> Estimate:
+    def difference_by_papers_test(self, first: Floats, second: Floats) -> Estimate:
         """Estimate the difference of two models' estimates, which treats pairs as independent, also those of both.
 
         Args:
