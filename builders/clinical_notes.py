@@ -120,7 +120,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
         note_rows.STREAM_COLUMNS,
         {"credentialed": "bool"},
         split="train",
-        stored=partial(stored_rows, tables=note_tables(folder)),
+        write_arrow=partial(stored_rows, tables=note_tables(folder)),
     )
     labelled = cache(partial(_of_mimic, kind, folder))
     return (all_notes, *_local_configs(kind, note_rows.PHENOTYPES, labelled))

@@ -283,7 +283,7 @@ NEVER_EMPTY = {
     "runs/plan.py _refuse_model": "sentences, none where nothing was left out",
     "runs/settings.py from_manifest": "inside if settings is None, which has faults",
     "studies/config_check.py _refuse": "lines of faults, behind if not faults: return",
-    "studies/corpus.py _refuse_strange_rows": "lines of faults, inside if faults",
+    "studies/corpus.py _check_rows_declared": "lines of faults, inside if faults",
     "studies/corpus_file.py corpus_declaration": "lines of faults; what is not valid has some",
     "studies/own/own_corpus.py refuse_study": "lines of faults, inside if faults",
     "studies/package_study.py _refuse": "lines of faults; what is not valid has some",

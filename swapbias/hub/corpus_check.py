@@ -168,7 +168,7 @@ def _digest(rows: "list[dict[str, str]]") -> list[str]:
 def _types(config: Config) -> str:
     """Name the types of the published columns that are no text: ``column=type`` or its classes."""
     texts = []
-    for column in config.published:
+    for column in config.published_columns:
         kind = config.type_of(column)
         if not isinstance(kind, str):
             kind = "|".join(kind)

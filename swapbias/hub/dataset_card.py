@@ -169,7 +169,7 @@ def _example(config: Config, split: str) -> str:
     short.maxstring = 60
     short.maxlist = 2
     rows = (
-        config.typed(row)
+        config.publish_row(row)
         for row in config.rows()
         if not config.split_column or row[config.split_column] == split
     )
@@ -341,7 +341,7 @@ def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:
     of_prompts: Mapping[str, str] = {}
     if config.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
         of_prompts = prompt.prompt_meanings()
-    for column in config.published:
+    for column in config.published_columns:
         meaning = in_table.get(column) or of_prompts.get(column, "")
         if not meaning:
             raise ValueError(

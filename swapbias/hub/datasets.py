@@ -77,7 +77,7 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
     def _split_generators(self, dl_manager: Any) -> list[SplitGenerator]:
         """Find everything that can be wrong with tables here: errors of generators are buried by ``datasets``."""
         config = self.corpus_config
-        if config.stored:
+        if config.write_arrow:
             for path in config.upstream:
                 tables.upstream_file(self.corpus.name, path)
             return [SplitGenerator(config.split, gen_kwargs={"rows": None})]
@@ -99,7 +99,7 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
         schema = self.info.features.arrow_schema
         for number, batch in enumerate(iter(lambda: list(islice(remaining, GROUP)), [])):
             self.credentialed |= any(row.get("credentialed") == "True" for row in batch)
-            typed = [*self.corpus_config.typed_rows(batch)]
+            typed = [*self.corpus_config.publish_rows(batch)]
             yield number, pa.Table.from_pylist(typed, schema=schema)
 
 

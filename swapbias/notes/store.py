@@ -84,6 +84,6 @@ def _write_rows(config: Config, file: Path, schema: "pa.Schema") -> None:
 
 def _row_batches(config: Config) -> Iterator[list[dict[str, object]]]:
     """Yield the rows of a config, so many at once as are written."""
-    rows = config.typed_rows(config.rows())
+    rows = config.publish_rows(config.rows())
     while batch := [*islice(rows, _BATCH)]:
         yield batch

@@ -96,7 +96,7 @@ class Run:
         run = cls(folder, address)
         run.write_manifest(manifest)
         for study in manifest.get("own_studies", ()):
-            for name, content in load_corpus(study).own.items():
+            for name, content in load_corpus(study).own_files.items():
                 run.write(f"{STUDIES}/{study}/{name}", content)
         return run
 

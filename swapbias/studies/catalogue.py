@@ -292,15 +292,15 @@ def load_prompts(
 
     leaf = load_corpus(corpus) if data is None else local_corpus(corpus, data)
     chosen = leaf.config(config) if config else leaf.configs[0]
-    if chosen.stored:
+    if chosen.write_arrow:
         # Not from_generator: it would leave the notes in the cache of datasets, which others may read.
         stored: Dataset = Dataset.from_file(
-            str(chosen.stored(chosen)), split=NamedSplit(chosen.split)
+            str(chosen.write_arrow(chosen)), split=NamedSplit(chosen.split)
         )
         return stored
-    rows = [*chosen.typed_rows(config_rows(leaf, chosen.name))]
+    rows = [*chosen.publish_rows(config_rows(leaf, chosen.name))]
     return Dataset.from_dict(
-        {column: [row[column] for row in rows] for column in chosen.published},
+        {column: [row[column] for row in rows] for column in chosen.published_columns},
         features=config_features(chosen),
     )
 
@@ -318,7 +318,7 @@ def config_features(config: Config) -> "Features":
         MESSAGES: [{"role": Value("string"), "content": Value("string")}],
     }
     features: dict[str, Any] = {}
-    for column in config.published:
+    for column in config.published_columns:
         column_type = config.type_of(column)
         if isinstance(column_type, str):
             features[column] = structured.get(column_type) or Value(column_type)

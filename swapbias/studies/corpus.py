@@ -1,4 +1,4 @@
-"""Corpora: the configs that are published together, and the outputs that authors of a study released."""
+"""Corpora: tables (configs) that are published together, the study that reads them, its released outputs."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,8 @@ from swapbias.errors import StudyError, did_you_mean, listed, quoted, unknown_na
 from swapbias.studies.chats import MESSAGES, turns
 from swapbias.studies.config_check import checked_rows, checked_table
 from swapbias.studies.corpus_file import (
+    ColumnType,
+    DeclaredConfig,
     DeclaredCorpus,
     corpus_declaration,
     read_corpus_file,
@@ -18,12 +20,9 @@ from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.declared import Declaration, Fault
 from swapbias.studies.experiment import Study
 from swapbias.studies.package_study import STUDY_FILE, declared_study
-from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, Row
+from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, Candidate, Row
 from swapbias.studies.row_check import check_columns
 from swapbias.studies.tables import Lexicon
-
-# of a column: the name of a type (``Config.typed``), or names of classes
-Type = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,38 +32,40 @@ class Config:
     name: str
     """The name of the config."""
     description: str
-    """A line on what it holds."""
+    """One line on what the table holds."""
     rows: Callable[[], Iterable[Mapping[str, Any]]]
-    """A function that makes its rows; every value but candidates is a text."""
+    """A function that makes the rows; each value is a text, except in ``candidates``."""
     columns: tuple[str, ...] = PROMPT_COLUMNS
-    """Its columns in order."""
-    types: Mapping[str, Type] = field(default_factory=dict)
-    """The types of columns that are published as something else."""
+    """The columns in order."""
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+    """The types of columns that are not published as ``string``: the name of a type, or the names of the classes."""
     upstream: tuple[str, ...] = ()
-    """Pinned files that it must read."""
+    """The files of ``sources.csv`` that its rows are made from."""
     split: str = "test"
-    """The split of its rows."""
+    """The split of all rows, where ``split_column`` is blank."""
     split_column: str = ""
-    """The column in which rows say their split; blank where all have the same."""
+    """The column with the split of each row; blank where all rows have the same."""
     chats: bool = False
-    """True where texts are conversations, and published as ``messages``."""
-    stored: Callable[["Config"], Path] | None = None
-    """A function for rows too many for memory: writes them as Arrow to a file of the user's alone, and gives it."""
+    """True where texts are conversations, which are published as ``messages``."""
+    write_arrow: Callable[["Config"], Path] | None = None
+    """A function that writes the rows to an Arrow file that only the user can read, and returns its path; for tables
+    too large for memory."""
 
     @property
-    def published(self) -> tuple[str, ...]:
-        """The columns as they are published."""
+    def published_columns(self) -> tuple[str, ...]:
+        """The columns in order, by their published names."""
         if not self.chats:
             return self.columns
         return tuple(MESSAGES if column == "text" else column for column in self.columns)
 
-    def type_of(self, column: str) -> Type:
-        """Give the type of a column: ``string`` where nothing is declared and all prompts have no other type.
+    def type_of(self, column: str) -> ColumnType:
+        """Return the declared type of a column; else the one that it has in every table of prompts; else ``string``.
 
         Args:
-            column: as it is published.
+            column: the published name of the column.
         """
-        usual: dict[str, Type] = {}
+        usual: dict[str, ColumnType] = {}
+        # Tables without prompts may have columns of the same names: theirs are of the type that is declared.
         if self.columns[: len(PROMPT_COLUMNS)] == PROMPT_COLUMNS:
             usual["candidates"] = "candidates"
         if self.chats:
@@ -73,56 +74,67 @@ class Config:
             usual[PLACEBO_COLUMNS[-1]] = "int64"
         return self.types.get(column, usual.get(column, "string"))
 
-    def typed(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a row as it is published: every value of its column's type, a class by its number.
+    def publish_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row as it is published: each value of its column's type, a class by its number.
 
         Args:
-            row: as ``rows`` makes it.
+            row: one row that ``rows`` makes.
 
         Raises:
             ValueError: a value is of another type.
         """
-        (typed,) = self.typed_rows([row])
-        return typed
+        (published_row,) = self.publish_rows([row])
+        return published_row
 
-    def typed_rows(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Give rows as they are published, as ``typed`` does; how each column is read is found out once.
+    def publish_rows(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield rows as they are published, as ``publish_row`` returns one; faster for many.
 
         Args:
-            rows: as ``rows`` makes them.
+            rows: rows that ``rows`` makes.
 
         Raises:
             ValueError: a value is of another type.
         """
-        kinds = [self.type_of(column) for column in self.published]
-        columns = [*zip(self.published, self.columns, kinds, map(_reader, kinds), strict=True)]
+        types = [self.type_of(column) for column in self.published_columns]
+        readers = [_value_reader(column_type) for column_type in types]
+        columns = [*zip(self.published_columns, self.columns, types, readers, strict=True)]
         for row in rows:
-            typed: dict[str, Any] = {}
-            for column, source, kind, read in columns:
+            published_row: dict[str, Any] = {}
+            for column, source, column_type, read in columns:
                 value = row[source]
                 try:
-                    typed[column] = read(value)
+                    published_row[column] = read(value)
                 except (ValueError, KeyError) as error:
-                    expected = kind if isinstance(kind, str) else f"one of {listed(kind)}"
+                    expected = column_type
+                    if not isinstance(column_type, str):
+                        expected = f"one of {listed(column_type)}"
                     raise ValueError(
                         f"{self.name}: {column} is {quoted(value)}, expected {expected}. Correct the table."
                     ) from error
-            yield typed
+            yield published_row
 
 
-def _reader(kind: Type) -> Callable[[Any], Any]:
-    """Give the function that makes the published value of a text, or of candidates."""
-    if not isinstance(kind, str):
-        return kind.index
-    read: Mapping[str, Callable[[Any], Any]] = {
-        "string": str,
-        "int64": int,
-        "float64": float,
-        "bool": {"True": True, "False": False}.__getitem__,
-        "candidates": lambda candidates: [candidate._asdict() for candidate in candidates],
-        MESSAGES: turns,
-    }
-    return read[kind]
+def _publish_candidates(candidates: Iterable[Candidate]) -> list[dict[str, Any]]:
+    """Return candidates as they are published."""
+    return [candidate._asdict() for candidate in candidates]
+
+
+# By type the function that makes the published value of a text, or of candidates.
+_VALUE_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "string": str,
+    "int64": int,
+    "float64": float,
+    "bool": {"True": True, "False": False}.__getitem__,
+    "candidates": _publish_candidates,
+    MESSAGES: turns,
+}
+
+
+def _value_reader(column_type: ColumnType) -> Callable[[Any], Any]:
+    """Return the function that makes a value of a column as it is published; of classes their number."""
+    if not isinstance(column_type, str):
+        return column_type.index
+    return _VALUE_READERS[column_type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,56 +144,56 @@ class Released:
     model: str
     """The model that gave the outputs."""
     experiment: str
-    """The experiment of the study that they belong to."""
+    """The experiment of the study that the outputs belong to."""
     files: tuple[str, ...]
-    """The pinned files that hold them."""
+    """The files of ``sources.csv`` that hold the outputs."""
     rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
-    """A function that makes rows of the files by path, each with a ``score``."""
+    """A function that makes rows, each with a ``score``, from the files: by name their path on this machine."""
     counts: Callable[[Mapping[str, Path]], Iterable[tuple[str, str, str, float]]] | None = None
-    """A function that gives facts that are no comparison of groups: subset, measure, contrast and number."""
+    """A function that makes numbers that compare no groups (counts of outputs): subset, measure, contrast, number."""
     note: str = ""
-    """A note on a run that the authors corrected after they printed another."""
+    """A note where the authors corrected the outputs after they had printed others; blank for no correction."""
     corrected: tuple[str, ...] = ()
-    """The values of slices that the correction changes."""
+    """The values of slices whose outputs the authors corrected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """A leaf: tables that are published together, and the study that reads them, if one does."""
+    """Tables that are published together, and the study that reads them, if one does."""
 
     name: str
     """The name of the corpus."""
     title: str
-    """A line on what it is."""
+    """One line on what the corpus is."""
     configs: tuple[Config, ...]
-    """Its tables in order."""
+    """The tables in order."""
     licence: str = "Apache-2.0"
     """The licence of the project's own part."""
     version: str = "1.0.0"
     """The version, raised with every change of a row or of the card."""
     tags: tuple[str, ...] = ()
-    """Words that it is found by on the Hub."""
+    """Words by which users find it on the Hub."""
     study: Study | None = None
     """The study that reads it; None where none does."""
     lexicons: Mapping[str, Callable[[], Lexicon]] = field(default_factory=dict)
-    """Functions that read its word lists, by name."""
+    """By name the functions that read its word lists."""
     released: tuple[Released, ...] = ()
     """Outputs that the authors of the study released."""
     local: Callable[[Path], tuple[Config, ...]] | None = None
-    """A function that makes configs of a folder of the user's (MIMIC, own notes)."""
-    own: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Files of a user's own study by name; none of a corpus of the package."""
+    """A function that makes the configs from a folder of the user's (MIMIC, own notes); None: it reads no folder."""
+    own_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The files of a user's own study by name; empty for a corpus of the package."""
     origin: str = ""
-    """Where on the Hub these were read (``OWNER/NAME@commit``)."""
+    """The repository of the Hub that these files were read from (``OWNER/NAME@commit``); blank: from this machine."""
 
     def config(self, name: str) -> Config:
-        """Give the config of that name.
+        """Return the config of that name.
 
         Args:
-            name: of a config.
+            name: the name of the config.
 
         Raises:
-            UsageError: there is none; it names those there are.
+            UsageError: there is no such config; the error names those there are.
         """
         by_name = {config.name: config for config in self.configs}
         if name not in by_name:
@@ -190,29 +202,43 @@ class Corpus:
 
 
 def declared_corpus(
-    name: str, rows: Mapping[str, Callable[[], Iterable[Row]]] | None = None, **fields: Any
+    name: str,
+    rows: Mapping[str, Callable[[], Iterable[Row]]] | None = None,
+    *,
+    study: Study | str | None = STUDY_FILE,
+    lexicons: Mapping[str, Callable[[], Lexicon]] | None = None,
+    released: tuple[Released, ...] = (),
+    local: Callable[[Path], tuple[Config, ...]] | None = None,
 ) -> Corpus:
     """Return the corpus that ``corpus.toml`` in its folder declares (``DeclaredCorpus``).
 
     Args:
-        name: of the corpus.
-        rows: make those of each config by name; any other config is the table of its name in the folder.
-        fields: further fields of ``Corpus``; the study is that of ``study.toml`` by default.
+        name: the name of the corpus, and of its folder.
+        rows: by the name of a config the function that makes its rows; any other config is the table of its name in
+            the folder.
+        study: the study that reads the corpus, or the name of the file in the folder that declares it, if it is
+            there; None: no study.
+        lexicons: by name the functions that read its word lists.
+        released: outputs that the authors of the study released.
+        local: a function that makes the configs from a folder of the user's.
 
     Raises:
         StudyError: a file declares what it should not, or what the builder does not give; every fault is a line.
     """
     declared = corpus_declaration(name)
     builder_rows = rows or {}
-    reads_folders = fields.get("local") is not None
-    _refuse_strange_rows(name, declared, builder_rows, reads_folders=reads_folders)
-    if "study" not in fields and (corpus_dir(name) / STUDY_FILE).exists():
-        fields["study"] = declared_study(name)
-    if fields.get("study") is not None:
+    _check_rows_declared(name, declared, builder_rows, reads_folders=local is not None)
+    corpus_study = None if isinstance(study, str) else study
+    if isinstance(study, str) and (corpus_dir(name) / study).exists():
+        corpus_study = declared_study(name)
+    if corpus_study is not None:
         columns = {config.name: config.all_columns for config in declared.configs}
-        models = [released.model for released in fields.get("released", ())]
-        check_columns(fields["study"], columns, models)
-    configs = [_config(name, number, builder_rows) for number in range(len(declared.configs))]
+        models = [outputs.model for outputs in released]
+        check_columns(corpus_study, columns, models)
+    configs = [
+        _make_config(name, number, config, builder_rows)
+        for number, config in enumerate(declared.configs)
+    ]
     return Corpus(
         name=name,
         title=declared.title,
@@ -220,14 +246,18 @@ def declared_corpus(
         licence=declared.licence,
         tags=declared.tags,
         configs=tuple(configs),
-        **fields,
+        study=corpus_study,
+        lexicons=lexicons or {},
+        released=released,
+        local=local,
     )
 
 
-def _refuse_strange_rows(
+def _check_rows_declared(
     name: str, declared: DeclaredCorpus, rows: Collection[str], *, reads_folders: bool
 ) -> None:
-    """Refuse rows of a config that is not declared, a config with neither rows nor a table, and other folders."""
+    """Refuse rows of a config that is not declared, a config without rows or a table, and an undeclared ``local``."""
+    # The parsed file, beside what it declares: it has the lines that errors name.
     declaration = read_corpus_file(name)
     faults = _missing_row_faults(name, declared, declaration, rows)
     if not faults:
@@ -250,7 +280,7 @@ def _refuse_strange_rows(
 def _missing_row_faults(
     name: str, declared: DeclaredCorpus, declaration: Declaration, rows: Collection[str]
 ) -> list[Fault]:
-    """Find configs that have neither rows of the builder nor a table."""
+    """Find configs that have neither rows from the builder nor a table in the folder."""
     tables = [path.stem for path in corpus_dir(name).glob("*.csv")]
     faults: list[Fault] = []
     for number, config in enumerate(declared.configs):
@@ -265,11 +295,17 @@ def _missing_row_faults(
     return faults
 
 
-def _config(corpus: str, number: int, rows: Mapping[str, Callable[[], Iterable[Row]]]) -> Config:
-    """Make a config of its declaration, whose rows are checked against it where they are read."""
-    declared = corpus_declaration(corpus).configs[number]
+def _make_config(
+    corpus: str,
+    number: int,
+    declared: DeclaredConfig,
+    rows: Mapping[str, Callable[[], Iterable[Row]]],
+) -> Config:
+    """Make the config that is the declaration's number ``number``; its rows are checked against it when read."""
     path = corpus_dir(corpus) / f"{declared.name}.csv"
     table = partial(checked_table, corpus, number, declared, path)
+    # As ``corpus.toml`` says: prompts are a test split, and a table of its own columns is data to train on.
+    split = "train" if declared.columns and not declared.split_column else "test"
     checked = partial(checked_rows, corpus, number, declared, rows.get(declared.name, table))
     return Config(
         name=declared.name,
@@ -278,7 +314,7 @@ def _config(corpus: str, number: int, rows: Mapping[str, Callable[[], Iterable[R
         columns=declared.all_columns,
         types=declared.types,
         upstream=declared.upstream,
-        split="train" if declared.columns and not declared.split_column else "test",
+        split=split,
         split_column=declared.split_column,
         chats=declared.chats,
     )

@@ -128,7 +128,7 @@ def test_rows_and_columns_of_configs(card):
     assert columns == [f"| {' | '.join(cells)} |" for cells in dataset_card.features(card.corpus)]
     for config in card.corpus.configs:
         meanings = dict(dataset_card.meanings(card.corpus, config))
-        assert set(meanings) == set(config.published)
+        assert set(meanings) == set(config.published_columns)
         assert all(len(text) > 8 for text in meanings.values())
 
 
@@ -157,7 +157,7 @@ def test_built_folder_loads(card, tmp_path):
         loaded = datasets.load_dataset(str(card.folder), config.name, cache_dir=str(tmp_path))
         assert sum(len(split) for split in loaded.values()) == card.rows[config.name]
         split = next(iter(loaded.values()))
-        assert split.column_names == list(config.published)
+        assert split.column_names == list(config.published_columns)
         made = studies.load_prompts(card.corpus.name, config.name)
         assert (split[0], split.features) == (made[0], made.features)
 
@@ -284,7 +284,7 @@ def test_head_of_a_card(card):
     assert len(code) == 3
     first = card.corpus.configs[0]
     assert list(ast.literal_eval(row.removeprefix("# "))) == list(
-        first.published
+        first.published_columns
     )  # a row, with its types
 
 

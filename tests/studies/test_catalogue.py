@@ -46,7 +46,7 @@ def test_recorded_rows_and_types(corpus, name):
     """Rows of each config have the recorded number and sha256 and the declared types."""
     config = studies.load_corpus(corpus).config(name)
     recorded = RECORDED.get((corpus, name))
-    types = {column: config.type_of(column) for column in config.published}
+    types = {column: config.type_of(column) for column in config.published_columns}
     shown = {
         column: kind if isinstance(kind, str) else "|".join(kind) for column, kind in types.items()
     }
@@ -70,14 +70,14 @@ def test_recorded_rows_and_types(corpus, name):
         assert len({(row["pair_id"], row.get("side", row["group"])) for row in rows}) == len(rows)
         assert all(row["text"].strip() and not slots(row["text"]) for row in rows)
         assert all(row["text"].count(MASK) == 1 for row in rows if rows[0]["experiment"] in masked)
-    for column, source in zip(config.published, config.columns, strict=True):
+    for column, source in zip(config.published_columns, config.columns, strict=True):
         values = {row[source] for row in rows}
         kind = types[column]
         if kind == "string":  # all that are numbers or truth values are declared so
             assert not values <= {"True", "False"}, column
             assert not all(one.lstrip("-").replace(".", "", 1).isdigit() for one in values), column
         else:
-            typed = [config.typed({**rows[0], source: one})[column] for one in values]
+            typed = [config.publish_row({**rows[0], source: one})[column] for one in values]
             assert {type(one) for one in typed} == {
                 READERS.get(kind, int) if isinstance(kind, str) else int
             }
@@ -103,14 +103,14 @@ def test_value_of_another_type():
     types = {"a": "int64", "b": ("no", "yes"), "c": "bool"}
     config = Config(name="odd", description="", rows=tuple, columns=("a", "b", "c"), types=types)
     right = {"a": "-3", "b": "yes", "c": "True"}
-    assert config.typed(right) == {"a": -3, "b": 1, "c": True}
+    assert config.publish_row(right) == {"a": -3, "b": 1, "c": True}
     for wrong, words in (
         ({"a": "3.5"}, "odd: a is '3.5', expected int64"),
         ({"b": ""}, "one of no, yes"),
         ({"c": "maybe"}, "c is 'maybe', expected bool"),
     ):
         with pytest.raises(ValueError, match=words):
-            config.typed(right | wrong)
+            config.publish_row(right | wrong)
 
 
 @pytest.mark.parametrize("corpus", studies.corpora())

@@ -148,7 +148,7 @@ def make_corpus(parsed: Parsed, origin: str = "") -> Corpus:
         study=study,
         lexicons=lexicons,
         configs=tuple(configs),
-        own=dict(parsed.files),
+        own_files=dict(parsed.files),
         origin=origin,
     )
 

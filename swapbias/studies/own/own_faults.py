@@ -1,4 +1,4 @@
-"""Find what is wrong with a user's own study, for which an audit refuses it, and what may bend its numbers."""
+"""Find errors in a user's own study, for which an audit refuses it, and warn of texts that may distort results."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ from swapbias.studies.prompt import MASK, slots
 # Chinese and Japanese have no blanks between words: each letter is one.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")
 _MOST_NAMED = 10  # groups that a sentence names
-_MOST_UNLIKE = 20  # pairs that share almost nothing: so many are looked for
-_UNLIKE_NAMED = 5  # of which so many are named
-_COMPARED_LETTERS = 200  # of the texts of such a pair
+_MOST_UNLIKE = 20  # pairs that share almost nothing, of which more are not searched
+_UNLIKE_NAMED = 5  # pairs that share almost nothing, as a warning names them
+_COMPARED_LETTERS = 200  # first letters of the two texts of a pair, by which they are compared
 
 
 def find_faults(parsed: Parsed) -> list[str]:
-    """List everything for which an audit refuses a study, without what follows from another fault.
+    """List every error for which an audit refuses a study, without errors that another one causes.
 
     Args:
         parsed: the files of the study.
@@ -33,11 +33,12 @@ def find_faults(parsed: Parsed) -> list[str]:
     Returns:
         A sentence each, with file and line.
     """
-    sentences = [*parsed.wrong.values(), *parsed.faults]
+    sentences = [*parsed.declaration_faults.values(), *parsed.table_faults]
     has_prompts = len(parsed.prompts) > 0
-    is_whole = (
-        has_prompts and not parsed.faults and not parsed.wrong.keys() & {"", "groups", "reference"}
-    )
+    # A blank key: the declaration could not be read at all.
+    group_keys = {"", "groups", "reference"}
+    declares_groups = not parsed.declaration_faults.keys() & group_keys
+    is_whole = has_prompts and not parsed.table_faults and declares_groups
     sentences += _group_faults(parsed, is_whole=is_whole)
     if has_prompts:
         sentences += _text_faults(parsed)
@@ -54,7 +55,7 @@ def find_faults(parsed: Parsed) -> list[str]:
 
 
 def _group_faults(parsed: Parsed, *, is_whole: bool) -> Iterator[str]:
-    """Find wrong names of groups; where other faults hide some, only whether the declaration agrees with itself."""
+    """Find wrong names of groups; unless ``is_whole``, other errors may hide groups, and fewer names are checked."""
     names = parsed.group_names
     if not is_whole:
         names = tuple(dict.fromkeys((*parsed.declared.compares.groups, *parsed.group_names)))
@@ -74,6 +75,7 @@ def _declared_group_faults(
     for group in parsed.declared.compares.groups:
         if names and group not in (*names, reference):
             yield f"{parsed.line('groups', group)}: The group {_is_none_of(group, names)}"
+    # Rows that could not be read may have the reference, but not where it is nearly the name of another group.
     is_wrong = reference not in names and (is_whole or bool(did_you_mean(reference, names)))
     if reference and names and is_wrong:
         yield f"{parsed.line('reference')}: The reference {_is_none_of(reference, names)}"
@@ -111,7 +113,7 @@ def _comparison_faults(parsed: Parsed, names: Sequence[str]) -> Iterator[str]:
 
 
 def _prompt_column_faults(parsed: Parsed) -> Iterator[str]:
-    """Find columns that a table of prompts lacks; where words alone name groups, it needs none."""
+    """Find the columns group and pair where a table of prompts lacks them; a lexicon's groups stand in for both."""
     columns = list(parsed.tables.get(PROMPTS, ()))
     if not columns or ("group" not in columns and parsed.labels):
         return
@@ -125,7 +127,7 @@ def _lexicon_group_faults(parsed: Parsed, names: Sequence[str]) -> Iterator[str]
     if len(parsed.labels) < 2:
         return
     # Where words alone name groups, only the spelling of one that nothing compares is looked at.
-    words_only = names == parsed.labels
+    words_only = names == parsed.labels  # no table has a column of groups
     compared = parsed.groups if words_only else names
     for line, group in table_column(parsed.tables, LEXICON, "group").items():
         if group not in compared and (not words_only or did_you_mean(group, compared)):
@@ -152,13 +154,13 @@ def _list_groups(groups: Sequence[str]) -> str:
 # --- prompts --------------------------------------------------------------------------------------------
 
 
-def _describe_rows(prompts: pd.DataFrame, sentence: str) -> Iterator[str]:
-    """Write a sentence about the first prompt of each line, with its pair, group, words, slot and masks."""
+def _describe_rows(prompts: pd.DataFrame, template: str) -> Iterator[str]:
+    """Fill a template of ``str.format`` for the first prompt of each line: pair, group, words, slot, masks."""
     for prompt in prompts.drop_duplicates("where").to_dict("records"):
         pair = f"pair {quote_name(prompt['pair_id'])}"
         if prompt["wording"]:
             pair = f"{pair} in wording {quote_name(prompt['wording'])}"
-        text = sentence.format(
+        text = template.format(
             pair=pair,
             group=quote_name(prompt["group"]),
             words=quote_name(prompt["counted"]),
@@ -216,7 +218,7 @@ def _pair_faults(parsed: Parsed) -> Iterator[str]:
 def _missing_group_faults(
     parsed: Parsed, units: pd.DataFrame, compared: pd.DataFrame
 ) -> Iterator[str]:
-    """Find pairs that lack a group; one whose name is misspelled is another fault."""
+    """Find pairs that lack a group; a group whose name is misspelled is skipped, as another error names it."""
     for group in sorted({*parsed.groups}):
         if group not in parsed.group_names and did_you_mean(group, parsed.group_names):
             continue
@@ -229,14 +231,14 @@ def _missing_group_faults(
 
 def _swap_faults(units: pd.DataFrame, compared: pd.DataFrame) -> Iterator[str]:
     """Find pairs with a mask in one text alone, and pairs in which nothing is swapped."""
-    reads = compared.assign(read=compared["text"] + "\n" + compared["counted"])
-    counts = reads.groupby("unit")[["group", "masked", "read"]].nunique()
+    reads = compared.assign(shown_to_model=compared["text"] + "\n" + compared["counted"])
+    counts = reads.groupby("unit")[["group", "masked", "shown_to_model"]].nunique()
     counts = counts.reindex(units["unit"], fill_value=1).set_axis(units.index)
     yield from _describe_rows(
         units[counts["masked"] > 1],
         f"{{pair}} holds {MASK} in one text and not in another. Write both alike.",
     )
-    same = units[(counts["read"] == 1) & (counts["group"] > 1)]
+    same = units[(counts["shown_to_model"] == 1) & (counts["group"] > 1)]
     yield from _describe_rows(
         same[same["counted"] == ""],
         "{pair} has the same text in every group: nothing is swapped. Change one.",
@@ -252,9 +254,10 @@ def _swap_faults(units: pd.DataFrame, compared: pd.DataFrame) -> Iterator[str]:
 
 
 def _column_faults(parsed: Parsed) -> Iterator[str]:
-    """Find columns that the declaration names and that cannot be what it says."""
+    """Find columns in random, fixed or slices that no table has, that vary within a pair, or that contradict."""
     columns = {*own_columns(parsed.prompts), "template"}
-    if parsed.faults:  # of tables that could not be read
+    if parsed.table_faults:
+        # Tables that could not be read made no prompts: any column that they have may be right.
         columns |= {column for table in parsed.tables.values() for column in table}
         columns |= {"words", "condition"}
     design = parsed.declared.design
@@ -277,10 +280,11 @@ def _column_fault(parsed: Parsed, columns: set[str], key: str, name: str) -> str
         near = did_you_mean(name, sorted(columns - {"text", "group", "pair_id"}))
         hint = near or " Correct it."
         return f"{key} names the column {quote_name(name)}, and no table has it.{hint}"
-    if not parsed.faults and column not in constant_columns(parsed.prompts, [column]):
+    if not parsed.table_faults and column not in constant_columns(parsed.prompts, [column]):
         return f"{quote_name(name)} differs within a pair, expected one value. Take it out."
     if key == "fixed" and name in parsed.declared.design.random:
         return f"{quote_name(name)} stands in random and in fixed. Take it out of one."
+    # Pairs are always random: an interval generalises to other pairs.
     if key == "fixed" and column == "pair_id":
         return "fixed names the pairs, and every interval is about other pairs too. Take it out."
     return ""
@@ -340,6 +344,7 @@ def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:
 
 
 def _is_unlike(text: str, first_text: str) -> bool:
+    """Tell whether two texts share less than a quarter of their words, and less than half of their letters."""
     words = set(_WORD.findall(text))
     first_words = set(_WORD.findall(first_text))
     fewest = min(len(words), len(first_words))

@@ -52,11 +52,11 @@ class Parsed:
     """What study.toml says, without what is wrong."""
     declaration: Declaration = field(repr=False)
     """The file, with the lines of its keys."""
-    wrong: Mapping[str, str]
+    declaration_faults: Mapping[str, str]
     """A sentence on what is wrong with study.toml, by key."""
     tables: Tables
     """Tables as texts, indexed by lines in the file; templates have a template_id."""
-    faults: list[str]
+    table_faults: list[str]
     """Sentences on what is wrong with tables and templates; what is wrong is not among the rows."""
     labels: tuple[str, ...]
     """The groups of the lexicon's words, in order."""
@@ -92,21 +92,23 @@ def parse_study(files: Files) -> Parsed:
     Args:
         files: content of each file by its name.
     """
-    declared, wrong, declaration = read_declaration(files.get(DECLARATION, b""))
-    faults: list[str] = []
-    tables = {name: read_own_table(name, files[name], faults) for name in REQUIRED if name in files}
+    declared, declaration_faults, declaration = read_declaration(files.get(DECLARATION, b""))
+    table_faults: list[str] = []
+    tables = {
+        name: read_own_table(name, files[name], table_faults) for name in REQUIRED if name in files
+    }
     labels = tuple(table_column(tables, LEXICON, "group").unique())
     of_tables = pd.concat([table_column(tables, name, "group") for name in (SLOTS, PROMPTS, NAMES)])
     names = tuple(of_tables.unique()) or labels
     groups = _compared_groups(declared, names)
-    source_fault = _source_fault(tables, declared, is_valid=not wrong)
+    source_fault = _source_fault(tables, declared, is_valid=not declaration_faults)
     prompts = pd.DataFrame()
     if source_fault:
-        faults.append(source_fault)
+        table_faults.append(source_fault)
     elif all(map(len, tables.values())):
-        prompts = _make_prompts(tables, declared, groups, faults)
+        prompts = _make_prompts(tables, declared, groups, table_faults)
     if len(prompts) > MOST_PROMPTS:
-        faults.append(
+        table_faults.append(
             f"The tables come to more than {MOST_PROMPTS:,} prompts, wordings included. Shorten them."
         )
         prompts = prompts[:0]
@@ -114,9 +116,9 @@ def parse_study(files: Files) -> Parsed:
         files=files,
         declared=declared,
         declaration=declaration,
-        wrong=wrong,
+        declaration_faults=declaration_faults,
         tables=tables,
-        faults=faults,
+        table_faults=table_faults,
         labels=labels,
         group_names=names,
         groups=groups,
