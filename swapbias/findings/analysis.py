@@ -68,7 +68,7 @@ def disaggregate(
     Args:
         scores: rows of ``score_prompts`` (prompt columns, ``model_id`` and at least one score column).
         study: the study or its name.
-        seed: of resampled intervals and permutation tests.
+        seed: the seed of resampled intervals and permutation tests.
         margin: as in ``with_verdicts``.
         expected: numbers to join by ``Finding.key``; the paper's for this model by default.
         robustness: with the sensitivity of primary findings, which takes longer.
@@ -220,7 +220,7 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
     """Yield the findings of one score: gaps, means, rates, effects and correlations, of every subset and slice.
 
     Args:
-        context: of the experiment and its score.
+        context: the context of the experiment and its score.
         rows: scored rows of the experiment, without placebo ones.
     """
     experiment = context.experiment

@@ -57,8 +57,8 @@ class Units:
 
         Args:
             rows: a row a unit, with ``value`` (NaN: without one) and ``sample``.
-            context: of the gap.
-            weights: of the samples' means in the gap.
+            context: the context of the gap.
+            weights: the weights of the samples' means in the gap.
         """
         factors, cluster_vars = context.random(rows)
         is_scored = rows["value"].notna().to_numpy()
@@ -216,7 +216,7 @@ def mean_weights(context: Context, rows: pd.DataFrame, score: str) -> Floats | N
     """Return the weight of each row in the mean of its rows, as in a gap; None where all weigh the same.
 
     Args:
-        context: of the mean.
+        context: the context of the mean.
         rows: scored rows.
         score: the score column; rows without a score weigh nothing.
     """
@@ -242,7 +242,7 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row a pair: its first row, its ``gap`` (NaN where a score of it is) and each group's score.
 
     Args:
-        context: of the gap.
+        context: the context of the gap.
         rows: scored rows of pairs.
 
     Raises:
@@ -287,7 +287,7 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """Return the units of the gap, or of the difference of two gaps, over rows; None where it has no two groups.
 
     Args:
-        context: of the gap.
+        context: the context of the gap.
         rows: scored rows.
 
     Raises:

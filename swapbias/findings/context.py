@@ -193,7 +193,7 @@ def unit_fields(unit: Unit) -> dict[str, Any]:
     """Return the fields of a finding that say its unit.
 
     Args:
-        unit: of the scores.
+        unit: the unit of the scores.
     """
     low, high = unit.ends
     return {"unit": unit.name, "unit_low": low, "unit_high": high, "own_unit": unit.taken_from}

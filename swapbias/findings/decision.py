@@ -114,7 +114,7 @@ def levels_of(estimate: Estimate) -> int:
     """Return the number of independent levels that a gap rests on: of the scarcest factor, or of units.
 
     Args:
-        estimate: of a gap.
+        estimate: the estimate of a gap.
     """
     return estimate.independent or estimate.fewest or estimate.n
 

@@ -98,7 +98,7 @@ def corrected_for_rows(
 
     Args:
         findings: those of one study and model.
-        method: of ``measures.adjust``.
+        method: a method of ``measures.adjust``.
         experiments_of_several: experiments of more than two groups, whose contrasts are one family.
     """
     corrected = list(findings)

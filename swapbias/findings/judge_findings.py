@@ -30,7 +30,7 @@ def judge_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield findings about the judge of an experiment's rows; none where nothing was judged.
 
     Args:
-        context: of the experiment and the score of its judge.
+        context: the context of the experiment and the score of its judge.
         rows: scored rows, a row an answer.
     """
     rubric = context.experiment.reads.rubric

@@ -23,7 +23,7 @@ def level_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield means over the units that gaps are made of, so that those of two groups differ by their gap.
 
     Args:
-        context: of the rows.
+        context: the context of the rows.
         rows: scored rows.
     """
     experiment = context.experiment
@@ -52,10 +52,10 @@ def mean_finding(
     """Return the finding of a mean score with its interval over the random factors.
 
     Args:
-        context: of the rows.
+        context: the context of the rows.
         rows: scored rows.
         contrast: the group, or ``all``.
-        weights: of the rows, shape (rows,); None: all weigh the same.
+        weights: the weights of the rows, shape (rows,); None: all weigh the same.
         fields: further fields of ``Finding``.
     """
     clusters, cluster_vars = context.random(rows)
@@ -81,7 +81,7 @@ def rate_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield the findings of the experiment's rates; of signed ones not over slices that are never pooled.
 
     Args:
-        context: of the rows.
+        context: the context of the rows.
         rows: scored rows.
     """
     if context.score != "score":
@@ -99,7 +99,7 @@ def count_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield the number of units of each group above a threshold; a threshold of 1 counts those that reach it.
 
     Args:
-        context: of the rows.
+        context: the context of the rows.
         rows: scored rows.
     """
     experiment = context.experiment
@@ -137,7 +137,7 @@ def correlation_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findi
     """Yield the correlations of scores or gaps with the experiment's covariates.
 
     Args:
-        context: of the rows.
+        context: the context of the rows.
         rows: scored rows.
     """
     for covariate in context.experiment.shows.covariates:

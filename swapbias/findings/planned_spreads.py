@@ -42,7 +42,7 @@ class Spreads:
         """Compute the standard error to expect of a design, and its degrees of freedom; NaN where unknown.
 
         Args:
-            design: of the planned gap.
+            design: the design of the planned gap.
         """
         std_error, df = design.expected(self.sds, independent=bool(self.run))
         return std_error * self.of_error, df * self.of_df
@@ -51,8 +51,8 @@ class Spreads:
         """Compute the smallest gap that a test finds in four of five runs; NaN where it is unknown.
 
         Args:
-            design: of the planned gap.
-            level: of the test.
+            design: the design of the planned gap.
+            level: the level of the test.
         """
         std_error, df = self.error(design)
         if not self.run:  # those of a run are estimates already, as those of an audit are
@@ -143,7 +143,7 @@ class EarlierGap:
         """Tell whether a planned gap is this one, or one of own prompts with the same random factors.
 
         Args:
-            experiment: of the planned gap.
+            experiment: the experiment of the planned gap.
             planned: its finding.
             factors: the names of its random factors.
             is_own: whether its study is the user's own.
@@ -180,7 +180,7 @@ class EarlierRun:
         """Return the gap of the run whose spreads a planned one takes; None: it has none like it.
 
         Args:
-            experiment: of the planned gap.
+            experiment: the experiment of the planned gap.
             planned: its finding.
             factors: the names of its random factors.
         """

@@ -47,7 +47,7 @@ def commonest(rows: pd.DataFrame, unit: Unit) -> Repeats | None:
 
     Args:
         rows: with ``score``, and of a chat model ``answer`` and ``said_other``.
-        unit: of the scores.
+        unit: the unit of the scores.
 
     Returns:
         None where scores are the two ends of their range (of which one is always common), and where nothing was
@@ -115,7 +115,7 @@ def is_binary(scores: NDArray[np.float64], unit: Unit) -> bool:
 
     Args:
         scores: shape (rows,); NaN where a row has none.
-        unit: of the scores.
+        unit: the unit of the scores.
     """
     ends = unit.ends if unit.in_points else (0.0, 1.0)
     values = scores[~np.isnan(scores)]

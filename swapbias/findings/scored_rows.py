@@ -209,7 +209,7 @@ def split_rows(rows: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]
 
     Args:
         rows: scored rows.
-        column: of a subset or slice; blank: the rows stay together.
+        column: the column of a subset or slice; blank: the rows stay together.
 
     Returns:
         Each value with its rows; nothing where the rows lack the column, as released outputs may lack one that own

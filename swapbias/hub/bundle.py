@@ -72,7 +72,7 @@ def findings_parquet(findings: Sequence[Finding], run: str) -> bytes:
     """Write ``findings.csv`` as Parquet with the run's name before it; every run's has the same columns and types.
 
     Args:
-        findings: of the run.
+        findings: the findings of the run.
         run: its name.
 
     Returns:
@@ -130,7 +130,7 @@ def run_name(manifest: Mapping[str, Any]) -> str:
     Results, dates, versions, the revision of a model on the Hub and the version of a corpus do not count.
 
     Args:
-        manifest: of the run.
+        manifest: the manifest of the run.
 
     Returns:
         the name, of ``a-z``, ``0-9`` and dashes.

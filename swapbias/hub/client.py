@@ -27,7 +27,7 @@ class Hub:
 
         Args:
             endpoint: its address; None for the client's own.
-            token: of the user; None for the stored one.
+            token: the token of the user; None for the stored one.
         """
         from huggingface_hub import HfApi
 
@@ -187,7 +187,7 @@ class Hub:
 
         Args:
             state: the repository at a commit; None where it is not there.
-            path: of the file.
+            path: the path of the file.
 
         Returns:
             its content; empty where it is not there.
@@ -201,7 +201,7 @@ class Hub:
 
         Args:
             state: the repository at a commit; None where it is not there.
-            path: of the file.
+            path: the path of the file.
 
         Returns:
             the text; blank where it is not there.
@@ -217,7 +217,7 @@ class Hub:
 
         Args:
             state: the repository at a commit.
-            paths: of the files.
+            paths: the paths of the files.
 
         Returns:
             the file in the cache by path.
@@ -245,7 +245,7 @@ class Hub:
         Args:
             repo: the repository.
             private: whether few may read it.
-            sdk: of a Space, ``gradio``.
+            sdk: the SDK of a Space, ``gradio``.
         """
         with one_sentence(f"create {repo.name}", writes=True):
             self._api.create_repo(
@@ -267,9 +267,9 @@ class Hub:
         Args:
             repo: the repository.
             change: what is written and deleted.
-            title: of the commit.
+            title: the title of the commit.
             parent: the commit it was made from; where another one came in between nothing is written.
-            description: of a pull request; blank for a commit.
+            description: the description of a pull request; blank for a commit.
             never: strings that no file may hold, besides keys and credentialed text.
 
         Returns:
@@ -302,7 +302,7 @@ class Hub:
 
         Args:
             repo: the repository.
-            name: of the tag.
+            name: the name of the tag.
             commit: the commit.
         """
         with one_sentence(f"tag {repo.name}", writes=True):
@@ -313,7 +313,7 @@ class Hub:
 
         Args:
             repo: the repository.
-            title: of the pull requests.
+            title: the title of the pull requests.
 
         Returns:
             the pull requests, newest first.

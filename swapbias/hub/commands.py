@@ -56,10 +56,10 @@ def push_all(
 
     Args:
         kind: DATASET or METRIC.
-        names: of corpora or metrics; all where none is given.
+        names: the names of corpora or metrics; all where none is given.
         namespace: the user or organisation.
         complain: gets a sentence for each that failed.
-        options: of each push.
+        options: the options of each push.
 
     Returns:
         the exit code, 1 where any failed.
@@ -137,7 +137,7 @@ def pull_all(
 
     Args:
         kind: DATASET, METRIC or RESULTS.
-        names: of corpora or metrics, all of the namespace's where none is given; of results OWNER/NAME.
+        names: the names of corpora or metrics, all of the namespace's where none is given; of results OWNER/NAME.
         out: the folder.
         say: gets a line for each.
         complain: gets a sentence for each that failed.
@@ -168,7 +168,7 @@ def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> l
         hub: the Hub.
         kind: DATASET or METRIC.
         namespace: the owner.
-        names: of corpora or metrics; all that the package knows where none is given.
+        names: the names of corpora or metrics; all that the package knows where none is given.
 
     Returns:
         names of repositories, OWNER/NAME.
@@ -254,9 +254,9 @@ def push_study(hub: Hub, folder: Path, repo_name: str, **options: Unpack[PushOpt
 
     Args:
         hub: the Hub.
-        folder: of the study.
+        folder: the folder of the study.
         repo_name: OWNER/NAME of the dataset; made where it is not there.
-        options: of the push.
+        options: the options of the push.
 
     Returns:
         the push that was made, or would be.

@@ -57,7 +57,7 @@ def check_corpus(name: str, *, cards_only: bool = False) -> Lacking:
     """Find what a corpus of the package, or of another distribution, lacks before it is published.
 
     Args:
-        name: of the corpus.
+        name: the name of the corpus.
         cards_only: whether its card alone is looked at: its rows cannot be read.
 
     Returns:
@@ -114,7 +114,7 @@ def recorded_rows(name: str) -> dict[str, dict[str, str]]:
     """Read what the folder of a corpus records of its rows.
 
     Args:
-        name: of the corpus.
+        name: the name of the corpus.
 
     Returns:
         the line of each config; none where nothing is recorded.
@@ -129,7 +129,7 @@ def record_rows(name: str) -> Path:
     """Write how many rows each config of a corpus has, their sha256, and types of columns, into its folder.
 
     Args:
-        name: of the corpus. The line of a config whose rows are not at hand stays as it is.
+        name: the name of the corpus. The line of a config whose rows are not at hand stays as it is.
 
     Returns:
         the file.
@@ -184,7 +184,7 @@ def card_faults(name: str) -> Iterator[str]:
     """Find the parts of a corpus' README that are missing, or not as its card needs them.
 
     Args:
-        name: of the corpus.
+        name: the name of the corpus.
 
     Returns:
         a sentence for each.

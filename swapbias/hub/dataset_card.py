@@ -54,7 +54,7 @@ def section(text: str, title: str) -> str:
 
     Args:
         text: the text.
-        title: of the section, a heading of level 2.
+        title: the title of the section, a heading of level 2.
 
     Returns:
         the section, heading and all; blank where there is none.
@@ -204,7 +204,7 @@ def row_count(info: DatasetInfo) -> int:
     """Count the rows of a config over its splits.
 
     Args:
-        info: of the config.
+        info: the description of the config.
 
     Returns:
         the number of rows.

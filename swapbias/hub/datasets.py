@@ -224,7 +224,7 @@ def push_dataset(
         hub: the Hub.
         corpus_name: name of the corpus.
         namespace: the user or organisation.
-        options: of the push.
+        options: the options of the push.
 
     Returns:
         the push that was made, or would be.

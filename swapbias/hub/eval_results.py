@@ -31,8 +31,8 @@ def eval_entries(
     with its interval and n.
 
     Args:
-        findings: of one model.
-        manifest: of the run.
+        findings: the findings of one model.
+        manifest: the manifest of the run.
         namespace: owner of the dataset repositories of the corpora.
         revisions: commits of these repositories by corpus; a corpus without one has no entry.
         source_url: where the results are.

@@ -63,7 +63,7 @@ def of_text(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
     """Return the log-probability of a text.
 
     Args:
-        doc: of the task.
+        doc: a document (row) of the task.
         results: log-probability of the text, and whether it is the likeliest.
 
     Returns:
@@ -76,7 +76,7 @@ def of_answers(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any
     """Compare the right answer with the wrong one.
 
     Args:
-        doc: of the task.
+        doc: a document (row) of the task.
         results: log-probability of each answer, the right one first.
 
     Returns:
@@ -92,7 +92,7 @@ def of_antonyms(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, An
     """Compare disapproving antonyms with approving ones.
 
     Args:
-        doc: of the task.
+        doc: a document (row) of the task.
         results: log-probability with each word, each approving one before its antonym.
 
     Returns:
@@ -117,7 +117,7 @@ def mean(values: Iterable[float]) -> float:
     """Return the mean. As a function of its own it gets no standard error: prompts are not independent.
 
     Args:
-        values: of prompts.
+        values: the values of prompts.
 
     Returns:
         the mean; NaN of nothing.

@@ -34,9 +34,9 @@ def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOp
 
     Args:
         hub: the Hub.
-        name: of the metric.
+        name: the name of the metric.
         namespace: the user or organisation.
-        options: of the push.
+        options: the options of the push.
 
     Returns:
         the push that was made, or would be.
@@ -62,9 +62,9 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     The code computes without swapbias: what it reads of the package lies beside it.
 
     Args:
-        name: of the metric.
+        name: the name of the metric.
         namespace: the user or organisation.
-        version: of swapbias.
+        version: the version of swapbias.
 
     Returns:
         the files by path.
@@ -166,7 +166,7 @@ def standing_alone(name: str, source: str) -> dict[str, str]:
     `evaluate` copies the files that the main module imports, and does not look into those: so it imports every one.
 
     Args:
-        name: of the metric.
+        name: the name of the metric.
         source: its module.
 
     Returns:

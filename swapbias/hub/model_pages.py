@@ -20,7 +20,7 @@ def findings_of(
     """Return the findings of the model whose page on the Hub is to show them.
 
     Args:
-        findings: of a run.
+        findings: the findings of a run.
         model: name of the page, OWNER/NAME.
         audited: the model's name in the run, where it is another one.
         pins: what identifies the models in the run's manifest.
@@ -83,7 +83,7 @@ def read_otherwise(manifest: Mapping[str, Any], audited: str) -> str:
     """Say in which other form than its own a model was read.
 
     Args:
-        manifest: of the run.
+        manifest: the manifest of the run.
         audited: the model's name in it.
 
     Returns:
@@ -111,7 +111,7 @@ def commit_read(hub: Hub, model: Repo, manifest: Mapping[str, Any], audited: str
     Args:
         hub: the Hub.
         model: the model's repository.
-        manifest: of the run.
+        manifest: the manifest of the run.
         audited: the model's name in it.
 
     Returns:

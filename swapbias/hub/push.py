@@ -170,7 +170,7 @@ def push_repo(
         tag: names the commit.
         version_hint: says how to raise the version.
         sdk: kind of a Space that is made.
-        options: of the push.
+        options: the options of the push.
 
     Returns:
         the push that was made, or would be.

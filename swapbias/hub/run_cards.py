@@ -36,7 +36,7 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
     """Say what an experiment read in place of its study's own prompts.
 
     Args:
-        manifest: of the run.
+        manifest: the manifest of the run.
         study: name of the study.
         experiment: name of the experiment.
 
@@ -100,8 +100,8 @@ def study_parts(
     """Write what is said of one model by study: the conclusions, at most four numbers, how to repeat it.
 
     Args:
-        findings: of one model.
-        manifest: of the run.
+        findings: the findings of one model.
+        manifest: the manifest of the run.
         model_name: its name on the Hub.
         revision: the commit there whose weights were read.
         results_url: the full results at a commit.
@@ -317,9 +317,9 @@ def results_card(
 
     Args:
         repo: name of the repository, OWNER/NAME.
-        name: of the run.
-        findings: of the run, with models' public names.
-        manifest: of the run.
+        name: the name of the run.
+        findings: the findings of the run, with models' public names.
+        manifest: the manifest of the run.
         paths: the files that the repository will hold.
         existing: the README that is there.
         licences: those of the run's scored prompts.

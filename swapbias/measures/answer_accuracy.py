@@ -182,7 +182,7 @@ def plain_word(token: str) -> str:
     """Return a token as a word in lower case, without the marks of tokenizers.
 
     Args:
-        token: of a vocabulary; a piece that goes on a word keeps its mark.
+        token: a token of a vocabulary; a piece that goes on a word keeps its mark.
 
     >>> [plain_word(token) for token in ("ĠHe", "▁he", " he", "he</w>", "##he")]
     ['he', 'he', 'he', 'he', '##he']

@@ -188,7 +188,7 @@ class Comparison(ABC):
         Args:
             values: shape (units,), without NaN.
             samples: shape (units,), the sample of each unit, from 0.
-            weights: of the samples' estimates, signed.
+            weights: the weights of the samples' estimates, signed.
             factors: the cluster of each unit in each random factor.
             shares: shape (units,): the weight of each unit in its sample, as in ``linearised``.
             confidence: the coverage of the interval, a share.
@@ -232,7 +232,7 @@ class Comparison(ABC):
         Args:
             values: shape (units,), without NaN.
             samples: shape (units,), the sample of each unit, from 0.
-            weights: of the samples' estimates, signed.
+            weights: the weights of the samples' estimates, signed.
             factors: the cluster of each unit in each random factor.
             shares: shape (units,): the weight of each unit in its sample; None: all of a sample weigh the same.
         """

@@ -29,7 +29,7 @@ def linear_contrast(
     Args:
         values: shape (units,), without NaN.
         sides: shape (units,), from 0, as in ``Design``.
-        weights: of the means of the sides, signed, as in ``Design``.
+        weights: the weights of the means of the sides, signed, as in ``Design``.
         factors: the cluster of each unit in each random factor. Without factors: a t test, of sides Welch's.
         shares: shape (units,), of each unit in the mean of its side; None: all of a side weigh the same.
         scale: numbers as large as those that the values are differences of, whose rounding is no variance.

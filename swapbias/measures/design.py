@@ -43,7 +43,7 @@ class Levels:
         Args:
             values: shape (units,), without NaN.
             sides: shape (units,), from 0.
-            shares: of each unit in the mean of its side; None: all weigh the same.
+            shares: the share of each unit in the mean of its side; None: all weigh the same.
         """
         weight = np.ones(len(values)) if shares is None else shares
         side_count = int(sides.max()) + 1
@@ -177,7 +177,7 @@ class Design:
         Args:
             sides: shape (units,), from 0.
             factors: by random factor the cluster of each unit.
-            weights: of the means of the sides, signed.
+            weights: the weights of the means of the sides, signed.
             shares: shape (units,), of a unit in the mean of its side; None: all of a side weigh the same.
         """
         counts = np.bincount(sides)

@@ -177,7 +177,7 @@ def from_cosines(
         without_pairs: shape (words, pairs), from three pairs on: cosines with ``directions_without_a_pair``, whose
             jackknife variance is added to that over words.
         explained_variance: share of the definitional pairs' variance along the direction; NaN: not known.
-        dimensions: of the vectors; None: not known.
+        dimensions: the number of dimensions of the vectors; None: not known.
         like_frequency: the random words are about as frequent as the words; names the test.
     """
     cosine = _checked(cosines, "cosines")

@@ -126,7 +126,7 @@ def known_ids(ids: Ids, name: str) -> NDArray[Any]:
 
     Args:
         ids: shape (rows,).
-        name: of the ids, for the error.
+        name: the name of the ids, for the error.
 
     Raises:
         ValueError: an id is missing or blank.

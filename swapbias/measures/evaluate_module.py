@@ -20,8 +20,8 @@ def module_info(description: str, inputs: str, citation: str) -> dict[str, Any]:
     """Return the texts that ``evaluate.MetricInfo`` shows of a module, with the software and addresses of its papers.
 
     Args:
-        description: of the measure.
-        inputs: of the columns.
+        description: the description of the measure.
+        inputs: what the columns hold.
         citation: BibTeX of its papers.
     """
     papers = re.findall(r"(url|doi)\s*=\s*\{(\S+?)\}", citation)
@@ -51,8 +51,8 @@ class CheckedInputs:
         """Make a module as ``evaluate.Metric`` does.
 
         Args:
-            arguments: of ``evaluate.Metric``.
-            options: of ``evaluate.Metric``, by name.
+            arguments: those of ``evaluate.Metric``.
+            options: the options of ``evaluate.Metric``, by name.
         """
         super().__init__(*arguments, **options)
         module: Any = self

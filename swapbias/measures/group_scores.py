@@ -183,7 +183,7 @@ class GroupScores:
         """Test whether any of several contrasts is not 0.
 
         Args:
-            weights: of each contrast, shape (groups,).
+            weights: the weights of each contrast, shape (groups,).
         """
         p_values: list[float] = []
         if len(self.values):
@@ -239,7 +239,7 @@ def with_exact_test(estimate: Estimate, values: Floats, sides: Codes, factors: F
     side's levels among those of the two sides with the fewest. The largest of any factor.
 
     Args:
-        estimate: of ``linear_contrast``.
+        estimate: the result of ``linear_contrast``.
         values: shape (units,), as there.
         sides: shape (units,), as there.
         factors: as there.

@@ -45,7 +45,7 @@ def t_ends(
         std_error: its standard error, in the same unit.
         df: degrees of freedom of the standard error.
         confidence: the coverage, a share.
-        skewness: of the value; 0: none, or not known.
+        skewness: the skewness of the value; 0: none, or not known.
 
     >>> [round(end, 2) for end in t_ends(1.0, 0.5, 10, 0.95, skewness=0.4)]  # without: -0.11 and 2.11
     [-0.11, 3.12]
@@ -65,7 +65,7 @@ def t_p(value: float, std_error: float, df: float, skewness: float = 0.0) -> flo
         value: the estimate.
         std_error: its standard error, in the same unit.
         df: degrees of freedom of the standard error.
-        skewness: of the value; 0: none, or not known.
+        skewness: the skewness of the value; 0: none, or not known.
     """
     if not std_error > 0:
         return math.nan
@@ -96,7 +96,7 @@ def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> fl
         gap: in the unit of the error.
         std_error: the standard error to expect.
         df: its degrees of freedom.
-        level: of the test.
+        level: the level of the test.
 
     >>> round(power(0.0, 0.1, 10), 3), round(power(0.3, 0.1, 10), 2)
     (0.05, 0.77)
@@ -122,7 +122,7 @@ def detectable_gap(
     Args:
         std_error: the standard error to expect.
         df: its degrees of freedom.
-        level: of the test.
+        level: the level of the test.
         chance: a share of such audits.
     """
     if not (std_error > 0 and df > 0):

@@ -71,7 +71,7 @@ class Measure:
         have no largest gap, exp(-|g|). A difference of two gaps is taken over twice the range.
 
         Args:
-            unit: of the scores.
+            unit: the unit of the scores.
         """
         if not self.gap_span:
             return self.scale if unit.name == self.unit else None

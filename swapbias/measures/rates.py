@@ -179,7 +179,7 @@ def flip_rate(
         reference_group: as in ``paired_gap``.
         cluster_ids: shape (rows,); pairs of one cluster (a subject's notes) are not independent. The interval is then
             Wilson's on the effective number of pairs, and the test flips the versions of whole clusters.
-        seed: of the test with clusters, exact where all ways to flip them fit in 9,999.
+        seed: the seed of the test with clusters, exact where all ways to flip them fit in 9,999.
 
     >>> flips = flip_rate([1, 0, 1, 1], ["f", "m", "f", "m"], ["a", "a", "b", "b"], reference_group="m")
     >>> flips.estimate.value, flips.more, flips.higher_group

@@ -180,7 +180,7 @@ def named_unit(name: str, low: float = math.nan, high: float = math.nan) -> Unit
     """Return the unit of that name; with another range than the package's own, or of another name, as it is given.
 
     Args:
-        name: of the unit.
+        name: the name of the unit.
         low: the least score there can be; NaN: that of the package's unit.
         high: the largest score there can be.
 

@@ -108,7 +108,7 @@ class Axis:
 
         Args:
             values: on the scale; those that are not finite are left out.
-            margin: of a gap that counts as none; NaN for none.
+            margin: the margin of a gap that counts as none; NaN for none.
             least: that the axis does not go below.
             most: that it does not go beyond.
         """

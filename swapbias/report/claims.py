@@ -79,7 +79,7 @@ def verdict_word(finding: Finding) -> str:
     """Return the word of a verdict: ``Gap``, ``No gap``, ``Too few templates``; blank for what has none.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     if math.isnan(finding.estimate.value) or finding.verdict == UNMEASURED:
         return NOT_MEASURED
@@ -111,7 +111,7 @@ def claim_sentence(finding: Finding) -> str:
     """Return one finding as a sentence without its full stop.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     model = safe_line(finding.model_id)
     if finding.measure == terms.DIFFERENCE and verdict_word(finding) == NOT_MEASURED:
@@ -166,7 +166,7 @@ def states_gap(finding: Finding) -> bool:
     """Return whether the verdict of a finding says that there is a gap, with its direction.
 
     Args:
-        finding: of any measure; of an interaction no direction is said.
+        finding: a finding of any measure; of an interaction no direction is said.
     """
     has_direction = bool(finding.group or finding.measure not in terms.EFFECTS)
     return finding.verdict in SURE and has_direction
@@ -270,7 +270,7 @@ def size_with_interval(finding: Finding) -> str:
     """Return a value and its interval: ``10.5 points (95 % interval 4.5 to 16.4)``.
 
     Args:
-        finding: of any measure; where it states a direction, size and interval have no sign.
+        finding: a finding of any measure; where it states a direction, size and interval have no sign.
     """
     estimate = finding.estimate
     has_direction = states_gap(finding)

@@ -92,7 +92,7 @@ def dot_of(finding: Finding, group: int | None = None) -> Dot:
     """Return a value on its scale; hollow where it may be zero, by its interval, or by its test without one.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
         group: chooses colour and shape; None for those of a gap.
     """
     written = finding_format(finding)
@@ -112,10 +112,10 @@ def chart_of(
     """Return findings as rows on one scale.
 
     Args:
-        name: of the chart; blank for that of an answer, which has no p-values.
+        name: the name of the chart; blank for that of an answer, which has no p-values.
         caption: above the chart.
         placed: findings with their places.
-        columns: of a chart with several findings in a row; None for one finding a row.
+        columns: the columns of a chart with several findings in a row; None for one finding a row.
     """
     rows = [entry.finding for entry in placed]
     unit = finding_format(rows[0]).unit

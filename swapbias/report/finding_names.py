@@ -55,7 +55,7 @@ def value_name(value: str) -> str:
     """Return a value of a slice as words; a user's notes have one label, which has no name.
 
     Args:
-        value: of the column by which findings are sliced.
+        value: the value of the column by which findings are sliced.
     """
     special = {"none": "no condition named", "": "(blank)", OWN_NOTES: "these notes"}
     return special.get(value, plain_words(value))
@@ -121,7 +121,7 @@ def contrast_name(finding: Finding) -> str:
     """Return what a gap subtracts from what, by the names of groups; any other quantity in words.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     groups = join_groups(finding)
     experiment = experiment_of(finding)
@@ -139,7 +139,7 @@ def set_name(finding: Finding) -> str:
     """Return the set of conditions that a finding is of, or one minus another; blank for all.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     sets: tuple[str, ...] = (finding.subset,)
     if finding.measure == "gap_difference":
@@ -152,7 +152,7 @@ def row_name(finding: Finding) -> str:
     """Return the name of a primary finding, or of a part of one, as a row of a table or chart.
 
     Args:
-        finding: of the row.
+        finding: the finding of the row.
     """
     experiment = experiment_of(finding)
     if experiment and len(experiment.compares.groups) > 1:
@@ -166,7 +166,7 @@ def quantity_name(finding: Finding) -> str:
     """Return in words what quantity the value of a finding is.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     contrast = plain_words(finding.contrast)
     # A mean of anything but a group is named in full: "answers unsure".
@@ -185,7 +185,7 @@ def rows_name(finding: Finding, if_all: str = "all") -> str:
     """Return which rows a finding is about: its set of conditions and its slice.
 
     Args:
-        finding: of any measure; the training condition of a model that was trained elsewhere is not named.
+        finding: a finding of any measure; the training condition of a model that was trained elsewhere is not named.
         if_all: what to return for all rows.
     """
     subset = "" if finding.subset == "as trained" else plain_words(finding.subset)

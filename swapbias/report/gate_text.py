@@ -37,7 +37,7 @@ def check_reason(check: Check) -> str:
     """Return what the outcome of a check rests on where that is not the printed interval; blank for that.
 
     Args:
-        check: of a gate.
+        check: a check of a gate.
     """
     finding = check.finding
     estimate = check.change or finding.estimate
@@ -71,7 +71,7 @@ def check_name(check: Check) -> str:
     """Return which gap a check is of: ``occupation_sentiment:control, women minus men``.
 
     Args:
-        check: of a gate.
+        check: a check of a gate.
     """
     finding = check.finding
     rows = set_name(finding) if finding.slice_by == "all" else rows_name(finding, if_all="")
@@ -83,7 +83,7 @@ def describe_check(check: Check) -> str:
     """Return a check of a gate as sentences: outcome, which gap, value, interval, and why.
 
     Args:
-        check: of a gate.
+        check: a check of a gate.
     """
     finding = check.finding
     parts = []

@@ -32,7 +32,7 @@ def direction_meaning(finding: Finding) -> str:
     """Return what the sign of a finding means, or which group has the higher rate.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
 
     Returns:
         The meaning in words; blank for what has no direction.
@@ -70,7 +70,7 @@ def sign_meaning(finding: Finding) -> str:
     """Return what the sign of a finding and a point of it mean, as sentences.
 
     Args:
-        finding: of any measure; a difference of two gaps is explained by the sign that it has.
+        finding: a finding of any measure; a difference of two gaps is explained by the sign that it has.
     """
     sign = plain_words(direction_meaning(finding))
     if finding.measure == "gap_difference" and not math.isnan(finding.estimate.value):
@@ -89,7 +89,7 @@ def point_meaning(finding: Finding) -> str:
     """Return what one point of a finding is, or its unit, as a sentence.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     unit = finding.scale
     if unit.ratio_of is not None and not unit.has_no_range:
@@ -110,7 +110,7 @@ def levels_unit(unit: Unit) -> str:
     """Return the unit of scores in points, with what 0 and 100 points are: ``stars, from 0 (1) to 100 (5)``.
 
     Args:
-        unit: of the scores.
+        unit: the unit of the scores.
     """
     if not unit.in_points or (unit.low, unit.high) in ((0, 1), (0, 100)):
         return unit.name
@@ -130,7 +130,7 @@ def inference_basis(finding: Finding) -> str:
     """Return what interval and p-value are over: ``over templates and diagnoses``.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
 
     Returns:
         The random factors, or the view of the rows; blank where nothing was tested.

@@ -55,7 +55,7 @@ def is_gap_finding(finding: Finding) -> bool:
     """Return whether a finding is written like a gap: signed, and in points where its unit has a range.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     record = MEASURES[finding.measure]
     return record.gap_span > 0 or record.like_gap
@@ -65,7 +65,7 @@ def unit_format(unit: Unit, *, signed: bool = True) -> NumberFormat:
     """Return the way to write scores of a unit: in points, hundredths of its range, where it has one.
 
     Args:
-        unit: of the scores.
+        unit: the unit of the scores.
         signed: for differences of scores; False for scores, in points from the low end of the range.
     """
     if unit.in_points:
@@ -79,7 +79,7 @@ def finding_format(finding: Finding, *, in_own_unit: bool = False) -> NumberForm
     """Return the way to write a finding: a gap signed and in points, a share in percent.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
         in_own_unit: write it in the unit of the scores instead, without a name.
     """
     record = MEASURES[finding.measure]
@@ -115,7 +115,7 @@ def format_gap(value: float, unit: Unit, *, signed: bool = False) -> str:
 
     Args:
         value: in the unit.
-        unit: of the scores.
+        unit: the unit of the scores.
         signed: keep the sign of the gap; else its size alone is written.
     """
     size = value if signed else abs(value)
@@ -160,7 +160,7 @@ def format_chosen_gap(value: float, unit: Unit) -> str:
 
     Args:
         value: in the unit.
-        unit: of the scores.
+        unit: the unit of the scores.
     """
     text = format_gap(value, unit).replace(".0 ", " ")
     if text == "1 points":
@@ -184,7 +184,7 @@ def format_value(finding: Finding, *, in_own_unit: bool = False) -> str:
     """Write the value of a finding, a gap with its unit.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
         in_own_unit: write it in the unit of the scores instead, without a name.
     """
     written = finding_format(finding, in_own_unit=in_own_unit)
@@ -196,7 +196,7 @@ def format_interval(finding: Finding, *, in_own_unit: bool = False) -> str:
     """Write the 95 % interval as tables show it: ``−1.6 to +3.1``; a dash where there is none.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
         in_own_unit: write it in the unit of the scores, and beyond what the quantity can be.
     """
     estimate = finding.estimate
@@ -214,7 +214,7 @@ def clipped_interval(finding: Finding) -> tuple[float, float]:
     """Return the ends of an interval, cut off at what the quantity can be but never inside its value.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
 
     Returns:
         Lower and upper end in the unit of the finding; NaN where there is no interval.
@@ -274,7 +274,7 @@ def interval_cell(finding: Finding, rows: Sequence[Finding], *, in_own_unit: boo
     """Write an interval in a column: ``−0.5 to +0.4 (simultaneous)`` among plain ones.
 
     Args:
-        finding: of the cell.
+        finding: the finding of the cell.
         rows: findings of the whole column.
         in_own_unit: write it in the unit of the scores.
     """
@@ -350,7 +350,7 @@ def value_with_interval(finding: Finding) -> str:
     """Write a value with its 95 % interval, and its bounds if answers are missing: ``+3.1 (−0.4 to +6.6)``.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
     """
     written = finding_format(finding)
     text = written(finding.estimate.value)
@@ -371,6 +371,6 @@ def detectable_gap(gap: float, unit: Unit) -> str:
 
     Args:
         gap: that a planned or a finished run finds in 4 of 5 repetitions, in the unit.
-        unit: of the scores.
+        unit: the unit of the scores.
     """
     return f"detects gaps of {format_gap(gap, unit)} in 4 of 5 runs"

@@ -44,12 +44,12 @@ def render(
     """Return the report of a run as HTML, every value escaped.
 
     Args:
-        manifest: of the run; no place of the user's machine in it is shown.
+        manifest: the manifest of the run; no place of the user's machine in it is shown.
         rows: every finding.
         items: scored rows by study, none to show no texts.
         coverage: words of lexicons and whether they were counted.
         command: repeats the run.
-        meanings: of the placeholders in the command, by placeholder.
+        meanings: the meanings of the placeholders in the command, by placeholder.
     """
     manifest = public_manifest(manifest, keep_unknown=True)
     packed = pack_pairs(rows, items)

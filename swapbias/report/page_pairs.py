@@ -35,7 +35,7 @@ def in_unit_of_scores(study: str, experiment: Experiment, rows: Sequence[Finding
 
     Args:
         study: its name.
-        experiment: of the study.
+        experiment: the experiment of the study.
         rows: findings of the run.
     """
     for finding in rows:
@@ -108,7 +108,7 @@ def mark_differences(texts: Sequence[str]) -> list[Markup]:
     """Return each different text once, escaped, with marks.
 
     Args:
-        texts: of a pair.
+        texts: the texts of a pair.
 
     Returns:
         Of two texts each word that the other text lacks is marked, else the mask.

@@ -24,7 +24,7 @@ def planned_counts(gaps: Sequence[planning.PlannedGap]) -> str:
     """Return the units of a planned gap: ``374 pairs, 17 templates x 22 diagnoses``; blank where there is none.
 
     Args:
-        gaps: of one experiment.
+        gaps: the gaps of one experiment.
     """
     if not gaps:
         return ""
@@ -53,7 +53,7 @@ def planned_power(gaps: Sequence[planning.PlannedGap]) -> str:
     """Say how large a gap must be to be found by a planned run: the end of a sentence, after what it compares.
 
     Args:
-        gaps: of one experiment.
+        gaps: the gaps of one experiment.
     """
     few = next((too_few_levels(gap.finding.estimate) for gap in gaps if gap.too_few), "")
     sizes = [gap.detectable for gap in gaps]
@@ -85,7 +85,7 @@ def planned_basis(gaps: Sequence[planning.PlannedGap]) -> Iterator[str]:
     """Yield which spreads are assumed, their source, and for how many questions at once; nothing where unknown.
 
     Args:
-        gaps: of one experiment.
+        gaps: the gaps of one experiment.
     """
     gap = next((gap for gap in gaps if gap.spreads is not None and not gap.unknown), None)
     if gap is None or gap.spreads is None:
@@ -155,7 +155,7 @@ def without_spreads(gaps: Sequence[planning.PlannedGap], run: str) -> str:
     """Say why the spreads of an earlier run are not used for these gaps; blank where they are.
 
     Args:
-        gaps: of one experiment.
+        gaps: the gaps of one experiment.
         run: name of the earlier run.
     """
     if all(gap.spreads is not None and gap.spreads.run for gap in gaps):
@@ -171,7 +171,7 @@ def unknown_spreads(gaps: Sequence[planning.PlannedGap]) -> str:
     Those of an earlier run that shows no spread are left out: it has been said of them already.
 
     Args:
-        gaps: of one experiment or several.
+        gaps: the gaps of one experiment or several.
     """
     unknown = [gap for gap in gaps if gap.unknown and not gap.is_matched]
     names = dict.fromkeys(name for gap in unknown for name in gap.unknown if name)
@@ -189,7 +189,7 @@ def planned_table(
     """Yield the lines of a table: how many templates, names or pairs gaps of 2, 5 and 10 points need.
 
     Args:
-        gaps: of one experiment; the table is about the one that is hardest to find.
+        gaps: the gaps of one experiment; the table is about the one that is hardest to find.
         prompts: the number that its model reads, other wordings included.
         seconds: that a prompt takes; NaN where nobody knows.
     """

@@ -115,7 +115,7 @@ def state_verdict(finding: Finding, start: str = "") -> Verdict:
     """Return the verdict on one finding by itself.
 
     Args:
-        finding: of any measure.
+        finding: a finding of any measure.
         start: stands before its sentence (``with other conditions``); by default its slice.
     """
     if not start and finding.slice_by != "all":

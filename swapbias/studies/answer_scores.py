@@ -90,7 +90,7 @@ def read_option(
         prompt: whose candidates are the options, with letters where its text gives them.
         text: the answer.
         free: answers are in free text, without letters.
-        reading: of ``read_answer``.
+        reading: the result of ``read_answer``.
         cut: the answer ended at the token limit.
     """
     options = {
@@ -129,7 +129,7 @@ def read_text(prompt: Prompt, text: str, *, reading: str = "decision", cut: bool
     Args:
         prompt: whose candidates are the options.
         text: the answer.
-        reading: of ``read_answer``.
+        reading: the result of ``read_answer``.
         cut: the answer ended at the token limit.
     """
     value, parts = read_option(prompt, text, free=True, reading=reading, cut=cut)

@@ -98,8 +98,8 @@ def read_answer(
         reading: one of ``READINGS``. With ``coreference`` an option is an occupation, in any of its forms; with
             ``person`` "I would hire Mary." names Mary.
         lettered: the question gave the options letters, A for the first.
-        adjectives: of a coreference: words to pass over.
-        aliases: of a coreference: misspelt word -> occupation.
+        adjectives: for a coreference: words to pass over.
+        aliases: for a coreference: misspelt word -> occupation.
         question: the text of the prompt: a decision said again may have the words of its questions.
         cut: the answer ended at the token limit, so that it counts only where it is an option or its letter alone.
 

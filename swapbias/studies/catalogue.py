@@ -35,7 +35,7 @@ def register(corpus: Corpus) -> None:
     """Make a corpus of the user's own known by its name; it takes the place of an earlier one.
 
     Args:
-        corpus: of an own study.
+        corpus: the corpus of an own study.
     """
     _OWN[corpus.name] = corpus
     load_lexicon.cache_clear()
@@ -45,7 +45,7 @@ def load_corpus(name: str) -> Corpus:
     """Return the corpus of that name: one of the user's own, of the package, or of another distribution.
 
     Args:
-        name: of the corpus.
+        name: the name of the corpus.
 
     Raises:
         UsageError: there is none, two distributions have it, or its distribution does not load.
@@ -77,7 +77,7 @@ def load_study(name: str) -> Study:
     """Return the study of that name.
 
     Args:
-        name: of a study of the package, of another distribution, or of one that was opened.
+        name: the name of a study of the package, of another distribution, or of one that was opened.
 
     Raises:
         UsageError: there is none; it names those there are.
@@ -97,7 +97,7 @@ def check_notes(study: Study) -> None:
     """Refuse a study of the package that names notes, or tables about them, that there are not.
 
     Args:
-        study: of the package.
+        study: a study of the package.
 
     Raises:
         StudyError: a line each with file and line.
@@ -127,7 +127,7 @@ def outline(name: str) -> Study:
     """Return a study as its ``study.toml`` states it: without what its tables add, and without a builder.
 
     Args:
-        name: of the study.
+        name: the name of the study.
 
     Raises:
         StudyError: it cannot be read.
@@ -194,7 +194,7 @@ def metric_path(name: str) -> str:
     """Return the folder of an evaluate module, for ``evaluate.load``.
 
     Args:
-        name: of the module.
+        name: the name of the module.
 
     Raises:
         UsageError: there is none; it names those there are.
@@ -211,8 +211,8 @@ def local_corpus(name: str, folder: "str | PathLike[str]") -> Corpus:
     """Return the corpus with configs of a folder of the user's (MIMIC, own notes).
 
     Args:
-        name: of the corpus.
-        folder: of notes.
+        name: the name of the corpus.
+        folder: a folder of notes.
 
     Raises:
         UsageError: it reads no folder.
@@ -309,7 +309,7 @@ def config_features(config: Config) -> "Features":
     """Give the columns of a config with their types, as ``datasets`` writes them.
 
     Args:
-        config: of a corpus.
+        config: the config of a corpus.
     """
     from datasets import ClassLabel, Features, Value
 

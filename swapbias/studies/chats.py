@@ -27,7 +27,7 @@ def turns(text: str) -> list[dict[str, str]]:
     """Read the turns of a ``conversation``; any other text is one turn of the user.
 
     Args:
-        text: of a prompt.
+        text: the text of a prompt.
 
     Returns:
         ``role`` and ``content`` of each turn, in order.

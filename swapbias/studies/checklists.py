@@ -24,7 +24,7 @@ def read_checklist(path: Path) -> tuple[Fact, ...]:
     """Read the facts of a table: ``note_id``, ``fact``, and ``terms`` with bars between (blank: the fact itself).
 
     Args:
-        path: of the table.
+        path: the path of the table.
 
     Raises:
         ValueError: the table has a fault.
@@ -42,7 +42,7 @@ def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
 
     Args:
         facts: to look for.
-        text: of a note or an answer.
+        text: the text of a note or an answer.
     """
     return [fact for fact in facts if any(_pattern(term).search(text) for term in fact.terms)]
 
@@ -59,7 +59,7 @@ def facts_of(checklist: Sequence[Fact], note_id: str, texts: Collection[str]) ->
 
     Args:
         checklist: facts of all notes.
-        note_id: of the note.
+        note_id: the id of the note.
         texts: its versions.
     """
     return [

@@ -23,7 +23,7 @@ def checked_rows(
 
     Args:
         corpus: its name.
-        number: of the config in ``corpus.toml``, from 0.
+        number: the number of the config in ``corpus.toml``, from 0.
         config: as declared.
         rows: makes its rows.
 
@@ -43,9 +43,9 @@ def checked_table(corpus: str, number: int, config: DeclaredConfig, path: Path) 
 
     Args:
         corpus: its name.
-        number: of the config in ``corpus.toml``, from 0.
+        number: the number of the config in ``corpus.toml``, from 0.
         config: as declared.
-        path: of the table.
+        path: the path of the table.
 
     Raises:
         StudyError: every fault, a line each with file and line.

@@ -116,7 +116,7 @@ def line_of_fault(fault: Fault) -> int:
     """Give the line of a fault, by which faults are put in order.
 
     Args:
-        fault: of a declaration.
+        fault: a fault of a declaration.
     """
     return fault.line
 
@@ -150,7 +150,7 @@ def parse_declaration(name: str, text: str, copied: Sequence[str] | None = None)
     """Parse a TOML file; each table of a list may begin ``like`` an earlier one, whose values it takes.
 
     Args:
-        name: of the file, for errors.
+        name: the name of the file, for errors.
         text: its content.
         copied: the keys whose values are taken; None: all.
 
@@ -278,7 +278,7 @@ def class_within(annotation: Any) -> type[BaseModel] | None:
     """Give the pydantic class that an annotation names, itself or in the parts of a tuple; None where there is none.
 
     Args:
-        annotation: of a field.
+        annotation: the annotation of a field.
     """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
@@ -342,7 +342,7 @@ def unknown_key(section: type[BaseModel], key: str, of_class: type[BaseModel]) -
 
     Args:
         section: the class of the table in which it stands.
-        key: of the file.
+        key: the key of the file.
         of_class: the class of the whole file.
     """
     keys = [*section.model_fields]
@@ -370,7 +370,7 @@ def sections_of(of_class: type[BaseModel]) -> dict[str, type[BaseModel]]:
     """Give the classes of the tables that a class holds, by their keys.
 
     Args:
-        of_class: of a declaration.
+        of_class: the class of a declaration.
     """
     classes = {name: class_within(info.annotation) for name, info in of_class.model_fields.items()}
     return {name: section for name, section in classes.items() if section is not None}
@@ -380,7 +380,7 @@ def literals(annotation: Any) -> list[str]:
     """List the texts that an annotation allows, where it lists them.
 
     Args:
-        annotation: of a field.
+        annotation: the annotation of a field.
     """
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]

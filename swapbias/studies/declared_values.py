@@ -41,7 +41,7 @@ def read_names(value: Any) -> Any:
     """Give a list of columns as columns by a name; blank: one is made of the column's.
 
     Args:
-        value: of a declaration; what is no list stays as it is.
+        value: the value of a declaration; what is no list stays as it is.
     """
     names = [value] if isinstance(value, str) else value
     is_list = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
@@ -70,7 +70,7 @@ def read_slices(value: Any) -> Any:
     """Give columns by what they are called, or in a list, as slices.
 
     Args:
-        value: of a declaration; what is neither stays as it is.
+        value: the value of a declaration; what is neither stays as it is.
 
     Raises:
         ValueError: a name is no text.
@@ -119,7 +119,7 @@ def read_rubric(value: Any) -> Any:
     """Read a rubric from a table of ``question`` and ``options``.
 
     Args:
-        value: of a declaration; what is a rubric already stays as it is.
+        value: the value of a declaration; what is a rubric already stays as it is.
 
     Raises:
         ValueError: the table has other keys, or its options cannot be read.
@@ -139,7 +139,7 @@ def read_unit(value: Any) -> Unit:
     """Read a unit by its name, or a table of ``name`` and ``range``.
 
     Args:
-        value: of a declaration; what is a unit already stays as it is.
+        value: the value of a declaration; what is a unit already stays as it is.
 
     Raises:
         ValueError: it is neither, or the range is none.

@@ -287,7 +287,7 @@ class Experiment(Question):
         """Copy the experiment with its score in another unit.
 
         Args:
-            unit: of the score.
+            unit: the unit of the score.
         """
         return self.changed(compares={"unit": unit})
 

@@ -77,7 +77,7 @@ def range_of(options: Iterable[Candidate]) -> tuple[float, float]:
     """Give the least and the largest number that an option counts.
 
     Args:
-        options: of which one counts.
+        options: the options, of which one counts.
 
     >>> range_of([Candidate("Never", 1), Candidate("Always", 5), Candidate("Do not know")])
     (1.0, 5.0)

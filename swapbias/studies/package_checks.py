@@ -43,7 +43,7 @@ def left_out(values: Mapping[str, Any]) -> Iterator[RawFault]:
     """Find what a declaration does not state.
 
     Args:
-        values: of study.toml as parsed, with those that experiments take from others.
+        values: the values of study.toml as parsed, with those that experiments take from others.
     """
     for key in _STATED_OF_STUDY:
         if key not in values:
@@ -79,7 +79,7 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[RawFault]
     """Find names that nothing has, and values that are right alone and not beside each other.
 
     Args:
-        values: of study.toml as parsed.
+        values: the values of study.toml as parsed.
         study: made of them.
     """
     names = [experiment.name for experiment in study.experiments]
@@ -149,7 +149,7 @@ def unknown_measures(study: Study) -> Iterator[RawFault]:
     """Find measures that there are not.
 
     Args:
-        study: of the package.
+        study: a study of the package.
     """
     from swapbias.measures import MEASURES  # with numpy, which lists of studies do not need
 

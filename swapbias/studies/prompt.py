@@ -143,7 +143,7 @@ def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
     """Make the row of a prompt whose carrier words are reworded: nothing in it is swapped.
 
     Args:
-        row: of the prompt; its group becomes ``side``.
+        row: the row of the prompt; its group becomes ``side``.
         wording: the number of the wording.
         text: in that wording.
     """
@@ -163,7 +163,7 @@ def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> I
 
     Args:
         rows: in order.
-        name: of the column.
+        name: the name of the column.
         missing: the value of rows that do not have it.
     """
     return (row.get(name, missing) for row in rows)

@@ -22,7 +22,7 @@ def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Draw as many names of each group as fill whole blocks, in an order drawn once.
 
     Args:
-        names: of each group.
+        names: the names of each group.
 
     Returns:
         Names in their order by group; none where a group has too few.
@@ -80,7 +80,7 @@ def names_of(order: Sequence[Applicant], index: int) -> tuple[Candidate, ...]:
 
     Args:
         order: those who are ranked.
-        index: of the one among them.
+        index: the candidate's index in ``order``.
     """
     others = (Candidate(rival.name, 0.0) for number, rival in enumerate(order) if number != index)
     return (Candidate(order[index].name, 1.0), *others)

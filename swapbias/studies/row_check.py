@@ -18,7 +18,7 @@ def check_columns(study: Study, configs: Columns, released: Sequence[str] = ()) 
     """Refuse a study of the package that names a config or a column that its corpus does not have.
 
     Args:
-        study: of the corpus of the same name.
+        study: the study of the corpus of the same name.
         configs: the columns of each config of the corpus.
         released: the models whose outputs the corpus can read.
 
@@ -64,8 +64,8 @@ def column_faults(number: int, experiment: Experiment, configs: Columns) -> list
     """Find columns that are named and that the configs of an experiment do not have.
 
     Args:
-        number: of the experiment in its study, from 0.
-        experiment: of the package.
+        number: the number of the experiment in its study, from 0.
+        experiment: an experiment of the package.
         configs: the columns of each config of its corpus.
     """
     columns = sorted({column for config in experiment.reads.configs for column in configs[config]})
@@ -86,8 +86,8 @@ def spread_faults(number: int, experiment: Experiment) -> Iterator[RawFault]:
     """Find spreads of what is no random column of an experiment.
 
     Args:
-        number: of the experiment in its study, from 0.
-        experiment: of the package.
+        number: the number of the experiment in its study, from 0.
+        experiment: an experiment of the package.
     """
     columns = ["", *experiment.design.random]
     key_path = ("experiments", number, "design", "planned_sd")
@@ -98,7 +98,7 @@ def columns_named(experiment: Experiment) -> Iterator[tuple[str, str, Sequence[s
     """List section, key and columns of each field of an experiment that names columns of its rows.
 
     Args:
-        experiment: of a study.
+        experiment: an experiment of a study.
     """
     yield "compares", "factors", experiment.compares.factors
     yield "compares", "subset", [name for name in (experiment.compares.subset,) if name]
@@ -139,7 +139,7 @@ def check_rows(
     """Refuse an experiment of the package that names a group or a value that none of its rows has.
 
     Args:
-        study: of the package.
+        study: a study of the package.
         experiment: one of its experiments.
         rows: all rows of the configs that are audited.
         whole: whether these are its usual configs; others may lack groups that are not compared.

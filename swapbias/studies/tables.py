@@ -29,7 +29,7 @@ def read_table(
     """Read the rows of a table as text.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         columns: its header.
         optional: columns that may be blank.
         delimiter: the letter between cells.
@@ -79,8 +79,8 @@ def table_rows(
     """Read the rows of a CSV file; of one with a wrong header only the first.
 
     Args:
-        name: of the file, for errors.
-        content: of the file.
+        name: the name of the file, for errors.
+        content: the content of the file.
         header_faults: says what is wrong with the header.
         optional: columns that may be blank.
         delimiter: the letter between cells.
@@ -113,8 +113,8 @@ def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
     """Decode the text of a file.
 
     Args:
-        name: of the file, for errors.
-        content: of the file.
+        name: the name of the file, for errors.
+        content: the content of the file.
         encoding: with ``utf-8`` a byte order mark is part of the text.
 
     Raises:
@@ -152,7 +152,7 @@ def strict_rows(
     """Read the rows of a CSV text.
 
     Args:
-        name: of the file, for errors.
+        name: the name of the file, for errors.
         handle: its lines.
         delimiter: the letter between cells.
 
@@ -251,7 +251,7 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
 
     Args:
         corpus: the name of the corpus that pins it.
-        path: of the file in its repository.
+        path: the path of the file in its repository.
         download: fetch it where it is not at hand.
 
     Raises:
@@ -308,7 +308,7 @@ def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
     """Read the rows of an upstream file.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         delimiter: the letter between cells.
 
     Yields:

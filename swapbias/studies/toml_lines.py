@@ -15,7 +15,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     """Find the line of every key and table of a TOML file, from 1.
 
     Args:
-        text: of the file.
+        text: the text of the file.
     """
     lines = text.split("\n")
     by_path: dict[KeyPath, int] = {}

@@ -89,7 +89,7 @@ def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]
 
     Args:
         prompts: with ``pair_id``.
-        columns: of the prompts.
+        columns: the columns of the prompts.
     """
     pairs = prompts["pair_id"].nunique()
     return [
@@ -253,8 +253,8 @@ def spreads_of(kind: str, factors: Factors, fills: Fills, span: float) -> dict[s
     """Give the spreads that a plan assumes before anything is scored, in the unit of scores.
 
     Args:
-        kind: of the model; of those without released outputs nothing is known.
-        factors: of the prompts.
+        kind: the kind of the model; of those without released outputs nothing is known.
+        factors: the factors of the prompts.
         fills: the columns among the random ones that hold names or words.
         span: the width of the range of scores.
 

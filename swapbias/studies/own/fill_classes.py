@@ -33,8 +33,8 @@ def classes_of(
     """Find the class of each pair's fill; where forms are in doubt they are one class, which widens intervals.
 
     Args:
-        phrases: of each pair what may be its fill; several are in doubt, and joined.
-        contexts: of each pair what all pairs of its template share.
+        phrases: for each pair what may be its fill; several are in doubt, and joined.
+        contexts: for each pair what all pairs of its template share.
         inflected: whether a fill may have several forms.
     """
     counts = Counter(phrase for parts in phrases for phrase in parts)

@@ -128,7 +128,7 @@ def fill_words(tokens: Words) -> Words:
     """List the words of a slot without pronouns; letters of a script without blanks stay together.
 
     Args:
-        tokens: of one side of the slot.
+        tokens: the tokens of one side of the slot.
     """
     words: list[str] = []
     is_open = False

@@ -30,7 +30,7 @@ def read_declaration(content: bytes) -> tuple[OwnStudy, dict[str, str], Declarat
     """Read ``study.toml``.
 
     Args:
-        content: of the file.
+        content: the content of the file.
 
     Returns:
         What it says, without what is wrong; by key a sentence for each fault, in the order of lines (a blank key:
@@ -156,7 +156,7 @@ def quote_name(name: str) -> str:
     """Write the name of a group or pair for a sentence; what is long may be a text, and is not repeated.
 
     Args:
-        name: of a group, pair, column or word.
+        name: the name of a group, pair, column or word.
     """
     if len(name) <= 40 and len(name.split()) <= 4:
         return quoted(name)

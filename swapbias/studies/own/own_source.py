@@ -47,8 +47,8 @@ def study_files(
         reference: the group that is subtracted.
         group: the group that is compared with it.
         lexicon: a CSV file of words and their groups.
-        name: of the study; that of the file where it is blank.
-        unit: of the scores.
+        name: the name of the study; that of the file where it is blank.
+        unit: the unit of the scores.
         range: the ends of the range of the scores.
         fixed: columns whose values the claim is about.
         shared_fills: whether a name or word may stand for two groups.

@@ -46,9 +46,9 @@ def open_study(
         reference: the group that is subtracted.
         group: the group that is compared with it.
         lexicon: a CSV file of words and their groups.
-        name: of the study; that of the file where it is blank.
+        name: the name of the study; that of the file where it is blank.
         origin: where on the Hub it was read.
-        unit: of the scores.
+        unit: the unit of the scores.
         range: the ends of the range of the scores.
         fixed: columns whose values the claim is about.
         shared_fills: whether a name or word may stand for two groups.
@@ -121,7 +121,7 @@ def reopen_study(folder: Path, origin: str) -> None:
     """Make a study known from the copy that a run keeps of it.
 
     Args:
-        folder: of the copy.
+        folder: the folder of the copy.
         origin: that of the manifest: where on the Hub it was read, or ``local``.
 
     Raises:

@@ -28,8 +28,8 @@ def read_own_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame
     """Read the rows of a table that can be read.
 
     Args:
-        name: of the file.
-        content: of the file.
+        name: the name of the file.
+        content: the content of the file.
         faults: a list to which what is wrong is added, a sentence each with file and line.
 
     Returns:
@@ -122,7 +122,7 @@ def table_column(tables: Mapping[str, pd.DataFrame], table: str, name: str) -> "
     Args:
         tables: by the names of their files.
         table: the name of a file.
-        name: of the column.
+        name: the name of the column.
     """
     return tables.get(table, pd.DataFrame()).get(name, pd.Series(dtype=object))
 

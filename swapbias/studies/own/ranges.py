@@ -45,10 +45,10 @@ def unit_declared(kind: str, usual: Unit, declared: Unit, options: Sequence[Cand
     """Give the unit of the scores of a study of the user's.
 
     Args:
-        kind: of the model; probabilities and log-probabilities of words are what they are, whatever is declared.
+        kind: the kind of the model; a declaration does not change the unit of probabilities and log-probabilities.
         usual: the unit of that kind.
-        declared: the unit of the declaration; that of scores that nobody named for nothing.
-        options: what answers choose from; none where candidates are ranked.
+        declared: the unit of the declaration; the default unit where nothing is declared.
+        options: the options that answers choose from; none where candidates are ranked.
     """
     if kind == "classifier":
         return declared

@@ -66,7 +66,7 @@ def without_index(
     """Take out columns without a name that hold nothing, or the numbers of rows.
 
     Args:
-        table: of texts.
+        table: a table of texts.
         unnamed: the columns without a name.
 
     Returns:
