@@ -47,7 +47,7 @@ class Units:
     single: str = ""
     """A random factor of which there is one level; blank for none."""
     fixed: str = ""
-    """The levels that the gap is about alone (``3 topics``); blank for none."""
+    """The fixed levels, beyond which the gap says nothing (``3 topics``); blank for none."""
 
     @classmethod
     def of(
@@ -158,7 +158,7 @@ class Units:
 
     @property
     def value(self) -> float:
-        """Return the gap alone, also of units of which ``why_unmeasured`` says that they say nothing."""
+        """Return only the gap, also of units of which ``why_unmeasured`` says that they say nothing."""
         values, sides = self.columns
         if not len(values):
             return math.nan
@@ -412,7 +412,7 @@ def primary_rows(
 
 
 def _experiment_of_gap(experiment: Experiment, finding: Finding) -> Experiment:
-    """Return the experiment with the two groups of a finding alone; as it is where it does not compare these."""
+    """Return the experiment with only the two groups of a finding; as it is where it does not compare these."""
     for gap in experiment.gaps:
         if (gap.compares.group, gap.compares.reference) == (
             finding.group,

@@ -136,7 +136,7 @@ class Context:
         return ""
 
     def fixed(self, rows: pd.DataFrame) -> str:
-        """Return the levels that a claim about these rows is about alone: ``3 topics``; blank for none.
+        """Return the fixed levels, beyond which a claim about these rows says nothing: ``3 topics``; blank for none.
 
         Args:
             rows: scored rows with the columns of the fixed factors, as far as they have them.

@@ -336,7 +336,7 @@ def _planned_gap(
 
 
 def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
-    """Find the smallest gap that an audit of these prompts alone finds in four of five runs, in its unit.
+    """Find the smallest gap that an audit of only these prompts finds in four of five runs, in its unit.
 
     Args:
         study: that declares the experiment.

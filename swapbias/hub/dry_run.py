@@ -37,7 +37,7 @@ class DryHub(Hub):
             return self._owner
 
     def owners(self) -> tuple[str, ...]:
-        """List the user and the organisations of the token; without a token that may write the owner alone."""
+        """List the user and the organisations of the token; without a token that may write only the owner."""
         try:
             return super().owners()
         except HubError as error:

@@ -207,5 +207,5 @@ def _aggregations(
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
-    """Write YAML in which a function stands by its name alone, as the harness reads it."""
+    """Write YAML in which a function stands by its bare name, as the harness reads it."""
     return re.sub(r"'(!function \S+)'", r"\1", dump(dict(content)))

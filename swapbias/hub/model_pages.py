@@ -43,7 +43,7 @@ def findings_of(
 
 
 def _name_in_run(names: Sequence[str], model: str, pins: Sequence[Pin]) -> str:
-    """Return the name in a run of the model that has a page; UsageError where it is not one alone."""
+    """Return the name in a run of the model that has a page; UsageError where there is none or several."""
     pages = {str(pin["model_id"]): _page_of(pin) for pin in pins}
     of_page = [name for name in names if pages.get(name) == model]
     if len(of_page) == 1:

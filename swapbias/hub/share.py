@@ -130,7 +130,7 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
 
 
 def _changes_runs(change: Change) -> bool:
-    """Tell whether a change writes or deletes files of runs, and not the card of a results repository alone."""
+    """Tell whether a change writes or deletes files of runs, and not only the card of a results repository."""
     return any(path.startswith("runs/") for path in (*change.write, *change.delete))
 
 

@@ -120,7 +120,7 @@ class OptionOdds:
     unanswered: float
     """Probability of the options that count nothing, as a share of all options; NaN where none has any."""
     outside: float
-    """Probability of anything but an option, with what is hidden; 0: the model says options alone."""
+    """Probability of anything but an option, with what is hidden; 0: the model says only options."""
     hidden: float
     """The part of it that was not shown (beyond the first k tokens of a service), which may be options'."""
 

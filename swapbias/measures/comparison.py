@@ -227,7 +227,7 @@ class Comparison(ABC):
         factors: Factors,
         shares: Floats | None,
     ) -> float:
-        """Compute the value alone, also of values of which ``why_unmeasured`` says that they say nothing.
+        """Compute only the value, also of values of which ``why_unmeasured`` says that they say nothing.
 
         Args:
             values: shape (units,), without NaN.

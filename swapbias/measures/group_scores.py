@@ -23,7 +23,7 @@ class Omnibus:
     """Bonferroni test of several contrasts: whether the interval of any, at .05 / their number, excludes 0."""
 
     estimate: Estimate
-    """The SD of the groups' means, in the unit of the scores; 0: all are equal. Chance alone makes it larger than 0,
+    """The SD of the groups' means, in the unit of the scores; 0: all are equal. Mere chance makes it larger than 0,
     so it has no interval, and only its p-value tests it."""
     contrasts: int
     """The number of contrasts, by which the smallest of their p-values is multiplied."""

@@ -156,7 +156,7 @@ def _describe_influence(change: str, factor: str, item: str) -> str:
 
 
 def _describe_uncounted_words(finding: Finding, with_every_word: Finding) -> str:
-    """Say what the gap is with every word, where a study counts likely words alone."""
+    """Say what the gap is with every word, where a study counts only likely words."""
     experiment = experiment_of(finding)
     share = 100 * experiment.reads.word_threshold if experiment else math.nan
     gap = format_value(with_every_word)

@@ -90,7 +90,7 @@ def verdict_word(finding: Finding) -> str:
 
 
 def fixed_levels(finding: Finding) -> str:
-    """Return the levels that a claim is about alone: ``for these 3 topics``; blank where there are none.
+    """Return the fixed levels, beyond which a claim says nothing: ``for these 3 topics``; blank for none.
 
     Args:
         finding: with its fixed factors.

@@ -49,7 +49,7 @@ def direction_meaning(finding: Finding) -> str:
 
 
 def _higher_rate(finding: Finding) -> str:
-    """Return which group has the higher rate, and how many notes are positive in the version of one group alone."""
+    """Return which group has the higher rate, and how many notes are positive in the version of only one group."""
     if math.isnan(finding.estimate.value):
         rate = "not defined"
     elif finding.higher_group:

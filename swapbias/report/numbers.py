@@ -286,7 +286,7 @@ def interval_cell(finding: Finding, rows: Sequence[Finding], *, in_own_unit: boo
 
 
 def plain_interval(finding: Finding) -> str:
-    """Write the 95 % interval of one question alone, where a wider one is printed.
+    """Write the 95 % interval of one question by itself, where a wider one is printed.
 
     Args:
         finding: with its printed interval.
@@ -301,7 +301,7 @@ def plain_interval(finding: Finding) -> str:
 
 
 def covered_comparisons(finding: Finding) -> str:
-    """Say for how much an interval and a p-value hold: ``3 questions``, ``11 rows``; blank for the row alone.
+    """Say for how much an interval and a p-value hold: ``3 questions``, ``11 rows``; blank for only the row.
 
     Args:
         finding: with the number of questions of its family.

@@ -119,7 +119,7 @@ def render_summary(rows: Sequence[Finding]) -> str:
 
 
 def _describe_size(manifest: Mapping[str, Any], items: Mapping[str, pd.DataFrame]) -> str:
-    """Say how much was measured: ``1,173 prompts from 17 templates``; without scored rows the prompts alone."""
+    """Say how much was measured: ``1,173 prompts from 17 templates``; without scored rows only the prompts."""
     if not items:
         return f"{sum(entry['rows'] for entry in manifest['corpora']):,} prompts"
     n_prompts = 0

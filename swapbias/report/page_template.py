@@ -22,7 +22,7 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def render_html(template_name: str, **values: Any) -> str:
-    """Return a page of this package with its own style and script, which alone may run.
+    """Return a page of this package with its own style and script, and nothing else may run.
 
     Args:
         template_name: file of the template.

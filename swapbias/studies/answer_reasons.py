@@ -134,7 +134,7 @@ class PromptWords(NamedTuple):
     text: frozenset[str] = frozenset()
     """All of its words, in lower case."""
     names: frozenset[str] = frozenset()
-    """Words that it writes with a capital alone."""
+    """Words that it writes only with a capital."""
 
 
 @lru_cache(maxsize=64)
@@ -158,7 +158,7 @@ def words_of_prompt(prompt: str) -> PromptWords:
 
 
 def explains(text: str, decision: str, prompt: PromptWords, *, refers: bool = False) -> bool:
-    """Tell whether what follows an answer is its reasons alone.
+    """Tell whether only reasons for an answer follow it.
 
     Args:
         text: what stands behind the answer; "" explains.
@@ -184,7 +184,7 @@ def explains(text: str, decision: str, prompt: PromptWords, *, refers: bool = Fa
 
 
 def leads_up(text: str, prompt: PromptWords, *, announced: bool) -> bool:
-    """Tell whether what precedes an answer is its reasons alone.
+    """Tell whether only reasons for an answer precede it.
 
     Args:
         text: what stands before the answer.
@@ -218,7 +218,7 @@ def _tells_on(sentence: str) -> bool:
 
 
 def _has_known_words(sentence: str, prompt: PromptWords) -> bool:
-    """Tell whether a sentence has words of reasons and of the prompt alone."""
+    """Tell whether a sentence has only words of reasons and of the prompt."""
     return _words(sentence) <= _REASON_WORDS | prompt.text
 
 

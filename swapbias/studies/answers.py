@@ -408,7 +408,7 @@ def _index_in_line(text: str, choices: _Choices) -> int | None:
 
 
 def _only_explains(rest: str, index: int, choices: _Choices) -> bool:
-    """Tell whether what follows an option is its reasons alone."""
+    """Tell whether only reasons for the option follow it."""
     if _REFUSAL.search(rest) or choices.names_another(rest, index):
         return False
     return explains(rest, choices.decision(index), choices.prompt, refers=choices.coreference)

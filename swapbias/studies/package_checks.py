@@ -76,7 +76,7 @@ def _value(values: Any, key: str) -> Any:
 
 
 def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[RawFault]:
-    """Find names that nothing has, and values that are right alone and not beside each other.
+    """Find names that nothing has, and values that contradict each other.
 
     Args:
         values: the values of study.toml as parsed.

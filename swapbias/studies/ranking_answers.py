@@ -1,4 +1,4 @@
-"""Read rankings: lists of names alone, one a line, numbered from 1 or complete."""
+"""Read rankings: lists of only names, one a line, numbered from 1 or complete."""
 
 import re
 from collections import Counter

@@ -400,7 +400,7 @@ class Lexicon:
     words: Mapping[str, str]
     """Words in lower case with their labels."""
     proper: Mapping[str, str] = field(default_factory=dict)
-    """Words that match in their own case alone, with their labels."""
+    """Words that match only in their own case, with their labels."""
     rest: str = "unspecified"
     """The label of every other word."""
     threshold: float = 0.0

@@ -150,7 +150,7 @@ def _columns_of(names: Iterable[str], *, is_ranking: bool) -> list[str]:
 
 
 def _values_of_pairs(prompts: pd.DataFrame, fills: Fills, *, is_ranking: bool) -> pd.DataFrame:
-    """Give by pair the values of the columns that may be factors; of rankings sets of names and jobs alone.
+    """Give by pair the values of the columns that may be factors; of rankings only sets of names and jobs.
 
     Pairs with the same texts count once. A template may be that of one row of a pair: then the first is given.
     """

@@ -237,7 +237,7 @@ def _without_common(pairs: Sequence[_Pair], slot: int, side: int) -> list[Words]
 
 
 def _drop_words_of_many(pairs: Sequence[_Pair]) -> None:
-    """Take out of pairs that are alone in their templates the words that many of them share."""
+    """Take the words that many pairs share out of pairs that are the only ones of their templates."""
     for side in (0, 1):
         words = [_words_of(pair, side) for pair in pairs]
         counts = Counter(word for parts in words for word in parts)

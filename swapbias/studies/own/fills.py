@@ -96,7 +96,7 @@ def _add_columns(fills: Fills, part: FilledPairs, owners: Mapping[str, str], num
 
 
 def _has_words(template: str) -> bool:
-    """Tell whether a template holds more than its slot: texts that share a period alone are of no one template."""
+    """Tell whether a template holds more than its slot: texts that share only a period have no template in common."""
     return any(token != SLOT and is_word(token) for token in template.split())
 
 

@@ -95,7 +95,7 @@ def _package_keys(
     values: Mapping[str, Any],
     section: KeyPath = (),
 ) -> Iterator[Fault]:
-    """Find keys that studies of the package alone have."""
+    """Find keys that only studies of the package have."""
     sections = sections_of(of_class)
     for key, value in values.items():
         info = of_class.model_fields.get(key)
@@ -108,7 +108,7 @@ def _package_keys(
 
 
 def _disagreements(declaration: Declaration, study: OwnStudy, wrong: set[str]) -> Iterator[Fault]:
-    """Find values that are right alone and not beside each other; nothing of those that are wrong alone."""
+    """Find values that contradict each other; values that are wrong by themselves are skipped."""
     reads = study.reads
     if study.name in corpora():
         yield declaration.fault(

@@ -82,7 +82,7 @@ def _declared_group_faults(
 
 
 def _case_faults(names: Sequence[str]) -> Iterator[str]:
-    """Find groups that differ by case alone."""
+    """Find groups that differ only by case."""
     by_form: dict[str, str] = {}
     for name in names:
         earlier = by_form.setdefault(name.casefold(), name)
@@ -230,7 +230,7 @@ def _missing_group_faults(
 
 
 def _swap_faults(units: pd.DataFrame, compared: pd.DataFrame) -> Iterator[str]:
-    """Find pairs with a mask in one text alone, and pairs in which nothing is swapped."""
+    """Find pairs with a mask in only one text, and pairs in which nothing is swapped."""
     reads = compared.assign(shown_to_model=compared["text"] + "\n" + compared["counted"])
     counts = reads.groupby("unit")[["group", "masked", "shown_to_model"]].nunique()
     counts = counts.reindex(units["unit"], fill_value=1).set_axis(units.index)
