@@ -267,6 +267,6 @@ def findings_table(findings: Iterable[Finding]) -> pd.DataFrame:
     """Return findings as one long table, one row each.
 
     Args:
-        findings: those of any studies and models.
+        findings: the findings of any studies and models.
     """
     return pd.DataFrame([finding.row() for finding in findings])

@@ -379,7 +379,7 @@ def primary_rows(
 
     Args:
         finding: a primary finding.
-        study: that it is of.
+        study: the study that it is of.
         rows: scored rows of its experiment and model.
         model: its name.
     """

@@ -281,7 +281,7 @@ def shifted_to(finding: Finding, value: float) -> Finding:
 
     Args:
         finding: a gap.
-        value: that it would have, in the same unit.
+        value: the value that it would have, in the same unit.
     """
     estimate = finding.estimate
     away = value - estimate.value
@@ -303,7 +303,7 @@ def share_of_margin(experiment: Experiment | None, margin: float | None = None) 
     """Return the margin of an experiment, a share of its range: as given, as declared, else ``MARGIN``.
 
     Args:
-        experiment: that may declare a margin; None: one that this version does not know.
+        experiment: the experiment that may declare a margin; None: one that this version does not know.
         margin: a share of the range; None: the declared one.
     """
     if margin is not None:
@@ -319,7 +319,7 @@ def with_verdicts(findings: Sequence[Finding], *, margin: float | None = None) -
     Across studies and models nothing is corrected; differences of models in one study are one family.
 
     Args:
-        findings: those of any studies and models.
+        findings: the findings of any studies and models.
         margin: what counts as no gap, as a share of the range of its unit (``measures.Unit.margin``); None: as the
             experiment declares it, else ``MARGIN``.
     """

@@ -29,7 +29,7 @@ def corrected_for_questions(findings: Sequence[Finding]) -> list[Finding]:
     With k of them they hold at .05 / k (Bonferroni). Studies, models and packs are families of their own.
 
     Args:
-        findings: those of any studies and models.
+        findings: the findings of any studies and models.
     """
     families: dict[_Key, list[Finding]] = {}
     for finding in findings:
@@ -97,7 +97,7 @@ def corrected_for_rows(
     ``method`` alone: those of the papers' own statistics, and of rates.
 
     Args:
-        findings: those of one study and model.
+        findings: the findings of one study and model.
         method: a method of ``measures.adjust``.
         experiments_of_several: experiments of more than two groups, whose contrasts are one family.
     """

@@ -288,7 +288,7 @@ def primary_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that answer the questions of their experiments, by the inference of their designs.
 
     Args:
-        findings: those of any runs.
+        findings: the findings of any runs.
     """
     return [finding for finding in findings if finding.primary]
 
@@ -301,7 +301,7 @@ def comparisons(
     Means of one group are no comparisons.
 
     Args:
-        findings: those of any runs.
+        findings: the findings of any runs.
         rates: with those that have a table of their own.
         views: with the papers' statistics and other scores.
     """
@@ -355,7 +355,7 @@ def with_every_word(finding: Finding, findings: Iterable[Finding]) -> Finding | 
 
     Args:
         finding: a primary gap.
-        findings: those of its run.
+        findings: the findings of its run.
 
     Returns:
         None where every word counts, or where the two gaps differ by the margin at most.

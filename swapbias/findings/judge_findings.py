@@ -112,7 +112,7 @@ def findings_of_judge(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings of a judge over all rows of each experiment that it answers, with agreement and blinding.
 
     Args:
-        findings: those of any runs.
+        findings: the findings of any runs.
     """
     all_findings = list(findings)
     question_of = attrgetter("study", "experiment", "model_id", "subset")

@@ -31,8 +31,8 @@ def add_repeats(
     """Add to findings of scores that were read how many rows have the commonest answer and are unread.
 
     Args:
-        findings: those of one study and model.
-        experiments: those of the study.
+        findings: the findings of one study and model.
+        experiments: the experiments of the study.
         rows: all scored rows, one a trial.
     """
     units = {experiment.name: experiment.compares.unit for experiment in experiments}
@@ -56,8 +56,8 @@ def with_primary(findings: Iterable[Finding], experiments: Iterable[Experiment])
     """Mark the findings that answer an experiment's question; where all rows are of one subset its gap does.
 
     Args:
-        findings: those of one study and model.
-        experiments: those of the study.
+        findings: the findings of one study and model.
+        experiments: the experiments of the study.
     """
     marked = list(findings)
     for experiment in experiments:
@@ -108,8 +108,8 @@ def mark_unmeasured(
     """Mark the findings made of one constant, of all rows or of a slice's value, and those of names not found.
 
     Args:
-        findings: those of one study and model.
-        experiments: those of the study.
+        findings: the findings of one study and model.
+        experiments: the experiments of the study.
         rows_by_experiment: scored rows, one a prompt.
     """
     constant: set[tuple[str, str]] = set()
@@ -177,7 +177,7 @@ def mark_disagreeing(findings: Sequence[Finding]) -> list[Finding]:
     """Add to primary findings the other scores of the same construct that give the gap another sign.
 
     Args:
-        findings: those of one study.
+        findings: the findings of one study.
     """
     return [
         _with_contradictions(finding, findings) if finding.primary else finding

@@ -206,7 +206,7 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
     """Return the mean score of each condition over models, for the two experiments of the study's agreement.
 
     Args:
-        study: that may declare an agreement.
+        study: the study that may declare an agreement.
         models: scored rows by model.
 
     Returns:

@@ -64,7 +64,7 @@ def factors_of(units: Units) -> dict[str, Codes]:
     """Return the random factors of units with the level of each unit, also one of which there is a single level.
 
     Args:
-        units: that a gap is the mean of.
+        units: the units that a gap is the mean of.
     """
     single = {units.single: np.zeros(len(units.rows), dtype=np.intp)} if units.single else {}
     return {**single, **units.factors}
@@ -74,7 +74,7 @@ def design_of(units: Units, *, single: bool = False) -> Design:
     """Return the design of units as their estimate has it: factors of one level are left out where others vary.
 
     Args:
-        units: that a gap is the mean of.
+        units: the units that a gap is the mean of.
         single: keep a random factor of one level, of which a larger design may have several.
     """
     _, sides = units.columns
@@ -92,8 +92,8 @@ def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
     Effects of a random factor that is nested in another (each condition in one template) are part of what is left.
 
     Args:
-        experiment: that may declare spreads.
-        units: that its gap is the mean of.
+        experiment: the experiment that may declare spreads.
+        units: the units that its gap is the mean of.
     """
     if not experiment.design.planned_sd:
         return None
@@ -197,7 +197,7 @@ def earlier_gaps(
     """Yield the primary gaps of a finished run with the spreads of their effects.
 
     Args:
-        findings: those of the run.
+        findings: the findings of the run.
         items: its scored rows by study.
         run: where it lies, for sentences.
     """

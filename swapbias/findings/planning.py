@@ -339,7 +339,7 @@ def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
     """Find the smallest gap that an audit of only these prompts finds in four of five runs, in its unit.
 
     Args:
-        study: that declares the experiment.
+        study: the study that declares the experiment.
         experiment: to plan.
         rows: its prompts.
 
@@ -358,7 +358,7 @@ def planned_std_error(experiment: Experiment, rows: Rows) -> tuple[float, float]
     """Compute the standard error and degrees of freedom to expect of the first gap, from the declared spreads.
 
     Args:
-        experiment: whose spreads are declared.
+        experiment: the experiment whose spreads are declared.
         rows: its prompts.
 
     Returns:

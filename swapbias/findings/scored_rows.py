@@ -35,7 +35,7 @@ def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score")
     """Return the weight of each row in the mean of its group, as in ``condition_means``; 0 without a score.
 
     Args:
-        experiment: whose design says what means are taken over first.
+        experiment: the experiment whose design says what means are taken over first.
         rows: scored rows with ``group`` and the columns of ``aggregate``.
         score: the score column.
 
@@ -61,7 +61,7 @@ def condition_means(
     """Return a row per unit of comparison: rows themselves, or means over ``aggregate`` columns, the finest first.
 
     Args:
-        experiment: whose design says what means are taken over.
+        experiment: the experiment whose design says what means are taken over.
         rows: scored rows with ``group``, ``label`` and the columns of ``aggregate``.
         score: the score column.
     """
@@ -75,7 +75,7 @@ def one_per_prompt(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row a prompt; where no prompt was answered there is no share of those answered less either.
 
     Args:
-        experiment: that the rows belong to.
+        experiment: the experiment that the rows belong to.
         rows: scored rows, one a trial.
     """
     rows = over_prompts(experiment, rows)
@@ -92,7 +92,7 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     Trials of answers that are compared by sentence stay.
 
     Args:
-        experiment: that the rows belong to.
+        experiment: the experiment that the rows belong to.
         rows: scored rows, one a trial.
     """
     if ANSWERS in experiment.shows.rates or "trial" not in rows:
@@ -136,7 +136,7 @@ def by_sentence(experiment: Experiment, rows: pd.DataFrame, score: str = "score"
     Its score is the mean over trials first, then over adjectives of which both sides are scored.
 
     Args:
-        experiment: that the rows belong to.
+        experiment: the experiment that the rows belong to.
         rows: scored rows, one a trial.
         score: the score column.
     """
@@ -161,7 +161,7 @@ def rows_of_two(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame
 
     Args:
         rows: scored rows of one model, a row a prompt.
-        rows_of_other: those of the other model, whose scores are subtracted.
+        rows_of_other: the rows of the other model, whose scores are subtracted.
     """
     other_scores = rows_of_other[["prompt_id", "score"]]
     both = rows.merge(other_scores, on="prompt_id", suffixes=("", "_of_other"))
@@ -186,7 +186,7 @@ def scores_right_answers(experiment: Experiment) -> bool:
     """Tell whether a score says if an answer is right: then equal scores may be those of a model without error.
 
     Args:
-        experiment: whose unit and rates say so.
+        experiment: the experiment whose unit and rates say so.
     """
     return ANSWERS in experiment.shows.rates or experiment.compares.unit.is_right_answer
 
@@ -195,7 +195,7 @@ def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
     """Tell whether a model scores every prompt the same; not of right answers, of which all may be right.
 
     Args:
-        experiment: that the rows belong to.
+        experiment: the experiment that the rows belong to.
         rows: scored rows of one model; placebo rows are left out.
     """
     scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)

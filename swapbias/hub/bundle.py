@@ -38,7 +38,7 @@ def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes
     """Write the scored prompts of each study as Parquet.
 
     Args:
-        run: whose files are read.
+        run: the run whose files are read.
         items: by study the scored rows, with the models' public names.
 
     Returns:

@@ -322,7 +322,7 @@ def results_card(
         manifest: the manifest of the run.
         paths: the files that the repository will hold.
         existing: the README that is there.
-        licences: those of the run's scored prompts.
+        licences: the licences of the run's scored prompts.
         rows: number of rows of the run's tables.
 
     Returns:

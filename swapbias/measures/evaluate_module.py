@@ -51,7 +51,7 @@ class CheckedInputs:
         """Make a module as ``evaluate.Metric`` does.
 
         Args:
-            arguments: those of ``evaluate.Metric``.
+            arguments: the arguments of ``evaluate.Metric``.
             options: the options of ``evaluate.Metric``, by name.
         """
         super().__init__(*arguments, **options)

@@ -34,7 +34,7 @@ class Omnibus:
         """Return a copy whose p-value is made from those of the contrasts (Bonferroni).
 
         Args:
-            p_values: those of the contrasts; NaN is no test.
+            p_values: the p-values of the contrasts; NaN is no test.
 
         Returns:
             NaN as p-value where all of them are NaN.

@@ -109,8 +109,8 @@ class Axis:
         Args:
             values: on the scale; those that are not finite are left out.
             margin: the margin of a gap that counts as none; NaN for none.
-            least: that the axis does not go below.
-            most: that it does not go beyond.
+            least: the end that the axis does not go below.
+            most: the end that it does not go beyond.
         """
         drawn = [0.0, *(value for value in values if math.isfinite(value))]
         if math.isfinite(margin):

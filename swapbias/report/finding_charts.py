@@ -184,7 +184,7 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
     """Yield all gaps and effects of several groups; then by slice the gaps, or the means where it has no gaps.
 
     Args:
-        experiment: that declares the slices.
+        experiment: the experiment that declares the slices.
         rows: its findings; those of a model with one score for every prompt are left out, for equal means would read
             as "no gap".
     """
@@ -273,7 +273,7 @@ def rate_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Cha
     """Yield how far each rate differs between the groups, by phenotype and training condition.
 
     Args:
-        experiment: that compares the groups.
+        experiment: the experiment that compares the groups.
         rows: its findings.
     """
     charts: dict[tuple[str, str], list[PlacedFinding]] = {}
@@ -302,7 +302,7 @@ def answer_tables(experiment: Experiment, rows: pd.DataFrame | None) -> Iterator
     """Yield for each model what was answered, by side: over everything, and for each value of the first slice.
 
     Args:
-        experiment: that compares the sides.
+        experiment: the experiment that compares the sides.
         rows: its scored rows, if known; of an experiment that reads no answers there is no table.
     """
     if rows is None or f"{answer_accuracy.SAID}other" not in rows:

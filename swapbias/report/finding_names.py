@@ -37,7 +37,7 @@ def capitalize(text: str) -> str:
     """Return a text that begins a sentence.
 
     Args:
-        text: whose first letter may be small; the others stay.
+        text: the text whose first letter may be small; the others stay.
     """
     return f"{text[:1].upper()}{text[1:]}"
 
@@ -65,7 +65,7 @@ def group_name(experiment: Experiment | None, group: str) -> str:
     """Return a group or a set of conditions, as its study names it.
 
     Args:
-        experiment: that names its groups; None where it is not known.
+        experiment: the experiment that names its groups; None where it is not known.
         group: value of the rows; what is pooled, or about nobody, is named as that.
     """
     names = {"all": "all groups", "unspecified": "neither"}
@@ -80,7 +80,7 @@ def group_index(experiment: Experiment, group: str) -> int:
     """Return which colour and shape a group has, wherever it is drawn: the compared one 0, its reference 1.
 
     Args:
-        experiment: that compares the groups.
+        experiment: the experiment that compares the groups.
         group: value of the rows; one that the experiment does not show comes last.
     """
     compares = experiment.compares

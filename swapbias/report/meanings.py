@@ -121,7 +121,7 @@ def model_unit_name(finding: Finding) -> str:
     """Return what a model itself gives for a text: ``probability of the label toxic of my-model``.
 
     Args:
-        finding: whose scores are taken as another unit.
+        finding: the finding whose scores are taken as another unit.
     """
     return f"{finding.scale.taken_from} of {safe_line(finding.model_id)}"
 

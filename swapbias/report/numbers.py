@@ -149,7 +149,7 @@ def format_margin_of(finding: Finding, margin: float) -> str:
     """Write another margin than its own in the unit of a finding: ``5 points``.
 
     Args:
-        finding: whose unit the margin has.
+        finding: the finding whose unit the margin has.
         margin: in that unit.
     """
     return format_margin(replace(finding, margin=margin))
@@ -172,7 +172,7 @@ def format_ends(finding: Finding, low: float, high: float) -> str:
     """Write two ends in the unit of a finding: ``−0.4 to +6.6 points``.
 
     Args:
-        finding: whose unit they have.
+        finding: the finding whose unit they have.
         low: lower end.
         high: upper end.
     """
@@ -370,7 +370,7 @@ def detectable_gap(gap: float, unit: Unit) -> str:
     """Say how large a gap must be to be found: ``detects gaps of 3.3 points in 4 of 5 runs``.
 
     Args:
-        gap: that a planned or a finished run finds in 4 of 5 repetitions, in the unit.
+        gap: the gap that a planned or a finished run finds in 4 of 5 repetitions, in the unit.
         unit: the unit of the scores.
     """
     return f"detects gaps of {format_gap(gap, unit)} in 4 of 5 runs"

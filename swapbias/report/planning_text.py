@@ -191,7 +191,7 @@ def planned_table(
     Args:
         gaps: the gaps of one experiment; the table is about the one that is hardest to find.
         prompts: the number that its model reads, other wordings included.
-        seconds: that a prompt takes; NaN where nobody knows.
+        seconds: the seconds that a prompt takes; NaN where nobody knows.
     """
     if not gaps or not all(gap.is_known for gap in gaps):
         return

@@ -35,7 +35,7 @@ def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
     """Find what reads the answers of an experiment: the score of a prompt's answer, and further score columns.
 
     Args:
-        reading: that of the experiment; "": the right and the wrong referent are the prompt's candidates.
+        reading: the reading of the experiment; "": the right and the wrong referent are the prompt's candidates.
         aliases: other names of right and wrong referents.
     """
     readers: Mapping[str, AnswerReader] = {
@@ -56,7 +56,7 @@ def read_coreference(
     """Read the points of an answer (100: right, 0: anything else) and its class by both parsers, as 1 and 0.
 
     Args:
-        prompt: whose candidates are the right and the wrong referent.
+        prompt: a prompt whose candidates are the right and the wrong referent.
         text: the answer.
         aliases: other names of these.
         cut: the answer ended at the token limit.
@@ -87,7 +87,7 @@ def read_option(
     ``said_unsure``: an option that counts nothing; ``said_other``: none, or ``refused``; ``unanswered``: either.
 
     Args:
-        prompt: whose candidates are the options, with letters where its text gives them.
+        prompt: a prompt whose candidates are the options, with letters where its text gives them.
         text: the answer.
         free: answers are in free text, without letters.
         reading: the result of ``read_answer``.
@@ -115,7 +115,7 @@ def read_label(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     """Read the option yes (1) or no (0), as ``read_option``; it is the prediction as well.
 
     Args:
-        prompt: whose candidates are yes and no.
+        prompt: a prompt whose candidates are yes and no.
         text: the answer.
         cut: the answer ended at the token limit.
     """
@@ -127,7 +127,7 @@ def read_text(prompt: Prompt, text: str, *, reading: str = "decision", cut: bool
     """Read the decision of free text, or the person it names, as ``read_option``; ``length``: log of its words.
 
     Args:
-        prompt: whose candidates are the options.
+        prompt: a prompt whose candidates are the options.
         text: the answer.
         reading: the result of ``read_answer``.
         cut: the answer ended at the token limit.
@@ -144,7 +144,7 @@ def read_ranking(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     is what ``ranked_names`` reads.
 
     Args:
-        prompt: whose candidates are those who are ranked.
+        prompt: a prompt whose candidates are those who are ranked.
         text: the answer.
         cut: the answer ended at the token limit.
     """
@@ -166,7 +166,7 @@ def read_facts(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     A text that ended at the token limit (``cut``) states what it states.
 
     Args:
-        prompt: whose candidates are terms of facts, by number.
+        prompt: a prompt whose candidates are terms of facts, by number.
         text: the answer.
         cut: the answer ended at the token limit.
     """

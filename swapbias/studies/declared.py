@@ -128,7 +128,7 @@ def unknown_names(
 
     Args:
         key_path: to the value that names them.
-        names: those of the value.
+        names: the names of the value.
         existing: those there are.
         thing: what they are names of, for sentences.
     """

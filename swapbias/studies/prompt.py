@@ -105,7 +105,7 @@ def prompt_row(
         group: what stands in the swapped slot.
         text: what the model reads.
         experiment: the one that reads the row.
-        prompt_id: that of the pair with the group ("1/female") where it is blank.
+        prompt_id: the id of the pair with the group ("1/female") where it is blank.
         candidates: the answers offered.
         others: further columns of a prompt.
     """

@@ -84,7 +84,7 @@ def is_prose(text: str, note: str) -> bool:
 
     Args:
         text: an answer without reasoning.
-        note: that it is about; blank: there is none, and letters are those of English.
+        note: the note that it is about; blank: there is none, and letters are those of English.
     """
     if not text or _PAGE.match(text):
         return False
@@ -110,7 +110,7 @@ def is_summary(text: str, note: str) -> bool:
 
     Args:
         text: an answer without reasoning.
-        note: that it is about.
+        note: the note that it is about.
     """
     words = _WORD.findall(text)
     if len(words) < _FEWEST_WORDS:

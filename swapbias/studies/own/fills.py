@@ -53,7 +53,7 @@ def fills_of(
 
     Args:
         prompts: rows with ``pair_id``, ``group``, ``text`` and ``template``, perhaps with ``name``.
-        groups: those that are compared with ``reference``.
+        groups: the groups that are compared with ``reference``.
         reference: the group that is subtracted.
         with_templates: give ``by_pair`` the templates also where no text recurs, unless a column names them.
     """

@@ -72,7 +72,7 @@ def corpus_from_files(files: Files, *, origin: str = "") -> Corpus:
 
     Args:
         files: content of each file by its name.
-        origin: where on the Hub they were read.
+        origin: the repository of the Hub that they were read from.
 
     Raises:
         StudyError: a line for each fault, with file and line.
@@ -105,7 +105,7 @@ def make_corpus(parsed: Parsed, origin: str = "") -> Corpus:
 
     Args:
         parsed: the files of the study.
-        origin: where on the Hub they were read; blank: nowhere.
+        origin: the repository of the Hub that they were read from; blank: none.
     """
     declared = parsed.declared
     lexicons, labels = _lexicons(parsed)

@@ -47,7 +47,7 @@ def open_study(
         group: the group that is compared with it.
         lexicon: a CSV file of words and their groups.
         name: the name of the study; that of the file where it is blank.
-        origin: where on the Hub it was read.
+        origin: the repository of the Hub that it was read from.
         unit: the unit of the scores.
         range: the ends of the range of the scores.
         fixed: columns whose values the claim is about.
@@ -122,7 +122,7 @@ def reopen_study(folder: Path, origin: str) -> None:
 
     Args:
         folder: the folder of the copy.
-        origin: that of the manifest: where on the Hub it was read, or ``local``.
+        origin: the origin in the manifest: the repository of the Hub that it was read from, or ``local``.
 
     Raises:
         StudyError: the copy has faults.
