@@ -143,7 +143,7 @@ def _check_results_owner(results_repo: Repo, owners: Collection[str]) -> None:
 
 
 def _check_model_access(model: Repo, options: ShareOptions, *, is_owner: bool) -> None:
-    """Refuse a change of a model's page that is in no form, or that its owners did not ask for."""
+    """Refuse to change a model's page where the form is not chosen, or is not one that the user may choose."""
     if not options.model_change and is_owner:
         raise UsageError(
             f"How {model.name} gets it is not said. Add --commit to write to its card, or --create-pr to propose it."
@@ -218,6 +218,7 @@ def _check_visibility(state: State, *, public: bool) -> None:
 
 def _check_holds_runs(repo: Repo, readme: str, paths: set[str]) -> None:
     """Refuse a repository that holds something else than shared runs."""
+    # The text after a header begins with the line that closes it.
     is_blank = not cards.split(readme).after.removeprefix("---").strip()
     if is_blank and all(path.startswith("runs/") for path in paths - {cards.CARD}):
         return
