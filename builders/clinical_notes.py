@@ -15,6 +15,7 @@ from swapbias.notes import (
     local_notes,
     note_rows,
     note_tables,
+    rewording,
     stored_rows,
     stream_notes,
     with_genders,
@@ -81,7 +82,7 @@ def _local_configs(
     )
     own_wordings = replace(
         wordings,
-        description=f"{description}, in {augmentation.WORDINGS} wordings",
+        description=f"{description}, in {rewording.WORDINGS} wordings",
         rows=lambda: notes().reworded_pairs(),
         columns=(*columns, *PLACEBO_COLUMNS),
     )

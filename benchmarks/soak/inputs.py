@@ -314,7 +314,7 @@ def _studies(place: Path) -> Iterator[Target]:
 def _shown(content: bytes) -> None:
     """Return what is made of a manifest for others."""
     from swapbias.privacy import public_manifest
-    from swapbias.privacy.manifest_schema import private_strings
+    from swapbias.privacy.manifest_redaction import private_strings
     from swapbias.runs.results_schema import parse_manifest
 
     manifest = parse_manifest(content, "manifest.json")

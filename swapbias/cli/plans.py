@@ -14,7 +14,7 @@ from swapbias.cli import terminal as ui
 from swapbias.errors import UsageError, listed
 from swapbias.hub_http import offline_reason
 from swapbias.models import auto, model_names, planned_kind
-from swapbias.privacy import manifest_schema
+from swapbias.privacy import manifest_redaction
 from swapbias.studies import catalogue
 
 
@@ -219,7 +219,7 @@ def skipped_note(skipped: "Sequence[runs.Skipped]", ran: Iterable[str]) -> str:
     remarks: dict[str, None] = {}
     broken = catalogue.unreadable_studies()
     for skip in skipped:
-        if skip.experiment.startswith(manifest_schema.PART_OF):
+        if skip.experiment.startswith(manifest_redaction.PARTIAL_EXPERIMENT_PREFIX):
             remarks[skip.reason] = None
             continue
         kind = "" if skip.study in broken else _kind_of(skip)

@@ -6,7 +6,7 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from swapbias.files import is_there
-from swapbias.privacy import manifest_schema, names_within
+from swapbias.privacy import manifest_redaction, names_within
 
 if TYPE_CHECKING:
     from swapbias.models.base import LoadOptions
@@ -88,7 +88,7 @@ def read_name(model: str, pin: Mapping[str, Any]) -> str:
     parts = [str(pin.get("base") or model_name(model))]
     if adapter := pin.get("adapter"):
         parts.append(str(adapter["name"]))
-    name = manifest_schema.AND.join(parts)
+    name = manifest_redaction.ADAPTER_SEPARATOR.join(parts)
     changes = [str(pin[key]) for key in ("subfolder", "quantization") if pin.get(key)]
     return f"{name} ({', '.join(changes)})" if changes else name
 

@@ -1,6 +1,6 @@
+from .audit_notes import Notes as Notes
 from .augmentation import (
     AS_TRAINED as AS_TRAINED,
-    Notes as Notes,
     in_regime as in_regime,
     with_genders as with_genders,
 )

@@ -10,7 +10,8 @@ from swapbias.errors import UsageError, listed
 from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.annotations import labelled_notes
-from swapbias.notes.augmentation import Notes, with_genders
+from swapbias.notes.audit_notes import Notes
+from swapbias.notes.augmentation import with_genders
 from swapbias.notes.diagnosis_codes import coded_notes
 from swapbias.notes.mimic import find_table, mimic3_notes, mimic4_notes
 from swapbias.notes.note_rows import (

@@ -5,7 +5,7 @@ from .credentialed import (
     why_credentialed as why_credentialed,
     writing as writing,
 )
-from .manifest_schema import (
+from .manifest_redaction import (
     names_within as names_within,
     own_data as own_data,
     private_strings as private_strings,

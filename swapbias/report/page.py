@@ -9,7 +9,7 @@ import pandas as pd
 from swapbias import findings
 from swapbias.findings import Finding, experiment_of, judge_findings, primary_findings
 from swapbias.measures import MEASURES
-from swapbias.privacy import manifest_schema, own_data, public_manifest
+from swapbias.privacy import manifest_redaction, own_data, public_manifest
 from swapbias.report.cautions import describe_certainty, list_cautions
 from swapbias.report.finding_charts import (
     PlacedFinding,
@@ -80,12 +80,12 @@ def render(
         not_run=[
             entry
             for entry in skipped
-            if not entry["experiment"].startswith(manifest_schema.PART_OF)
+            if not entry["experiment"].startswith(manifest_redaction.PARTIAL_EXPERIMENT_PREFIX)
         ],
         remarks=dict.fromkeys(
             entry["reason"]
             for entry in skipped
-            if entry["experiment"].startswith(manifest_schema.PART_OF)
+            if entry["experiment"].startswith(manifest_redaction.PARTIAL_EXPERIMENT_PREFIX)
         ),
         printed_findings=findings.comparisons(rows, views=True),
         with_items=bool(items),

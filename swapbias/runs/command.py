@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from swapbias.files import is_there
 from swapbias.models import LoadOptions, Setting, model_names
 from swapbias.models.chat import ChatOptions
-from swapbias.privacy import manifest_schema, names_within, public_address
+from swapbias.privacy import manifest_redaction, names_within, public_address
 from swapbias.runs.kept_studies import LOCAL, STUDIES
 from swapbias.runs.run import ROUNDS
 from swapbias.runs.settings import Settings, option_classes
@@ -216,7 +216,7 @@ def _as_default(value: Any, default: Any) -> Any:
 def _address(value: str) -> str:
     """Return the address of a service that others may reach; a placeholder for one that only its owner reaches."""
     public = public_address(value)
-    if public == manifest_schema.OWN_ENDPOINT or not urlsplit(public).scheme:
+    if public == manifest_redaction.OWN_ENDPOINT or not urlsplit(public).scheme:
         return "URL"
     return public
 

@@ -20,7 +20,7 @@ from swapbias.models import Kind, RowSource, auto, kind_of, kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load_notes
-from swapbias.privacy import manifest_schema
+from swapbias.privacy import manifest_redaction
 from swapbias.runs.manifest_entries import fingerprints
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
@@ -298,7 +298,7 @@ def _tasks(
             if part not in reasons:
                 reasons.append(part)
     if tasks:
-        name = f"{manifest_schema.PART_OF}{experiment.name}"
+        name = f"{manifest_redaction.PARTIAL_EXPERIMENT_PREFIX}{experiment.name}"
         reasons += [(name, remark) for remark in _remarks(tasks[0])]
     return tasks, reasons
 
@@ -319,7 +319,7 @@ def _untrainable_parts(task: Task, *, trains: bool) -> list[tuple[str, str]]:
     """Return the phenotypes that no classifier can be trained for, each with the reason."""
     if task.notes is None or not trains or not task.experiment.reads.notes.regimes:
         return []
-    untrainable = task.notes.untrainable()
+    untrainable = task.notes.why_untrainable()
     return [
         (f"{task.experiment.name}, {phenotype}", reason)
         for phenotype, reason in untrainable.items()

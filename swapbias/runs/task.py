@@ -46,7 +46,7 @@ class Task:
     @property
     def credentialed(self) -> bool:
         """True where it reads credentialed notes, or rows that say so."""
-        if self.notes is not None and self.notes.credentialed:
+        if self.notes is not None and self.notes.is_credentialed:
             return True
         return any(str(mark) == "True" for mark in column(self.rows, "credentialed"))
 

@@ -58,7 +58,7 @@ def unreadable(task: Task, trains: bool) -> str:
     if not task.rows:
         return "no test note with a known gender is left"
     if task.kind.rows(task.experiment) == models.RowSource.VERSIONS:
-        return task.notes.unlearnable_gender()
+        return task.notes.why_gender_untrainable()
     return ""
 
 
@@ -115,7 +115,7 @@ def with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Ta
         trains: whether classifiers are trained on them.
     """
     experiment = task.experiment
-    untrained = notes.untrainable() if trains else {}
+    untrained = notes.why_untrainable() if trains else {}
     pairs = _limited(
         [pair for pair in notes.pairs() if pair["condition"] not in untrained], settings.limit
     )

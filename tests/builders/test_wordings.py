@@ -7,7 +7,7 @@ import pytest
 
 from swapbias.builders import _adjective_coreference_sentences as sentences
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
-from swapbias.notes.augmentation import WORDINGS, _find_carriers, _reword, carrier_synonyms
+from swapbias.notes.rewording import WORDINGS, carrier_synonyms, find_carriers, reword
 from swapbias.studies import PLACEBO, PROMPT_COLUMNS, placebo
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, local_corpus, studies
 from swapbias.studies.corpus_folders import corpus_dir
@@ -16,7 +16,7 @@ from tests.tables import rows_of, write
 
 
 def reworded(text, wording):
-    return _reword(text, _find_carriers(text), wording)
+    return reword(text, find_carriers(text), wording)
 
 
 FIRSTS = {
@@ -199,7 +199,7 @@ def test_carrier_phrases():
 def test_reworded_pair_keeps_evidence(pairs, wording):
     """The texts of a reworded pair differ in the words for the patient alone and keep their
     evidence."""
-    assert min(len(_find_carriers(row["text"])) for row in pairs[wording - 1 :: WORDINGS]) >= 3
+    assert min(len(find_carriers(row["text"])) for row in pairs[wording - 1 :: WORDINGS]) >= 3
     swapper = Swapper()
     for one, other in zip(pairs[::20], pairs[1::20], strict=True):
         texts = [reworded(row["text"], wording) for row in (one, other)]
@@ -276,7 +276,7 @@ def test_whole_phrases_and_capitals(text, expected):
 def test_real_reports_are_reworded(clinical):
     """Most real reports change in three places, and no gendered word of them changes."""
     texts = [row["text"] for row in rows_of(clinical / "mtsamples_first_half.csv")]
-    changes = [len(_find_carriers(text)) for text in texts]
+    changes = [len(find_carriers(text)) for text in texts]
     assert sum(count >= 3 for count in changes) / len(texts) > 0.85
     for text, count in zip(texts[::5], changes[::5], strict=True):
         for wording in range(1, WORDINGS + 1):

@@ -13,7 +13,7 @@ from swapbias.findings.finding import Finding, comparisons, experiment_of, orien
 from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import MEASURES
 from swapbias.measures.estimate import Estimate
-from swapbias.notes.augmentation import VERSIONS
+from swapbias.notes.audit_notes import VERSIONS
 from swapbias.report.verdicts import group_by_question
 from swapbias.studies.catalogue import load_study, studies
 from tests.conftest import ROOT

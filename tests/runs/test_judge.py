@@ -17,7 +17,7 @@ from swapbias.findings.judge_findings import findings_of_judge
 from swapbias.models import Scored, Scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest
-from swapbias.privacy.manifest_schema import private_strings
+from swapbias.privacy.manifest_redaction import private_strings
 from swapbias.report import cautions, finding_names
 from swapbias.runs import Settings, Task, judge, resume, scored_task, start
 from swapbias.runs.judge import JudgedScorer, judged_prompt, read_judgement

@@ -13,7 +13,7 @@ from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import public_manifest, public_model
-from swapbias.privacy.manifest_schema import OWN_ENDPOINT, private_strings
+from swapbias.privacy.manifest_redaction import OWN_ENDPOINT, private_strings
 from swapbias.report import render
 from swapbias.runs import (
     Results,

@@ -1,4 +1,4 @@
-"""A run's manifest as others may see it: keys of one list alone, and no place of the user's machine or network."""
+"""Make the public copy of a run's manifest: only allow-listed keys, no local paths and no private hosts."""
 
 import re
 import tomllib
@@ -9,19 +9,23 @@ from urllib.parse import urlsplit
 
 from swapbias.files import SUFFIXES
 
-OWN_ENDPOINT = "own endpoint"  # stands for an address that only the user can reach
-AND = " + "  # in a model's name in findings: between a model and its adapter
-OWN_NOTES = "own notes"  # stands for a file or folder of the user's notes: its name may tell of a ward or a patient
-# before the name of an experiment that was run, where a manifest says something of some of its rows alone
-PART_OF = "part of "
+OWN_ENDPOINT = "own endpoint"
+"""Replaces an address that only the user can reach."""
+ADAPTER_SEPARATOR = " + "
+"""Stands between a model and its adapter in the model's name in findings."""
+OWN_NOTES = "own notes"
+"""Replaces a file or folder of the user's notes: its name may tell of a ward or a patient."""
+PARTIAL_EXPERIMENT_PREFIX = "part of "
+"""Prefix of an experiment's name in a manifest entry about only some of its rows, where the others were run."""
 
-# --- the keys that leave ----------------------------------------------------------------------------------
+# --- allow-listed keys ------------------------------------------------------------------------------------
 
 _SCHEMA = tomllib.loads(Path(__file__).with_name("manifest_keys.toml").read_text(encoding="utf-8"))
-_TYPE_OF_VALUES: Mapping[str, str] = _SCHEMA[
-    "named"
-]  # by the key of an object whose keys are names
+# Key of an object whose own keys are free names (of models, studies): the type of its values.
+_TYPE_OF_VALUES: Mapping[str, str] = _SCHEMA["named"]
+# Keys of objects and lists, whose entries are checked one by one.
 _OBJECT_KEYS = frozenset(_SCHEMA["objects"].split())
+# Key of a plain value: its type.
 _TYPE_OF_KEY = {key: kind for kind, keys in _SCHEMA["types"].items() for key in keys.split()}
 _TEXT_PATTERNS = {
     "text": r"[^\x00-\x1f\x7f]{0,300}",
@@ -41,10 +45,14 @@ def _is_type(value: Any, kind: str) -> bool:
 
 
 def _is_allowed(key: Any, value: Any, parent: str) -> bool:
-    """Return whether an entry of the object ``parent`` may leave; what is in it is looked at by itself."""
+    """Return whether an entry may be published; the entries of an object or list are checked one by one later.
+
+    ``parent`` is the key of the object that the entry is in; blank for the manifest itself and for items of a list.
+    """
     if parent in _TYPE_OF_VALUES:
         if not _is_type(key, "name"):
             return False
+        # Its values may be objects of numbers, whose entries are checked by this same rule.
         if parent == "planted" and isinstance(value, Mapping):
             return True
         return _is_type(value, _TYPE_OF_VALUES[parent])
@@ -55,18 +63,21 @@ def _is_allowed(key: Any, value: Any, parent: str) -> bool:
     return key in _TYPE_OF_KEY and (value is None or _is_type(value, _TYPE_OF_KEY[key]))
 
 
-# --- places of the machine --------------------------------------------------------------------------------
+# --- local paths and private hosts ------------------------------------------------------------------------
 
 _PATH_START = re.compile(r"[/\\~]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:")
-_HOST_PATTERN = re.compile(
-    r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE
+_HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]", re.IGNORECASE)
+_PRIVATE_HOST = re.compile(
+    r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
 )
-_PRIVATE_HOST = r".*\.(local(host|domain)?|internal|intranet|lan|corp|home(\.arpa)?|private|test|example|invalid)"
 # A path of an address that is the same for all of its users.
 _GENERIC_PATH = r"(/(v[0-9]+[a-z0-9]*|api|openai|inference|compatible-mode|compatibility|paas))*"
-_UNSHARED_KEYS = ("price_in", "price_out")  # settings that are nobody else's business
+# Prices that a user agreed with a provider are never published.
+_UNSHARED_KEYS = ("price_in", "price_out")
+# Keys whose values may be a path.
 _PATH_KEYS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
 _ADDRESS_KEYS = ("base_url", "own_address")
+# Names of files that every run writes: they are not private where the user's notes have one of them.
 _FILES_OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")
 
 
@@ -74,7 +85,7 @@ def public_model(name: str) -> str:
     """Return a model's name without the path that an endpoint may serve it by: ``/models/llama-3`` is ``llama-3``.
 
     Args:
-        name: a name as findings or a manifest have it.
+        name: the model's name in findings or in a manifest.
 
     Returns:
         The name itself, or its last part where it is a path.
@@ -85,13 +96,14 @@ def public_model(name: str) -> str:
 def public_manifest(manifest: Mapping[str, Any], *, keep_unknown: bool = False) -> dict[str, Any]:
     """Return a manifest without anything of the user's machine, and without entries that swapbias does not write.
 
-    Paths become the name of their last part, the user's notes ``own notes``, an endpoint its host if that is a
-    public https one and ``own endpoint`` else. Private strings go wherever they stand in a text.
+    Of a path only the last part is kept, of an endpoint only its host if that is a public https one; any other
+    endpoint becomes ``own endpoint`` and the user's notes ``own notes``. Wherever one of these private strings
+    appears within another text it is replaced there too.
 
     Args:
         manifest: a run's manifest as it is on disk.
-        keep_unknown: keep the other entries too, but for prices: for a page, which shows whatever a stranger wrote
-            as text.
+        keep_unknown: True: entries that swapbias does not write are kept too, except prices. A report page needs
+            them: it shows every entry, as plain text, also one that a stranger wrote.
 
     Returns:
         A new manifest, without hashes of the run's files: they are written anew.
@@ -110,27 +122,29 @@ class _Publisher:
         self.replacements = sorted(_replacements(manifest), key=lambda pair: (-len(pair[0]), pair))
 
     def publish(self, value: Any, key: str) -> Any:
-        """Return a value as others may see it."""
+        """Return the public form of a value, which has this key in the manifest."""
         if isinstance(value, Mapping):
             return self.publish_entries(value, key)
         if isinstance(value, list | tuple):
+            # A list was allowed by its key alone: here each item is checked as a value of that key.
             items = (item for item in value if self.keep_unknown or _is_allowed(key, item, ""))
             return [self.publish(item, key) for item in items]
         if isinstance(value, str):
             return self.publish_text(value, key)
         return value
 
-    def publish_entries(self, entries: Mapping[str, Any], key: str) -> dict[str, Any]:
-        """Return the entries of an object that may leave, each as others may see it."""
+    def publish_entries(self, entries: Mapping[str, Any], parent: str) -> dict[str, Any]:
+        """Return the public entries of the object with the key ``parent``."""
         published = {}
-        for name, value in entries.items():
-            is_kept_unknown = self.keep_unknown and name not in _UNSHARED_KEYS
-            if is_kept_unknown or _is_allowed(name, value, key):
-                published[name] = self.publish(value, key if key == "planted" else name)
+        for key, value in entries.items():
+            is_kept_unknown = self.keep_unknown and key not in _UNSHARED_KEYS
+            if is_kept_unknown or _is_allowed(key, value, parent):
+                # Objects within ``planted`` have free names as keys: they are checked as ``planted`` itself is.
+                published[key] = self.publish(value, parent if parent == "planted" else key)
         return published
 
     def publish_text(self, text: str, key: str) -> str:
-        """Return a text as others may see it, without private strings of other entries."""
+        """Return the public form of a text, without private strings of other entries."""
         text = _public_text(text, key, self.model_names)
         for private, public in self.replacements:
             text = text.replace(private, public)
@@ -138,13 +152,13 @@ class _Publisher:
 
 
 def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the strings that ``public_manifest`` takes out, with the folders that contain them.
+    """Return the strings that ``public_manifest`` replaces, and the folders that contain them.
 
     Args:
         manifest: a run's manifest as it is on disk.
 
     Returns:
-        Strings in alphabetical order, without short folders (``/data``), which stand in any text.
+        Strings in alphabetical order, without short folders (``/data``), which may occur in any text.
     """
     strings = {private for private, _ in _replacements(manifest)}
     for private in [string for string in strings if _PATH_START.match(string)]:
@@ -155,20 +169,20 @@ def private_strings(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def own_data(manifest: Mapping[str, Any]) -> str | None:
-    """Return the file or folder of the user's own notes, or what stands for it.
+    """Return the file or folder of the user's own notes.
 
     Args:
         manifest: a run's manifest, on disk or public.
 
     Returns:
-        A path or a mark; None where the run has no notes of the user's.
+        A path, or ``OWN_NOTES`` in a public manifest; None where the run has no notes of the user's.
     """
     data = (manifest["settings"].get("notes") or {}).get("data")
     return str(data) if data else None
 
 
 def _public_text(value: str, key: str, model_names: Collection[str]) -> str:
-    """Return a text of a manifest as others may see it: of a path its last part, unless a model is named so."""
+    """Return the public form of a text of a manifest: of a path its last part, unless it is the id of a model."""
     if value and key in ("data", "checklist"):
         return OWN_NOTES
     if value and key in _ADDRESS_KEYS:
@@ -184,7 +198,7 @@ def _public_text(value: str, key: str, model_names: Collection[str]) -> str:
 
 
 def names_within(name: str) -> list[str]:
-    """Return the names of models in a name of findings: base and adapter, or the encoder below a classifier.
+    """Split a model's name in findings into the names of its models: base and adapter, or the classifier's encoder.
 
     >>> names_within("owner/name + lab/lora (4bit)"), names_within("owner/encoder+svm")
     (['owner/name', 'lab/lora'], ['owner/encoder'])
@@ -193,17 +207,18 @@ def names_within(name: str) -> list[str]:
         name: a model's name in findings.
 
     Returns:
-        Names without what is said of them in brackets.
+        Names without the remarks in brackets, such as ``(4bit)``.
     """
-    return [part.partition(" (")[0].partition("+")[0] for part in name.split(AND)]
+    return [part.partition(" (")[0].partition("+")[0] for part in name.split(ADAPTER_SEPARATOR)]
 
 
 def _names_of_models(manifest: Mapping[str, Any]) -> set[str]:
-    """Return the names of all models that a manifest's ``models`` hold, however nested."""
-    return set(_names_in(manifest.get("models", [])))
+    """Return the names of all models in a manifest's ``models``, however nested."""
+    return set(_iterate_model_names(manifest.get("models", [])))
 
 
-def _names_in(value: Any) -> Iterator[str]:
+def _iterate_model_names(value: Any) -> Iterator[str]:
+    """Yield the names of models in a value of a manifest and in all values within it."""
     inner: Iterable[Any] = ()
     if isinstance(value, Mapping):
         for key in ("model_id", "name", "base"):
@@ -214,16 +229,16 @@ def _names_in(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         inner = value
     for item in inner:
-        yield from _names_in(item)
+        yield from _iterate_model_names(item)
 
 
 def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each private string that can be looked for in a text, with what stands for it."""
+    """Yield each private string that can be searched for in a text, with its replacement."""
+    # Names of studies are public and never replaced.
     settings = {**manifest["settings"], "studies": None}
+    searched = {"settings": settings, "models": manifest.get("models", [])}
     model_names = _names_of_models(manifest)
-    for key, private in _texts_with_keys(
-        {"settings": settings, "models": manifest.get("models", [])}, ""
-    ):
+    for key, private in _texts_with_keys(searched, ""):
         public = _public_text(private, key, model_names)
         for form in _private_forms(private, public, key):
             if _is_distinctive(form):
@@ -231,7 +246,7 @@ def _replacements(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _private_forms(private: str, public: str, key: str) -> list[str]:
-    """Return the forms in which a private value of a manifest may stand in a text."""
+    """Return the forms in which a private value of a manifest may occur in a text."""
     forms = []
     if public != private and key != "host":
         forms.append(private)
@@ -258,19 +273,19 @@ def _texts_with_keys(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_distinctive(private: str) -> bool:
-    """Return whether it is a whole path, an address, or a host with a dot or a port: others may be ordinary words."""
+    """Return whether a string is a path, an address, or a host with a dot or a port; others may be ordinary words."""
     if _PATH_START.match(private) or ":" in private:
         return True
     return "." in private and not re.search(r"[/\\]", private)
 
 
 def _last_part(path: str) -> str:
-    """Return the last part of a path of any system."""
+    """Return the last part of a path of any operating system; ``local`` for a root such as ``/``, which has none."""
     return PureWindowsPath(path).name or "local"
 
 
 def public_address(address: str) -> str:
-    """Return an address of a service as others may see it.
+    """Return the public form of the address of a chat service.
 
     >>> public_address("https://api.openai.com/v1"), public_address("https://lab.example.org/tenant-7/v1")
     ('https://api.openai.com/v1', 'lab.example.org')
@@ -281,8 +296,8 @@ def public_address(address: str) -> str:
         address: an address of a chat service.
 
     Returns:
-        The address where all can reach it, its host alone where the path may tell of an account, else
-        ``OWN_ENDPOINT``.
+        The whole address where everyone can reach it and its path is the same for all users; only its host where
+        the path may identify an account; ``OWN_ENDPOINT`` where only the user can reach it.
     """
     host = _endpoint(address)
     if host == OWN_ENDPOINT:
@@ -297,9 +312,7 @@ def _endpoint(address: str) -> str:
     try:
         parts = urlsplit(address if "://" in address else f"https://{address}")
         host = parts.hostname or ""
-        public = _HOST_PATTERN.fullmatch(host) and not re.fullmatch(
-            _PRIVATE_HOST, f".{host.lower()}"
-        )
+        public = _HOST.fullmatch(host) and not _PRIVATE_HOST.fullmatch(f".{host.lower()}")
     except ValueError:  # brackets that hold no address
         return OWN_ENDPOINT
     return host if public and parts.scheme == "https" else OWN_ENDPOINT
