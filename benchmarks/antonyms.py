@@ -38,12 +38,12 @@ def read_whole(scorer: Any, prompts: Sequence[Prompt]) -> list[float]:
     """The same by our scorer where nothing can be shared: batches of equal length, no padding."""
     from swapbias.models.engine import loglikelihood as beginnings
 
-    usual = beginnings.can_share
-    beginnings.can_share = lambda model, ids: False
+    usual = beginnings.supports_prefix_sharing
+    beginnings.supports_prefix_sharing = lambda model, ids: False
     try:
         return [one.score for one in scorer.score(prompts)]
     finally:
-        beginnings.can_share = usual
+        beginnings.supports_prefix_sharing = usual
 
 
 def _prepare(scale: Scale) -> Prepared:

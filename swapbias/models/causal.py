@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from swapbias.errors import UsageError
 from swapbias.models.chat.local import open_ids
-from swapbias.models.engine.loglikelihood import Text, ends_within
+from swapbias.models.engine.loglikelihood import TokenisedText, log_probs_within
 from swapbias.models.lengths import length_limit
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import DerivedScorer, Scored, not_scored, ranked
@@ -79,7 +79,9 @@ class CausalScorer(TransformersScorer):
         encoded = self.encode(texts)
         if not (self._has_beginning or self._start):
             self._refuse_other_beginnings(encoded, pairs)
-        return self.ends([([*self._start, *ids], 1) for ids in encoded], on_progress)
+        return self.continuation_log_probs(
+            [([*self._start, *ids], 1) for ids in encoded], on_progress
+        )
 
     def _refuse_other_beginnings(
         self, encoded: Sequence[Sequence[int]], pairs: Sequence[str]
@@ -92,19 +94,21 @@ class CausalScorer(TransformersScorer):
                     "and pairs differ in it. Name another model."
                 )
 
-    def ends(self, texts: Sequence[Text], on_progress: Progress) -> list[float | None]:
-        """Return the log-probability of the end of each text after its beginning.
+    def continuation_log_probs(
+        self, texts: Sequence[TokenisedText], on_progress: Progress
+    ) -> list[float | None]:
+        """Return the log-probability of each text's continuation given its context.
 
         Args:
-            texts: tokens, and the index from which on they are the end.
+            texts: token ids of context and continuation, and the index at which the continuation begins.
             on_progress: called with the number of further texts that are done.
 
         Returns:
-            Nats, at most 0; None as of ``log_probabilities``.
+            Nats, at most 0; None where a text is too long or has no token to score.
         """
         refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, (ids for ids, _ in texts))
         limit = length_limit(self.tokenizer, self.model)
-        return ends_within(
+        return log_probs_within(
             self.model, texts, limit, batch_size=self.batch_size, on_progress=on_progress
         )
 
@@ -193,7 +197,7 @@ class AnswerOddsScorer(DerivedScorer):
         """
         pairs = [self._tokens(prompt) for prompt in prompts]
         texts = [(ids, start) for both, start in pairs for ids in both]
-        values = self.inner.ends(texts, lambda done: on_progress(done / 2))
+        values = self.inner.continuation_log_probs(texts, lambda done: on_progress(done / 2))
         results = []
         for prompt, right, wrong in zip(prompts, values[::2], values[1::2], strict=True):
             if right is None or wrong is None:

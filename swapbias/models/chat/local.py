@@ -15,7 +15,7 @@ from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import Logs, core, lettered, log_sum, names_of, option_of
 from swapbias.models.chat.template import ChatTemplate, opens_reasoning
 from swapbias.models.engine import generation
-from swapbias.models.engine.loglikelihood import ends_within
+from swapbias.models.engine.loglikelihood import log_probs_within
 from swapbias.models.lengths import length_limit
 from swapbias.models.loading import load_model
 from swapbias.models.model_names import read_name
@@ -194,11 +194,11 @@ class LocalChatScorer(AnsweringScorer):
         texts = [
             ([*begin, *form], len(begin))
             for begin, forms in zip(begins, forms_of_prompts, strict=True)
-            for of_option in forms
-            for form in of_option
+            for option_forms in forms
+            for form in option_forms
         ]
         share = len(prompts) / max(1, len(texts))
-        read = ends_within(
+        read = log_probs_within(
             self.model,
             texts,
             self.limit,
@@ -207,7 +207,7 @@ class LocalChatScorer(AnsweringScorer):
         )
         values: Iterator[Any] = iter(read)
         return [
-            _sum_forms([[next(values) for _ in of_option] for of_option in forms])
+            _sum_forms([[next(values) for _ in option_forms] for option_forms in forms])
             for forms in forms_of_prompts
         ]
 
@@ -218,8 +218,8 @@ class LocalChatScorer(AnsweringScorer):
         if key not in self._known_forms:
             self._known_forms[key] = self._find_forms(prompt)
         forms = self._known_forms[key]
-        for name, of_option in zip(names_of(prompt), forms, strict=True):
-            if not of_option:
+        for name, option_forms in zip(names_of(prompt), forms, strict=True):
+            if not option_forms:
                 raise UsageError(
                     f"The letter {name} is no single token of {self.model_id}. Use -M scoring=sampled."
                 )

@@ -17,7 +17,7 @@ from transformers import (
     RobertaModel,
 )
 
-from swapbias.models.engine.loglikelihood import REFUSALS, same_odds
+from swapbias.models.engine.loglikelihood import PROBE_ERRORS, same_probabilities
 from swapbias.models.engine.packing import can_pack, pack, read_packed, rows_of
 from swapbias.models.lengths import length_batches
 
@@ -268,8 +268,8 @@ class Engine:
             try:
                 with head_at(self.model, torch.tensor([position], device=self.model.device)):
                     alone = self._read(self.model, [ids]).logits
-                self._cuts = alone.shape == whole.shape and same_odds(alone, whole)
-            except REFUSALS:
+                self._cuts = alone.shape == whole.shape and same_probabilities(alone, whole)
+            except PROBE_ERRORS:
                 self._cuts = False
         return self._cuts
 

@@ -11,7 +11,7 @@ from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorL
 
 from swapbias.models.engine.cache_names import cache_name, cache_of, generation_cache_name
 from swapbias.models.engine.kv_cache import cached_rows, continued
-from swapbias.models.engine.loglikelihood import REFUSALS, same_odds
+from swapbias.models.engine.loglikelihood import PROBE_ERRORS, same_probabilities
 from swapbias.models.lengths import length_batches
 
 Answers = tuple[list[int], list[list[int]]]
@@ -293,8 +293,10 @@ def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
                 model(input_ids=torch.tensor([text], device=model.device), use_cache=False)
                 for text in texts
             ]
-            return same_odds(logits, torch.cat([output.logits[:, -1:] for output in whole]))
-        except REFUSALS:
+            return same_probabilities(
+                logits, torch.cat([output.logits[:, -1:] for output in whole])
+            )
+        except PROBE_ERRORS:
             return False
 
 

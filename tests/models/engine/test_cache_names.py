@@ -83,8 +83,8 @@ def test_shared_beginnings_by_either_name(name):
     model = MODELS[name]()
     assert cache_names.cache_name(model.forward) == {"that of generate": INSTALLED}.get(name, name)
     texts = texts_that_begin_alike()
-    assert loglikelihood.can_share(model, max((ids for ids, _ in texts), key=len))
-    found = values_of(loglikelihood.ends(model, texts, batch_size=4))
+    assert loglikelihood.supports_prefix_sharing(model, max((ids for ids, _ in texts), key=len))
+    found = values_of(loglikelihood.continuation_log_probs(model, texts, batch_size=4))
     whole = make_model("GPT2").double()
     for place, (ids, begins) in enumerate(texts):
         assert found[place] == pytest.approx(whole_log_likelihood(whole, ids, begins), abs=1e-5)

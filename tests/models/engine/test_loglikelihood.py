@@ -83,19 +83,21 @@ def whole_log_likelihood(model, ids, begins):
 )  # deepest first, shortest first
 def test_shared_beginning_is_read_once(family, size, held, monkeypatch):
     """The shared beginning of texts is read once and changes no log-probability."""
-    monkeypatch.setattr(loglikelihood, "_PIECE", 16)
-    monkeypatch.setattr(loglikelihood, "_MAX_CACHED", held)
+    monkeypatch.setattr(loglikelihood, "_VOCABULARY_SLICE", 16)
+    monkeypatch.setattr(loglikelihood, "_MAX_CACHE_BYTES", held)
     model = make_model(family, **FAMILIES[family])
     texts = texts_that_begin_alike()
-    assert (loglikelihood._Pieces.of(model, [5, 6, 7]) is None) is (family in MORE_THAN_PRODUCTS)
-    assert loglikelihood.can_share(model, max((ids for ids, _ in texts), key=len)) is (
-        family not in FAMILIES_THAT_FORGET
+    assert (loglikelihood._HiddenStateModel.if_readable(model, [5, 6, 7]) is None) is (
+        family in MORE_THAN_PRODUCTS
     )
+    assert loglikelihood.supports_prefix_sharing(
+        model, max((ids for ids, _ in texts), key=len)
+    ) is (family not in FAMILIES_THAT_FORGET)
     read = []
     counting = model.get_input_embeddings().register_forward_pre_hook(
         lambda _, ids: read.append(ids[0].numel())
     )
-    found = values_of(loglikelihood.ends(model, texts, batch_size=size))
+    found = values_of(loglikelihood.continuation_log_probs(model, texts, batch_size=size))
     counting.remove()
     exact = model.double()
     assert sorted(found) == list(range(len(texts)))
@@ -110,14 +112,14 @@ def test_shared_beginning_is_read_once(family, size, held, monkeypatch):
 
 def test_state_is_not_shared():
     """A state in place of keys and values is not shared."""
-    assert not loglikelihood.can_share(make_model("Mamba"), [5, 6, 7, 8])
+    assert not loglikelihood.supports_prefix_sharing(make_model("Mamba"), [5, 6, 7, 8])
 
 
 def test_impossible_tokens_and_broken_weights(
     monkeypatch,
 ):
     """Impossible tokens and broken weights have the values of texts that are read whole."""
-    monkeypatch.setattr(loglikelihood, "_PIECE", 16)
+    monkeypatch.setattr(loglikelihood, "_VOCABULARY_SLICE", 16)
     texts = texts_that_begin_alike()
     for broken in (None, float("nan"), float("-inf")):
         model = make_model(
@@ -129,7 +131,10 @@ def test_impossible_tokens_and_broken_weights(
                 model.lm_head.bias[13] = broken
         ways = [
             values_of(way(model, texts, batch_size=8))
-            for way in (loglikelihood.plain_ends, loglikelihood.shared_ends)
+            for way in (
+                loglikelihood.log_probs_of_whole_texts,
+                loglikelihood.log_probs_with_shared_prefixes,
+            )
         ]
         assert ways[1] == pytest.approx(ways[0], abs=1e-5, nan_ok=True)
 
