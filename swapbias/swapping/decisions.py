@@ -1,8 +1,9 @@
-"""Decide what each found term becomes: whether it is gendered where it stands, its neutral word, what agrees."""
+"""Decide for each matched term whether it is replaced and by which word, and make the words around it agree."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,15 @@ from numpy.typing import NDArray
 from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.edits import Edits, add_possessives, join_alternatives
 from swapbias.swapping.folding import MASKS, SPACE, Ints, eights
-from swapbias.swapping.gendered import ALWAYS, KIN_TITLES, POSSESSED, is_pronoun, verdict
+from swapbias.swapping.gendered import (
+    ALWAYS,
+    KIN_TITLES,
+    POSSESSED,
+    REPLACED,
+    STAYS,
+    is_pronoun,
+    replacement_by_rules,
+)
 from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
@@ -18,14 +27,16 @@ from swapbias.swapping.rule_tables import word_list
 from swapbias.swapping.table import ALONE, OBJECTS, SwapTable, Term
 from swapbias.swapping.word_case import CAPITAL, LOWER, UPPER, as_written, in_case, is_phrase
 
-_TITLES = frozenset({"mr", "ms", "mrs", "miss"})
-# Bytes beside a pronoun that hold a word of 17 letters, the signs around it and two blanks.
-_WIDE = 20
-# What stands before a pronoun, and after it: no sign that opens a quotation, no "/".
+_ABBREVIATED_TITLES = frozenset({"mr", "ms", "mrs", "miss"})
+# Bytes beside a pronoun that are enough for a word of 17 letters, the signs around it and two blanks.
+_NEIGHBOUR_BYTES = 20
+# Characters beside a changed word that are enough for its article.
+_ARTICLE_CHARACTERS = 20
+# A word or sign before a pronoun, and after it: no sign that opens a quotation, no "/".
 _WORD_BEFORE = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")
 _WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)]")
-# Words after "His" or "Her" that make a bundle of it, or a receptor.
-_NOT_AFTER = word_list("receptor_words") | {
+# Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
+_NAME_FOLLOWERS = word_list("receptor_words") | {
     "neu",
     "ii",
     "bundle",
@@ -34,26 +45,49 @@ _NOT_AFTER = word_list("receptor_words") | {
     "system",
     ":",
 }
+# The first four bytes of words after which "He" is helium, each packed in a number: compared with the text at once.
 _HELIUM = np.array(
     [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")],
     np.uint64,
 )
-_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
-_MOST_CACHED = 1 << 18  # decisions that are kept
-# Beside the choices: it stays; the word behind the next one decides; all that stands around it does.
+_IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
+_MOST_CACHED = 1 << 18  # decisions kept in memory
+# A choice is the index of a word among those that a term may become, or one of these negative numbers.
+# The term is not gendered where it is, and stays.
 _STAYS = -1
+# Words on both sides do not decide: the second word after the term does. Replaced by a choice before edits are made.
 _UNSURE = -2
+# The whole context decides. Replaced by a choice before edits are made.
 _BY_CONTEXT = -3
 
 
+class _Neighbours(NamedTuple):
+    """Everything that decides for "her" or "his" between two words."""
+
+    term: int
+    """Number of the term."""
+    is_lower: bool
+    """The pronoun is in lower case."""
+    blank_after: bool
+    """A blank follows the pronoun."""
+    before: bytes
+    """The word before it."""
+    after: bytes
+    """The word after it."""
+
+
+_Key = tuple[int, bool, bool, bytes, bytes]
+"""Fields of ``_Neighbours``, by which choices are cached: a plain tuple is made faster."""
+
+
 class Decider:
-    """Decides what terms become, for one table and one mode (``swap`` or ``neutralise``)."""
+    """Decides what matched terms become, for one table and one mode."""
 
     def __init__(self, table: SwapTable, mode: str) -> None:
         """Prepare what each term becomes in each case.
 
         Args:
-            table: of terms.
+            table: the terms, and the words that each may become.
             mode: ``swap`` or ``neutralise``.
         """
         self._swaps = mode == "swap"
@@ -68,43 +102,46 @@ class Decider:
             for number, text in enumerate(self._texts)
             if text in self._plural
         }
+        # 1 and -1 for the two genders, as in ``Edits``.
         self._sides = np.array([2 * term.side - 1 for term in self._terms])
         self._needs_context = np.array(
             [_needs_context(term, table.context) for term in self._terms]
         )
         self._is_phrase = np.array([is_phrase(term) for term in self._terms])
-        self._is_kin = self._is_among(KIN_TITLES)
-        self._is_title = self._is_among(_TITLES)
-        self._is_he = self._is_among({"he"})
-        self._is_of = self._is_among({"of"})
-        self._is_her_or_his = self._is_among({"her", "his"})
-        self._cached_choices = dict[tuple[int, bytes, bytes], int]()
-        # Every word that may stand in, and its number by term, choice and case.
-        numbers = dict[bytes, int]()
-        self._word = np.full((len(self._terms), max(map(len, self._targets)), 3), -1)
+        self._is_kin = self._are_among(KIN_TITLES)
+        self._is_title = self._are_among(_ABBREVIATED_TITLES)
+        self._is_he = self._are_among({"he"})
+        # "oF" in "72y/oF": the letter for the gender is glued to "y/o". Elsewhere "of" is just the preposition.
+        self._is_of = self._are_among({"of"})
+        self._is_her_or_his = self._are_among({"her", "his"})
+        self._cached_choices: dict[_Key, int] = {}
+        # Every word that a term may become, once; and its number by term, choice and case.
+        numbers: dict[bytes, int] = {}
+        self._word_number = np.full((len(self._terms), max(map(len, self._targets)), 3), -1)
         for term, targets in enumerate(self._targets):
             for choice, target in enumerate(targets):
                 for case in (LOWER, CAPITAL, UPPER):
                     word = in_case(target, case).encode()
-                    self._word[term, choice, case] = numbers.setdefault(word, len(numbers))
-        self._words = list(numbers)
+                    self._word_number[term, choice, case] = numbers.setdefault(word, len(numbers))
+        self._new_words = list(numbers)
 
-    def _is_among(self, words: frozenset[str] | set[str]) -> NDArray[np.bool_]:
-        """Tell which terms are among some words, (terms,)."""
+    def _are_among(self, words: frozenset[str] | set[str]) -> NDArray[np.bool_]:
+        """Return which terms are among some words, (terms,)."""
         return np.array([term.text in words for term in self._terms])
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out cached choices: they are words of texts, and ``datasets`` caches by what is pickled."""
+        """Leave out cached choices: they hold words of texts, and ``datasets`` hashes the pickle."""
         return {**vars(self), "_cached_choices": {}}
 
     def choices(self, text: Text) -> Ints:
-        """Choose which of its words each match becomes.
+        """Choose which word each match becomes.
 
         Args:
-            text: the rows and their terms.
+            text: the rows and their matched terms.
 
         Returns:
-            The index of the word among those of its term, -1 where it is not gendered and stays, (n,).
+            The index of the word among those that its term may become, shape (matches,); -1 where the term is not
+            gendered and stays.
         """
         case = text.case
         term = text.matches.term
@@ -112,18 +149,18 @@ class Decider:
         stays = np.zeros(len(term), dtype=bool)
         if self._context:
             stays = self._is_of[term] & (text.signs[text.matches.start - 1] != ord("/"))
-            needs_context = (needs_context | self._is_beside_odd(text, case)) & ~stays
+            needs_context = (needs_context | self._has_odd_neighbour(text, case)) & ~stays
         choice = np.where(stays, _STAYS, 0)
         indices = np.flatnonzero(needs_context)
         choice[indices] = self._choices_in_context(text, indices)
         return choice
 
     def edits(self, text: Text, choice: Ints) -> Edits:
-        """Return what is replaced where the matches become chosen words.
+        """Return the replacements of the matches by their chosen words, and of the words that agree with them.
 
         Args:
-            text: the rows and their terms.
-            choice: as of ``choices``; matches below zero stay, (n,).
+            text: the rows and their matched terms.
+            choice: as ``choices`` returns it, shape (matches,); matches with a choice below zero stay.
         """
         kept = choice >= 0
         term = text.matches.term[kept]
@@ -131,8 +168,8 @@ class Decider:
         start = text.matches.start[kept]
         end = text.matches.end[kept]
         row = text.rows[kept]
-        number = self._word[term, chosen, text.case[kept]]
-        words = list(self._words)
+        number = self._word_number[term, chosen, text.case[kept]]
+        words = list(self._new_words)
         for index in np.flatnonzero(self._is_phrase[term]).tolist():
             written = text.buffer[start[index] : end[index]].decode()
             target = self._targets[term[index]][chosen[index]]
@@ -150,18 +187,18 @@ class Decider:
         return edits
 
     def _count(self, term: Ints, chosen: Ints) -> Counter[str]:
-        """Count the replacements by what they replace."""
-        most = self._word.shape[1]
-        times = np.bincount(term * most + chosen)
+        """Count the replacements, as "old -> new"."""
+        most_choices = self._word_number.shape[1]
+        times = np.bincount(term * most_choices + chosen)
         counts = Counter[str]()
         for code in np.flatnonzero(times).tolist():
-            number, choice = divmod(code, most)
+            number, choice = divmod(code, most_choices)
             new = self._targets[number][choice].lower() or "(removed)"
             counts[f"{self._terms[number].text} -> {new}"] += int(times[code])
         return counts
 
     def _close_gaps(self, text: Text, edits: Edits) -> None:
-        """Take away one space beside a term that is removed, and the full stop of a title."""
+        """Remove one space beside each term that is removed, and the full stop of a title."""
         start, end, number, row, _, term = edits.places
         buffer = text.buffer
         is_empty = np.array([not word for word in edits.words])
@@ -170,7 +207,7 @@ class Decider:
             is_stop = buffer[end[index]] == ord(".")
             if self._is_title[term[index]] and is_stop and end[index] < row_end:
                 end[index] += 1
-            # No further back than the row or the replacement before.
+            # Not before the row, nor into the previous replacement.
             bound = max(text.offsets[row[index]], end[index - 1] if index else 0)
             before = b""
             if start[index] > bound:
@@ -183,8 +220,11 @@ class Decider:
                 end[index] += 1
 
     def _make_agree(self, text: Text, edits: Edits) -> None:
-        """Change articles before a new word, or what follows one that is removed, and verbs beside pronouns."""
-        # By where they begin: the old and the new words, and the row.
+        """Add edits of the words that agree with a replacement.
+
+        These are articles before a new word, or before the word after a removed one, and verbs beside pronouns.
+        """
+        # By start (byte): the old word, the new word, and the row.
         changes = self._articles(text, edits)
         for start, change in self._verbs(text, edits):
             changes.setdefault(start, change)
@@ -201,10 +241,11 @@ class Decider:
         )
 
     def _articles(self, text: Text, edits: Edits) -> dict[int, tuple[str, str, int]]:
-        """Return articles that no longer fit: by where they begin the old and the new one, and the row."""
+        """Return articles that no longer fit: by their start (byte) the old one, the new one, and the row."""
         places = edits.places
         signs = text.signs
-        index = places[0] - 1 - _BLANK[signs[places[0] - 1]]
+        # The byte before the replacement, or before the blank before it. ``| 32`` makes a letter lower case.
+        index = places[0] - 1 - _IS_BLANK[signs[places[0] - 1]]
         last = signs[index] | 32
         before = signs[index - 1] | 32
         has_letter_before = (
@@ -212,9 +253,9 @@ class Decider:
         )
         ends_in_a = (last == ord("a")) & ~has_letter_before
         ends_in_an = (last == ord("n")) & (before == ord("a"))
-        articles = dict[int, tuple[str, str, int]]()
+        articles: dict[int, tuple[str, str, int]] = {}
         for start, end, number, row, _, _ in places[:, ends_in_a | ends_in_an].T.tolist():
-            left, right = text.beside(start, end, row, 20)
+            left, right = text.beside(start, end, row, _ARTICLE_CHARACTERS)
             old = text.buffer[start:end].decode()
             change = article_before(left, old, edits.words[number].decode() or right)
             if change:
@@ -222,7 +263,7 @@ class Decider:
         return articles
 
     def _verbs(self, text: Text, edits: Edits) -> list[tuple[int, tuple[str, str, int]]]:
-        """Return verbs that change with a pronoun: where each begins, the old and the new one, and the row."""
+        """Return verbs that change with a pronoun: the start (byte), the old one, the new one, and the row."""
         verbs = []
         is_subject = np.isin(edits.places[5], list(self._plural_terms))
         for start, end, _, row, _, term in edits.places[:, is_subject].T.tolist():
@@ -237,10 +278,10 @@ class Decider:
                 verbs.append((verb_start, (verb.old, verb.new, row)))
         return verbs
 
-    def _is_beside_odd(self, text: Text, case: Ints) -> NDArray[np.bool_]:
-        """Tell which terms are looked at for their neighbours alone.
+    def _has_odd_neighbour(self, text: Text, case: Ints) -> NDArray[np.bool_]:
+        """Return which terms need their context only because of a neighbour, shape (matches,).
 
-        "s/he" and "(s)he" are both, "He gas" is helium, "Sister Mary" a nun.
+        "s/he" and "(s)he" are both genders, "He gas" is helium, "Sister Mary" a nun.
         """
         signs = text.signs
         start = text.matches.start
@@ -250,13 +291,13 @@ class Decider:
         is_capital = case == CAPITAL
         is_slashed = (before == ord("/")) | (signs[start - 1] == ord(")"))
         is_helium = is_capital & np.isin(eights(text.buffer)[end] & MASKS[4], _HELIUM)
-        names_follow = is_capital & (signs[end + 1] >= 65) & (signs[end + 1] <= 90)
+        is_name_next = is_capital & (signs[end + 1] >= ord("A")) & (signs[end + 1] <= ord("Z"))
         odd: NDArray[np.bool_] = self._is_he[term] & (is_slashed | is_helium)
-        odd |= self._is_kin[term] & names_follow
+        odd |= self._is_kin[term] & is_name_next
         return odd
 
     def _choices_in_context(self, text: Text, indices: Ints) -> Ints:
-        """Choose for some matches by what stands around them, (m,)."""
+        """Choose for some matches by their context, shape (indices,)."""
         buffer = text.buffer
         start = text.matches.start[indices]
         end = text.matches.end[indices]
@@ -266,29 +307,27 @@ class Decider:
         choice = np.full(len(indices), _BY_CONTEXT)
         between_words, keys = self._neighbours(text, indices)
         if len(self._cached_choices) > _MOST_CACHED:
-            self._cached_choices = {}  # and not cleared, as another thread may look into it
+            # A new dictionary: another thread may still read the old one, and misses nothing that is only added.
+            self._cached_choices = {}
         cached = self._cached_choices
         new_keys = {*keys}.difference(cached)
-        cached |= {key: self._choice_by_neighbours(*key) for key in new_keys}
+        cached |= {key: self._choice_by_neighbours(_Neighbours(*key)) for key in new_keys}
         choice[between_words] = [*map(cached.__getitem__, keys)]
         for number in np.flatnonzero(choice[between_words] == _UNSURE).tolist():
             index = between_words[number]
-            kind, before, _ = keys[number]
-            behind = buffer[end[index] : min(last[index], end[index] + WINDOW)]
-            after = behind.decode(errors="ignore")[:NEAR]
-            odds = in_context(last_word(before.decode(errors="ignore")), after)
-            choice[index] = _pick(self._terms[kind // 4], OBJECTS, odds > 0)
+            key = _Neighbours(*keys[number])
+            following = buffer[end[index] : min(last[index], end[index] + WINDOW)]
+            after = following.decode(errors="ignore")[:NEAR]
+            odds = in_context(last_word(key.before.decode(errors="ignore")), after)
+            choice[index] = _pick(self._terms[key.term], OBJECTS, odds > 0)
         for index in np.flatnonzero(choice == _BY_CONTEXT).tolist():
             written = buffer[start[index] : end[index]].decode()
             around = text.beside(int(start[index]), int(end[index]), row[index], WINDOW)
             choice[index] = self._choice_by_context(self._terms[term[index]], written, *around)
         return choice
 
-    def _neighbours(self, text: Text, indices: Ints) -> tuple[Ints, list[tuple[int, bytes, bytes]]]:
-        """Return those of some matches that are "her" or "his" between two words, and what decides them.
-
-        That is a number for the term, its case and the blank behind it, and the words beside it.
-        """
+    def _neighbours(self, text: Text, indices: Ints) -> tuple[Ints, list[_Key]]:
+        """Return the matches among ``indices`` that are "her" or "his" between two words, and their keys."""
         buffer = text.buffer
         signs = text.signs
         start = text.matches.start[indices]
@@ -297,36 +336,45 @@ class Decider:
         term = text.matches.term[indices]
         first = text.offsets[row]
         last = text.offsets[row + 1]
-        one_blank_before = _BLANK[signs[start - 1]] & ~(
-            _BLANK[signs[start - 2]] & _BLANK[signs[start - 3]]
+        three_blanks_before = _IS_BLANK[signs[start - 2]] & _IS_BLANK[signs[start - 3]]
+        few_blanks_before = _IS_BLANK[signs[start - 1]] & ~three_blanks_before
+        blank_after = _IS_BLANK[signs[end]]
+        two_blanks_after = blank_after & _IS_BLANK[signs[end + 1]]
+        first_lower = ord("a")
+        is_lower = (
+            (signs[start] >= first_lower)
+            & (signs[start + 1] >= first_lower)
+            & (signs[start + 2] >= first_lower)
         )
-        blank_after = _BLANK[signs[end]]
-        two_blanks_after = blank_after & _BLANK[signs[end + 1]]
-        is_lower = (signs[start] >= 97) & (signs[start + 1] >= 97) & (signs[start + 2] >= 97)
-        is_between = self._is_her_or_his[term] & one_blank_before & ~two_blanks_after
+        is_between = self._is_her_or_his[term] & few_blanks_before & ~two_blanks_after
         is_inside = (start - first > 2) & (end + blank_after < last)
         between_words = np.flatnonzero(is_between & is_inside)
-        kinds = 4 * term + 2 * is_lower + blank_after
-        low = np.maximum(first, start - _WIDE)
-        high = np.minimum(last, end + _WIDE)
-        columns = (column[between_words].tolist() for column in (kinds, low, start, end, high))
+        low = np.maximum(first, start - _NEIGHBOUR_BYTES)
+        high = np.minimum(last, end + _NEIGHBOUR_BYTES)
+        arrays = (term, is_lower, blank_after, low, start, end, high)
+        columns = (array[between_words].tolist() for array in arrays)
         keys = [
-            (kind, buffer[begin:left].rsplit(None, 1)[-1], buffer[right:stop].split(None, 1)[0])
-            for kind, begin, left, right, stop in zip(*columns, strict=True)
+            (
+                number,
+                lower,
+                blank,
+                buffer[begin:left].rsplit(None, 1)[-1],
+                buffer[right:stop].split(None, 1)[0],
+            )
+            for number, lower, blank, begin, left, right, stop in zip(*columns, strict=True)
         ]
         return between_words, keys
 
-    def _choice_by_neighbours(self, kind: int, before: bytes, after: bytes) -> int:
-        """Choose for "her" or "his" by the words beside it; ``kind``: 4 * term + 2 * lower case + blank."""
-        last = _WORD_BEFORE.search(before)
-        first = _WORD_AFTER.match(b" " * (kind % 2) + after)
+    def _choice_by_neighbours(self, key: _Neighbours) -> int:
+        """Choose for "her" or "his" by the words beside it."""
+        last = _WORD_BEFORE.search(key.before)
+        first = _WORD_AFTER.match(b" " + key.after if key.blank_after else key.after)
         if not last or not first:
             return _BY_CONTEXT
-        term = self._terms[kind // 4]
+        term = self._terms[key.term]
         previous = last[0].decode().lower()
         following = first[0].decode().strip().lower()
-        is_capital = kind % 4 < 2
-        if is_capital and (previous == "of" or following in _NOT_AFTER):
+        if not key.is_lower and (previous == "of" or following in _NAME_FOLLOWERS):
             return _BY_CONTEXT  # "bundle of His"
         if previous == "or" or following in ("or", "and", "neu"):
             return _BY_CONTEXT
@@ -334,19 +382,21 @@ class Decider:
             odds = by_words(previous, following)
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
-            before_noun = following.isalpha() and following not in ("is", "was")
-            if before_noun and previous not in POSSESSED:
+            # "his" before a noun is "her"; where it may stand alone ("a friend of his"), the context decides.
+            is_noun_next = following.isalpha() and following not in ("is", "was")
+            if is_noun_next and previous not in POSSESSED:
                 return _pick(term, ALONE, False)
             return _BY_CONTEXT
         return 0
 
     def _choice_by_context(self, term: Term, written: str, before: str, after: str) -> int:
-        """Choose by all that stands around a term."""
-        says = verdict(written, before[-NEAR:], after[:NEAR]) if self._context else "yes"
-        if says == "no":
-            return _STAYS
-        if says != "yes":
-            return _lower_others(term).index(says)
+        """Choose by the text around a term."""
+        if self._context:
+            decision = replacement_by_rules(written, before[-NEAR:], after[:NEAR])
+            if decision == STAYS:
+                return _STAYS
+            if decision != REPLACED:
+                return _lower_others(term).index(decision)
         if self._context and term.choices in OBJECTS:
             return _pick(term, OBJECTS, log_odds_of_his(before, after) > 0)
         if self._context and term.choices in ALONE:
@@ -359,15 +409,18 @@ def _lower_others(term: Term) -> list[str]:
 
 
 def _pick(term: Term, form: Mapping[frozenset[str], str], chosen: bool) -> int:
-    """Return which of its two words a term becomes: the one of a form, or the other."""
+    """Return the index of the word that a term with two words becomes.
+
+    That is the word in ``form`` (``OBJECTS``, ``ALONE``) where ``chosen``, and the other one where not.
+    """
     index = _lower_others(term).index(form[term.choices])
     return index if chosen else 1 - index
 
 
 def _needs_context(term: Term, context: bool) -> tuple[bool, bool, bool]:
-    """Tell for each case whether the choice for a term depends on context: "MR" is no "Mr", and "MOM" no "mom"."""
+    """Return for each case whether the choice for a term depends on context: "MR" is no "Mr", and "MOM" no "mom"."""
     always = context and (term.text in ALWAYS or term.choices in OBJECTS or term.choices in ALONE)
     lower = always and term.text != "mom"
-    capital = lower and term.text not in _TITLES - {"miss"}
+    capital = lower and term.text not in _ABBREVIATED_TITLES - {"miss"}
     upper = always or (context and term.text == "he")
     return lower, capital, upper

@@ -13,12 +13,16 @@ POSSESSED = word_list("before_possessed")
 """Words after which "his" stands alone: "it is his", "a friend of his"."""
 KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
 """Words for relatives that are titles as well: "Sister Mary"."""
+REPLACED = "yes"
+"""Decision of a rule: the term is gendered."""
+STAYS = "no"
+"""Decision of a rule: the term is not gendered."""
 ALWAYS = frozenset(rules_by_word("context_rules.csv")) - {"he"} - KIN_TITLES
-"""Terms that must be looked at one by one in any case; others only where what stands beside them is odd."""
+"""Terms whose context is always checked; that of others only where a neighbour is odd."""
 
 
 def _in_capitals(before: str, after: str) -> bool:
-    """Tell whether most longer words around are in capitals; where there are none, nothing speaks against it."""
+    """Tell whether at least half of the longer words around are in capitals; True where there are none."""
     words = pattern("long_word").findall(before) + pattern("long_word").findall(after)
     return bool(2 * sum(word.isupper() for word in words) >= len(words))
 
@@ -34,7 +38,7 @@ def _is_nun(after: str) -> bool:
 
 
 def _is_bracketed(term: str, before: str, after: str) -> bool:
-    """Tell whether a capital stands in brackets: "[M]+" is an ion and is not."""
+    """Tell whether a term in capitals is in brackets, as "(M)"; "[M]+" is an ion and does not count."""
     brackets = before[-1:] + after[:1]
     return brackets in ("()", "[]") and term.isupper() and after[1:2] not in ("+", "-")
 
@@ -60,35 +64,38 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
 _rules_of = cache(partial(rules, "context_rules.csv"))
 
 
-def verdict(term: str, before: str, after: str) -> str:
-    """Tell whether a term is gendered where it stands: ``yes``, ``no``, or the word that it becomes.
+def replacement_by_rules(term: str, before: str, after: str) -> str:
+    """Decide by the rules whether a term is gendered in its context: the first rule that holds decides.
 
-    >>> verdict("F", "a 45", " with pain"), verdict("F", "a 14", " Foley"), verdict("MR", "cardiac ", " imaging")
-    ('yes', 'no', 'no')
-    >>> verdict("white", "a 45-year-old ", " male"), verdict("white", "elevated ", " count")
+    >>> replacement_by_rules("F", "a 45", " with pain"), replacement_by_rules("F", "a 14", " Foley")
+    ('yes', 'no')
+    >>> replacement_by_rules("white", "a 45-year-old ", " male"), replacement_by_rules("white", "elevated ", " count")
     ('yes', 'no')
 
     Args:
         term: as written.
         before: at most ``NEAR`` characters of its row before it.
         after: at most ``NEAR`` characters of its row after it.
+
+    Returns:
+        ``REPLACED``, ``STAYS``, or the word that it becomes.
     """
-    for says, when, match_after, search_before, search_unless in _rules_of(term.lower()):
+    for decision, conditions, match_after, search_before, search_unless in _rules_of(term.lower()):
         if match_after and not match_after(after):
             continue
         if search_before and not search_before(before):
             continue
         if search_unless and search_unless(before):
             continue
-        if all(FACTS[name](term, before, after) == holds for name, holds in when):
-            return str(says)
-    return "yes"
+        if all(FACTS[name](term, before, after) == holds for name, holds in conditions):
+            return str(decision)
+    return REPLACED
 
 
 def is_pronoun(before: str, after: str) -> bool:
-    """Tell whether "his" stands for a noun ("a friend of his.") and so is "hers", not "her".
+    """Tell whether "his" is used without a noun ("a friend of his."), so that it becomes "hers" and not "her".
 
-    Only where hardly a noun can follow: a wrong "hers" makes no sentence, and "her" for "hers" is still understood.
+    True only where a noun can hardly follow: a wrong "hers" makes no sentence, while "her" for "hers" is understood.
 
     >>> is_pronoun("a friend of ", "."), is_pronoun("the size of ", " liver")
     (True, False)
@@ -97,4 +104,4 @@ def is_pronoun(before: str, after: str) -> bool:
         before: the text before the word.
         after: the text after it.
     """
-    return verdict("his_alone", before, after) == "yes"
+    return replacement_by_rules("his_alone", before, after) == REPLACED

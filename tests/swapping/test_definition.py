@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from swapbias.swapping.agreement import agreeing, article_before
-from swapbias.swapping.gendered import is_pronoun, verdict
+from swapbias.swapping.gendered import is_pronoun, replacement_by_rules
 from swapbias.swapping.neighbours import NEAR, WINDOW
 from swapbias.swapping.possessives import log_odds_of_his
 from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
@@ -128,7 +128,9 @@ def slow(text, name, mode):
             continue
         before = text[:start].encode()[-WINDOW:].decode(errors="ignore")
         after = text[end:].encode()[:WINDOW].decode(errors="ignore")
-        says = verdict(written, before[-NEAR:], after[:NEAR]) if table.context else "yes"
+        says = (
+            replacement_by_rules(written, before[-NEAR:], after[:NEAR]) if table.context else "yes"
+        )
         if says == "no":
             continue
         choice = choice_of(term, before, after, table) if says == "yes" else term.others.index(says)

@@ -15,7 +15,7 @@ from swapbias.swapping.referents.doubt import ALONE, NO_PATIENT, SCORED, Decisio
 from swapbias.swapping.referents.mentions import Mention, Mentions
 from swapbias.swapping.referents.nouns import Noun, Patient, is_demographic, owner_of_noun
 from swapbias.swapping.referents.pronouns import (
-    Earlier,
+    DecidedPronoun,
     Pronoun,
     antecedent_of,
     role_of,
@@ -244,10 +244,12 @@ class Persons:
             own_place = bisect_left(begins, start)
             next_word = bisect_right(begins, start)
             end = bisect_left(begins, start + len(word) + len(after))
-            earlier: Earlier | None = None
+            earlier: DecidedPronoun | None = None
             if number:
                 previous = number - 1
-                earlier = Earlier(starts[previous], subjects[previous], means_patient[previous])
+                earlier = DecidedPronoun(
+                    starts[previous], subjects[previous], means_patient[previous]
+                )
             pronoun = Pronoun(
                 word,
                 start - int(block.offsets[row]),
@@ -266,7 +268,7 @@ class Persons:
         return odds
 
     def _owner_of(self, person: Mention) -> int:
-        """Return whose gender a pronoun shows that means a person."""
+        """Return whose gender a pronoun shows that refers to this person."""
         return self._owner_of_kind.get(person.kind, OF_OTHER)
 
 
@@ -284,7 +286,7 @@ def _is_doubtful(block: Block, of_patient: NDArray[np.bool_], last: Ints) -> NDA
 
 
 def _is_beside_or(signs: Bytes, matches: Matches) -> NDArray[np.bool_]:
-    """Tell which words "or" stands beside, (n,)."""
+    """Return which words have "or" beside them, (n,)."""
     last = len(signs) - 1
     after = signs[np.minimum(matches.end + 1, last)] | 32
     second_after = signs[np.minimum(matches.end + 2, last)] | 32
@@ -312,7 +314,7 @@ def _words_near(block: Block, indices: Ints) -> Iterator[tuple[list[str], list[i
 def _possible_referents(
     block: Block, row: int, persons: list[Mention], before: bytes, low: int
 ) -> list[Mention] | None:
-    """Return those of the persons before a pronoun whom it may mean; None where it can mean the patient alone."""
+    """Return the persons before a pronoun to whom it may refer; None where it can only refer to the patient."""
     opening = max(before.rfind(b". "), before.rfind(b"\n")) + 1
     # The patient by name, as in "Amy Roe is well; she": nobody before that is meant.
     if byte_pattern("full_name").match(before, opening):

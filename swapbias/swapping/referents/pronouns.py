@@ -10,11 +10,12 @@ from typing import NamedTuple
 from swapbias.swapping.neighbours import first_word, last_word
 from swapbias.swapping.possessives import by_words
 from swapbias.swapping.referents.mentions import Mention
-from swapbias.swapping.referents.words import PATIENT
+from swapbias.swapping.referents.words import CHILD, KIN, OTHER, PATIENT, SPOUSE, STAFF
 from swapbias.swapping.rule_tables import pattern, weights_of, word_list
 
-_MOST_CANDIDATES = 3  # persons named last, of whom each may be the referent
-_WORD = re.compile(  # in lower case, of bytes read as Latin-1
+_MOST_CANDIDATES = 3  # only the persons named last are candidates
+# A word, abbreviation, number or sign of a text in lower case whose UTF-8 bytes are read as Latin-1.
+_WORD = re.compile(
     r"[a-z]{4,}(?:(?:'|\xe2\x80\x99|-)[a-z]+)*|(?:drs?|mrs?|ms|st|vs|jr|sr|[b-hj-z])\.(?=\s)|"
     r"[a-z]+(?:(?:'|\xe2\x80\x99|-)[a-z]+)*|\d[\d./,:-]*|[.!?:;\n]|[,()\"/]",
     re.ASCII,
@@ -31,51 +32,52 @@ _OPENING = word_list("opening_words")
 _PREPOSITIONS = word_list("prepositions")
 _LEADING = word_list("leading_words")
 _SUBJECTS = frozenset({"he", "she"})
-_KIND_LETTERS = "KSTOCP"  # of kinds of persons, in their order
+# Names of features use these letters; trained weights have them.
+_KIND_LETTERS = {KIN: "K", SPOUSE: "S", STAFF: "T", OTHER: "O", CHILD: "C", PATIENT: "P"}
 
 
-class Earlier(NamedTuple):
-    """A pronoun that was decided."""
+class DecidedPronoun(NamedTuple):
+    """A pronoun whose referent is decided."""
 
     start: int
-    """The byte at which it begins."""
-    subject: bool
+    """Byte of its row at which it begins."""
+    is_subject: bool
     """It is "he" or "she"."""
-    patient: bool
-    """It means the patient."""
+    is_patient: bool
+    """It refers to the patient."""
 
 
 class Pronoun(NamedTuple):
     """A pronoun in its context."""
 
     word: str
-    """In lower case."""
+    """The pronoun in lower case."""
     start: int
-    """The byte of its row at which it begins."""
+    """Byte of its row at which it begins."""
     role: str
-    """Of ``role_of``."""
+    """Its role in the sentence, as ``role_of`` returns it: ``subject``, ``object``, ``own`` or ``self``."""
     words: Sequence[str]
     """The words before it."""
     starts: Sequence[int]
-    """The byte at which each of these begins."""
+    """Byte at which each word before it begins."""
     following: Sequence[str]
     """The words after it."""
     mentions: Sequence[Mention]
-    """Persons named before it, in order, who may be the referent."""
-    last: Earlier | None
-    """The pronoun of the same gender before it."""
+    """Persons named before it, in order, to whom it may refer."""
+    last: DecidedPronoun | None
+    """The pronoun of the same gender before it; None: there is none."""
 
 
 def split_words(text: str, low: int, high: int) -> tuple[list[str], list[int]]:
     """Split a part of a text into words and signs.
 
     Args:
-        text: bytes in lower case, read as Latin-1.
-        low: the first byte.
-        high: the byte after the last.
+        text: a text in lower case whose bytes are read as Latin-1.
+        low: index of the first byte.
+        high: index after the last byte.
 
     Returns:
-        The words, and where in the text each begins.
+        The words, and the index in the text at which each begins.
     """
     matches = [*_WORD.finditer(text, low, high)]
     return [match[0] for match in matches], [match.start() for match in matches]
@@ -83,7 +85,7 @@ def split_words(text: str, low: int, high: int) -> tuple[list[str], list[int]]:
 
 @lru_cache(maxsize=4096)
 def _shape(word: str) -> str:
-    """Return a word as a feature: relatives, clinicians and numbers by their kind alone."""
+    """Return a word as it appears in features: of relatives, clinicians and numbers only the kind."""
     if not word:
         return "none"
     if word[0].isdigit():
@@ -96,7 +98,10 @@ def _shape(word: str) -> str:
 
 
 def _verb(words: Sequence[str]) -> tuple[str, str]:
-    """Return the first full verb after a subject, and its tense with its auxiliary: ``pastwas``, ``modal``."""
+    """Return the first full verb after a subject, and a feature of its tense.
+
+    The feature is tense and auxiliary in one word, as ``pastwas`` for "was seen". Trained weights use these names.
+    """
     auxiliary = next((word for word in words[:3] if word in ("is", "was", "has", "had")), "")
     modal = False
     for word in words[:6]:
@@ -113,7 +118,7 @@ def _verb(words: Sequence[str]) -> tuple[str, str]:
 
 
 def _tense(verb: str, auxiliary: str) -> str:
-    """Return the tense of a verb that no modal verb stands before."""
+    """Return the tense of a verb without a modal verb before it."""
     if verb.endswith("ed") or verb in _PAST or (auxiliary and verb in _PARTICIPLES):
         return "past"
     if verb.endswith("ing"):
@@ -148,9 +153,20 @@ def role_of(word: str, before: bytes, after: bytes) -> str:
 
 
 def referent_features(pronoun: Pronoun) -> list[tuple[Mention, list[str]]]:
-    """Return who may be the referent but the patient, and what tells whether that is so, as names of weights.
+    """Return the candidates for the referent other than the patient, each with the names of its features.
 
-    They are the last of those who were named, one alone before several.
+    Candidates are the last three persons named; a mention of several people is one only if no single person is named.
+    Trained weights use the names of features, so these must not change. A name and its values, with the distance
+    between person and pronoun in sentences:
+
+    - ``where``: role of the pronoun, distance; ``who-where``: role, kind of person, distance.
+    - ``last``: role, distance, referent of the last pronoun, whether the person heads the sentence.
+    - ``verb-theirs``: role, kind of person, verb after the person.
+    - ``says``: role, distance, whether the person heads the sentence, whether the person says something.
+    - ``gap``: distance in sentences, and in words divided by four.
+    - ``opens``: role, distance, whether only opening words precede the pronoun, as ``last``.
+    - ``verb-who``: verb after the pronoun, kind of person.
+    - ``tense``: tense of that verb, kind of person, distance, whether only opening words precede the pronoun.
 
     Args:
         pronoun: the pronoun in its context.
@@ -159,7 +175,7 @@ def referent_features(pronoun: Pronoun) -> list[tuple[Mention, list[str]]]:
     role = pronoun.role
     bounds = _sentence_bounds(words)
     sentence = words[bounds[-1] :]
-    opens = _OPENING.issuperset(sentence)  # no more than when: "Today he", "But she"
+    opens = _OPENING.issuperset(sentence)  # as in "Today he", "But she"
     shared = _features_beside(pronoun, sentence)
     subject_verb = _verb(pronoun.following) if role == "subject" else None
     candidates = []
@@ -195,14 +211,14 @@ def referent_features(pronoun: Pronoun) -> list[tuple[Mention, list[str]]]:
 
 
 def _candidates(mentions: Sequence[Mention]) -> list[Mention]:
-    """Return the persons but the patient who were named last, the last first."""
+    """Return the persons other than the patient who were named last, the last one first."""
     others = [person for person in reversed(mentions) if person.kind != PATIENT]
     single = [person for person in others if not person.plural]
     return single[:_MOST_CANDIDATES] or others[:1]
 
 
 def _features_beside(pronoun: Pronoun, sentence: Sequence[str]) -> list[str]:
-    """Return what the words beside a pronoun tell, whoever is the referent."""
+    """Return the features of the words beside a pronoun, which are the same for every candidate."""
     previous = _shape(sentence[-1]) if sentence else "^"
     following = _shape(pronoun.following[0]) if pronoun.following else "none"
     names = [f"near:{pronoun.role},{previous}", f"after:{pronoun.role},{following}"]
@@ -212,16 +228,16 @@ def _features_beside(pronoun: Pronoun, sentence: Sequence[str]) -> list[str]:
     return names
 
 
-def _last_pronoun(last: Earlier | None, person: Mention) -> str:
-    """Return whom the last pronoun after a person meant; an "s" marks a subject."""
+def _last_pronoun(last: DecidedPronoun | None, person: Mention) -> str:
+    """Return to whom the last pronoun after a person refers; an "s" at the end marks a subject."""
     if last is None or last.start <= person.start:
         return "none"
-    referent = "patient" if last.patient else "other"
-    return f"{referent}s" if last.subject else referent
+    referent = "patient" if last.is_patient else "other"
+    return f"{referent}s" if last.is_subject else referent
 
 
 def _sentence_bounds(words: Sequence[str]) -> list[int]:
-    """Return at which words sentences begin; a row of signs ends one."""
+    """Return the indices of words at which sentences begin; several signs in a row end only one sentence."""
     bounds = [0]
     for index, word in enumerate(words):
         if word not in _SENTENCE_ENDS:
@@ -234,7 +250,7 @@ def _sentence_bounds(words: Sequence[str]) -> list[int]:
 
 
 def _heads(lead: Sequence[str]) -> str:
-    """Tell whether a person heads the sentence: ``yes``, ``near`` its begin, ``no``."""
+    """Return where a person stands in the sentence: ``yes`` at its head, ``near`` the head, or ``no``."""
     rest = [word for word in lead if word not in _LEADING]
     if not rest:
         return "yes"
@@ -244,7 +260,7 @@ def _heads(lead: Sequence[str]) -> str:
 
 
 def _predicate(words: Sequence[str]) -> Sequence[str]:
-    """Return the words about a person, after a name in brackets and commas."""
+    """Return the words after a person, without brackets and commas that follow the name."""
     start = 0
     if words[:1] == ["("] and ")" in words:
         start = words.index(")") + 1
@@ -254,7 +270,10 @@ def _predicate(words: Sequence[str]) -> Sequence[str]:
 
 
 def _object_follows(pronoun: Pronoun) -> str:
-    """Tell whether the verb has an object of the same gender: then they are two persons; a "K" marks a relative."""
+    """Return whether an object of the same gender follows: then subject and object are two persons.
+
+    ``object``; ``objectK`` before a word for a relative; ``own`` for a possessive "her"; or ``none``.
+    """
     wanted = "him" if pronoun.word == "he" else "her"
     clause = [*takewhile(_continues_clause, pronoun.following[:9])]
     if wanted not in clause:
@@ -274,7 +293,7 @@ def _continues_clause(word: str) -> bool:
 
 
 def antecedent_of(pronoun: Pronoun) -> tuple[float, Mention | None]:
-    """Return the log-odds that a pronoun means another than the patient, and whom.
+    """Return the log-odds that a pronoun refers to somebody other than the patient, and to whom.
 
     Args:
         pronoun: the pronoun in its context.
@@ -293,11 +312,11 @@ def likeliest_referent(
     """Return the person with the highest score, and the score.
 
     Args:
-        weights: by the name of a feature, with ``bias``.
-        features: of each person, as of ``referent_features``.
+        weights: weight by name of a feature, and ``bias``.
+        features: persons with the names of their features, as ``referent_features`` returns them.
 
     Returns:
-        The log-odds that the person is the referent and not the patient, and the person; -1 and None for nobody.
+        The log-odds that the person is the referent and not the patient, and the person; -1 and None for no persons.
     """
     best_score = -1.0
     best_person: Mention | None = None
