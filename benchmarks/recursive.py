@@ -82,7 +82,7 @@ def compare(masked: Any, pipe: Any, few: Sequence[str]) -> str:
 
     worst = 0.0
     for text in few:
-        found = masked.probabilities([tokenizer()(text)["input_ids"]])[0]
+        found = masked.batch_probabilities([tokenizer()(text)["input_ids"]])[0]
         filled = pipe(text, top_k=BEAM)
         worst = max(worst, *(abs(float(found[one["token"]]) - one["score"]) for one in filled))
     if worst > EQUAL:

@@ -1,11 +1,12 @@
-"""Masked language models: probability mass of labelled words at the mask (XLNet: at a position that is hidden).
+"""Score prompts by the probability mass that a masked language model puts on labelled words at the mask.
 
-A prompt's ``lexicon`` is CORPUS/LIST/LABEL: the word list, and the label that counts; other words are ``rest``.
+A prompt's ``lexicon`` is CORPUS/LIST/LABEL: the word list, and the label whose words count. XLNet has no mask in its
+training: it predicts a position that is hidden from it.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,19 +23,50 @@ from swapbias.models.word_matches import matched_words
 from swapbias.studies import MASK, Lexicon, Prompt, load_lexicon
 
 TOP_K = 100
-"""Likeliest tokens that are looked at where a study counts likely words alone (Lin et al. 2022)."""
-SHOWN = 10
-"""Tokens saved per prompt, or all that are at least as likely as ``SHOWN_FROM``."""
-SHOWN_FROM = 0.01
-"""Probability from which on a token is saved in any case."""
-PARTS = ("closed_list_mass", "matched_mass")
-"""Columns beside the score."""
+"""Number of likeliest tokens that are counted where a lexicon has a threshold (Lin et al. 2022)."""
+LEAST_SAVED = 10
+"""Least number of tokens that are saved per prompt, the likeliest first."""
+SAVED_FROM = 0.01
+"""Every token of at least this probability is saved, also beyond ``LEAST_SAVED``."""
+EXTRA_COLUMNS = ("closed_list_mass", "matched_mass")
+"""Score columns beside the score."""
 LOG_ODDS = "log_odds"
-"""Column of the log-odds of the words, where every one of them counts."""
+"""A further column for lexicons without a threshold: the log-odds of the score."""
+
+
+class _MassesOfLabels(NamedTuple):
+    """Probability mass of each text and label of a lexicon, arrays of shape (texts, labels)."""
+
+    score: Floats
+    """With the threshold of the lexicon, if it has one."""
+    closed_list: Floats
+    """Of all words."""
+    matched: Floats
+    """Of words with a match in each other list only."""
+
+
+class _TokensOfLexicon(NamedTuple):
+    """The tokens of a lexicon's words in this vocabulary."""
+
+    labelled: LabelledTokens
+    """Tokens with their labels."""
+    is_matched: NDArray[np.bool_]
+    """For each token of the vocabulary whether its word has a match in each other list, shape (tokens,)."""
+
+
+class _RowOfBatch(NamedTuple):
+    """A prompt to score from a batch of texts."""
+
+    position: int
+    """Index of its text in the batch."""
+    prompt: Prompt
+    """The prompt."""
+    row: int
+    """Index of the prompt among all prompts."""
 
 
 class _AutoMasked:
-    """An ``auto_class`` of ``load_model``; of XLNet the head that predicts a hidden position."""
+    """Loads a masked language model as ``load_model`` does; XLNet with the head that predicts a hidden position."""
 
     @staticmethod
     def from_pretrained(model: str, *, config: Any, **settings: Any) -> Any:
@@ -43,12 +75,15 @@ class _AutoMasked:
 
 
 class MaskedScorer(TransformersScorer):
-    """Score: probability mass at ``<mask>`` of the words of the prompt's lexicon.
+    """Score: probability mass at ``<mask>`` of the words with the prompt's label.
 
-    Probabilities are added up by label, not renormalised; with a ``threshold`` of the lexicon only those of at least
-    that, of the 100 likeliest tokens. ``closed_list_mass``: every token counts. ``matched_mass``: only words with a
-    match in each other list. ``log_odds``: of the score, without a threshold. 0: no counted token has the label.
-    NaN: too long, not finite, or, of ``matched_mass``, no words match.
+    Probabilities are summed by label and not renormalised. Where the lexicon has a ``threshold`` the score counts
+    only those of the 100 likeliest tokens that reach it, and is 0 where none with the label does.
+
+    Columns: ``closed_list_mass`` counts every word. ``matched_mass`` counts only words with a match in each other
+    list, and is NaN where no words match. ``log_odds``, without a threshold: natural log-odds of the score.
+
+    NaN: the text is too long, a probability is not finite, or the vocabulary has no token with the label.
     """
 
     auto_class = _AutoMasked
@@ -56,17 +91,27 @@ class MaskedScorer(TransformersScorer):
     unit = "probability mass at the mask"
 
     def __init__(self, model: Any, tokenizer: Any, *, model_id: str, **settings: Any) -> None:
-        """Read a model at its mask; a ValueError where the tokenizer has no mask token."""
+        """Prepare a model and its vocabulary.
+
+        Args:
+            model: a masked language model of transformers.
+            tokenizer: its tokenizer.
+            model_id: name of the model in findings.
+            settings: further settings of a ``TransformersScorer``.
+
+        Raises:
+            ValueError: The tokenizer has no mask token.
+        """
         if tokenizer.mask_token is None:
             raise ValueError(f"Model {model_id!r} has no mask token. Use a masked language model.")
         super().__init__(model, tokenizer, model_id=model_id, **settings)
         self.identity = {**self.identity, "top_k": TOP_K}
         self.vocabulary = Vocabulary(tokenizer, output_rows(model))
         self.words = self.vocabulary.words
-        self._lexicons: dict[str, tuple[LabelledTokens, NDArray[np.bool_]]] = {}
+        self._lexicons: dict[str, _TokensOfLexicon] = {}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
-        """Score prompts; each text runs once however many rows it is in.
+        """Score prompts; a text that several of them share is read once.
 
         Args:
             prompts: with texts of one ``<mask>`` each.
@@ -76,37 +121,37 @@ class MaskedScorer(TransformersScorer):
         for row, prompt in enumerate(prompts):
             rows_of_text.setdefault(prompt.text, []).append(row)
         texts = list(rows_of_text)
-        results = [not_scored(parts_of(_lexicon_of(prompt))) for prompt in prompts]
-        for members, probabilities in self.read(texts):
-            wanted = [
-                (position, prompts[row], row)
+        results = [not_scored(extra_columns(_lexicon_of(prompt))) for prompt in prompts]
+        for members, probabilities in self.mask_probabilities(texts):
+            batch = [
+                _RowOfBatch(position, prompts[row], row)
                 for position, index in enumerate(members)
                 for row in rows_of_text[texts[index]]
             ]
-            for row, scored in self._masses(probabilities, wanted):
+            for row, scored in self._score_batch(probabilities, batch):
                 results[row] = scored
-            on_progress(len(wanted))
+            on_progress(len(batch))
         return results
 
-    def read(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Read the masks of texts.
+    def mask_probabilities(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Return the probabilities of all tokens at the masks of texts, batch by batch.
 
         Args:
             texts: with one ``<mask>`` each; those that are too long are in no batch.
 
         Yields:
-            The indices of some texts, and probabilities at their masks, shape (texts, vocabulary), each row finite
-            or NaN throughout.
+            The indices of some texts, and the probabilities at their masks, shape (texts, vocabulary). A row with a
+            value that is not finite is NaN throughout.
         """
-        for members, probabilities in self.outputs(self.encode(texts), self.probabilities):
+        for members, probabilities in self.outputs(self.encode(texts), self.batch_probabilities):
             not_finite = ~probabilities.sum(dim=1, keepdim=True).isfinite()
             if not_finite.any():
                 yield members, probabilities.masked_fill(not_finite, math.nan)
             else:
                 yield members, probabilities
 
-    def probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return the softmax at the mask of texts that the engine reads together.
+    def batch_probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return the probabilities at the masks of texts that are read in one forward pass.
 
         Args:
             encoded: token ids of each text, with one mask.
@@ -142,7 +187,7 @@ class MaskedScorer(TransformersScorer):
 
         Args:
             lexicon: words with labels.
-            matched: False: no word counts as matched.
+            matched: False: the column ``matched`` is False throughout, for readings that match no words.
 
         Returns:
             A row for each word.
@@ -182,53 +227,63 @@ class MaskedScorer(TransformersScorer):
         return encoded
 
     def labels_of_tokens(self, name: str) -> tuple[list[str], NDArray[np.intp]]:
-        """Return the labels of a lexicon, and the label index of every token.
+        """Return the labels of a lexicon, and for every token of the vocabulary the index of its label.
 
         Args:
-            name: CORPUS/LIST.
+            name: the lexicon as CORPUS/LIST.
         """
         tokens, _ = self._tokens_of(load_lexicon(name))
         return tokens.labels, tokens.of_token
 
-    def _tokens_of(self, lexicon: Lexicon) -> tuple[LabelledTokens, NDArray[np.bool_]]:
-        """Return the tokens of a lexicon's words, and for each token of the vocabulary whether it is matched."""
+    def _tokens_of(self, lexicon: Lexicon) -> _TokensOfLexicon:
+        """Return the tokens of a lexicon's words, found once for each lexicon."""
         if lexicon.name not in self._lexicons:
             tokens = self.vocabulary.label(lexicon)
             words = [word.lower() for word in self.words]
             is_matched = matched_words(words, tokens.of_token, tokens.labels.index(lexicon.rest))
-            self._lexicons[lexicon.name] = tokens, is_matched
+            self._lexicons[lexicon.name] = _TokensOfLexicon(tokens, is_matched)
         return self._lexicons[lexicon.name]
 
-    def _masses(
-        self, probabilities: torch.Tensor, wanted: Sequence[tuple[int, Prompt, int]]
+    def _score_batch(
+        self, probabilities: torch.Tensor, batch: Sequence[_RowOfBatch]
     ) -> Iterator[tuple[int, Scored]]:
-        """Yield row and score of prompts; with each its place in the batch and its row."""
+        """Yield the row and the score of each prompt of a batch, from the probabilities of its texts."""
         top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
-        counts = (top >= SHOWN_FROM - 1e-6).sum(dim=1).clamp(min=SHOWN).tolist()
-        saved = [row[:count] for row, count in zip(top.tolist(), counts, strict=True)]
-        words = [
+        # A little below the bound: probabilities are rounded to float32.
+        is_likely = top >= SAVED_FROM - 1e-6
+        counts = is_likely.sum(dim=1).clamp(min=LEAST_SAVED).tolist()
+        saved_probabilities = [row[:count] for row, count in zip(top.tolist(), counts, strict=True)]
+        saved_words = [
             [self.words[token] for token in row[:count]]
             for row, count in zip(tokens.tolist(), counts, strict=True)
         ]
-        sums = dict[str, tuple[Floats, ...]]()
-        likeliest = (top.cpu().numpy(), tokens.cpu().numpy())
-        for position, prompt, row in wanted:
+        masses_of_lexicons: dict[str, _MassesOfLabels] = {}
+        top_array = top.cpu().numpy()
+        token_array = tokens.cpu().numpy()
+        for position, prompt, row in batch:
             lexicon, index = self._label_of(prompt)
-            if lexicon.name not in sums:
-                sums[lexicon.name] = self._sums(lexicon, probabilities, *likeliest)
-            score, *parts = (float(masses[position, index]) for masses in sums[lexicon.name])
-            if math.isnan(
-                saved[position][0]
-            ):  # its sums would be 0 for labels that no top token has
-                yield row, not_scored(parts_of(lexicon), finite=False)
-            elif math.isnan(score):
-                yield row, not_scored(parts_of(lexicon))
-            else:
-                columns = dict(zip(PARTS, parts, strict=True))
-                if not lexicon.threshold:
-                    columns[LOG_ODDS] = _log_odds(score)
-                top_tokens = ranked(words[position], saved[position])
-                yield row, Scored(score, words[position][0], top_tokens, columns)
+            if lexicon.name not in masses_of_lexicons:
+                masses_of_lexicons[lexicon.name] = self._masses_of_labels(
+                    lexicon, probabilities, top_array, token_array
+                )
+            masses = masses_of_lexicons[lexicon.name]
+            score = float(masses.score[position, index])
+            # Checked before the score: the mass of a label that no top token has would be 0.
+            is_finite = not math.isnan(saved_probabilities[position][0])
+            if not is_finite or math.isnan(score):
+                yield row, not_scored(extra_columns(lexicon), finite=is_finite)
+                continue
+            columns = {
+                "closed_list_mass": float(masses.closed_list[position, index]),
+                "matched_mass": float(masses.matched[position, index]),
+            }
+            if not lexicon.threshold:
+                columns[LOG_ODDS] = _log_odds(score)
+            words = saved_words[position]
+            yield (
+                row,
+                Scored(score, words[0], ranked(words, saved_probabilities[position]), columns),
+            )
 
     def _label_of(self, prompt: Prompt) -> tuple[Lexicon, int]:
         """Return the lexicon of a prompt, and the index of the label that counts."""
@@ -240,10 +295,10 @@ class MaskedScorer(TransformersScorer):
             )
         return load_lexicon(name), labels.index(label)
 
-    def _sums(
+    def _masses_of_labels(
         self, lexicon: Lexicon, probabilities: torch.Tensor, top: Floats, tokens: NDArray[np.intp]
-    ) -> tuple[Floats, ...]:
-        """Return score and ``PARTS`` of each text and label, shape (texts, labels)."""
+    ) -> _MassesOfLabels:
+        """Sum probabilities by label; ``top`` are those of the likeliest ``tokens``, shape (texts, tokens)."""
         labelled, is_matched = self._tokens_of(lexicon)
         count = len(labelled.labels)
         rest = labelled.labels.index(lexicon.rest)
@@ -258,19 +313,21 @@ class MaskedScorer(TransformersScorer):
             score = closed_list.copy()
             matched = _closed_list(label_of_matched, probabilities, count)
         has_no_token = np.bincount(label_of_token, minlength=count) == 0
-        score[:, has_no_token] = math.nan  # a mass of 0 would be a finding
+        score[:, has_no_token] = math.nan  # 0 would be a score
         if not is_matched.any():
             matched[:] = math.nan
-        return score, closed_list, matched
+        return _MassesOfLabels(score, closed_list, matched)
 
 
-def parts_of(lexicon: Lexicon | None) -> tuple[str, ...]:
-    """Return the columns beside the score of a prompt.
+def extra_columns(lexicon: Lexicon | None) -> tuple[str, ...]:
+    """Return the names of the score columns beside the score of a prompt.
 
     Args:
-        lexicon: of the prompt; None where it has none.
+        lexicon: the prompt's lexicon; None where it has none.
     """
-    return PARTS if lexicon is None or lexicon.threshold else (*PARTS, LOG_ODDS)
+    if lexicon is None or lexicon.threshold:
+        return EXTRA_COLUMNS
+    return (*EXTRA_COLUMNS, LOG_ODDS)
 
 
 def _lexicon_of(prompt: Prompt) -> Lexicon | None:
@@ -280,16 +337,19 @@ def _lexicon_of(prompt: Prompt) -> Lexicon | None:
 
 
 def _log_odds(mass: float) -> float:
-    """Return the natural log of the odds of words; NaN where they have no probability, or all of it."""
+    """Return the natural log-odds of a probability mass; NaN where it is 0 or 1."""
     return math.log(mass) - math.log1p(-mass) if 0 < mass < 1 else math.nan
 
 
-def _closed_list(label_of: NDArray[np.intp], probabilities: torch.Tensor, labels: int) -> Floats:
-    """Return the mass by label of the whole vocabulary: the label of most tokens gets what the others leave."""
-    common = np.bincount(label_of, minlength=labels).argmax()
-    columns = np.flatnonzero(label_of != common)
+def _closed_list(
+    label_of_token: NDArray[np.intp], probabilities: torch.Tensor, labels: int
+) -> Floats:
+    """Return the mass of each label over the whole vocabulary, shape (texts, labels)."""
+    # The label of most tokens gets the mass that the others leave: so only few columns leave the device.
+    common = np.bincount(label_of_token, minlength=labels).argmax()
+    columns = np.flatnonzero(label_of_token != common)
     chosen = probabilities[:, torch.as_tensor(columns, device=probabilities.device)].cpu().numpy()
-    sums = mass_by_label(chosen, label_of[columns], labels)
+    sums = mass_by_label(chosen, label_of_token[columns], labels)
     total = probabilities.sum(dim=1, dtype=torch.float64).cpu().numpy()
     sums[:, common] = total - sums.sum(axis=1)
     return sums

@@ -75,7 +75,9 @@ class AttitudeScorer(MaskedReading):
             on_progress: called with the number of further prompts that are done.
         """
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
-        for members, probabilities in self.inner.read([prompt.text for prompt in prompts]):
+        for members, probabilities in self.inner.mask_probabilities(
+            [prompt.text for prompt in prompts]
+        ):
             lexicons = [prompts[index].lexicon.rpartition("/")[0] for index in members]
             corpora = [lexicon.partition("/")[0] for lexicon in lexicons]
             top = probabilities.topk(min(ATTITUDE_TOP_K, probabilities.shape[1]), dim=1)

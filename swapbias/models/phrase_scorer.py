@@ -99,7 +99,7 @@ class PhraseScorer(MaskedReading):
                     new[sequence] = None
         sequences = list(new)
         self._likeliest.update({sequence: [] for sequence in sequences})
-        for members, probabilities in self.inner.read(sequences):
+        for members, probabilities in self.inner.mask_probabilities(sequences):
             top = probabilities.topk(BEAM, dim=1)
             values = top.values.tolist()
             tokens = top.indices.tolist()

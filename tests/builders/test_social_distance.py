@@ -95,7 +95,7 @@ def test_attitudes_equal_slow_definition(attitudes):
     prompts = as_prompts(masked_rows()[::311])
     lexicon = load_lexicon("social_distance/attitude")
     for prompt, one in zip(prompts, read_as(attitudes, "attitude").score(prompts), strict=True):
-        p = attitudes.probabilities(attitudes.encode([prompt.text]))[0]
+        p = attitudes.batch_probabilities(attitudes.encode([prompt.text]))[0]
         top = p.topk(50)
         sums = dict.fromkeys(("positive", "negative", "neutral", "irrelevant", "unrated"), 0.0)
         for value, token in zip(top.values.tolist(), top.indices.tolist(), strict=True):

@@ -130,7 +130,7 @@ def test_masked_families(name, tmp_path):
             logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[
                 0, : ids.shape[1]
             ]
-        ((_, found),) = scorer.read([text])
+        ((_, found),) = scorer.mask_probabilities([text])
         expected = logits[ids[0] == tokenizer.mask_token_id].softmax(-1)
         assert torch.allclose(found, expected, atol=1e-5)
 

@@ -157,7 +157,7 @@ def test_matched_mass_of_lost_names(tmp_path):
     wanted = [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
     found = {
         prompt.group: one
-        for prompt, (_, one) in zip(prompts(3), scorer._masses(p, wanted), strict=True)
+        for prompt, (_, one) in zip(prompts(3), scorer._score_batch(p, wanted), strict=True)
     }
     assert len(scorer.words) == 60
     assert found["female"].score - found["male"].score == pytest.approx(-8 / 60)
@@ -186,17 +186,17 @@ def test_xlnet_does_not_see_its_token(tmp_path):
     scorer = load_scorer(str(tiny.save("xlnet", tmp_path)))
     encoded = scorer.encode(["<mask> has depression"])[0]
     place = encoded.index(scorer.tokenizer.mask_token_id)
-    expected = scorer.probabilities([encoded])
+    expected = scorer.batch_probabilities([encoded])
     scorer.tokenizer.mask_token = (
         "she"  # the hidden position is now found by another token, which must not show
     )
     leaked = list(encoded)
     leaked[place] = scorer.tokenizer.mask_token_id
     assert leaked != encoded
-    assert torch.equal(scorer.probabilities([leaked]), expected)
+    assert torch.equal(scorer.batch_probabilities([leaked]), expected)
     changed = list(leaked)
     changed[place + 1] = scorer.tokenizer.convert_tokens_to_ids("takes")
-    assert not torch.allclose(scorer.probabilities([changed]), expected)
+    assert not torch.allclose(scorer.batch_probabilities([changed]), expected)
 
 
 def test_coverage(tmp_path):
@@ -294,14 +294,14 @@ def test_phrases_equal_slow_definition(family):
 def test_identical_sequences_run_once(tmp_path, monkeypatch):
     """Identical sequences are computed once."""
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path)), kind="masked"), "phrases")
-    real = type(scorer.inner).probabilities
+    real = type(scorer.inner).batch_probabilities
     ran = []
 
     def noted(self, ids):
         ran.extend(map(tuple, ids))
         return real(self, ids)
 
-    monkeypatch.setattr(type(scorer.inner), "probabilities", noted)
+    monkeypatch.setattr(type(scorer.inner), "batch_probabilities", noted)
     asked = prompts(8, "rq2")
     first = scorer.score([*asked, *asked])
     assert first[: len(asked)] == first[len(asked) :]
