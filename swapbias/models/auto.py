@@ -25,7 +25,7 @@ _BUILT_IN = {
     "classifier": "swapbias.models.text_kinds:CLASSIFIER",
     "regression": "swapbias.models.text_kinds:REGRESSOR",
     "causal": "swapbias.models.text_kinds:CAUSAL",
-    "embedding": "swapbias.models.clinical.note_kind:EMBEDDING",
+    "embedding": "swapbias.models.clinical.note_kind:NOTE_KIND",
     "chat": "swapbias.models.chat.chat_kind:CHAT",
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from swapbias.errors import UsageError, listed
 from swapbias.measures import Unit, units
@@ -15,9 +15,16 @@ from swapbias.models.progress import Bar, Say, no_bar, silent
 from swapbias.models.scorer import Scorer
 from swapbias.studies import JUDGED, Experiment, Row, column, option_texts
 
-Fit = tuple[str, str]
-"""A model, and why it does not fit: blank where it does."""
 _LOAD = "load or scorer"  # a need of which one is enough
+
+
+class Fit(NamedTuple):
+    """A model for an experiment, or the reason why none reads it."""
+
+    model: str = ""
+    """Name of the model; blank where another setting is needed."""
+    why_not: str = ""
+    """Why it does not read the experiment, as half a sentence; blank where it does."""
 
 
 class RowSource(StrEnum):
@@ -96,17 +103,17 @@ class Kind(Immutable):
             model_kind: the kind of ``request.model``; None: no model is named.
 
         Yields:
-            A model with an empty reason, or an empty name and the reason as half a sentence.
+            Models that read it, or the reason why none does.
         """
         if model_kind == self.name:
-            yield request.model or "", ""
+            yield Fit(request.model or "")
         elif model_kind is not None:
             model = short_name(request.model)
-            yield "", f"it needs a {self.name} model and {model} is of kind {model_kind}"
+            yield Fit(why_not=f"it needs a {self.name} model and {model} is of kind {model_kind}")
         elif self.default:
-            yield self.default, ""
+            yield Fit(self.default)
         else:
-            yield "", f"it needs a {self.name} model, {self._way_to_give}"
+            yield Fit(why_not=f"it needs a {self.name} model, {self._way_to_give}")
 
     @property
     def _way_to_give(self) -> str:

@@ -64,7 +64,9 @@ class Masked(Kind):
         """
         if model_kind is None and not experiment.reads.calibrated:
             names = ", ".join(trained.name for _, trained in catalogue.calibrated())
-            yield "", f"the calibration model is trained for {names} alone; name a model to run it"
+            yield Fit(
+                why_not=f"the calibration model is trained for {names} alone; name a model to run it"
+            )
         else:
             yield from super().fits(experiment, request, model_kind)
 
@@ -118,9 +120,9 @@ class Classifier(Kind):
             yield from super().fits(experiment, request, model_kind)
         elif experiment.reads.reading:
             name = model_names.short_name(request.model)
-            yield "", f"it needs a label, and {name} gives a raw score"
+            yield Fit(why_not=f"it needs a label, and {name} gives a raw score")
         else:
-            yield request.model or "", ""
+            yield Fit(request.model or "")
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
         """Check that the lexicon of VADER is installed, where it is read.

@@ -203,7 +203,7 @@ def with_judge(
         )
     need("A judge", "sklearn", extra="judge")  # how well the group is hidden from it
     options.check()
-    judge = load_chat(options, settings).reading_with(read_judgement)
+    judge = load_chat(options, settings).with_reader(read_judgement)
     if judge.sends_text and any(task.credentialed for task in judged):
         raise UsageError(
             f"The judge {name} is a service, and credentialed texts must not leave this machine."

@@ -61,7 +61,7 @@ def with_classifier(
         reader = scored_task.reader
         if _reads_tone(scored_task) and isinstance(reader, AnsweringScorer):
             tone = ToneReader(classifier, scored_task.task.study.name)
-            scored_task = scored_task.read_by(reader.reading_with(tone, identity=identity))
+            scored_task = scored_task.read_by(reader.with_reader(tone, identity=identity))
         classified.append(scored_task)
     return classified
 

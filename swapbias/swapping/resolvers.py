@@ -103,7 +103,7 @@ class ChatResolver:
             load: how a model is loaded here.
         """
         options.check()
-        scorer = load_chat(options, Request(load=load)).reading_with(_read, fields=_fields)
+        scorer = load_chat(options, Request(load=load)).with_reader(_read, fields=_fields)
         self._scorer = scorer.reading_notes()  # any note may be a patient's: none is repeated
         self.name = f"{CHAT}{self._scorer.model_id}"
         self.sends_text = bool(self._scorer.sends_text)

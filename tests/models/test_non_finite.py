@@ -205,7 +205,7 @@ def test_chat_question_with_nan(tmp_path):
         str(break_weights(folder, "wpe.weight", start=first)), CPU, options
     )
     assert len(scorer._encode(texts[1])) > first
-    reader = scorer.reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
+    reader = scorer.with_reader(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
     short, long = reader.score(
         [Prompt(prompt_id=f"{number}/t1", text=text) for number, text in enumerate(texts)]
     )
@@ -217,7 +217,7 @@ def test_chat_question_with_nan(tmp_path):
 def test_nan_loses_its_row(tmp_path, monkeypatch):
     """A NaN loses its row alone, and a word that is ruled out has probability zero."""
     scorer = load_scorer(str(tiny.save("bert", tmp_path)))
-    real = type(scorer).probabilities
+    real = type(scorer).batch_probabilities
 
     def holed(self, encoded):
         found = real(self, encoded)
@@ -225,13 +225,13 @@ def test_nan_loses_its_row(tmp_path, monkeypatch):
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(scorer), "probabilities", holed)
-        batches = list(scorer.read(list({row["text"] for row in ROWS})))
+        patched.setattr(type(scorer), "batch_probabilities", holed)
+        batches = list(scorer.mask_probabilities(list({row["text"] for row in ROWS})))
     assert all(found[0].isnan().all() and found[1:].isfinite().all() for _, found in batches)
     ruled_out = [token for token, word in enumerate(scorer.words) if word == "she"]
     with torch.no_grad():
         scorer.model.cls.predictions.bias[ruled_out] = -math.inf
-    (_, found), *_ = scorer.read([ROWS[0]["text"]])
+    (_, found), *_ = scorer.mask_probabilities([ROWS[0]["text"]])
     assert found[0, ruled_out].tolist() == [0.0]
     assert all(one.finite and math.isfinite(one.score) for one in scorer.score(as_prompts(ROWS)))
 
@@ -241,14 +241,14 @@ def test_phrases_with_nan(tmp_path, monkeypatch):
     scorer = read_as(load_scorer(str(tiny.save("bert", tmp_path))), "phrases")
     prompts = as_prompts(config_rows("gendered_stigma", "rq2")[:1])
     first_step = len(scorer.inner.encode([prompts[0].text])[0])
-    real = type(scorer.inner).probabilities
+    real = type(scorer.inner).batch_probabilities
 
     def longer_is_nan(self, encoded):
         found = real(self, encoded)
         found[[len(ids) > first_step for ids in encoded]] = math.nan
         return found
 
-    monkeypatch.setattr(type(scorer.inner), "probabilities", longer_is_nan)
+    monkeypatch.setattr(type(scorer.inner), "batch_probabilities", longer_is_nan)
     assert is_lost(scorer.score(prompts))
 
 

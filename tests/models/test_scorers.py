@@ -101,7 +101,7 @@ def scorers_by_class(tmp_path_factory):
         chat,
         local.load(str(folder / "causal"), LoadOptions(), ChatOptions(model="m", provider="local")),
         JudgedScorer(
-            chat, chat.reading_with(read_judgement), judged.reads.rubric, lambda title, total: print
+            chat, chat.with_reader(read_judgement), judged.reads.rubric, lambda title, total: print
         ),
     ]
     return {type(scorer).__name__: scorer for scorer in scorers}
@@ -164,10 +164,10 @@ def configured(scorer, folder):
     yield "unit", scorer.reading_in(Unit("steps", 0, 9))
     yield "notes", scorer.reading_notes()
     yield "answers", scorer.keeping_answers(folder)
-    if hasattr(scorer, "reading_with"):
+    if hasattr(scorer, "with_reader"):
         yield (
             "reading",
-            scorer.reading_with(read_judgement, unit="place", max_tokens=77, identity={"more": 1}),
+            scorer.with_reader(read_judgement, unit="place", max_tokens=77, identity={"more": 1}),
         )
 
 

@@ -23,38 +23,40 @@ from swapbias.models.chat.answer_log import (
     without_text,
 )
 from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, settings
-from swapbias.models.chat.log_odds import Logs, names_of, orders, score_options
+from swapbias.models.chat.log_odds import OptionLogProbs, names_of, orders, score_options
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer
 from swapbias.studies import Prompt, answer_scores
 
-# The fields of a JSON answer to a prompt, each with its schema.
 Fields = Callable[[Prompt], Mapping[str, Any]]
-Groups = Mapping[str, Sequence[Prompt]]  # the rows of each answer key, in order
-FIRST_ANSWERS = 10  # are enough to see that the others would be cut off as well
-# Of English text, for the estimate alone: each service counts in its own way.
+"""Returns the JSON schema of each field of the answer to a prompt."""
+Groups = Mapping[str, Sequence[Prompt]]
+"""The prompts of each answer key, in order."""
+FIRST_ANSWERS = 10
+"""Number of answers after which a run stops if most of them are useless: further ones would be as well."""
 CHARACTERS_PER_TOKEN = 4
+"""A rough mean of English text, only for the estimate of tokens: each service counts in its own way."""
 
 
 def unread(prompt: Prompt, text: str, *, cut: bool = False) -> tuple[float, Mapping[str, float]]:
-    """Read nothing of an answer.
+    """Parse nothing: the reader of a scorer that was given none.
 
     Args:
-        prompt: of the answer.
-        text: of the answer.
-        cut: whether it reached the most tokens.
+        prompt: the prompt that was answered.
+        text: the answer as the model wrote it.
+        cut: whether the answer was cut off at ``max_tokens``.
 
     Returns:
-        NaN, and no parts.
+        NaN, and no further score columns.
     """
     return math.nan, {}
 
 
 def response_format(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the setting that binds an answer to these fields, each with its schema.
+    """Return the request setting that makes a service answer in JSON with these fields.
 
     Args:
-        fields: by name the schema of each.
+        fields: JSON schema of each field by its name.
     """
     schema = {
         "type": "object",
@@ -69,24 +71,26 @@ def response_format(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def option_fields(prompt: Prompt) -> Mapping[str, Any]:
-    """Return the fields of a JSON answer to a closed question.
+    """Return the field of a JSON answer to a closed question.
 
     Args:
-        prompt: with the options as candidates.
+        prompt: a prompt whose candidates are the options.
 
     Returns:
-        One field, which names an option, with its schema.
+        The schema of one field, whose value is the name of an option.
     """
     return {"answer": {"type": "string", "enum": names_of(prompt)}}
 
 
 def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
-    """Return a hash of all that decides an answer; rows of one trial with the same text share one, and so an answer.
+    """Return a hash of everything that decides an answer.
+
+    Prompts of one trial with the same text have one key, and so share one answer.
 
     Args:
-        prompt: a row.
-        model: the name of the model, with its pin where it runs here.
-        options: of the request.
+        prompt: the prompt to answer.
+        model: name of the model, with its revision or a hash of its weights where it runs on this machine.
+        options: settings of the request.
 
     Returns:
         A sha256 in hex.
@@ -106,47 +110,48 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
 
 
 class AnsweringScorer(Scorer):
-    """Score: what ``read`` makes of the answer, else NaN; rows of one trial with the same text share one answer."""
+    """Scores prompts by answers, which a reader parses; NaN without an answer. Subclasses request the answers."""
 
     kind = "chat"
     unit = "answer"
 
     def __init__(self, model_id: str, options: ChatOptions | None) -> None:
-        """Make a scorer that reads nothing of the answers yet; ``reading_with`` returns others.
+        """Make a scorer without a reader, whose scores are NaN; ``with_reader`` returns a copy with one.
 
         Args:
-            model_id: the name of the model in findings.
-            options: of the requests; None: the defaults.
+            model_id: name of the model in findings.
+            options: settings of the requests; None: the defaults.
         """
         self.model_id = model_id
         self.options = options or ChatOptions()
-        self.read: answer_scores.AnswerReader = unread
+        self.reader: answer_scores.AnswerReader = unread
+        """Parses an answer: returns the score and further score columns."""
         self.fields: Fields | None = None
-        """The fields of answers that a JSON schema may bind; None: answers are free."""
+        """Fields of an answer in JSON; None: answers are free text."""
         self.is_credentialed = False
-        """Whether texts are credentialed, so that no answer is saved."""
+        """True: texts may be a patient's, so the text of no answer is saved."""
         self.identity: Mapping[str, Any] = {"kind": self.kind}
         self.log = AnswerLog()
-        # Shared by copies that read other experiments: no request is repeated.
+        # Copies for other experiments share these logs: no request is repeated.
         self._open_logs: dict[Path, AnswerLog] = {}
 
-    def reading_with(
+    def with_reader(
         self,
-        read: answer_scores.AnswerReader,
+        reader: answer_scores.AnswerReader,
         *,
         unit: str | None = None,
         fields: Fields | None = None,
         max_tokens: int | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Return the scorer of the same model that reads its answers so; both have the same answers.
+        """Return a copy of this scorer that parses answers with another reader; both share one log of answers.
 
         Args:
-            read: gives the score of an answer and further score columns.
-            unit: of the score; None: that of this scorer.
-            fields: of answers that a JSON schema may bind; None: they are free.
-            max_tokens: most tokens of an answer; None: as many as now.
-            identity: added to what pins the model down.
+            reader: returns the score of an answer and further score columns.
+            unit: unit of the score; None: that of this scorer.
+            fields: returns the fields of an answer in JSON; None: answers are free text.
+            max_tokens: most tokens of an answer; None: as in this scorer.
+            identity: entries that are added to ``identity``.
         """
         options = self.options
         changed: Mapping[str, Any] = {}
@@ -154,7 +159,7 @@ class AnsweringScorer(Scorer):
             options = replace(options, max_tokens=max_tokens)
             changed = settings(options)
         return self._changed(
-            read=read,
+            reader=reader,
             unit=unit or self.unit,
             fields=fields,
             options=options,
@@ -162,15 +167,15 @@ class AnsweringScorer(Scorer):
         )
 
     def reading_notes(self) -> Self:
-        """Return the scorer that saves no answer, for texts that may be a patient's."""
+        """Return a copy for texts that may be a patient's: it saves the text of no answer."""
         return self._changed(is_credentialed=True)
 
     def keeping_answers(self, folder: Path, *, text: bool = True) -> Self:
-        """Return the scorer that saves each answer in a run's folder as it arrives.
+        """Return a copy that saves each answer in a run's folder as it arrives.
 
         Args:
-            folder: of the run; answers that it has already are not requested again.
-            text: False of credentialed texts: only what was read from an answer is saved.
+            folder: folder of the run; answers that are in it already are not requested again.
+            text: False for credentialed texts: only the score and columns of an answer are saved, not its text.
 
         Returns:
             A scorer of the same model.
@@ -181,14 +186,14 @@ class AnsweringScorer(Scorer):
         return self._changed(is_credentialed=not text, log=self._open_logs[path])
 
     def keep(self, answer: Answer, prompt: Prompt) -> None:
-        """Put an answer into the log; of credentialed texts what was read from it instead.
+        """Add an answer to the log; for credentialed texts without its text.
 
         Args:
-            answer: as it came.
-            prompt: of the answer.
+            answer: the answer as it came.
+            prompt: the prompt that it answers.
         """
         if self.is_credentialed:
-            answer = without_text(prompt, answer, self.read)
+            answer = without_text(prompt, answer, self.reader)
         self.log.add(answer)
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
@@ -202,51 +207,53 @@ class AnsweringScorer(Scorer):
             One Scored per prompt, in order.
 
         Raises:
-            UsageError: answers are ``useless``, a wrong key, an unknown model.
-            ValueError: a request is refused or fails.
+            UsageError: Most of the first answers are useless (``why_useless``), or the key or the model is wrong.
+            ValueError: A request is refused or fails.
         """
         if self.options.log_odds:
-            return score_options(self.option_logs, prompts, on_progress)
+            return score_options(self.option_log_probs, prompts, on_progress)
         keys = self._ensure_answers(prompts, on_progress)
         return [self._score_answer(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
     def _ensure_answers(self, prompts: Sequence[Prompt], report: Progress) -> list[str]:
-        """Return the keys of the prompts, once the log has the answers."""
+        """Request answers that the log lacks; return the answer key of each prompt."""
         groups = self._group_by_key(prompts)
         missing = {key: rows for key, rows in groups.items() if key not in self.log}
         report(len(prompts) - sum(map(len, missing.values())))
-        self.refuse_useless(len(groups))  # of a run that is resumed
+        self.refuse_useless_answers(len(groups))  # a resumed run has answers already
         if missing:
             self._request_answers(missing, report, len(groups))
-            self.refuse_useless(len(groups))
+            self.refuse_useless_answers(len(groups))
         return self._answer_keys(prompts)
 
-    def option_logs(
+    def option_log_probs(
         self, prompts: Sequence[Prompt], on_progress: Progress = silent
-    ) -> list[Logs | None]:
-        """Return log-probabilities of each prompt's options, in nats, and the probability not shown.
+    ) -> list[OptionLogProbs | None]:
+        """Return log-probabilities of each prompt's options, and the probability of tokens that are not shown.
+
+        Subclasses that know log-probabilities override this.
 
         Args:
-            prompts: with candidates.
+            prompts: prompts with candidates.
             on_progress: called with the number of further prompts that are done.
 
         Returns:
-            One per prompt; None: not known.
+            Log-probabilities in nats, one tuple for each prompt; None: not known.
         """
         return [None] * len(prompts)
 
     def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:
-        """Put the answers to these requests, of ``expected`` in all, into the log: here none."""
+        """Request missing answers and add them to the log; subclasses override this, here nothing is requested."""
         report(sum(map(len, missing.values())))
 
     def requests(self, prompts: Sequence[Prompt]) -> dict[str, tuple[int, int]]:
-        """Return the sizes of requests, about.
+        """Estimate the sizes of requests.
 
         Args:
-            prompts: rows to score.
+            prompts: prompts to score.
 
         Returns:
-            Prompt tokens and most output tokens of the request for each answer key.
+            By answer key the number of prompt tokens, about, and the most tokens of the answer.
         """
         most = self.options.max_tokens
         if self.options.log_odds:
@@ -258,11 +265,11 @@ class AnsweringScorer(Scorer):
             sizes[key] = (tokens, most)
         return sizes
 
-    def counted(self) -> tuple[float, float]:
-        """Return the tokens of all answers as the service counted them, and their cost.
+    def usage_so_far(self) -> tuple[float, float]:
+        """Return the tokens and the cost of all answers in the log.
 
         Returns:
-            Tokens, and currency units; NaN where they are not known.
+            Tokens as the service counted them, and currency units; NaN where they are not known.
         """
         usages = [answer.usage for answer in self.log.values() if answer.usage]
         if not usages:
@@ -289,9 +296,9 @@ class AnsweringScorer(Scorer):
         return notes
 
     def _describe_spent(self) -> str:
-        """Return tokens and cost so far, and what of them is not known."""
-        counted, cost = self.counted()
-        uncounted = self._count_uncounted()
+        """Describe the tokens and the cost so far, and say where they are not known."""
+        counted, cost = self.usage_so_far()
+        uncounted = self._count_answers_without_usage()
         if math.isnan(counted):
             tokens = "tokens not counted"
         elif uncounted:
@@ -308,17 +315,19 @@ class AnsweringScorer(Scorer):
             return f"{tokens}, cost not known"
         return f"{tokens}, {cost:,.2f}"
 
-    def _count_uncounted(self) -> int:
-        """Return the number of answers without a count of tokens; several of one request are counted together."""
+    def _count_answers_without_usage(self) -> int:
+        """Return the number of answers for which the service gave no count of tokens."""
+        # Of several answers to one request only one has the count, which is of them all.
         if self.options.answers_per_request > 1:
             return 0
         return sum(not answer.usage for answer in self.log.values() if not answer.withheld)
 
     def _count_withheld(self) -> Counter[str]:
+        """Count the answers that the service withholds, by the way in which it does."""
         return Counter(answer.withheld for answer in self.log.values() if answer.withheld)
 
     def _withheld_note(self) -> str:
-        """Return how many answers the service withholds; their reasons may repeat prompts and stay in the log."""
+        """Say how many answers the service withholds; not why: its reasons may repeat prompts."""
         counts = self._count_withheld()
         parts = []
         if counts[REFUSED]:
@@ -330,49 +339,53 @@ class AnsweringScorer(Scorer):
             f"({', '.join(parts)}). The reasons are in {ANSWERS}."
         )
 
-    def useless(self, expected: int) -> str:
-        """Return why the first answers show that further ones would be paid for nothing.
+    def why_useless(self, expected: int) -> str:
+        """Say why the first answers are useless, so that further ones would be too.
 
         Args:
             expected: number of requests in all.
 
         Returns:
-            A sentence with advice; blank: go on.
+            A sentence with advice; blank where requests can continue.
         """
         first = list(islice(self.log.values(), FIRST_ANSWERS))
         is_enough = len(first) >= min(FIRST_ANSWERS, expected)
-        if not is_enough or 2 * sum(answer.blank for answer in first) <= len(first):
+        is_mostly_blank = 2 * sum(answer.blank for answer in first) > len(first)
+        if not is_enough or not is_mostly_blank:
             return ""
         return (
             f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything. "
             "Start a new run with a larger -M max-tokens, such as 2048."
         )
 
-    def refuse_useless(self, expected: int) -> None:
-        """Stop a run whose further answers would be paid for nothing.
+    def refuse_useless_answers(self, expected: int) -> None:
+        """Stop a run whose first answers are useless.
 
         Args:
             expected: number of requests in all.
 
         Raises:
-            UsageError: answers are ``useless``.
+            UsageError: There is a reason (``why_useless``).
         """
-        reason = self.useless(expected)
+        reason = self.why_useless(expected)
         if reason:
             raise UsageError(reason)
 
     def _answer_keys(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Return the answer key of each prompt."""
         return [answer_key(prompt, model=self.model_id, options=self.options) for prompt in prompts]
 
     def _group_by_key(self, prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+        """Group prompts by their answer key."""
         groups: dict[str, list[Prompt]] = {}
         for key, prompt in zip(self._answer_keys(prompts), prompts, strict=True):
             groups.setdefault(key, []).append(prompt)
         return groups
 
     def _score_answer(self, prompt: Prompt, key: str) -> Scored:
+        """Score a prompt by the answer in the log; NaN where there is none."""
         if key in self.log:
-            return as_scored(prompt, self.log[key], self.read)
+            return as_scored(prompt, self.log[key], self.reader)
         empty = Answer(key=key, prompt_id=prompt.prompt_id, answer="")
-        parts = as_scored(prompt, empty, self.read).parts
+        parts = as_scored(prompt, empty, self.reader).parts
         return Scored(math.nan, parts=dict.fromkeys(parts, math.nan))

@@ -72,21 +72,21 @@ class Chat(Kind):
     """The ways to read answers by the name that experiments declare."""
 
     def fits(
-        self, experiment: Experiment, request: Request, kind_name: str | None
+        self, experiment: Experiment, request: Request, model_kind: str | None
     ) -> Iterator[Fit]:
         """Yield the chat model, and why it does not read an experiment, blank where it does.
 
         Args:
             experiment: of prompts for chat models.
             request: names the chat model.
-            kind_name: the kind of ``request.model``, which is another one.
+            model_kind: the kind of ``request.model``, which is another one.
 
         Yields:
             One pair; the model is blank where another setting is needed.
         """
         chat = request.of(ChatOptions)
         model = "" if _cuts_answers(experiment, chat) else chat.model or ""
-        yield model, _unfit_reason(experiment, chat)
+        yield Fit(model, _unfit_reason(experiment, chat))
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
         """Raise a MissingExtraError where a library is missing that asks the model or reads its answers.
@@ -219,7 +219,7 @@ class Chat(Kind):
             reader: Scorer = model.reading_in(experiment.compares.unit)
             return reader
         is_long = experiment.reads.reading in _LONG_TEXTS
-        return model.reading_with(
+        return model.with_reader(
             answer_scores.answer_reader(experiment.reads.reading, experiment.reads.aliases),
             unit=experiment.compares.unit.name,
             fields=option_fields if experiment.reads.reading in _CLOSED_QUESTIONS else None,

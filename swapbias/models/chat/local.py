@@ -12,7 +12,14 @@ from swapbias.models.base import LoadOptions
 from swapbias.models.chat import answer_log, answering
 from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, settings
-from swapbias.models.chat.log_odds import Logs, core, lettered, log_sum, names_of, option_of
+from swapbias.models.chat.log_odds import (
+    OptionLogProbs,
+    core,
+    lettered,
+    log_sum,
+    names_of,
+    option_of,
+)
 from swapbias.models.chat.template import ChatTemplate, opens_reasoning
 from swapbias.models.engine import generation
 from swapbias.models.engine.loglikelihood import log_probs_within
@@ -154,7 +161,7 @@ class LocalChatScorer(AnsweringScorer):
                 )
                 self.keep(answer, rows[0])
                 report(len(rows))
-            self.refuse_useless(expected)
+            self.refuse_useless_answers(expected)
 
     def _make_answer(
         self, key: str, prompt: Prompt, prompt_ids: Sequence[int], tokens: Sequence[int]
@@ -173,9 +180,9 @@ class LocalChatScorer(AnsweringScorer):
             usage={"completion_tokens": count, "total_tokens": count + len(prompt_ids)},
         )
 
-    def option_logs(
+    def option_log_probs(
         self, prompts: Sequence[Prompt], on_progress: Progress = silent
-    ) -> list[Logs | None]:
+    ) -> list[OptionLogProbs | None]:
         """Return log-probabilities of options as the answer's beginning, summed over the ways to write each.
 
         Args:
@@ -286,7 +293,7 @@ def _ends_of_answers(model: Any, tokenizer: Any) -> list[int]:
     return [ends] if isinstance(ends, int) else list(ends)
 
 
-def _sum_forms(logs: Sequence[Sequence[float | None]]) -> Logs | None:
+def _sum_forms(logs: Sequence[Sequence[float | None]]) -> OptionLogProbs | None:
     """Return the log of each option, summed over the ways to write it; None where a text is too long to read."""
     sums = []
     for of_option in logs:

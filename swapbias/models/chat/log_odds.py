@@ -19,14 +19,14 @@ PARTS = ("log_odds", "unanswered", "outside", "hidden")
 _BLANK_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
 # A prompt with its options in one order, and the index of each in the order published.
 Ordered = tuple[Prompt, Sequence[int]]
-# Log-probability of each option as it stands in a prompt, and the probability that is not shown.
-Logs = tuple[list[float], float]
-# Gives the logs of each prompt; None: not known.
-OptionLogs = Callable[[Sequence[Prompt], Progress], list[Logs | None]]
+# Log-probability of each option of a prompt in its order, in nats, and the probability of tokens that are not shown.
+OptionLogProbs = tuple[list[float], float]
+# Returns the log-probabilities of the options of each prompt; None: not known.
+ReadOptionLogProbs = Callable[[Sequence[Prompt], Progress], list[OptionLogProbs | None]]
 
 
 def score_options(
-    option_logs: OptionLogs, prompts: Sequence[Prompt], on_progress: Progress
+    option_log_probs: ReadOptionLogProbs, prompts: Sequence[Prompt], on_progress: Progress
 ) -> list[Scored]:
     """Score closed questions by what the options count on average, weighted by the probabilities of those that count.
 
@@ -34,7 +34,7 @@ def score_options(
     answer is read as it by: its letter or whole text, in any case; without letters also its text in several tokens.
 
     Args:
-        option_logs: gives log-probabilities of the options.
+        option_log_probs: gives log-probabilities of the options.
         prompts: with candidates.
         on_progress: called with the number of further prompts that are done.
 
@@ -47,12 +47,14 @@ def score_options(
         ValueError: no two options count different numbers.
     """
     orders_of_prompts = [orders(prompt) for prompt in prompts]
-    ordered_prompts = [ordered for of_prompt in orders_of_prompts for ordered, _ in of_prompt]
+    ordered_prompts = [
+        ordered for ordered_options in orders_of_prompts for ordered, _ in ordered_options
+    ]
     share = len(prompts) / len(ordered_prompts) if ordered_prompts else 1.0
-    logs = iter(option_logs(ordered_prompts, lambda done: on_progress(done * share)))
+    log_probs = iter(option_log_probs(ordered_prompts, lambda done: on_progress(done * share)))
     return [
-        _score_orders(prompt, of_prompt, [next(logs) for _ in of_prompt])
-        for prompt, of_prompt in zip(prompts, orders_of_prompts, strict=True)
+        _score_orders(prompt, ordered_options, [next(log_probs) for _ in ordered_options])
+        for prompt, ordered_options in zip(prompts, orders_of_prompts, strict=True)
     ]
 
 
@@ -120,7 +122,7 @@ def _reorder_options(text: str, options: Sequence[Candidate], indices: Sequence[
 
 
 def _score_orders(
-    prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[Logs | None]
+    prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[OptionLogProbs | None]
 ) -> Scored:
     """Return the score of a prompt by the logs of all its orders."""
     read = [logs for logs in answers if logs is not None]
@@ -206,7 +208,7 @@ def begun_by(token: str, prompt: Prompt) -> list[int]:
     return [index for index, words in enumerate(texts) if len(words) > 1 and core(words[0]) == word]
 
 
-def shown_logs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Logs | None:
+def shown_log_probs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> OptionLogProbs | None:
     """Return the logs of options by the likeliest first tokens of an answer, and the probability that is left.
 
     A token is an option where an answer of this token alone is read as it, or where it is the first word of this

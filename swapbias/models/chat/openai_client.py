@@ -9,7 +9,7 @@ from swapbias.models.chat import answering
 from swapbias.models.chat.answer_log import Answer
 from swapbias.models.chat.answering import AnsweringScorer, Groups
 from swapbias.models.chat.chat_options import ChatOptions, api_key, settings
-from swapbias.models.chat.log_odds import Logs, overfull, shown_logs
+from swapbias.models.chat.log_odds import OptionLogProbs, overfull, shown_log_probs
 from swapbias.models.chat.request_pass import RequestPass
 from swapbias.models.progress import Progress, silent
 from swapbias.studies import Prompt
@@ -56,7 +56,7 @@ class ChatScorer(AnsweringScorer):
             return f"-M max-requests allows {options.max_requests:,}"
         if options.max_cost is None:
             return ""
-        _, spent = self.counted()
+        _, spent = self.usage_so_far()
         if spent > 0:  # as the service counted
             cost_of_each = spent / answered
         else:  # at most
@@ -66,9 +66,9 @@ class ChatScorer(AnsweringScorer):
             return f"--max-cost allows {options.max_cost:,.2f}"
         return ""
 
-    def option_logs(
+    def option_log_probs(
         self, prompts: Sequence[Prompt], on_progress: Progress = silent
-    ) -> list[Logs | None]:
+    ) -> list[OptionLogProbs | None]:
         """Return log-probabilities of options by the likeliest first tokens of an answer.
 
         Args:
@@ -80,23 +80,23 @@ class ChatScorer(AnsweringScorer):
         """
         answers = [self.log[key] for key in self._ensure_answers(prompts, on_progress)]
         return [
-            shown_logs(prompt, answer.logprobs) if answer.logprobs else None
+            shown_log_probs(prompt, answer.logprobs) if answer.logprobs else None
             for prompt, answer in zip(prompts, answers, strict=True)
         ]
 
-    def useless(self, expected: int) -> str:
-        """Return why the first answers show that further ones would be paid for nothing.
+    def why_useless(self, expected: int) -> str:
+        """Say why the first answers are useless, so that further ones would be too.
 
-        Of log-odds an answer without log-probabilities is enough where none has any, and half of the first else.
+        For log-odds one answer without log-probabilities is enough where none has any, else half of the first ones.
 
         Args:
             expected: number of requests in all.
 
         Returns:
-            A sentence with advice; blank: go on.
+            A sentence with advice; blank where requests can continue.
         """
         if not self.options.log_odds:
-            return super().useless(expected)
+            return super().why_useless(expected)
         answers = (answer for answer in self.log.values() if not answer.withheld)
         first = list(islice(answers, answering.FIRST_ANSWERS))
         service = self.options.service

@@ -143,7 +143,7 @@ class RequestPass:
             async with free:
                 trials = {key: prompt, **self.later_trials(prompt, groups)}
                 write(self.settled(await self.answers(trials)))
-                if self.scorer.useless(expected):
+                if self.scorer.why_useless(expected):
                     self.stopped.set()
 
         def write(settled: list[tuple[Answer, Prompt]]) -> None:

@@ -1,7 +1,7 @@
-"""The kind of models that read clinical notes and words: embeddings, and phenotype classifiers on them or instead."""
+"""The kind of models that read clinical notes: embeddings with a classifier trained on them, or the user's own."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -14,14 +14,12 @@ from swapbias.models.model_names import short_name
 from swapbias.models.options import STRICT, Options, Place, Places, Use
 from swapbias.models.progress import Say, silent
 from swapbias.models.scorer import Scorer
-from swapbias.studies import (
-    Experiment,
-)
+from swapbias.studies import Experiment
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class NoteOptions(Options):
-    """Settings of the notes that are read, and of what reads them."""
+    """Settings of the notes that are read, and of the models that read them."""
 
     key: ClassVar[str] = "notes"
     """The name of these settings in files and manifests."""
@@ -49,7 +47,7 @@ class NoteOptions(Options):
         return self.classifier in base.CLASSIFIERS
 
 
-class Embedding(Kind):
+class NoteKind(Kind):
     """Word vectors and encoders, named with ``-M embedding``; a classifier of the user's, with ``-M classifier``."""
 
     name = "embedding"
@@ -63,45 +61,44 @@ class Embedding(Kind):
     """The ways to read its models by the name that experiments declare."""
 
     def fits(
-        self, experiment: Experiment, request: Request, kind_name: str | None
+        self, experiment: Experiment, request: Request, model_kind: str | None
     ) -> Iterator[Fit]:
-        """Yield the embeddings, or the user's classifier, that read an experiment, or why none does.
+        """Find the embeddings, or the user's classifier, that read an experiment, or why none does.
 
         Args:
-            experiment: of clinical notes or of words.
-            request: names the embeddings and the classifier.
-            kind_name: the kind of ``request.model``; None: no model is named.
+            experiment: an experiment of this kind, on notes or on words.
+            request: settings, which name the embeddings and the classifier.
+            model_kind: the kind of ``request.model``; None: no model is named.
 
         Yields:
-            A model and why it does not fit, blank where it does.
+            Models that read it, or that do not with the reason; or only the reason.
         """
-        if kind_name is not None:
+        if model_kind is not None:  # the user named a model, which can only be of another kind
             model = short_name(request.model)
-            yield (
-                "",
-                f"it reads word vectors and encoders: name them with -M embedding instead of {model}",
+            yield Fit(
+                why_not=f"it reads word vectors and encoders: name them with -M embedding instead of {model}"
             )
             return
         models = _models_for(experiment, request.of(NoteOptions))
         if not models:
-            yield "", "it needs an -M embedding beside a classifier of your own"
+            yield Fit(why_not="it needs an -M embedding beside a classifier of your own")
         for model in models:
             if experiment.reads.reading == "direction" and model == base.TFIDF:
-                yield (
+                yield Fit(
                     model,
                     "TF-IDF features have no vectors of words; name word vectors or an encoder with -M embedding",
                 )
             else:
-                yield model, ""
+                yield Fit(model)
 
     def rows(self, experiment: Experiment) -> RowSource:
         """Return which rows an experiment reads.
 
         Args:
-            experiment: of clinical notes or of words.
+            experiment: an experiment of this kind, on notes or on words.
 
         Returns:
-            Prompts, notes in both genders, or notes as they are and neutralised.
+            Prompts for words; for notes, note pairs, or note versions where the gender is predicted.
         """
         if not experiment.reads.notes.corpus:
             return RowSource.PROMPTS
@@ -111,9 +108,9 @@ class Embedding(Kind):
         """Raise a MissingExtraError where a classifier is trained and scikit-learn is missing.
 
         Args:
-            model: an embedding or classifier.
-            experiment: that it reads.
-            request: names the classifier.
+            model: name of an embedding or a classifier; it makes no difference.
+            experiment: the experiment to read; it makes no difference.
+            request: settings, which name the classifier.
         """
         if request.of(NoteOptions).trains:
             need("A phenotype classifier", "sklearn", extra="clinical")
@@ -122,10 +119,10 @@ class Embedding(Kind):
         """Load features, or the user's classifier.
 
         Args:
-            model: an embedding, or ``module:function``, file, folder or Hub id of a classifier.
-            request: says how it is loaded.
-            say: called with a sentence where no embedding is named.
-            unused: a bar, which is not needed here.
+            model: name of an embedding, or ``module:function``, file, folder or Hub id of a classifier.
+            request: settings of loading.
+            say: called with a sentence for the user where no embedding is named.
+            unused: a progress bar, which is not needed here.
 
         Returns:
             ``Features`` or a ``ClassifierScorer``.
@@ -135,6 +132,7 @@ class Embedding(Kind):
             say(
                 "No -M embedding is named: notes are read through TF-IDF and latent semantic analysis."
             )
+        # Imported here: listing the studies needs neither torch nor scikit-learn.
         if model == options.classifier and not options.trains:
             load = imported("clinical.phenotype:load_phenotype_classifier")
         else:
@@ -153,38 +151,35 @@ class Embedding(Kind):
         """Return the scorer that reads an experiment with loaded features or a classifier.
 
         Args:
-            model: as ``load`` returns it.
-            experiment: of clinical notes or of words.
-            request: names the classifier and the seed.
-            corpus: whose tables a direction is made from.
-            training: gives the notes that a classifier is trained on.
+            model: the loaded model, as ``load`` returns it.
+            experiment: an experiment of this kind, on notes or on words.
+            request: settings, which name the classifier and the seed.
+            corpus: name of the corpus with the word tables of a gender direction.
+            training: called with phenotype and regime; returns the notes that a classifier is trained on.
 
         Returns:
-            A scorer of words, of trained classifiers, or the user's classifier as it is.
+            A scorer of words, a scorer that trains classifiers, or the user's classifier as it is.
         """
         options = request.of(NoteOptions)
         reading = experiment.reads.reading
         if reading == "direction":
             tables = imported("clinical.word_direction:read_direction_tables")(corpus)
             make = imported("clinical.word_direction:DirectionScorer")
-            directions: Scorer = make(model, tables, seed=request.seed)
-            return directions
+            return cast("Scorer", make(model, tables, seed=request.seed))
         if not options.trains and reading != "gender":
-            classifier: Scorer = model
-            return classifier
+            return cast("Scorer", model)
         make = imported("clinical.phenotype:PhenotypeScorer")
-        trained: Scorer = make(
-            model,
-            classifier=options.classifier if options.trains else base.CLASSIFIERS[0],
-            training=training,
-            seed=request.seed,
-            target="gender" if reading == "gender" else "label",
+        # A classifier of the user's own predicts phenotypes: for the gender the usual one is trained instead.
+        classifier = options.classifier if options.trains else base.CLASSIFIERS[0]
+        target = "gender" if reading == "gender" else "label"
+        scorer = make(
+            model, classifier=classifier, training=training, seed=request.seed, target=target
         )
-        return trained
+        return cast("Scorer", scorer)
 
 
 def _models_for(experiment: Experiment, options: NoteOptions) -> tuple[str, ...]:
-    """Return the models that read an experiment: the user's classifier, or the embeddings that are named."""
+    """Return the models that read an experiment: the user's classifier, or the named embeddings, or TF-IDF."""
     if experiment.reads.reading == "phenotype" and not options.trains:
         return (options.classifier,)
     if options.embeddings:
@@ -192,4 +187,4 @@ def _models_for(experiment: Experiment, options: NoteOptions) -> tuple[str, ...]
     return (base.TFIDF,) if options.trains else ()
 
 
-EMBEDDING = Embedding()
+NOTE_KIND = NoteKind()

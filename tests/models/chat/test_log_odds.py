@@ -15,7 +15,7 @@ from swapbias.errors import UsageError
 from swapbias.models.chat import ChatOptions, scoring_in_words
 from swapbias.models.chat.chat_kind import trial_rows
 from swapbias.models.chat.local import LocalChatScorer
-from swapbias.models.chat.log_odds import orders, shown_logs
+from swapbias.models.chat.log_odds import orders, shown_log_probs
 from swapbias.runs import Settings, plan_tasks, resume, start
 from swapbias.runs.positive_control import STRONG_WORDS
 from swapbias.studies import Prompt, as_prompts, config_rows
@@ -129,11 +129,11 @@ def test_first_tokens():
         ("As", math.log(0.1)),
         ("a", -3.0),
     ]
-    logs, hidden = shown_logs(row(), told)
+    logs, hidden = shown_log_probs(row(), told)
     assert [math.exp(one) for one in logs] == pytest.approx([0.5 + math.exp(-3), 0.2, 0.0])
     assert hidden == pytest.approx(1 - 0.8 - math.exp(-3))
     words = row(text=WORDS, candidates="1=Very likely|0=Very bad|0.5=Not good")
-    logs, hidden = shown_logs(
+    logs, hidden = shown_log_probs(
         words, [("Not", math.log(0.3)), ("Very", math.log(0.5)), ("Ver", math.log(0.1))]
     )
     assert [math.exp(one) for one in logs] == pytest.approx([0, 0, 0.3])  # "Very" begins two
@@ -169,10 +169,10 @@ def test_first_token_in_every_case(candidates, tokens):
     """A first token is an option in every case in which answers are read."""
     prompt = row(text="Is it? Answer.", candidates=candidates)
     for token in tokens:
-        logs, hidden = shown_logs(prompt, [(token, math.log(0.7)), ("Well", math.log(0.1))])
+        logs, hidden = shown_log_probs(prompt, [(token, math.log(0.7)), ("Well", math.log(0.1))])
         assert math.exp(logs[0]) == pytest.approx(0.7), token
         assert hidden == pytest.approx(0.2)
-    logs, hidden = shown_logs(prompt, [("no", math.log(0.7)), ("Yes?", math.log(0.1))])
+    logs, hidden = shown_log_probs(prompt, [("no", math.log(0.7)), ("Yes?", math.log(0.1))])
     assert hidden == pytest.approx(0.9 if "opinion" in candidates else 0.2)
 
 
@@ -181,10 +181,10 @@ def test_letters():
     prompt = row()
     for place, tokens in enumerate((["A", "a", " (a", "A:", "A)"], ["b", "B"], ["c."])):
         for token in tokens:
-            logs, _ = shown_logs(prompt, [(token, math.log(0.7))])
+            logs, _ = shown_log_probs(prompt, [(token, math.log(0.7))])
             assert math.exp(logs[place]) == pytest.approx(0.7), token
             assert read_option(prompt, token)[1]["said_other"] == 0.0
-    logs, _ = shown_logs(
+    logs, _ = shown_log_probs(
         prompt, [("Very", math.log(0.7)), ("An", math.log(0.1)), ("D", math.log(0.1))]
     )
     assert all(math.isinf(one) for one in logs)
@@ -218,7 +218,7 @@ def test_letters():
 def test_too_much_probability(tokens, overfull):
     """First tokens whose probabilities sum to more than 1 have no score, and the run ends."""
     prompt = row(text="Is it? Yes or no.", candidates="1=Yes|0=No")
-    assert (shown_logs(prompt, tokens) is None) == overfull
+    assert (shown_log_probs(prompt, tokens) is None) == overfull
     with ChatServer(str, tokens=lambda asked: tokens) as server:
         scorer = service(server, concurrency=1)
         if overfull:
@@ -388,7 +388,7 @@ def test_long_prompt_and_long_letter(
     with pytest.raises(UsageError, match="The letter B is no single token of tiny"):
         local._changed(_known_forms={}, tokens=tokens).score([row()])
     broken = [([math.nan, -1.0, -1.0], 0.0)] * 2
-    (found,) = local._changed(option_logs=lambda prompts, report=None: broken).score([row()])
+    (found,) = local._changed(option_log_probs=lambda prompts, report=None: broken).score([row()])
     assert not found.finite
     assert math.isnan(found.score)
 

@@ -359,7 +359,7 @@ OPTIONS = "1=Yes|0=No"
 
 def closed_scorer(server, **changes):
     """A scorer whose prompts are closed questions, as an audit makes it."""
-    return scorer_of(server, concurrency=1, **changes).reading_with(
+    return scorer_of(server, concurrency=1, **changes).with_reader(
         read_option, fields=option_fields
     )
 

@@ -130,7 +130,7 @@ def test_request_and_answer():
         return float(text == "TEXT 1"), {"length": float(len(text))}
 
     with ChatServer(upper) as server:
-        scorer = scorer_of(server).reading_with(read)
+        scorer = scorer_of(server).with_reader(read)
         found = scorer.score(rows(2))
         plain = scorer_of(server).score(rows(2))
     assert [one.score for one in found] == [0.0, 1.0]
@@ -531,7 +531,7 @@ def test_local_limits(
     """A local prompt that is too long, an answer that ends and a reasoning that does not are
     marked."""
     told = []
-    scorer = local(chat_model).reading_with(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
+    scorer = local(chat_model).with_reader(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
     found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], told.append)
     assert math.isnan(found[0].score)
     assert set(found[0].parts) == set(found[1].parts) == {"tokens", "truncated", "correct"}
