@@ -85,9 +85,9 @@ def load_scorer(
     ('toy', 'classifier')
 
     Args:
-        model: as of ``swapbias.audit``; a model in memory is read on its device and in its own type.
-        tokenizer: of a transformers model in memory.
-        name: of a model in memory in findings; its own name where None.
+        model: as in ``swapbias.audit``; a model in memory is read on its device and in its own type.
+        tokenizer: a tokenizer of a transformers model in memory.
+        name: name of a model in memory in findings; its own name where None.
         kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``; None: by its config.
         options: device, dtype, batch size and the like.
 
@@ -251,8 +251,8 @@ def planned_kind(
         Its kind. Where its config is not on this machine and the Hub cannot be reached, the user's, or None.
 
     Raises:
-        UsageError: as of ``model_kind``.
-        ValueError: as of ``model_kind``.
+        UsageError: as in ``model_kind``.
+        ValueError: as in ``model_kind``.
     """
     is_path = model.startswith((".", os.sep)) or model.count("/") > 1
     is_here = model == base.VADER or model_names.is_callable(model) or is_there(model) or is_path

@@ -68,7 +68,7 @@ def load_calibration(
     """Load the calibration model, which is trained on first use (some seconds on one core) and cached.
 
     Args:
-        seed: of the training.
+        seed: seed of the training.
         options: device, type and the like.
         bar: begins a bar for the training.
 

@@ -260,13 +260,13 @@ class ProbabilityScorer(CallableScorer):
         """Wrap a fitted pipeline of texts.
 
         Args:
-            model: of scikit-learn.
+            model: a model of scikit-learn.
             model_id: its name in findings.
             options: batch size and labels.
             identity: pins it down in the manifest.
 
         Raises:
-            UsageError: It is not fitted, or as of ``find_sides``.
+            UsageError: It is not fitted, or as in ``find_sides``.
         """
         try:
             labels = [str(label) for label in model.classes_]

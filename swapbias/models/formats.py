@@ -114,7 +114,7 @@ def refuse_quantized(model: str, config: Any) -> None:
 
     Args:
         model: its name for the sentence.
-        config: of transformers.
+        config: a model config of transformers.
 
     Raises:
         UsageError: The package is not installed.
@@ -171,7 +171,7 @@ def refuse_pickle(path: Path) -> None:
     """Refuse a file of a format that runs code when it is read, by its name, before it is read.
 
     Args:
-        path: of a model or of word vectors.
+        path: path of a model or of word vectors.
 
     Raises:
         UsageError: It is a pickle.

@@ -142,15 +142,15 @@ def binary(label: str, positive: Named = None, negative: Named = None) -> Sides:
     """Find the sides of a model with one output: its label, or not.
 
     Args:
-        label: of the output, which is its probability; ``LABEL_0`` counts as positive.
-        positive: as of ``find_sides``.
-        negative: as of ``find_sides``.
+        label: the label of the output, which is its probability; ``LABEL_0`` counts as positive.
+        positive: as in ``find_sides``.
+        negative: as in ``find_sides``.
 
     Returns:
         The sides of two labels, of which the second is the first with "not" before it.
 
     Raises:
-        UsageError: as of ``find_sides``.
+        UsageError: as in ``find_sides``.
     """
     labels = (label, f"not {label}")
     is_plain = label == "LABEL_0" or _is(label, POSITIVE)

@@ -8,8 +8,8 @@ def length_limit(tokenizer: Any, model: Any) -> int:
     """Return the largest number of tokens that a model can read.
 
     Args:
-        tokenizer: of the model.
-        model: of transformers.
+        tokenizer: the model's tokenizer.
+        model: a model of transformers.
     """
     limit = int(tokenizer.model_max_length)
     positions = getattr(model.config, "max_position_embeddings", None) or -1
@@ -25,7 +25,7 @@ def position_padding(model: Any) -> int | None:
     """Return the token after which RoBERTa and its kin count positions.
 
     Args:
-        model: of transformers.
+        model: a model of transformers.
 
     Returns:
         The padding index of its position embeddings; None for models that have none.

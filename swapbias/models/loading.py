@@ -71,7 +71,7 @@ def load_model(
         model: a folder, or a Hub id with or without a revision.
         auto_class: a class of transformers that has the head.
         options: device, type and the like.
-        labels: of a new head, which is still to be trained; none: the head has weights.
+        labels: the labels of a new head, which is still to be trained; none: the head has weights.
 
     Returns:
         The model (in eval mode, on its device), its tokenizer, and what identifies the model, for the manifest.

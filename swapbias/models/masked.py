@@ -38,11 +38,11 @@ class _MassesOfLabels(NamedTuple):
     """Probability mass of each text and label of a lexicon, arrays of shape (texts, labels)."""
 
     score: Floats
-    """With the threshold of the lexicon, if it has one."""
+    """Words count that reach the threshold of the lexicon, if it has one."""
     closed_list: Floats
-    """Of all words."""
+    """All words count."""
     matched: Floats
-    """Of words with a match in each other list only."""
+    """Only words with a match in each other list count."""
 
 
 class _TokensOfLexicon(NamedTuple):

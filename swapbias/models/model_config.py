@@ -225,7 +225,7 @@ def architectures(config: Any) -> Sequence[str]:
     """Return the architectures in a config.
 
     Args:
-        config: of transformers.
+        config: a model config of transformers.
 
     Returns:
         Their names; none where the config has no such key.

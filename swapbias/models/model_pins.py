@@ -18,7 +18,7 @@ def files_pin(model: str, subfolder: str = "") -> dict[str, Any]:
 
     Args:
         model: a folder, or ``OWNER/NAME@COMMIT``.
-        subfolder: of a folder, in which the files are; empty: at its root.
+        subfolder: the subfolder of a folder in which the files are; empty: at its root.
 
     Returns:
         ``revision``, the commit on the Hub; of a folder ``sha256`` over its files and ``weights``, the sha256 of each
@@ -40,7 +40,7 @@ def quantization_of(model: Any) -> dict[str, str]:
     """Return the quantization of a model in memory, as ``read_name`` takes it.
 
     Args:
-        model: of transformers.
+        model: a model of transformers.
 
     Returns:
         ``quantization``: ``4bit``, ``8bit`` or the name of the method; empty without one.

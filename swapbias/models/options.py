@@ -158,7 +158,7 @@ class Setting:
 
         Args:
             value: what it was set to.
-            name: of the setting as it was written.
+            name: name of the setting as it was written.
             step: what to do, a sentence.
             text: the value as it was written; by default as Python writes it.
         """
@@ -225,7 +225,7 @@ class Options(metaclass=_Checked):
         """Return the settings that have another value than where nothing is set.
 
         Args:
-            names: of settings that are looked at; all where there are none.
+            names: names of settings that are looked at; all where there are none.
         """
         chosen = [setting for setting in self.settings() if not names or setting.name in names]
         return [setting for setting in chosen if getattr(self, setting.name) != setting.default]
@@ -284,7 +284,7 @@ class Fault:
         """Write it for the user.
 
         Args:
-            name: of the setting as it was written; by default as Python writes it.
+            name: name of the setting as it was written; by default as Python writes it.
             step: what to do; by default in the words of the command line.
             text: the value as it was written; by default as Python writes it.
         """

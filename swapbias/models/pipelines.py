@@ -84,7 +84,7 @@ def has_same_scores(pipeline: Pipeline, scorer: Scorer) -> bool:
 
     Args:
         pipeline: a plain one.
-        scorer: of its model and tokenizer.
+        scorer: the scorer of its model and tokenizer.
 
     Returns:
         False where a score of a text classifier differs by more than rounding. Other pipelines return no such score,

@@ -22,7 +22,7 @@ def no_bar(title: str, total: int) -> Progress:
     """Begin a bar that is not shown.
 
     Args:
-        title: of the bar.
+        title: the title of the bar.
         total: number of items.
 
     Returns:

@@ -24,7 +24,7 @@ def check_readings(study: Study) -> None:
     """Refuse a study of the package whose experiments cannot be read as they say.
 
     Args:
-        study: of the package, or of a distribution that adds to it.
+        study: a study of the package, or of a distribution that adds to it.
 
     Raises:
         StudyError: a line each with file and line for unknown kinds, readings and score columns.
@@ -67,7 +67,7 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
     """Find everything that is wrong with a study of the package, its tables and its rows included.
 
     Args:
-        name: of the study, or of a folder of tables that has no builder yet.
+        name: name of the study, or of a folder of tables that has no builder yet.
 
     Returns:
         A sentence for each fault, with file and line; and one for each experiment whose rows are not at hand.

@@ -166,7 +166,7 @@ class Scorer(Immutable):
         """Return the scorer that saves each answer in a run's folder as it arrives.
 
         Args:
-            folder: of the run; answers that it has already are not requested again.
+            folder: folder of the run; answers that it has already are not requested again.
             text: False of credentialed texts: only what was read from an answer is saved.
 
         Returns:
@@ -256,7 +256,7 @@ class DerivedScorer(Scorer):
         """Return the scorer of a model whose answers are saved in a run's folder.
 
         Args:
-            folder: of the run.
+            folder: folder of the run.
             text: False of credentialed texts.
         """
         return self._changed(inner=self.inner.keeping_answers(folder, text=text))

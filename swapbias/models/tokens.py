@@ -8,7 +8,7 @@ def token_rows(model: Any) -> int | None:
     """Count the tokens that a model has embeddings of.
 
     Args:
-        model: of transformers.
+        model: a model of transformers.
 
     Returns:
         Their number; None where it has no such table, as CANINE.
@@ -27,8 +27,8 @@ def refuse_other_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
     """Refuse a tokenizer of another model; tokens that were added to it without training may be more.
 
     Args:
-        name: of the model for the sentence.
-        model: of transformers.
+        name: name of the model for the sentence.
+        model: a model of transformers.
         tokenizer: as it was loaded with the model.
 
     Raises:
@@ -53,9 +53,9 @@ def refuse_unknown_tokens(
     """Refuse texts with tokens that the model has no embedding of.
 
     Args:
-        name: of the model for the sentence.
-        model: of transformers.
-        tokenizer: of the model.
+        name: name of the model for the sentence.
+        model: a model of transformers.
+        tokenizer: the model's tokenizer.
         encoded: token ids of each text.
 
     Raises:
@@ -78,7 +78,7 @@ def output_rows(model: Any) -> int:
     """Count the tokens that a masked language model gives a probability.
 
     Args:
-        model: of transformers.
+        model: a model of transformers.
     """
     head = model.get_output_embeddings()
     if hasattr(head, "out_features"):

@@ -170,7 +170,7 @@ def new_bilstm(vectors: StaticVectors, most: int = MOST_WORDS) -> tuple[Any, Any
     """Make a network that is not trained yet.
 
     Args:
-        vectors: of words; those of the most frequent words in lower case are its embeddings.
+        vectors: the vectors of words; those of the most frequent words in lower case are its embeddings.
         most: words that it knows, at most.
 
     Returns:
@@ -258,8 +258,8 @@ def fit_network(
     A bilstm stops where its loss on dev has not fallen for three epochs, and its best epoch stays; else the last.
 
     Args:
-        model: of transformers, with a head of two labels; it is changed.
-        tokenizer: of the model.
+        model: a model of transformers, with a head of two labels; it is changed.
+        tokenizer: the model's tokenizer.
         settings: epochs, rate, seed and the like.
         train: sentences to train on.
         dev: sentences to check with.

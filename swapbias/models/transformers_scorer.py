@@ -77,8 +77,8 @@ class TransformersScorer(Scorer):
         """Wrap a loaded model, which stays as it is; it is read on its device and in its own type.
 
         Args:
-            model: of transformers.
-            tokenizer: of the model.
+            model: a model of transformers.
+            tokenizer: the model's tokenizer.
             model_id: its name in findings.
             options: batch size and labels.
             settings: further arguments of the class.
@@ -133,7 +133,7 @@ def head_kind(
 
     Args:
         model: its name for the sentence.
-        config: of transformers.
+        config: a model config of transformers.
         kind: what the user says of it.
         function: what a pipeline applies to its logits, which goes before the config's ``problem_type``.
 
@@ -171,7 +171,7 @@ class TextClassifierScorer(TransformersScorer):
     def __init__(
         self, model: Any, tokenizer: Any, *, kind: str | None = None, **settings: Any
     ) -> None:
-        """Read a text classifier by its config; a UsageError for labels that are unclear, or as of ``head_kind``."""
+        """Read a text classifier by its config; a UsageError for labels that are unclear, or as in ``head_kind``."""
         options = settings.get("options") or LoadOptions()
         config = model.config
         function = options.function_to_apply

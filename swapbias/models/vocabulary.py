@@ -35,7 +35,7 @@ class Vocabulary:
         """Decode a vocabulary.
 
         Args:
-            tokenizer: of the model.
+            tokenizer: the model's tokenizer.
             rows: tokens that the model gives a probability; those that the tokenizer does not know are blank.
         """
         self.tokenizer = tokenizer

@@ -17,7 +17,7 @@ def matched_words(words: Sequence[str], label_of: NDArray[np.intp], rest: int) -
     array([False, False,  True,  True, False, False, False,  True,  True])
 
     Args:
-        words: of each token, in the order of the vocabulary.
+        words: the words of each token, in the order of the vocabulary.
         label_of: index of the list of each token, shape (tokens,).
         rest: index of tokens on no list.
 

@@ -82,8 +82,8 @@ def adapted_model(model: Any, tokenizer: Any) -> Any:
     """Give the transformers model inside a model of PEFT, whose layers hold the adapters as they are set now.
 
     Args:
-        model: of PEFT; it stays as it is.
-        tokenizer: of the model.
+        model: a model of PEFT; it stays as it is.
+        tokenizer: the model's tokenizer.
 
     Returns:
         The model, which answers as the wrapper does.
@@ -126,7 +126,7 @@ def adapter_name(model: Any) -> str:
     """Name the adapters that a model answers with: their kind, and their names where somebody chose one.
 
     Args:
-        model: of PEFT, or of transformers with adapters added.
+        model: a model of PEFT, or of transformers with adapters added.
 
     Returns:
         ``lora adapter``, ``lora adapter formal``; blank without an adapter, or where all are disabled.

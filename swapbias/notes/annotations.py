@@ -39,7 +39,7 @@ def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> l
         folder: that holds the annotations.
         notes: NOTEEVENTS.
         patients: PATIENTS.
-        seed: of the split.
+        seed: seed of the split.
 
     Returns:
         Rows of ``NOTE_COLUMNS``.
@@ -150,7 +150,7 @@ def decide_labels(votes: Sequence[Vote]) -> dict[str, str]:
     say that the note has no phenotype at all. Nothing is decided where more than half are unsure.
 
     Args:
-        votes: of the annotators of one note.
+        votes: the votes of the annotators of one note.
 
     Returns:
         ``positive`` or ``negative`` by phenotype; a phenotype without a decision is left out.

@@ -51,8 +51,8 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
     holds the chosen notes, and of the others their ids.
 
     Args:
-        folder: of MIMIC-IV with its notes.
-        seed: of the split.
+        folder: folder of MIMIC-IV with its notes.
+        seed: seed of the split.
 
     Returns:
         Rows of ``NOTE_COLUMNS``.

@@ -51,7 +51,7 @@ def kind_of_folder(folder: "str | PathLike[str]") -> str:
     """Return the kind of notes that a folder or file holds, by the names of the files.
 
     Args:
-        folder: of a MIMIC, or a folder or file of own notes.
+        folder: folder of a MIMIC, or a folder or file of own notes.
 
     Returns:
         ``mimic3``, ``mimic4`` or ``own``.
@@ -82,7 +82,7 @@ def stream_notes(folder: "str | PathLike[str]") -> Iterator[dict[str, str]]:
     """Yield every note of a MIMIC folder, one at a time: memory does not grow with the files.
 
     Args:
-        folder: of MIMIC-III or MIMIC-IV-Note.
+        folder: folder of MIMIC-III or MIMIC-IV-Note.
 
     Returns:
         Rows of ``STREAM_COLUMNS``: gender is blank where the patient is not known, credentialed is ``True``. Notes
@@ -102,7 +102,7 @@ def note_tables(folder: "str | PathLike[str]") -> list[Path]:
     """Return the tables of a MIMIC folder that ``stream_notes`` reads.
 
     Args:
-        folder: of MIMIC-III or MIMIC-IV-Note.
+        folder: folder of MIMIC-III or MIMIC-IV-Note.
 
     Returns:
         Paths: the table of notes, then that of patients where there is one.
@@ -120,8 +120,8 @@ def local_notes(
     """Return labelled note rows of whatever a folder or file holds.
 
     Args:
-        folder: of a MIMIC, or a folder or file of own notes.
-        seed: of the split of a MIMIC by subject.
+        folder: folder of a MIMIC, or a folder or file of own notes.
+        seed: seed of the split of a MIMIC by subject.
         labelled: whether own notes need labels.
 
     Returns:
@@ -272,7 +272,7 @@ def load_notes(
 
     Args:
         settings: name the user's notes, if any, and how they are used.
-        seed: of the split of notes without one.
+        seed: seed of the split of notes without one.
         corpus: whose notes are read where the user names none.
         trains: whether a classifier is trained on them; None: as the settings say. Own notes without a split are
             then divided, and else all tested.

@@ -14,8 +14,8 @@ def find_table(folder: Path, name: str) -> Path | None:
     """Return a table of a folder, or of its ``note`` and ``hosp`` as of MIMIC-IV.
 
     Args:
-        folder: of a MIMIC.
-        name: of the table without its ending.
+        folder: folder of a MIMIC.
+        name: name of the table without its ending.
 
     Returns:
         ``name.csv`` or ``name.csv.gz``, ignoring case; None where there is none.

@@ -33,7 +33,7 @@ def quote_cell(value: str) -> str:
     ("'x'", '8 characters')
 
     Args:
-        value: of the cell.
+        value: the value of the cell.
 
     Returns:
         A short value in quotes, of a longer one the number of characters.

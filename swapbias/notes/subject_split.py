@@ -42,7 +42,7 @@ def split_notes(
     Args:
         rows: labelled note rows of one phenotype.
         wanted: numbers of notes by split and by gender and label.
-        seed: of the order of subjects.
+        seed: seed of the order of subjects.
 
     Returns:
         Rows with their ``split``, training first.
@@ -86,7 +86,7 @@ def split_by_phenotype(
 
     Args:
         labelled: note rows, each with its labels; a note of a patient whose gender is not known is left out.
-        seed: of the split.
+        seed: seed of the split.
 
     Returns:
         Rows of ``NOTE_COLUMNS``.

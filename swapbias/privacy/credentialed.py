@@ -90,7 +90,7 @@ def is_credentialed(path: Path) -> bool:
     """Return whether a file or folder holds credentialed text.
 
     Args:
-        path: of notes, a run, a built corpus or swapped files.
+        path: path of notes, a run, a built corpus or swapped files.
 
     Returns:
         True where ``why_credentialed`` gives a reason.
@@ -102,7 +102,7 @@ def why_credentialed(path: Path) -> str:
     """Return the reason to take a file or folder for credentialed text or for what is made of it.
 
     Args:
-        path: of notes, a run, a built corpus or swapped files; it need not exist.
+        path: path of notes, a run, a built corpus or swapped files; it need not exist.
 
     Returns:
         A clause without a capital; blank: nothing speaks for it.
@@ -155,7 +155,7 @@ def is_mimic_name(path: str) -> bool:
     """Return whether a file has the name of a table of MIMIC's notes (MIMIC-III, MIMIC-IV-Note).
 
     Args:
-        path: of any table format, packed or not; its last part alone is read.
+        path: path of any table format, packed or not; its last part alone is read.
 
     Returns:
         True for such a name.
@@ -213,7 +213,7 @@ def refuse(path: Path, action: str, *, is_known: bool = False) -> None:
     """Refuse to publish or send credentialed text.
 
     Args:
-        path: of what would be published or sent.
+        path: path of what would be published or sent.
         action: a participle for the error, such as "published".
         is_known: whether what was read of the path has already said so.
 

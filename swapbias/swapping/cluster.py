@@ -116,7 +116,7 @@ def worker_pool(
         spec: what ``maker`` makes a worker of.
         begin_here: makes the worker of this process.
         begin_processes: begins processes of this machine, where there is no cluster; None: this one does all.
-        cores: of each worker of a cluster; None: all of a machine.
+        cores: number of cores of each worker of a cluster; None: all of a machine.
         credentialed: files of workers are their user's alone, and what they print, which Ray would log, is dropped.
         advance: called with how many more rows of a part are done; from elsewhere with all at once.
 
@@ -174,7 +174,7 @@ def result_of(job: bytes, settings: tuple[Any, ...], part: Part) -> tuple[Result
 
     Args:
         job: a function that makes a worker and what it makes it of, pickled.
-        settings: of the process, as of ``_settle``; empty where it has those of this one.
+        settings: settings of the process, as in ``_settle``; empty where it has those of this one.
         part: the part.
 
     Returns:

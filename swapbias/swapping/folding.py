@@ -55,7 +55,7 @@ def folded(buffer: bytes) -> bytes | bytearray:
     """Return ``fold`` of a padded buffer, padded too.
 
     Args:
-        buffer: as of ``padded``.
+        buffer: as ``padded`` returns it.
     """
     letters = buffer.translate(_FOLD)
     return letters if buffer.isascii() else _without_signs(bytearray(letters))
@@ -107,7 +107,7 @@ def signs_of(padded: bytes | bytearray) -> Bytes:
     """Return the bytes of a buffer as an array, not copied.
 
     Args:
-        padded: as of ``padded``.
+        padded: as ``padded`` returns it.
     """
     return np.frombuffer(padded, dtype=np.uint8)
 
@@ -116,7 +116,7 @@ def eights(padded: bytes | bytearray) -> Words:
     """Return the eight bytes that begin at each place, not copied.
 
     Args:
-        padded: as of ``padded``.
+        padded: as ``padded`` returns it.
     """
     return np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))
 
@@ -159,7 +159,7 @@ def starts_of(signs: Bytes, begin: int, end: int, cuts: Ints) -> Ints:
         signs: folded bytes.
         begin: the first byte that is looked at.
         end: the byte after the last.
-        cuts: as of ``cuts_of``, those from ``begin`` to ``end``.
+        cuts: as ``cuts_of`` returns it, those from ``begin`` to ``end``.
     """
     space = signs[begin:end] == SPACE
     begins = np.empty(end - begin, dtype=bool)

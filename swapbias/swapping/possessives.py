@@ -145,8 +145,8 @@ def by_words(previous: str, following: str | None) -> float:
     """Return the log-odds of "his" by the words beside "her" alone.
 
     Args:
-        previous: as of ``last_word``.
-        following: as of ``first_word``.
+        previous: as ``last_word`` returns it.
+        following: as ``first_word`` returns it.
     """
     if following in _OWN:
         return -SURE  # "gave her hers"
@@ -170,7 +170,7 @@ def in_context(previous: str, after: str) -> float:
     """Return the log-odds of "his": ``by_words``, and where these are not sure by the word behind the next as well.
 
     Args:
-        previous: as of ``last_word``.
+        previous: as ``last_word`` returns it.
         after: the text after the pronoun.
     """
     following = first_word(after)

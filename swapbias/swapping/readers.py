@@ -55,7 +55,7 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
     Args:
         name: a path, or ``owner/name[:config]`` where no such path exists.
         column: the column of texts; it becomes a string column.
-        split: of a Hub dataset; None: the only one that it has.
+        split: the split of a Hub dataset; None: the only one that it has.
 
     Raises:
         UsageError: nothing there, no file of a known format, no such column, or several splits and none named.
@@ -169,7 +169,7 @@ def files_of(path: Path) -> list[Path]:
     """Return a file, or those of a folder: in it, or in the one folder below it that has some; of a swap its rows.
 
     Args:
-        path: of a file or a folder.
+        path: path of a file or a folder.
 
     Raises:
         UsageError: nothing there, files in several folders, or a swap that is not complete.

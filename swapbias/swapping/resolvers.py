@@ -71,7 +71,7 @@ def load_resolver(name: str, load: LoadOptions | None = None, **settings: Any) -
     Args:
         name: ``chat:MODEL`` (of a service, or of a local folder), or the folder or Hub id of a classifier of tokens.
         load: how a model is loaded here.
-        settings: of ``ChatOptions`` (``base_url``).
+        settings: settings of ``ChatOptions`` (``base_url``).
 
     Raises:
         UsageError: no key, a service that is not reached safely, a classifier of other classes. ValueError: no such
@@ -99,7 +99,7 @@ class ChatResolver:
         """Load the model.
 
         Args:
-            options: of the model.
+            options: settings of the model.
             load: how a model is loaded here.
         """
         options.check()
@@ -179,8 +179,8 @@ class TokenResolver:
         """Check the classes of a loaded model.
 
         Args:
-            model: of ``transformers``.
-            tokenizer: of the model.
+            model: a model of ``transformers``.
+            tokenizer: the model's tokenizer.
             name: in manifests.
             batch_size: windows that are classified at once.
 
@@ -246,7 +246,7 @@ def windows(
     Before the note stands the patient's gender; tokens of gendered words have the token type 1, all others 0.
 
     Args:
-        tokenizer: of the model.
+        tokenizer: the model's tokenizer.
         note: with its words.
         limit: tokens that the model reads.
 

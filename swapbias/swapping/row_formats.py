@@ -36,7 +36,7 @@ def format_of(path: Path) -> str | None:
     """Return the ending of ``FORMATS`` that a file has, or None.
 
     Args:
-        path: of the file.
+        path: path of the file.
     """
     name = path.name.lower()
     return next((ending for ending in FORMATS if name.endswith(ending)), None)
@@ -46,7 +46,7 @@ def file_schema(path: Path) -> pa.Schema:
     """Return the columns and types of a file.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Raises:
         UsageError: it has no known format.
@@ -69,7 +69,7 @@ def file_batches(path: Path, schema: pa.Schema, rows: int) -> Batches:
     """Yield the rows of a file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         schema: columns and types of JSON lines, which have none.
         rows: most rows of a batch.
     """
@@ -86,7 +86,7 @@ def in_schema(batches: Batches, schema: pa.Schema, column: str | None, name: str
         batches: rows, and bytes read.
         schema: columns and types.
         column: the column of texts; None: each column of texts is checked.
-        name: of the file, for errors.
+        name: name of the file, for errors.
 
     Raises:
         ValueError: rows do not fit, or a text is too long.

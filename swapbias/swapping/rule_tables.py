@@ -22,7 +22,7 @@ def unit_of(glued: str) -> int:
     """Return how many letters of "yom" are the unit.
 
     Args:
-        glued: of ``GLUED``.
+        glued: a glued demographic, an entry of ``GLUED``.
     """
     lengths = [
         len(unit)
@@ -37,7 +37,7 @@ def word_list(name: str) -> frozenset[str]:
     """Return words that the rules of swapping share.
 
     Args:
-        name: of their list.
+        name: name of their list.
     """
     rows = read_table(corpus_dir("gender_lexicon") / "word_lists.csv", ("list", "words"))
     return frozenset(next(row["words"] for row in rows if row["list"] == name).split())
@@ -48,7 +48,7 @@ def weights_of(name: str) -> Mapping[str, float]:
     """Return the weights of a logistic model of swapping by feature, with ``bias``.
 
     Args:
-        name: of a table in ``gender_lexicon``.
+        name: name of a table in ``gender_lexicon``.
     """
     rows = read_table(corpus_dir("gender_lexicon") / name, ("feature", "weight"))
     return {row["feature"]: float(row["weight"]) for row in rows}
@@ -106,7 +106,7 @@ def rules_by_word(name: str) -> Mapping[str, Sequence[Mapping[str, str]]]:
     """Return the rows of a table of rules by the words that they are for, in order: the first that fits decides.
 
     Args:
-        name: of the table in ``gender_lexicon``.
+        name: name of the table in ``gender_lexicon``.
     """
     optional = ("when", "before", "after", "unless")
     columns = ("words", "says", *optional)
@@ -123,7 +123,7 @@ def rules(name: str, word: str, *, of_bytes: bool = False) -> Sequence[tuple[Any
     """Return the rules of a word.
 
     Args:
-        name: of the table in ``gender_lexicon``.
+        name: name of the table in ``gender_lexicon``.
         word: in lower case, or a name of words.
         of_bytes: the patterns are looked for in bytes, not in text.
 

@@ -105,7 +105,7 @@ def schema_of(input_schema: pa.Schema, job: Job) -> pa.Schema:
     same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
 
     Args:
-        input_schema: of the rows that are read.
+        input_schema: the schema of the rows that are read.
         job: what and how.
 
     Raises:
@@ -149,7 +149,7 @@ def versions(
         first: the number of its first row in the input, from 0.
         swapped: their texts.
         job: what and how.
-        groups: of the swap table; the second is the one of side +1.
+        groups: the groups of the swap table; the second is the one of side +1.
     """
     schema = schema_of(batch.schema, job)
     original = _original_columns(batch, swapped, job)

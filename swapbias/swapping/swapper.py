@@ -292,7 +292,7 @@ class Swapper:
             mode: ``swap`` or ``neutralise``.
             patients: the side of each patient, -1 where it is not known, (rows,).
             rows: the rows of the block among all texts.
-            report: of all texts; what is done here is added to it.
+            report: the report of all texts; what is done here is added to it.
         """
         matches = self._matcher.find(buffer, offsets)
         size = len(offsets) - 1

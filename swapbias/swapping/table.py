@@ -226,7 +226,7 @@ def gender_columns(names: Iterable[str]) -> list[str]:
     """Return those of some names that a column of patients' genders has: ``gender``, ``sex``, ``patient_sex``.
 
     Args:
-        names: of columns.
+        names: names of columns.
     """
     return [name for name in names if _GENDER_COLUMN.fullmatch(name.strip())]
 

@@ -29,7 +29,7 @@ def is_phrase(term: Term) -> bool:
     So it is of several words, of signs, and of a first letter beyond ASCII.
 
     Args:
-        term: of the table.
+        term: a term of the table.
     """
     is_plain_word = term.text.isalpha() and term.text[0].isascii()
     return not is_plain_word or term.text in GLUED

@@ -79,7 +79,7 @@ class AnswerLog(dict[str, Answer]):
         """Open the log of a file.
 
         Args:
-            path: of JSON lines, made when an answer is added; None: a log in memory.
+            path: path of JSON lines, made when an answer is added; None: a log in memory.
 
         Raises:
             ValueError: a line is no answer.
@@ -129,7 +129,7 @@ def trial_of(prompt_id: str) -> int:
     (3, 0)
 
     Args:
-        prompt_id: of the row.
+        prompt_id: the prompt id of the row.
 
     Returns:
         0 where the id has none.
@@ -144,7 +144,7 @@ def reading_of(
     """Return score and parts of an answer.
 
     Args:
-        prompt: of the answer.
+        prompt: the prompt of the answer.
         answer: as it stands in the log.
         read: gives the score of a text and further score columns.
 
@@ -163,7 +163,7 @@ def without_text(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReade
     """Return an answer with what was read from it in place of its text.
 
     Args:
-        prompt: of the answer.
+        prompt: the prompt of the answer.
         answer: as it came.
         read: gives the score of a text and further score columns.
 

@@ -77,7 +77,7 @@ class Chat(Kind):
         """Yield the chat model, and why it does not read an experiment, blank where it does.
 
         Args:
-            experiment: of prompts for chat models.
+            experiment: an experiment of prompts for chat models.
             request: names the chat model.
             model_kind: the kind of ``request.model``, which is another one.
 
@@ -106,7 +106,7 @@ class Chat(Kind):
         """Return which rows an experiment reads.
 
         Args:
-            experiment: of prompts or of notes.
+            experiment: an experiment of prompts or of notes.
 
         Returns:
             Prompts, or notes in both genders.
@@ -121,7 +121,7 @@ class Chat(Kind):
         Args:
             rows: prompts or notes.
             request: says how many trials there are.
-            experiment: of the rows.
+            experiment: the experiment of the rows.
 
         Returns:
             New rows.
@@ -147,9 +147,9 @@ class Chat(Kind):
         """Describe requests, tokens and costs; nothing is sent and no key is needed.
 
         Args:
-            rows: of all trials.
+            rows: the rows of all trials.
             request: names the model.
-            experiment: of the rows.
+            experiment: the experiment of the rows.
             seen: keys of requests that experiments before have announced; those of these rows are added.
 
         Returns:

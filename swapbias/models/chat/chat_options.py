@@ -244,7 +244,7 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     """Return the settings that answers depend on, for the manifest.
 
     Args:
-        options: of the requests.
+        options: settings of the requests.
 
     Returns:
         Values by the names of options.
@@ -284,7 +284,7 @@ def key_names(options: ChatOptions) -> tuple[str, ...]:
     """Return the variables whose key may go to the service; known keys go over https to their own service alone.
 
     Args:
-        options: of the requests.
+        options: settings of the requests.
 
     Returns:
         Names of variables of the environment, the first to look for first.
@@ -303,7 +303,7 @@ def gets_unnamed_key(options: ChatOptions) -> bool:
     """Return whether the key in ``KEY`` would go to another machine though the user named neither.
 
     Args:
-        options: of the requests.
+        options: settings of the requests.
 
     Returns:
         True where such a key is set.
@@ -318,7 +318,7 @@ def api_key(options: ChatOptions) -> str:
     """Return the service's key, of the environment alone.
 
     Args:
-        options: of the requests.
+        options: settings of the requests.
 
     Returns:
         The key; ``NO_KEY`` for a service of the user's address without one.

@@ -58,10 +58,10 @@ class LocalChatScorer(AnsweringScorer):
 
         Args:
             model: a causal model of transformers.
-            tokenizer: of the model, with a chat template.
+            tokenizer: the model's tokenizer, with a chat template.
             model_id: the name of the model in findings.
             identity: pins the model down in the manifest.
-            options: of sampling; those of a service do nothing here.
+            options: settings of sampling; those of a service do nothing here.
             batch_size: most prompts that are read at once.
 
         Raises:
@@ -92,7 +92,7 @@ class LocalChatScorer(AnsweringScorer):
         Args:
             model: a Hub id or local folder.
             load: says how it is loaded.
-            options: of sampling.
+            options: settings of sampling.
 
         Returns:
             A scorer.
@@ -319,7 +319,7 @@ def open_ids(tokenizer: Any, text: str) -> list[int]:
     """Return the tokens of a text that goes on: without the end mark that some tokenizers put behind every text.
 
     Args:
-        tokenizer: of transformers.
+        tokenizer: a tokenizer of transformers.
         text: a beginning.
 
     Returns:
@@ -345,8 +345,8 @@ class _Sampler:
         """Return logits with noise unless the temperature is 0.
 
         Args:
-            logits: of some prompts, shape (prompts, vocabulary).
-            indices: of the prompts.
+            logits: the logits of some prompts, shape (prompts, vocabulary).
+            indices: the indices of the prompts.
 
         Returns:
             Shape (prompts, vocabulary).

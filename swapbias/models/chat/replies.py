@@ -121,7 +121,7 @@ def error_of_choice(choice: Mapping[str, Any]) -> Any:
     """Return the error of a choice.
 
     Args:
-        choice: of a reply.
+        choice: a choice of a reply.
 
     Returns:
         The error as the service gives it; None where it is an answer, or a refusal in place of one.
@@ -144,7 +144,7 @@ def refusal_in(choice: Mapping[str, Any]) -> str | None:
     A model refuses in ``message.refusal`` or in a part of its content; a filter ends the answer for a reason.
 
     Args:
-        choice: of a reply.
+        choice: a choice of a reply.
 
     Returns:
         Blank where there are no words; None where a choice is no refusal.
@@ -178,7 +178,7 @@ def ending_of(choice: Mapping[str, Any]) -> str:
     ('length', 'end_turn')
 
     Args:
-        choice: of a reply.
+        choice: a choice of a reply.
 
     Returns:
         ``CUT_OFF`` where it reached the most tokens, in the words of any service; else as the service says it.
@@ -203,7 +203,7 @@ def text_of(content: Any) -> str | None:
     ('Yes', None)
 
     Args:
-        content: of a message.
+        content: the content of a message.
 
     Returns:
         Blank for no content; None where it is no text.
@@ -235,7 +235,7 @@ def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:
     """Return the likeliest first tokens of an answer.
 
     Args:
-        choice: of a reply.
+        choice: a choice of a reply.
 
     Returns:
         Tokens with their natural logs; none where the reply has none.
@@ -252,8 +252,8 @@ def trouble_of(error: Exception, key: str, *, may_quote: bool) -> RequestTrouble
     """Return what an error of the client means, without the key.
 
     Args:
-        error: of a request.
-        key: of the service.
+        error: the error of a request.
+        key: the API key of the service.
         may_quote: False of credentialed notes, for the words of a service may repeat the prompt.
 
     Returns:
@@ -310,7 +310,7 @@ def about_prompt(error: Any, status: int) -> str:
 
     Args:
         error: as the service gives it.
-        status: of HTTP; 0: none.
+        status: the HTTP status; 0: there is none.
 
     Returns:
         ``REFUSED`` where the text is not allowed, ``UNANSWERED`` where it is too long; blank: the error is about
@@ -330,7 +330,7 @@ def is_spent_quota(error: Any, status: int) -> bool:
 
     Args:
         error: as the service gives it.
-        status: of HTTP; 0: none.
+        status: the HTTP status; 0: there is none.
 
     Returns:
         True for a spent quota.
@@ -422,8 +422,8 @@ def without_key(text: str, key: str) -> str:
     """Return a text that can be written down (half of a surrogate pair cannot), without the key if it repeats it.
 
     Args:
-        text: of a service.
-        key: of the service; a very short one is a word, and stays.
+        text: a text from a service.
+        key: the API key of the service; a very short one may be a word, and stays.
 
     Returns:
         The text with stars in place of the key.
@@ -436,7 +436,7 @@ def token_counts_in(usage: Any) -> dict[str, int]:
     """Return the counts of tokens in the ``usage`` of a reply, without what is no count.
 
     Args:
-        usage: of a reply; anything else than a table has no counts.
+        usage: the usage of a reply; anything else than a table has no counts.
     """
     counts = {}
     for name in USAGE:

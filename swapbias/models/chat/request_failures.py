@@ -47,8 +47,8 @@ def fewer_tops(trouble: RequestTrouble, body: Mapping[str, Any]) -> int:
     """Return the number of first tokens to ask for where a service refuses so many.
 
     Args:
-        trouble: of the request.
-        body: of the request.
+        trouble: the trouble of the request.
+        body: the body of the request.
 
     Returns:
         The largest smaller number that the service names, else half; 0 where it refuses something else.

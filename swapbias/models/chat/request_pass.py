@@ -70,7 +70,7 @@ class RequestPass:
 
         Args:
             scorer: whose requests are sent and whose log gets the answers.
-            key: of the service.
+            key: the API key of the service.
         """
         self.scorer = scorer
         self.options = scorer.options
@@ -170,7 +170,7 @@ class RequestPass:
         """Return what is to be written down now.
 
         Args:
-            answers: of one request, each with its prompt.
+            answers: the answers of one request, each with its prompt.
 
         Returns:
             Answers and prompts; a prompt without an answer waits until the service answers another.
@@ -192,7 +192,7 @@ class RequestPass:
         """Return answers to a prompt and its later trials.
 
         Args:
-            trials: of one request.
+            trials: prompts by answer key, the trials of one request.
 
         Returns:
             Answers and prompts, at least to the first trial; none once the pass is stopped.
@@ -270,7 +270,7 @@ class RequestPass:
 
         Args:
             reply: that ``error_in`` found no error in.
-            trials: of the request.
+            trials: prompts by answer key, the trials of the request.
 
         Yields:
             Each answer with its prompt.
@@ -285,7 +285,7 @@ class RequestPass:
         """Return the JSON that is sent for a prompt and its later trials.
 
         Args:
-            trials: of one request.
+            trials: prompts by answer key, the trials of one request.
 
         Returns:
             Settings by the names of the OpenAI API.
@@ -319,8 +319,8 @@ class RequestPass:
 
         Args:
             choice: that ``error_of_choice`` found no error in.
-            key: of the request.
-            prompt: of the request.
+            key: the answer key of the request.
+            prompt: the prompt of the request.
             usage: as the reply has it.
 
         Returns:
@@ -351,8 +351,8 @@ class RequestPass:
 
         Args:
             trouble: why there is none.
-            key: of the request.
-            prompt: of the request.
+            key: the answer key of the request.
+            prompt: the prompt of the request.
 
         Returns:
             An answer without text.
@@ -370,7 +370,7 @@ class RequestPass:
         """Return the trials after that of a prompt which its request may answer too.
 
         Args:
-            prompt: of the first trial.
+            prompt: the prompt of the first trial.
             pending: requests of their own.
 
         Returns:
@@ -392,7 +392,7 @@ class RequestPass:
         """Take off, before each attempt, all headers but ours.
 
         Args:
-            request: of the client, which is changed.
+            request: the request of the client, which is changed.
         """
         for header in set(request.headers) - HEADERS:
             del request.headers[header]
@@ -402,7 +402,7 @@ class RequestPass:
         """Give, after each attempt, an error in place of an answer a status, by which the client tries again.
 
         Args:
-            response: of the service, which is changed.
+            response: the response of the service, which is changed.
         """
         await response.aread()
         try:

@@ -26,7 +26,7 @@ def chat_experiments(study: Study) -> list[Experiment]:
     """Return the experiments of a study whose prompts a chat model answers as they stand.
 
     Args:
-        study: of the package.
+        study: a study of the package.
 
     Returns:
         Experiments of chat models without notes.

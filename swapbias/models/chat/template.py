@@ -23,7 +23,7 @@ class ChatTemplate:
         """Wrap a tokenizer.
 
         Args:
-            tokenizer: of transformers, with a chat template.
+            tokenizer: a tokenizer of transformers, with a chat template.
             model_id: names the model in errors.
         """
         self.tokenizer = tokenizer

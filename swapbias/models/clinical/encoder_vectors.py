@@ -43,8 +43,8 @@ class ContextualVectors(Features):
         """Wrap a loaded encoder; ``load`` is the usual way.
 
         Args:
-            model: of transformers.
-            tokenizer: of the model.
+            model: a model of transformers.
+            tokenizer: the model's tokenizer.
             name: names it in findings.
             identity: added to what pins it down in the manifest.
             batch_size: most texts in one forward pass.
@@ -205,8 +205,8 @@ class _Encoder:
 
         Args:
             model: a Hub id or local folder.
-            config: of the model.
-            settings: of ``AutoModel.from_pretrained``.
+            config: the config of the model.
+            settings: settings of ``AutoModel.from_pretrained``.
 
         Returns:
             The encoder, and what transformers say of its weights.

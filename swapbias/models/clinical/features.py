@@ -87,7 +87,7 @@ def clean(text: str) -> list[str]:
     ['Pt', 'is', 'year', 'old', 'BP', 'denies', 'SI']
 
     Args:
-        text: of a note.
+        text: the text of a note.
 
     Returns:
         Words in order.

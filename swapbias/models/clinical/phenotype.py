@@ -81,7 +81,7 @@ class PhenotypeScorer(Scorer):
             features: turn notes into vectors.
             classifier: svm, rf or mlp.
             training: phenotype and regime -> rows with subject_id, text, label and gender.
-            seed: of the classifier.
+            seed: seed of the classifier.
             target: label or gender.
         """
         need("A phenotype classifier", "sklearn", extra="clinical")
@@ -203,7 +203,7 @@ def train(vectors: Floats, truth: Labels, groups: Names, *, kind: str, seed: int
         truth: shape (n,), 1 or 0.
         groups: shape (n,); notes of one group stay in one fold.
         kind: svm, rf or mlp.
-        seed: of folds and classifier.
+        seed: seed of folds and classifier.
 
     Returns:
         A pipeline of scikit-learn; an svm is that of the best macro F1 over three folds.
@@ -338,7 +338,7 @@ def explain_pair(
         predict_proba: n texts -> shape (n, 2), the probability of "positive" second; NaN of a sampled text counts
             as .5.
         texts: each version by its name.
-        seed: of the sampling.
+        seed: seed of the sampling.
         samples: texts per version.
 
     Returns:
@@ -388,7 +388,7 @@ def explain_mismatched(
         rows: scored notes in both genders.
         reader: the scorer of the rows.
         most: pairs of each phenotype and regime.
-        seed: of the sampling.
+        seed: seed of the sampling.
 
     Returns:
         By pair the score and the words with their weights (``explain_pair``) of each group's version. The first is

@@ -22,7 +22,7 @@ def read_direction_tables(corpus: str) -> Tables:
     """Return the tables that a gender direction is made from.
 
     Args:
-        corpus: of the words.
+        corpus: the corpus of the words.
 
     Returns:
         Definitional pairs (pair, female, male), and the corpus's sentences by pair or kind of word.
@@ -59,7 +59,7 @@ class DirectionScorer(Scorer):
             features: give vectors of words.
             tables: as ``read_direction_tables`` returns them.
             null: random words per word; None: as many as the features say.
-            seed: of the random words.
+            seed: seed of the random words.
 
         Raises:
             ValueError: a pair has no sentence, or the features know fewer than two pairs.

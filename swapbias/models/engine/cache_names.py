@@ -30,7 +30,7 @@ def cache_of(output: Any) -> Any:
     """Return the cache in what a model returned.
 
     Args:
-        output: of a forward pass.
+        output: the output of a forward pass.
 
     Raises:
         AttributeError: It has none.

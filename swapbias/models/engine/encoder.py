@@ -39,7 +39,7 @@ def only_rows(model: Any, rows: torch.Tensor) -> Iterator[None]:
     """Let a model finish a packed row with some tokens alone; its head sees the shape (tokens, 1, d).
 
     Args:
-        model: of transformers, of a family that ``can_pack``.
+        model: a model of transformers, of a family that ``can_pack``.
         rows: indices of the tokens.
     """
     base = model.base_model
@@ -80,7 +80,7 @@ def head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
     """Let the model's head, the larger half of the cost, see one position of each text: (texts, 1, outputs).
 
     Args:
-        model: of transformers.
+        model: a model of transformers.
         positions: one of each text, shape (texts,).
     """
 
@@ -121,7 +121,7 @@ def without_window(model: Any) -> tuple[Any, int] | None:
     Where a text has at most w + 1 tokens, every token sees every other: RoBERTa's attention.
 
     Args:
-        model: of transformers.
+        model: a model of transformers.
 
     Returns:
         The RoBERTa, and the tokens of the longest text that both read the same; None for any other model.

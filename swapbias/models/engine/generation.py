@@ -55,7 +55,7 @@ def answer(
         model: a causal model of transformers in eval mode.
         prompts: token ids of each.
         weigh: gives logits as they are to be chosen from, the highest of which is taken.
-        settings: of ``generate``.
+        settings: settings of ``generate``.
         batch_size: prompts that are read together.
 
     Yields:
@@ -249,7 +249,7 @@ def until(tokens: list[int], ends: Sequence[int]) -> list[int]:
     """Cut an answer behind the first token that ends it; what follows is padding.
 
     Args:
-        tokens: of an answer.
+        tokens: the tokens of an answer.
         ends: tokens that end one.
     """
     for count, token in enumerate(tokens, start=1):
@@ -264,7 +264,7 @@ def can_pad(model: Any, ids: list[int], max_new_tokens: int) -> bool:
     Args:
         model: a causal model of transformers in eval mode.
         ids: tokens of the longest prompt.
-        max_new_tokens: of an answer.
+        max_new_tokens: most tokens of an answer.
 
     Returns:
         False also for short prompts, and for windows in which padding takes room.

@@ -31,7 +31,7 @@ def cached_rows(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: in
     """Gather rows of caches in one cache.
 
     Args:
-        caches: of one model.
+        caches: the caches of one model.
         rows: indices of the rows of each cache.
         length: tokens of each row that are kept.
 

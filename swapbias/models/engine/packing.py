@@ -37,7 +37,7 @@ def can_pack(config: Any) -> bool:
     """Return whether models of a config can read a packed row.
 
     Args:
-        config: of transformers.
+        config: a model config of transformers.
     """
     decodes = getattr(config, "is_decoder", False) or getattr(config, "add_cross_attention", False)
     return not decodes and config.model_type in _FAMILIES
@@ -72,7 +72,7 @@ def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
 
     Args:
         encoded: token ids of each text.
-        model: of transformers.
+        model: a model of transformers.
     """
     padding = position_padding(model)
     device = model.device
@@ -96,7 +96,7 @@ def read_packed(model: Any, packed: Packed) -> Any:
     """Read a packed row; the model's attention is put back afterwards, for others may call it.
 
     Args:
-        model: of transformers, of a family that ``can_pack``.
+        model: a model of transformers, of a family that ``can_pack``.
         packed: texts as one row.
 
     Returns:
@@ -132,8 +132,8 @@ def attend_in_runs(
         key: shape (1, heads, tokens, d).
         value: shape (1, heads, tokens, d).
         attention_mask: not read.
-        runs: of the packed row.
-        scaling: of the products; None: the usual one.
+        runs: the runs of the packed row.
+        scaling: the scaling of the products; None: the usual one.
 
     Returns:
         Attended values, shape (1, tokens, heads, d), and no weights.

@@ -62,7 +62,7 @@ class Persons:
         """Prepare what is known of each term.
 
         Args:
-            terms: of the table, by number.
+            terms: the terms of the table, by number.
             sides: 0 or 1 of each.
             cues: the kind of person that a term beyond the table names, by its number.
             spouses: whether the words for husbands and wives are swapped too (``swap``) or stay (``keep``).
