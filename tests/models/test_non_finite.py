@@ -274,7 +274,9 @@ def test_phrases_with_nan(tmp_path, monkeypatch):
 def test_answer_against_unknown_probability(values, score, finite, tmp_path, monkeypatch):
     """An answer is likelier only than one whose probability is known."""
     scorer = read_as(load_scorer(str(tiny.save_causal(tmp_path / "m"))), "answers")
-    monkeypatch.setattr(type(scorer.inner), "ends", lambda self, texts, on_progress: list(values))
+    monkeypatch.setattr(
+        type(scorer.inner), "continuation_log_probs", lambda self, texts, on_progress: list(values)
+    )
     one = scorer.score([QUESTION])[0]
     assert one.score == pytest.approx(score, nan_ok=True)
     assert one.finite is finite
