@@ -13,8 +13,7 @@ from swapbias.findings.compared_units import mean_weights, pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
 from swapbias.findings.predictions import RATES, SIGNED
-from swapbias.findings.scored_rows import by_sentence, condition_means
-from swapbias.findings.sensitivity import bounded_mean
+from swapbias.findings.scored_rows import LOST, by_sentence, condition_means
 from swapbias.measures import Estimate, Floats
 from swapbias.studies import Covariate
 
@@ -169,4 +168,29 @@ def _correlate(
         f"{quantity} ~ {covariate.name}",
         slice_by=next(slices, covariate.column),
         cluster_vars=context.experiment.design.random.get(covariate.column, covariate.column),
+    )
+
+
+def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
+    """Return a mean with its lowest and highest value, whatever the missing scores are.
+
+    Where no score is missing, or every score is, it stays as it is.
+
+    Args:
+        context: the context of the mean.
+        rows: the scored rows that it is the mean of.
+        mean: the finding of the mean.
+    """
+    unit = mean.scale
+    scores = rows[context.score]
+    lost = (rows[LOST] if LOST in rows else scores.isna()).to_numpy(dtype=np.float64)
+    if not lost.any() or scores.isna().all() or not unit.in_points:
+        return mean
+    scored = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
+    weights = mean_weights(context, rows.assign(**{context.score: scored}), context.score)
+    shares = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
+    return replace(
+        mean,
+        missing_data_low=float(shares @ (scored + unit.low * lost)),
+        missing_data_high=float(shares @ (scored + unit.high * lost)),
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from swapbias.findings.compared_units import Units, gap_units, mean_weights, primary_rows
+from swapbias.findings.compared_units import Units, gap_units, primary_rows
 from swapbias.findings.context import Context, unit_fields
 from swapbias.findings.decision import decide, nothing_moves, shifted_to
 from swapbias.findings.finding import Finding
@@ -104,7 +104,8 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
             influences += _find_influences(primary, factor, without, margin)
     if not estimates_without:
         return primary
-    values = [part.value for part in estimates_without if not math.isnan(part.value)] or [math.nan]
+    values = [estimate.value for estimate in estimates_without]
+    values = [value for value in values if not math.isnan(value)] or [math.nan]
     return replace(
         primary,
         loo_min=min(values),
@@ -257,31 +258,6 @@ def _value_with(context: Context, rows: pd.DataFrame, scores: Floats) -> float:
     """Return the gap of rows with other scores; NaN where there is none."""
     units = gap_units(context, rows.assign(**{context.score: scores}))
     return units.value if units else math.nan
-
-
-def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:
-    """Return a mean with its lowest and highest value, whatever the missing scores are.
-
-    Where no score is missing, or every score is, it stays as it is.
-
-    Args:
-        context: the context of the mean.
-        rows: the scored rows that it is the mean of.
-        mean: the finding of the mean.
-    """
-    unit = mean.scale
-    scores = rows[context.score]
-    lost = (rows[LOST] if LOST in rows else scores.isna()).to_numpy(dtype=np.float64)
-    if not lost.any() or scores.isna().all() or not unit.in_points:
-        return mean
-    scored = scores.fillna(0).to_numpy(dtype=np.float64) * (1 - lost)
-    weights = mean_weights(context, rows.assign(**{context.score: scored}), context.score)
-    shares = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
-    return replace(
-        mean,
-        missing_data_low=float(shares @ (scored + unit.low * lost)),
-        missing_data_high=float(shares @ (scored + unit.high * lost)),
-    )
 
 
 def _lost_shares(rows: pd.DataFrame, score: str, *, unsure: bool = False) -> Floats:

@@ -1,7 +1,7 @@
 """Several models in one page: what each shows, how far it lies from one of them, and the evidence; no ranking."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from swapbias.report.finding_names import (
 from swapbias.report.meanings import inference_basis, sign_meaning
 from swapbias.report.numbers import finding_format, value_with_interval
 from swapbias.report.page_template import anchor, mark_unseen, render_html
-from swapbias.report.verdicts import FEW, summarize_models, with_model_names
+from swapbias.report.verdicts import FEW, summarize_models
 from swapbias.studies import Experiment, load_study
 
 MOST_DRAWN = 5
@@ -255,3 +255,17 @@ def _is_plain_gap(finding: Finding) -> bool:
     """Return whether a finding is a gap in the plain score, by the study's own statistic."""
     is_gap = MEASURES[finding.measure].gap_span > 0
     return is_gap and finding.score == "score" and not finding.view
+
+
+def with_model_names(difference: Finding, model: str, reference: str) -> Finding:
+    """Return a difference of models that names the two as sentences do.
+
+    Args:
+        difference: a model minus the reference.
+        model: its name.
+        reference: name of the reference.
+    """
+    first = safe_line(model)
+    second = safe_line(reference)
+    contrast = f"{first} minus {second}"
+    return replace(difference, group=first, reference_group=second, contrast=contrast)

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from swapbias import findings
 from swapbias.findings import Finding, experiment_of, terms
@@ -389,20 +389,6 @@ def describe_chance_of_gap(rows: Sequence[Finding]) -> str:
         f"Each {subject} is judged alone. Where nothing differs, up to {chance:.0f} of 100 runs "
         f"of {count} show a gap somewhere."
     )
-
-
-def with_model_names(difference: Finding, model: str, reference: str) -> Finding:
-    """Return a difference of models that names the two as sentences do.
-
-    Args:
-        difference: a model minus the reference.
-        model: its name.
-        reference: name of the reference.
-    """
-    first = safe_line(model)
-    second = safe_line(reference)
-    contrast = f"{first} minus {second}"
-    return replace(difference, group=first, reference_group=second, contrast=contrast)
 
 
 def summarize_models(rows: Sequence[Finding]) -> str:

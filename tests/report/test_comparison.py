@@ -19,6 +19,7 @@ from swapbias.report import (
     Quantity,
     claims,
     comparison_sentences,
+    model_comparison,
     numbers,
     render_comparison,
     verdicts,
@@ -58,7 +59,7 @@ difference_of_two = partial(
 
 def differences(found, reference):
     return verdicts.summarize_models(
-        [verdicts.with_model_names(one, name, reference) for name, one in found]
+        [model_comparison.with_model_names(one, name, reference) for name, one in found]
     )
 
 
@@ -102,7 +103,7 @@ def test_side_of_the_other_model(verdict, sign):
     output = differences([("other", one)], "ref")
     toward = "women" if sign > 0 else "men"  # the other model minus the reference
     sign_shown = "+" if sign > 0 else "\N{MINUS SIGN}"
-    other = verdicts.with_model_names(one, "other", "ref")
+    other = model_comparison.with_model_names(one, "other", "ref")
     size = f"other minus ref is {numbers.format_value(other)} (95 % interval {numbers.format_interval(other)})"
     assert f" {sign_shown}12.0 points" in size
     lies = f"Difference: other lies further toward {toward} than ref by 12.0 points (95 % interval 10.0 to 14.0)"
