@@ -36,14 +36,14 @@ def read_plainly(model: Any, prompts: Sequence[Prompt], words: Sequence[str]) ->
 
 def read_whole(scorer: Any, prompts: Sequence[Prompt]) -> list[float]:
     """The same by our scorer where nothing can be shared: batches of equal length, no padding."""
-    from swapbias.models.engine import loglikelihood as beginnings
+    from swapbias.models.engine import loglikelihood
 
-    usual = beginnings.supports_prefix_sharing
-    beginnings.supports_prefix_sharing = lambda model, ids: False
+    usual = loglikelihood.supports_prefix_sharing
+    loglikelihood.supports_prefix_sharing = lambda model, ids: False
     try:
         return [one.score for one in scorer.score(prompts)]
     finally:
-        beginnings.supports_prefix_sharing = usual
+        loglikelihood.supports_prefix_sharing = usual
 
 
 def _prepare(scale: Scale) -> Prepared:

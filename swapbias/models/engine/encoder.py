@@ -17,7 +17,7 @@ from transformers import (
     RobertaModel,
 )
 
-from swapbias.models.engine.loglikelihood import PROBE_ERRORS, same_probabilities
+from swapbias.models.engine.cache_probe import PROBE_ERRORS, same_probabilities
 from swapbias.models.engine.packing import can_pack, pack, read_packed, rows_of
 from swapbias.models.lengths import length_batches
 

@@ -10,8 +10,8 @@ import torch
 from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList
 
 from swapbias.models.engine.cache_names import cache_name, cache_of, generation_cache_name
+from swapbias.models.engine.cache_probe import PROBE_ERRORS, same_probabilities
 from swapbias.models.engine.kv_cache import cached_rows, continued
-from swapbias.models.engine.loglikelihood import PROBE_ERRORS, same_probabilities
 from swapbias.models.lengths import length_batches
 
 Answers = tuple[list[int], list[list[int]]]

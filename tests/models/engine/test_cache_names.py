@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from swapbias.models.engine import cache_names, generation, loglikelihood
+from swapbias.models.engine import cache_names, cache_probe, generation, loglikelihood
 from tests.models.engine.test_loglikelihood import (
     make_model,
     texts_that_begin_alike,
@@ -83,7 +83,7 @@ def test_shared_beginnings_by_either_name(name):
     model = MODELS[name]()
     assert cache_names.cache_name(model.forward) == {"that of generate": INSTALLED}.get(name, name)
     texts = texts_that_begin_alike()
-    assert loglikelihood.supports_prefix_sharing(model, max((ids for ids, _ in texts), key=len))
+    assert cache_probe.supports_prefix_sharing(model, max((ids for ids, _ in texts), key=len))
     found = values_of(loglikelihood.continuation_log_probs(model, texts, batch_size=4))
     whole = make_model("GPT2").double()
     for place, (ids, begins) in enumerate(texts):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from swapbias.models.engine import generation, loglikelihood
+from swapbias.models.engine import cache_probe, generation, loglikelihood
 
 
 def make_model(family, **settings):
@@ -90,9 +90,9 @@ def test_shared_beginning_is_read_once(family, size, held, monkeypatch):
     assert (loglikelihood._HiddenStateModel.if_readable(model, [5, 6, 7]) is None) is (
         family in MORE_THAN_PRODUCTS
     )
-    assert loglikelihood.supports_prefix_sharing(
-        model, max((ids for ids, _ in texts), key=len)
-    ) is (family not in FAMILIES_THAT_FORGET)
+    assert cache_probe.supports_prefix_sharing(model, max((ids for ids, _ in texts), key=len)) is (
+        family not in FAMILIES_THAT_FORGET
+    )
     read = []
     counting = model.get_input_embeddings().register_forward_pre_hook(
         lambda _, ids: read.append(ids[0].numel())
@@ -112,7 +112,7 @@ def test_shared_beginning_is_read_once(family, size, held, monkeypatch):
 
 def test_state_is_not_shared():
     """A state in place of keys and values is not shared."""
-    assert not loglikelihood.supports_prefix_sharing(make_model("Mamba"), [5, 6, 7, 8])
+    assert not cache_probe.supports_prefix_sharing(make_model("Mamba"), [5, 6, 7, 8])
 
 
 def test_impossible_tokens_and_broken_weights(
