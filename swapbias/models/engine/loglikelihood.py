@@ -20,13 +20,11 @@ TokenisedText = tuple[list[int], int]
 LogProbs = Iterator[tuple[list[int], list[float]]]
 """Batches: indices of some texts, and the log-probabilities of their continuations in nats."""
 _IntTable = np.ndarray[Any, np.dtype[np.int64]]
-_REUSED_BYTES = (
-    2**23
-)  # size of logits up to which allocators reuse memory instead of requesting more
+# Size of logits up to which allocators reuse memory instead of requesting more.
+_REUSED_BYTES = 2**23
 _VOCABULARY_SLICE = 512  # tokens of the vocabulary whose logits fit in a processor's cache
-_MAX_CACHE_BYTES = (
-    2**28
-)  # size of keys and values: the tree is read breadth-first below, depth-first above
+# Size of keys and values: the tree is read breadth-first below it, depth-first above.
+_MAX_CACHE_BYTES = 2**28
 
 
 def continuation_log_probs(
