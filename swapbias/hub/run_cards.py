@@ -19,7 +19,7 @@ from swapbias.hub.cards import (
     split,
     with_keys,
 )
-from swapbias.privacy import manifest_redaction, own_data
+from swapbias.privacy import manifest_redaction as redaction, own_data
 from swapbias.report import finding_names, numbers, verdicts
 from swapbias.runs import command as run_command
 from swapbias.studies import Experiment, Study, load_corpus, load_study
@@ -177,9 +177,7 @@ def _skipped_experiments(manifest: Mapping[str, Any], study: Study) -> list[str]
     names = [
         str(entry["experiment"]) for entry in manifest["skipped"] if entry["study"] == study.name
     ]
-    return [
-        name for name in names if not name.startswith(manifest_redaction.PARTIAL_EXPERIMENT_PREFIX)
-    ]
+    return [name for name in names if not name.startswith(redaction.PARTIAL_EXPERIMENT_PREFIX)]
 
 
 def _read_as(manifest: Mapping[str, Any], audited: str) -> dict[str, Any]:

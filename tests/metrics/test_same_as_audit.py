@@ -283,7 +283,7 @@ def lexicon_mass(folder):
     findings = audit(rows, groups=("female",), reference="male", levels=("female", "male"))
     texts = list(dict.fromkeys(prompt.text for prompt in prompts))
     tops = {}
-    for members, probabilities in model.read(texts):
+    for members, probabilities in model.mask_probabilities(texts):
         for place, index in enumerate(members):
             top = probabilities[place].topk(min(100, probabilities.shape[1]))
             tops[texts[index]] = (
